@@ -1,0 +1,64 @@
+"""Row norms that neither overflow nor underflow."""
+
+import numpy as np
+from scipy.sparse import csr_array
+
+__all__ = ["centered_sparse_norms", "row_norms", "sparse_row_norms"]
+
+# Beyond these exponents squares of scaled entries are safe without scaling further, and within
+# them 2 ** exponent is a normal floating-point number.
+_EXPONENT_RANGE = (-1000, 1000)
+_UNIT_ROUNDOFF = 2.0**-53
+
+
+def row_norms(values: np.ndarray) -> np.ndarray:
+    """Euclidean norms of the rows of a dense array; inf or NaN for rows that are not finite."""
+    if values.shape[1] == 0:
+        return np.zeros(values.shape[0])
+    peaks = np.maximum(values.max(axis=1), -values.min(axis=1))
+    exponents = _exponents(peaks)
+    scaled = values * np.ldexp(1.0, -exponents)[:, None]
+    return np.ldexp(np.sqrt(np.einsum("ij,ij->i", scaled, scaled)), exponents)
+
+
+def sparse_row_norms(rows: csr_array) -> np.ndarray:
+    """Euclidean norms of the rows of a CSR array without duplicate entries."""
+    exponents = _exponents(_reduce_rows(np.maximum, np.abs(rows.data), rows.indptr))
+    scaled = rows.data * np.repeat(np.ldexp(1.0, -exponents), np.diff(rows.indptr))
+    scaled *= scaled
+    return np.ldexp(np.sqrt(_reduce_rows(np.add, scaled, rows.indptr)), exponents)
+
+
+def centered_sparse_norms(rows: csr_array, center: np.ndarray) -> np.ndarray:
+    r"""Upper bounds of the norms of the rows minus `center`, without making them dense.
+
+    :math:`\|x\|^2 - 2 x \cdot m + \|m\|^2` cancels when a row lies close to a long centre, so the
+    rounding error it can have, at most :math:`8 d u (\|x\| + \|m\|)^2`, is added to it.
+    """
+    n_features = rows.shape[1]
+    norms = sparse_row_norms(rows)
+    center_norm = row_norms(center[None])[0]
+    scale = np.maximum(norms, center_norm)
+    scale[scale == 0] = 1.0
+    lengths = np.diff(rows.indptr)
+    # Each entry is divided by the scale of its row before it meets the centre.
+    scaled = rows.data / np.repeat(scale, lengths)
+    relative_center = center / (center_norm or 1.0)
+    products = _reduce_rows(np.add, scaled * relative_center[rows.indices], rows.indptr)
+    center_norms = center_norm / scale
+    lengths_squared = (norms / scale) ** 2 - 2 * products * center_norms + center_norms**2
+    margin = 8 * (n_features + 4) * _UNIT_ROUNDOFF * (norms / scale + center_norms) ** 2
+    return scale * np.sqrt(np.maximum(lengths_squared, 0) + margin)
+
+
+def _exponents(peaks: np.ndarray) -> np.ndarray:
+    return np.clip(np.frexp(peaks)[1], *_EXPONENT_RANGE)
+
+
+def _reduce_rows(ufunc: np.ufunc, values: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """Reduce `values` over the segments of `indptr`; an empty segment gives 0."""
+    out = np.zeros(len(indptr) - 1)
+    filled = np.diff(indptr) > 0
+    if values.size:
+        out[filled] = ufunc.reduceat(values, indptr[:-1][filled])
+    return out

@@ -1,0 +1,190 @@
+"""One view of the rows of a matrix, centred and weighted lazily, and the sums that fits need."""
+
+import copy
+from collections.abc import Callable, Iterator
+from functools import reduce
+from typing import TypeVar
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from scipy.sparse import issparse
+from threadpoolctl import threadpool_limits
+
+from skdp.linalg._blocks import Block, DenseBlock, SparseBlock
+from skdp.linalg.norms import centered_sparse_norms, row_norms, sparse_row_norms
+from skdp.linalg.sources import RawBlock, Source
+
+__all__ = ["Rows"]
+
+_UNIT_ROUNDOFF = 2.0**-53
+
+T = TypeVar("T")
+
+
+class Rows:
+    r"""Rows :math:`w_i (x_i - m)` of a matrix, never written out as a whole.
+
+    Sums go block by block in float64, whatever the dtype of the data. With every sum comes
+    `rounding`: a bound of its rounding error, in units of the largest contribution of one row. Block
+    boundaries depend on the shape of the matrix only.
+
+    Parameters
+    ----------
+    source : Source
+        Where the rows come from.
+    n_jobs : int or None, default=None
+        Threads that share the blocks; each then uses one BLAS thread. ``None`` is one thread, with
+        as many BLAS threads as there are. A `RowBlocks` is always read by one.
+    """
+
+    def __init__(self, source: Source, n_jobs: int | None = None) -> None:
+        self.source = source
+        self.n_jobs = n_jobs
+        self.n_rows, self.n_features = source.shape
+        self.center: np.ndarray | None = None
+        self.weights: np.ndarray | None = None
+        self.bound = np.inf
+
+    def centered(self, center: np.ndarray) -> "Rows":
+        """Return a view of the raw rows minus `center`."""
+        rows = copy.copy(self)
+        rows.center, rows.weights, rows.bound = center, None, np.inf
+        return rows
+
+    def weighted(self, weights: np.ndarray, bound: float) -> "Rows":
+        """Return a view whose rows are multiplied by `weights`, which brings them within `bound`."""
+        rows = copy.copy(self)
+        rows.weights, rows.bound = weights, bound
+        return rows
+
+    def norms(self) -> np.ndarray:
+        """Norms of the centred rows before weighting, upper bounds if they are sparse and centred.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+
+        def block_norms(raw: RawBlock) -> np.ndarray:
+            if not issparse(raw):
+                return row_norms(raw if self.center is None else raw - self.center)
+            if self.center is None:
+                return sparse_row_norms(raw)
+            return centered_sparse_norms(raw, self.center)
+
+        out = np.empty(self.n_rows)
+
+        def work(group: range) -> None:
+            for rows, raw in self.source.blocks(group):
+                out[rows] = block_norms(raw)
+
+        self._run(work)
+        return out
+
+    def total(self) -> tuple[np.ndarray, float]:
+        """Sum of the rows, of shape (n_features,), and its rounding."""
+        return self._sum(lambda block: block.total()), self._rounding(1)
+
+    def gram(self) -> tuple[np.ndarray, float]:
+        """Sum of the outer products, of shape (n_features, n_features), and its rounding."""
+        return self._sum(lambda block: block.gram()), self._rounding(2)
+
+    def matmul(self, right: np.ndarray) -> np.ndarray:
+        """Rows times `right`, of shape (n_rows, n_columns)."""
+        out = np.empty((self.n_rows, right.shape[1]))
+        self._each(lambda rows, block: out.__setitem__(rows, block.matmul(right)))
+        return out
+
+    def adjoint(self, left: np.ndarray) -> np.ndarray:
+        """Transposed rows times `left`, of shape (n_features, n_columns)."""
+
+        def work(group: range) -> np.ndarray:
+            return reduce(np.add, (b.adjoint(left[rows]) for rows, b in self._blocks(group)))
+
+        return reduce(np.add, self._run(work))
+
+    def projection_norms(self, basis: np.ndarray) -> np.ndarray:
+        """Norms of the rows times `basis`, of shape (n_rows,)."""
+        out = np.empty(self.n_rows)
+        self._each(lambda rows, block: out.__setitem__(rows, row_norms(block.matmul(basis))))
+        return out
+
+    def normal_product(
+        self, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
+    ) -> tuple[np.ndarray, float]:
+        """Sum of outer products of rows with their clipped projections, and its rounding.
+
+        Parameters
+        ----------
+        basis : ndarray of shape (n_features, n_columns)
+            Basis to project on.
+        clip : callable
+            Clips the rows of a block of projections, which it may overwrite.
+
+        Returns
+        -------
+        product : ndarray of shape (n_features, n_columns)
+        rounding : float
+        """
+        product = self._sum(lambda block: block.adjoint(clip(block.matmul(basis))))
+        return product, self._rounding(1)
+
+    def projected_gram(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
+        """Gram matrix of the projections on an orthonormal basis, and its rounding."""
+
+        def gram(block: Block) -> np.ndarray:
+            projections = block.matmul(basis)
+            return projections.T @ projections
+
+        # Each projection is itself a sum over the features, of a row and a matrix of rank p.
+        inner = 2 * self.n_features * np.sqrt(basis.shape[1]) * _UNIT_ROUNDOFF
+        return self._sum(gram), self._rounding(2) + 2 * inner
+
+    def _rounding(self, degree: int) -> float:
+        """Error of a sum of products of which `degree` factors are rows, relative to one row.
+
+        A chain of at most as many additions as a block has rows, then one for every block. Sparse
+        rows are centred in the products, whose terms are longer than the centred rows.
+        """
+        depth = np.diff(self.source.bounds).max() + len(self.source.bounds) + 2
+        longest = 1.0
+        if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
+            longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
+        return float(depth * _UNIT_ROUNDOFF * self.n_rows * longest**degree)
+
+    def _sum(self, kernel: Callable[[Block], np.ndarray]) -> np.ndarray:
+        def work(group: range) -> np.ndarray:
+            total = None
+            for _, block in self._blocks(group):
+                part = kernel(block)
+                total = part if total is None else np.add(total, part, out=total)
+            assert total is not None
+            return total
+
+        return reduce(np.add, self._run(work))
+
+    def _each(self, visit: Callable[[slice, Block], None]) -> None:
+        def work(group: range) -> None:
+            for rows, block in self._blocks(group):
+                visit(rows, block)
+
+        self._run(work)
+
+    def _blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
+        for rows, raw in self.source.blocks(group):
+            weights = None if self.weights is None else self.weights[rows]
+            make = SparseBlock if issparse(raw) else DenseBlock
+            yield rows, make(raw, self.center, weights)
+
+    def _run(self, work: Callable[[range], T]) -> list[T]:
+        def quiet_work(group: range) -> T:
+            # What overflows becomes null; a warning would tell of single rows.
+            with np.errstate(all="ignore"):
+                return work(group)
+
+        groups = self.source.groups(effective_n_jobs(self.n_jobs))
+        if len(groups) == 1:
+            return [quiet_work(groups[0])]
+        with threadpool_limits(1, "blas"):
+            threads = Parallel(n_jobs=len(groups), backend="threading")
+            return list(threads(delayed(quiet_work)(group) for group in groups))

@@ -1,0 +1,213 @@
+"""Where rows come from: arrays, sparse matrices, memory maps and re-iterable sources of blocks."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+__all__ = ["ArraySource", "BlockSource", "RowBlocks", "Source", "as_source", "block_bounds"]
+
+_BLOCK_BYTES = 1 << 24
+_DENSE_ROWS = (256, 4096)
+_SPARSE_ROWS = (4096, 65536)
+_SPARSE_BLOCKS = 32
+
+RawBlock = np.ndarray | sparse.csr_array
+
+
+class RowBlocks:
+    """A matrix that exists as blocks of rows only, made anew for every pass.
+
+    Estimators of skdp take it in place of an array when the rows do not fit into memory.
+
+    Parameters
+    ----------
+    make_blocks : callable
+        Called without arguments for every pass over the data; returns an iterable of 2-D arrays or
+        sparse matrices, which stacked are the rows. Every pass must yield the same rows in the same
+        order; the number of passes is fixed by the estimator's parameters.
+    shape : tuple of two ints
+        Number of rows and of features, both public.
+    dtype : dtype, default=numpy.float64
+        Floating-point type of the results.
+
+    Raises
+    ------
+    ValueError
+        If `shape` is not a pair of positive integers or `dtype` is neither float32 nor float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import RowBlocks
+    >>> rows = RowBlocks(lambda: (np.full((5, 3), i) for i in range(4)), shape=(20, 3))
+    >>> rows
+    RowBlocks(shape=(20, 3), dtype=float64)
+    """
+
+    ndim = 2
+
+    def __init__(
+        self,
+        make_blocks: Callable[[], Iterable[Any]],
+        shape: tuple[int, int],
+        dtype: Any = np.float64,
+    ) -> None:
+        if len(shape) != 2 or not all(int(length) == length and length > 0 for length in shape):
+            raise ValueError(f"shape must be two positive integers, got {shape!r}.")
+        if np.dtype(dtype) not in (np.float32, np.float64):
+            raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
+        self.make_blocks = make_blocks
+        self.shape = (int(shape[0]), int(shape[1]))
+        self.dtype = np.dtype(dtype)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the first block is sparse, and hence all of them."""
+        return any(sparse.issparse(block) for block in islice(self.make_blocks(), 1))
+
+    def __repr__(self) -> str:
+        return f"RowBlocks(shape={self.shape}, dtype={self.dtype})"
+
+    def check(self) -> None:
+        """Read all blocks once and refuse what no estimator can use.
+
+        Raises
+        ------
+        ValueError
+            If the blocks do not add up to `shape`, or contain NaN or infinity.
+        """
+        n_rows = 0
+        for block in self._checked_blocks():
+            n_rows += block.shape[0]
+            if sparse.issparse(block) != self.is_sparse:
+                raise ValueError("make_blocks gave both dense and sparse blocks.")
+            values = block.data if sparse.issparse(block) else block
+            if not np.isfinite(values).all():
+                raise ValueError("Input X contains NaN or infinity.")
+        if n_rows != self.shape[0]:
+            raise ValueError(f"make_blocks gave {n_rows} rows, but shape promises {self.shape}.")
+
+    def rebinned(self, bounds: np.ndarray) -> Iterator[RawBlock]:
+        """Yield the rows cut at `bounds`, whatever blocks they come in."""
+        waiting: list[RawBlock] = []
+        n_waiting, sizes = 0, iter(np.diff(bounds))
+        size = next(sizes)
+        for block in self._checked_blocks():
+            start = 0
+            while n_waiting + block.shape[0] - start >= size:
+                stop = start + size - n_waiting
+                yield _stack([*waiting, block[start:stop]])
+                waiting, n_waiting, start = [], 0, stop
+                size = next(sizes, np.inf)
+            if start < block.shape[0]:
+                waiting.append(block[start:])
+                n_waiting += block.shape[0] - start
+
+    def _checked_blocks(self) -> Iterator[RawBlock]:
+        for block in self.make_blocks():
+            block = _canonical(block) if sparse.issparse(block) else np.asarray(block)
+            if block.ndim != 2 or block.shape[1] != self.shape[1]:
+                raise ValueError(
+                    f"make_blocks gave a block of shape {block.shape}, but every block must have "
+                    f"{self.shape[1]} columns."
+                )
+            yield block
+
+
+class ArraySource:
+    """Rows of a dense array, a memory map or a CSR matrix, read by slices."""
+
+    def __init__(self, X: np.ndarray | sparse.csr_array) -> None:
+        self.is_sparse = sparse.issparse(X)
+        self.X = _canonical(X) if self.is_sparse else X
+        self.shape = self.X.shape
+        self.bounds = block_bounds(*self.shape, is_sparse=self.is_sparse)
+
+    def groups(self, n_groups: int) -> list[range]:
+        """Consecutive blocks in at most `n_groups` groups of about the same work."""
+        work = self.X.indptr[self.bounds] if self.is_sparse else self.bounds
+        targets = work[0] + (work[-1] - work[0]) * np.arange(1, n_groups) / n_groups
+        cuts = [0, *np.searchsorted(work, targets), len(self.bounds) - 1]
+        return [range(a, b) for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
+
+    def blocks(self, group: range) -> Iterator[tuple[slice, RawBlock]]:
+        """Yield the blocks of a group with the rows they stand for."""
+        for index in group:
+            rows = slice(self.bounds[index], self.bounds[index + 1])
+            yield rows, _csr_rows(self.X, rows) if self.is_sparse else self.X[rows]
+
+
+class BlockSource:
+    """Rows of a `RowBlocks`, read in one sequence."""
+
+    def __init__(self, X: RowBlocks) -> None:
+        self.X = X
+        self.shape = X.shape
+        self.is_sparse = X.is_sparse
+        self.bounds = block_bounds(*self.shape, is_sparse=self.is_sparse)
+
+    def groups(self, n_groups: int) -> list[range]:
+        """One group: a stream cannot be entered in the middle."""
+        return [range(len(self.bounds) - 1)]
+
+    def blocks(self, group: range) -> Iterator[tuple[slice, RawBlock]]:
+        """Yield all blocks with the rows they stand for."""
+        for index, block in zip(group, self.X.rebinned(self.bounds), strict=True):
+            yield slice(self.bounds[index], self.bounds[index + 1]), block
+
+
+Source = ArraySource | BlockSource
+
+
+def as_source(X: Any) -> Source:
+    """Choose the source for a validated array, CSR matrix or `RowBlocks`."""
+    return BlockSource(X) if isinstance(X, RowBlocks) else ArraySource(X)
+
+
+def block_bounds(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray:
+    """First rows of the blocks, and the end.
+
+    They depend on the shape only, and no block is a single row unless all rows are one: what a row
+    contributes must not depend on other rows, and a matrix product of one row may round differently
+    from the same row in a larger block.
+    """
+    if is_sparse:
+        size = np.clip(n_rows // _SPARSE_BLOCKS, *_SPARSE_ROWS)
+    else:
+        size = np.clip(_BLOCK_BYTES // (8 * n_features), *_DENSE_ROWS)
+    n_blocks = -(-n_rows // int(size))
+    return np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
+
+
+def _canonical(X: Any) -> sparse.csr_array:
+    """CSR with at most one entry a cell: the norm of a row is not that of its duplicates."""
+    X = X.tocsr()
+    # A new object: the old one may carry a flag that promises more than it holds.
+    X = sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def _csr_rows(X: sparse.csr_array, rows: slice) -> sparse.csr_array:
+    """View of consecutive rows, sharing data and indices."""
+    start, stop = X.indptr[rows.start], X.indptr[rows.stop]
+    return sparse.csr_array(
+        (X.data[start:stop], X.indices[start:stop], X.indptr[rows.start : rows.stop + 1] - start),
+        shape=(rows.stop - rows.start, X.shape[1]),
+    )
+
+
+def _stack(parts: list[RawBlock]) -> RawBlock:
+    if len(parts) == 1:
+        return parts[0]
+    if all(sparse.issparse(part) for part in parts):
+        return sparse.csr_array(sparse.vstack(parts, format="csr"))
+    return np.vstack([part.toarray() if sparse.issparse(part) else part for part in parts])

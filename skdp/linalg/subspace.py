@@ -1,0 +1,38 @@
+"""Orthonormal bases: random and computed ones, their signs, and the angles between them."""
+
+import numpy as np
+from scipy.linalg import svdvals
+
+__all__ = ["deterministic_signs", "orthonormal_basis", "principal_sines", "random_basis"]
+
+
+def random_basis(n_features: int, size: int, generator: np.random.Generator) -> np.ndarray:
+    """Orthonormal basis of a uniformly random subspace, of shape (n_features, size)."""
+    return orthonormal_basis(generator.normal(size=(n_features, size)))
+
+
+def orthonormal_basis(vectors: np.ndarray) -> np.ndarray:
+    """Orthonormal basis whose span holds the columns of `vectors`, whatever their rank."""
+    return np.linalg.qr(vectors)[0]
+
+
+def deterministic_signs(components: np.ndarray) -> np.ndarray:
+    """Flip the rows of `components` so that the entry largest in size is positive.
+
+    The rule reads the components only: one that looked at the scores of the rows would publish a
+    bit of them.
+    """
+    largest = np.argmax(np.abs(components), axis=1)
+    signs = np.sign(components[np.arange(len(components)), largest])
+    signs[signs == 0] = 1.0
+    return components * signs[:, None]
+
+
+def principal_sines(basis: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Sines of the principal angles between the spans of two orthonormal bases, descending.
+
+    Computed from the part of `other` outside the span of `basis`, which is accurate for small
+    angles where a cosine is not.
+    """
+    outside = other - basis @ (basis.T @ other)
+    return np.clip(svdvals(outside), 0.0, 1.0)

@@ -1,0 +1,442 @@
+"""The one door through which private statistics leave, and the record of what has left."""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skdp.exceptions import BudgetError
+from skdp.privacy import gaussian_dp, sensitivity
+from skdp.privacy.histogram import bin_counts
+from skdp.privacy.noise import NoiseSource, standard_normal, symmetric_normal
+from skdp.privacy.quantile import search_quantile
+
+__all__ = ["PrivacyBudget", "PrivacySpent", "Release"]
+
+_SHARE_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True)
+class Release:
+    """One noisy statistic that left the budget.
+
+    Parameters
+    ----------
+    name : str
+        What was released.
+    mechanism : str
+        ``"gaussian"`` or ``"symmetric_gaussian"``.
+    sensitivity : float
+        Largest change of the noiseless value between neighbouring datasets, in its own units.
+    noise_scale : float
+        Standard deviation of the noise, in the same units.
+    share : float
+        Share of the square of the total mu.
+
+    Examples
+    --------
+    >>> from skdp.privacy import Release
+    >>> Release("mean", "gaussian", sensitivity=2.0, noise_scale=8.4, share=1.0).share
+    1.0
+    """
+
+    name: str
+    mechanism: str
+    sensitivity: float
+    noise_scale: float
+    share: float
+
+
+@dataclass(frozen=True, repr=False)
+class PrivacySpent:
+    """Immutable record of the privacy that a fit has spent.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee that was asked for.
+    mu : float
+        Gaussian differential privacy actually spent.
+    unit : str
+        What is protected, such as one row.
+    adjacency : str
+        How neighbouring datasets differ.
+    seeded : bool
+        Whether the noise came from a seed. If so, the guarantee holds against those only who can
+        not guess the seed.
+    releases : tuple of Release
+        Everything that was computed from the data and published.
+    enforced : bool, default=True
+        Whether the bounds behind the sensitivities are enforced by clipping, or promised by the
+        caller.
+
+    Examples
+    --------
+    >>> from skdp.privacy import PrivacyBudget
+    >>> budget = PrivacyBudget(1.0, 1e-6, unit="row", adjacency="replace")
+    >>> noisy = budget.gaussian("count", 10.0, sensitivity=1.0, share=1.0)
+    >>> spent = budget.spent()
+    >>> round(spent.epsilon_at(1e-9), 2)
+    1.32
+    """
+
+    epsilon: float
+    delta: float
+    mu: float
+    unit: str
+    adjacency: str
+    seeded: bool
+    releases: tuple[Release, ...]
+    enforced: bool = True
+
+    @property
+    def rho(self) -> float:
+        """The same guarantee in zero-concentrated differential privacy."""
+        return gaussian_dp.rho_from_mu(self.mu)
+
+    def epsilon_at(self, delta: float) -> float:
+        """Return the epsilon that goes with another `delta`.
+
+        Parameters
+        ----------
+        delta : float
+            Probability, ``0 <= delta < 1``.
+
+        Returns
+        -------
+        float
+            Smallest epsilon, rounded up.
+        """
+        return gaussian_dp.epsilon_at(self.mu, delta)
+
+    def delta_at(self, epsilon: float) -> float:
+        """Return the delta that goes with another `epsilon`.
+
+        Parameters
+        ----------
+        epsilon : float
+            Dimensionless, ``0 <= epsilon <= inf``.
+
+        Returns
+        -------
+        float
+            Smallest delta, rounded up.
+        """
+        return gaussian_dp.delta_at(self.mu, epsilon)
+
+    def compose(self, *others: "PrivacySpent") -> "PrivacySpent":
+        """Return the record of all these fits together, on the same or overlapping data.
+
+        Parameters
+        ----------
+        *others : PrivacySpent
+            Records with the same unit and adjacency.
+
+        Returns
+        -------
+        PrivacySpent
+            The releases of all, with the epsilon that belongs to the `delta` of this record.
+
+        Raises
+        ------
+        ValueError
+            If the records protect different units or differ in adjacency.
+        """
+        records = (self, *others)
+        for name in ("unit", "adjacency"):
+            values = sorted({getattr(record, name) for record in records})
+            if len(values) > 1:
+                raise ValueError(f"Only records of the same {name} compose, got {values}.")
+        mu = gaussian_dp.compose(record.mu for record in records)
+        return replace(
+            self,
+            epsilon=gaussian_dp.epsilon_at(mu, self.delta),
+            mu=mu,
+            seeded=any(record.seeded for record in records),
+            releases=tuple(release for record in records for release in record.releases),
+            enforced=all(record.enforced for record in records),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as plain numbers, strings and lists, ready for JSON.
+
+        Returns
+        -------
+        dict
+            One entry a field, and ``rho``.
+        """
+        return {**asdict(self), "releases": [asdict(r) for r in self.releases], "rho": self.rho}
+
+    def __repr__(self) -> str:
+        lines = [
+            f"PrivacySpent: ({self.epsilon:.4g}, {self.delta:.4g})-DP "
+            f"per {self.unit}, adjacency {self.adjacency!r}, mu={self.mu:.5g}",
+        ]
+        if not math.isfinite(self.epsilon):
+            lines.append("  no privacy: epsilon is inf")
+        if self.seeded:
+            lines.append("  seeded: no guarantee against anyone who can guess random_state")
+        if not self.enforced:
+            lines.append("  bounds promised by the caller, not enforced")
+        lines.append(f"  {'release':<28}{'share':>8}{'sensitivity':>13}{'noise scale':>13}")
+        lines += [
+            f"  {r.name:<28}{r.share:>8.4f}{r.sensitivity:>13.4g}{r.noise_scale:>13.4g}"
+            for r in self.releases
+        ]
+        return "\n".join(lines)
+
+
+class PrivacyBudget:
+    """The privacy of one fit: adds the noise, keeps the ledger, and refuses to overspend.
+
+    `epsilon` and `delta` are turned into mu once. A release spends a share of the square of mu; the
+    shares of a fit may add to 1. Shares must not depend on the data.
+
+    Parameters
+    ----------
+    epsilon : float
+        Dimensionless, ``0 < epsilon <= inf``; ``inf`` switches the noise off.
+    delta : float
+        Probability, ``0 <= delta < 1``; must be positive if `epsilon` is finite, since Gaussian
+        noise cannot do without it.
+    unit : str
+        What is protected, for the record.
+    adjacency : {"replace", "zero_out"}
+        How neighbouring datasets differ, for counts and for the record.
+    noise : NoiseSource, default=None
+        Where the noise comes from. ``None`` is the operating system.
+
+    Raises
+    ------
+    ValueError
+        If `epsilon` or `delta` is out of range, or `delta` is 0 and `epsilon` finite.
+
+    Examples
+    --------
+    >>> from skdp.privacy import PrivacyBudget
+    >>> budget = PrivacyBudget(1.0, 1e-6, unit="row", adjacency="replace")
+    >>> noisy = budget.gaussian("sum", [3.0, 4.0], sensitivity=2.0, share=0.5)
+    >>> noisy.shape
+    (2,)
+    >>> budget.spent().releases[0].name
+    'sum'
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        unit: str,
+        adjacency: str,
+        noise: NoiseSource | None = None,
+    ) -> None:
+        if delta == 0 and math.isfinite(epsilon):
+            raise ValueError(
+                "delta=0 asks for pure differential privacy, which Gaussian noise cannot give; "
+                "pass 0 < delta < 1, well below one over the number of rows."
+            )
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit = unit
+        self.adjacency = adjacency
+        self.mu = gaussian_dp.mu_from_epsilon_delta(epsilon, delta)
+        self._noise = noise if noise is not None else NoiseSource()
+        self._releases: list[Release] = []
+
+    @property
+    def is_private(self) -> bool:
+        """Whether noise is added at all."""
+        return math.isfinite(self.mu)
+
+    def gaussian(self, name: str, value: Any, *, sensitivity: float, share: float) -> np.ndarray:
+        """Release `value` with independent Gaussian noise on every entry.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release, for the record.
+        value : array-like
+            The private statistic.
+        sensitivity : float
+            Its largest Euclidean (Frobenius) change between neighbouring datasets.
+        share : float
+            Share of the square of mu that is spent.
+
+        Returns
+        -------
+        ndarray
+            The noisy statistic, in the shape of `value`.
+
+        Raises
+        ------
+        BudgetError
+            If the shares of all releases would exceed 1.
+        """
+        release = self._charge(name, "gaussian", sensitivity, share)
+        return self._publish(release, np.asarray(value, dtype=np.float64), _isotropic_noise)
+
+    def symmetric_gaussian(
+        self, name: str, value: Any, *, sensitivity: float, share: float
+    ) -> np.ndarray:
+        """Release a symmetric matrix with noise isotropic in the Frobenius inner product.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release, for the record.
+        value : array-like of shape (n, n)
+            The private symmetric matrix.
+        sensitivity : float
+            Its largest Frobenius change between neighbouring datasets.
+        share : float
+            Share of the square of mu that is spent.
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+            The noisy matrix, symmetric. The noise has the release's scale on the diagonal and
+            sqrt(1/2) of it elsewhere.
+
+        Raises
+        ------
+        BudgetError
+            If the shares of all releases would exceed 1.
+        """
+        release = self._charge(name, "symmetric_gaussian", sensitivity, share)
+        return self._publish(release, np.asarray(value, dtype=np.float64), _symmetric_noise)
+
+    def histogram(
+        self, name: str, values: np.ndarray, *, edges: np.ndarray, share: float
+    ) -> np.ndarray:
+        """Release how many of the units' values lie up to each of the public `edges`.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release, for the record.
+        values : ndarray of shape (n,)
+            One value a unit; NaN for a null unit, which is counted nowhere.
+        edges : ndarray of shape (n_bins,)
+            Ascending upper edges of the bins; larger values fall into the last bin.
+        share : float
+            Share of the square of mu that is spent.
+
+        Returns
+        -------
+        ndarray of shape (n_bins,)
+            Noisy counts.
+
+        Raises
+        ------
+        BudgetError
+            If the shares of all releases would exceed 1.
+        """
+        return self.gaussian(
+            name,
+            bin_counts(values, edges),
+            sensitivity=sensitivity.histogram(self.adjacency),
+            share=share,
+        )
+
+    def quantile(
+        self, name: str, values: np.ndarray, *, q: float, grid: np.ndarray, share: float
+    ) -> float:
+        """Release the smallest point of a public grid that a share `q` of the values reach not.
+
+        A binary search over the grid, each step of which releases one noisy count.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release, for the record.
+        values : ndarray of shape (n,)
+            One value a unit; NaN for a null unit, which is counted nowhere.
+        q : float
+            Probability level in (0, 1).
+        grid : ndarray of shape (n_points,)
+            Ascending public grid.
+        share : float
+            Share of the square of mu that is spent by all steps together.
+
+        Returns
+        -------
+        float
+            A point of the grid.
+
+        Raises
+        ------
+        BudgetError
+            If the shares of all releases would exceed 1.
+        """
+
+        def noisy_count(step: int, n_steps: int, exact: float) -> float:
+            return float(
+                self.gaussian(
+                    f"{name}, count {step}",
+                    exact,
+                    sensitivity=sensitivity.count(),
+                    share=share / n_steps,
+                )
+            )
+
+        return search_quantile(values, q, grid, noisy_count)
+
+    def spent(self) -> PrivacySpent:
+        """Return the record of all releases so far.
+
+        Returns
+        -------
+        PrivacySpent
+            An immutable record.
+        """
+        shares = math.fsum(release.share for release in self._releases)
+        return PrivacySpent(
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
+            mu=self.mu * math.sqrt(min(shares, 1.0)) if shares else 0.0,
+            unit=self.unit,
+            adjacency=self.adjacency,
+            seeded=self._noise.seeded,
+            releases=tuple(self._releases),
+        )
+
+    def _charge(self, name: str, mechanism: str, sensitivity: float, share: float) -> Release:
+        total = math.fsum([share, *(release.share for release in self._releases)])
+        if not share > 0 or total > 1 + _SHARE_TOLERANCE:
+            raise BudgetError(
+                f"Release {name!r} asks for a share of {share!r}; the shares must be positive and "
+                f"add to at most 1, and {1 - (total - share):.3g} is left."
+            )
+        scale = sensitivity / (self.mu * math.sqrt(share)) if self.is_private else 0.0
+        if not math.isfinite(scale):
+            raise BudgetError(f"Release {name!r} has no finite sensitivity: {sensitivity!r}.")
+        release = Release(name, mechanism, float(sensitivity), scale, float(share))
+        self._releases.append(release)
+        return release
+
+    def _publish(
+        self,
+        release: Release,
+        value: np.ndarray,
+        draw: Callable[[tuple[int, ...], bytes], np.ndarray],
+    ) -> np.ndarray:
+        if not self.is_private:
+            return value
+        key = self._noise.key(
+            len(self._releases), release.name, release.mechanism, release.noise_scale, value.shape
+        )
+        noise = draw(value.shape, key)
+        noise *= release.noise_scale
+        noise += value
+        return noise
+
+
+def _isotropic_noise(shape: tuple[int, ...], key: bytes) -> np.ndarray:
+    return standard_normal(math.prod(shape), key).reshape(shape)
+
+
+def _symmetric_noise(shape: tuple[int, ...], key: bytes) -> np.ndarray:
+    return symmetric_normal(shape[0], key)

@@ -1,0 +1,46 @@
+"""Clipping that holds in floating point: no norm overflows, no clipped norm exceeds its bound."""
+
+import numpy as np
+
+from skdp.linalg.norms import row_norms
+
+__all__ = ["SMALLEST_BOUND", "clip_rows", "clip_weights"]
+
+# Squares of bounds, and what is computed from them, must stay normal floating-point numbers.
+SMALLEST_BOUND = 1e-100
+
+_NORMAL = np.finfo(np.float64).tiny
+_EPS = np.finfo(np.float64).eps
+
+
+def clip_weights(norms: np.ndarray, bound: float, n_features: int) -> np.ndarray:
+    """Factors that bring vectors of the given norms to norm at most `bound`.
+
+    Parameters
+    ----------
+    norms : ndarray of shape (n,)
+        Norms, or upper bounds of them, as computed in float64. NaN stands for a null row.
+    bound : float
+        Largest norm allowed.
+    n_features : int
+        Length of the vectors, for the rounding error of a norm.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Weights in [0, 1]: 1 within the bound, 0 for null rows and for vectors so long that their
+        weight would not be a normal floating-point number.
+    """
+    shrunk = bound * (1 - (n_features + 4) * _EPS)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        weights = np.minimum(shrunk / norms, 1.0)
+    weights[~(weights >= _NORMAL)] = 0.0
+    return weights
+
+
+def clip_rows(values: np.ndarray, bound: float) -> np.ndarray:
+    """Clip the rows of `values` to norm at most `bound`, in place; a non-finite row becomes 0."""
+    weights = clip_weights(row_norms(values), bound, values.shape[1])
+    values *= weights[:, None]
+    values[weights == 0] = 0.0
+    return values

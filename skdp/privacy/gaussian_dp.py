@@ -1,0 +1,287 @@
+r"""Gaussian differential privacy: one number, mu, and its exact conversions.
+
+A mechanism is mu-GDP when telling two neighbouring datasets apart from its output is at least as
+hard as telling N(0, 1) from N(mu, 1) [1]_. Adding Gaussian noise of standard deviation
+``sensitivity / mu`` is exactly mu-GDP, and adaptive composition adds the squares of the mu.
+The (epsilon, delta) curve of a mu-GDP mechanism is exact [1]_, [2]_:
+
+.. math:: \delta(\epsilon) = \Phi(-\epsilon/\mu + \mu/2) - e^\epsilon \Phi(-\epsilon/\mu - \mu/2).
+
+Every function rounds to the safe side: budgets down, spending up, by a relative ``1e-9``, which is
+more than the rounding error of its own arithmetic.
+
+References
+----------
+.. [1] J. Dong, A. Roth, W. J. Su (2022). "Gaussian differential privacy". Journal of the Royal
+   Statistical Society B 84(1). :doi:`10.1111/rssb.12454`
+.. [2] B. Balle, Y.-X. Wang (2018). "Improving the Gaussian mechanism for differential privacy".
+   ICML. :arxiv:`1805.06530`
+.. [3] C. Canonne, G. Kamath, T. Steinke (2020). "The discrete Gaussian for differential privacy".
+   NeurIPS. :arxiv:`2004.00010`
+"""
+
+import math
+from collections.abc import Callable, Iterable
+
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import erfcx, log_ndtr
+
+__all__ = [
+    "compose",
+    "delta_at",
+    "epsilon_at",
+    "epsilon_from_rho",
+    "mu_from_epsilon_delta",
+    "rho_from_mu",
+]
+
+_SAFETY = 1e-9
+_SMALL_MU = 3e-5
+_LOG_SQRT_2_PI = 0.5 * math.log(2 * math.pi)
+
+
+def mu_from_epsilon_delta(epsilon: float, delta: float) -> float:
+    """Largest mu whose Gaussian mechanism is (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    epsilon : float
+        Dimensionless, ``0 < epsilon <= inf``.
+    delta : float
+        Probability, ``0 <= delta < 1``.
+
+    Returns
+    -------
+    float
+        mu, rounded down. 0 if ``delta`` is 0: no Gaussian noise, however large, gives a finite
+        epsilon without a delta. ``inf`` if ``epsilon`` is.
+
+    Raises
+    ------
+    ValueError
+        If ``epsilon`` or ``delta`` is out of range.
+
+    Examples
+    --------
+    >>> from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
+    >>> round(mu_from_epsilon_delta(1.0, 1e-6), 5)
+    0.2367
+    """
+    if not epsilon > 0:
+        raise ValueError(f"epsilon must be positive, got {epsilon!r}.")
+    _check_delta(delta)
+    if math.isinf(epsilon):
+        return math.inf
+    if delta == 0:
+        return 0.0
+    log_mu = _root(lambda t: _log_delta(math.exp(t), epsilon) - math.log(delta), -30.0, 15.0)
+    return math.exp(log_mu) * (1 - _SAFETY)
+
+
+def delta_at(mu: float, epsilon: float) -> float:
+    """Smallest delta for which a mu-GDP mechanism is (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    mu : float
+        Dimensionless, ``0 <= mu <= inf``.
+    epsilon : float
+        Dimensionless, ``0 <= epsilon <= inf``.
+
+    Returns
+    -------
+    float
+        delta, rounded up.
+
+    Raises
+    ------
+    ValueError
+        If ``mu`` or ``epsilon`` is negative.
+
+    Examples
+    --------
+    >>> from skdp.privacy.gaussian_dp import delta_at
+    >>> round(delta_at(1.0, 1.0), 6)
+    0.126937
+    """
+    _check_mu(mu)
+    if not epsilon >= 0:
+        raise ValueError(f"epsilon must not be negative, got {epsilon!r}.")
+    if mu == 0 or math.isinf(epsilon):
+        return 0.0
+    if math.isinf(mu):
+        return 1.0
+    # At the bottom of the floating-point range a relative margin is not enough.
+    return min(1.0, math.exp(_log_delta(mu, epsilon)) * (1 + _SAFETY) + 5e-324)
+
+
+def epsilon_at(mu: float, delta: float) -> float:
+    """Smallest epsilon for which a mu-GDP mechanism is (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    mu : float
+        Dimensionless, ``0 <= mu <= inf``.
+    delta : float
+        Probability, ``0 <= delta < 1``.
+
+    Returns
+    -------
+    float
+        epsilon, rounded up. ``inf`` if ``delta`` is 0 and ``mu`` is not.
+
+    Raises
+    ------
+    ValueError
+        If ``mu`` is negative or ``delta`` out of range.
+
+    Examples
+    --------
+    >>> from skdp.privacy.gaussian_dp import epsilon_at
+    >>> round(epsilon_at(0.5, 1e-6), 4)
+    2.2549
+    """
+    _check_mu(mu)
+    _check_delta(delta)
+    if mu == 0:
+        return 0.0
+    if math.isinf(mu) or delta == 0:
+        return math.inf
+    target = math.log(delta)
+    if _log_delta(mu, 0.0) <= target:
+        return 0.0
+    upper = mu * mu / 2 + mu * math.sqrt(-2 * target) + 1.0
+    return _root(lambda e: target - _log_delta(mu, e), 0.0, upper) * (1 + _SAFETY)
+
+
+def compose(mus: Iterable[float]) -> float:
+    """Compose mu-GDP mechanisms, chosen adaptively or not, on the same data.
+
+    Parameters
+    ----------
+    mus : iterable of float
+        The mu of each mechanism.
+
+    Returns
+    -------
+    float
+        mu of the whole, ``sqrt(sum mu_i ** 2)``, rounded up.
+
+    Examples
+    --------
+    >>> from skdp.privacy.gaussian_dp import compose
+    >>> round(compose([0.3, 0.4]), 6)
+    0.5
+    """
+    return math.sqrt(math.fsum(mu * mu for mu in mus)) * (1 + _SAFETY)
+
+
+def rho_from_mu(mu: float) -> float:
+    """Zero-concentrated differential privacy of a mu-GDP mechanism.
+
+    Parameters
+    ----------
+    mu : float
+        Dimensionless, ``0 <= mu <= inf``.
+
+    Returns
+    -------
+    float
+        rho, ``mu ** 2 / 2``, rounded up: what a zCDP accountant outside skdp needs.
+
+    Examples
+    --------
+    >>> from skdp.privacy.gaussian_dp import rho_from_mu
+    >>> round(rho_from_mu(1.0), 6)
+    0.5
+    """
+    _check_mu(mu)
+    return mu * mu / 2 * (1 + _SAFETY)
+
+
+def epsilon_from_rho(rho: float, delta: float) -> float:
+    r"""Epsilon of a rho-zCDP mechanism, by the optimal Renyi order of [1]_.
+
+    .. math:: \epsilon = \min_{\alpha > 1} \alpha\rho
+              + \frac{\log(1/(\alpha\delta))}{\alpha - 1} + \log(1 - 1/\alpha).
+
+    Parameters
+    ----------
+    rho : float
+        Dimensionless, ``rho >= 0``.
+    delta : float
+        Probability, ``0 < delta < 1``.
+
+    Returns
+    -------
+    float
+        epsilon, rounded up.
+
+    Raises
+    ------
+    ValueError
+        If ``rho`` is negative or ``delta`` not in (0, 1).
+
+    References
+    ----------
+    .. [1] C. Canonne, G. Kamath, T. Steinke (2020). "The discrete Gaussian for differential
+       privacy". NeurIPS. :arxiv:`2004.00010`
+
+    Examples
+    --------
+    >>> from skdp.privacy.gaussian_dp import epsilon_from_rho
+    >>> round(epsilon_from_rho(0.03, 1e-5), 3)
+    0.982
+    """
+    if not rho >= 0:
+        raise ValueError(f"rho must not be negative, got {rho!r}.")
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must lie in (0, 1), got {delta!r}.")
+    if rho == 0:
+        return 0.0
+    if math.isinf(rho):
+        return math.inf
+
+    def epsilon_of(log_order_minus_1: float) -> float:
+        excess = math.exp(log_order_minus_1)
+        order = 1 + excess
+        return order * rho - math.log(order * delta) / excess + math.log(excess / order)
+
+    # Any order is valid, so an inexact minimum is only ever too large.
+    centre = 0.5 * math.log(-math.log(delta) / rho)
+    best = minimize_scalar(epsilon_of, bounds=(centre - 20, centre + 20), method="bounded")
+    return max(0.0, float(best.fun)) * (1 + _SAFETY)
+
+
+def _log_delta(mu: float, epsilon: float) -> float:
+    near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    if near < 0 and mu > _SMALL_MU:
+        return math.log(-math.expm1(epsilon + log_ndtr(-far) - log_ndtr(-near))) + log_ndtr(-near)
+    # The density of N(0, 1) at `near` is exp(epsilon) times that at `far`: taken out of both terms
+    # it leaves a difference of Mills ratios that neither underflows nor overflows.
+    if mu > _SMALL_MU:
+        difference = _mills_ratio(near) - _mills_ratio(far)
+    else:
+        # The difference would cancel: first order of its Taylor series, exact to mu ** 2 / 12.
+        difference = mu * (1 - epsilon / mu * _mills_ratio(epsilon / mu))
+    if difference <= 0:
+        return -math.inf
+    return math.log(difference) - near * near / 2 - _LOG_SQRT_2_PI
+
+
+def _mills_ratio(x: float) -> float:
+    return math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2)))
+
+
+def _root(function: Callable[[float], float], lower: float, upper: float) -> float:
+    return float(brentq(function, lower, upper, xtol=1e-14, rtol=1e-13, maxiter=500))
+
+
+def _check_mu(mu: float) -> None:
+    if not mu >= 0:
+        raise ValueError(f"mu must not be negative, got {mu!r}.")
+
+
+def _check_delta(delta: float) -> None:
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta must lie in [0, 1), got {delta!r}.")
