@@ -44,17 +44,19 @@ class Rows:
         self.center: np.ndarray | None = None
         self.weights: np.ndarray | None = None
         self.bound = np.inf
+        self.lengths: np.ndarray | None = None
 
     def centered(self, center: np.ndarray) -> "Rows":
         """Return a view of the raw rows minus `center`."""
         rows = copy.copy(self)
-        rows.center, rows.weights, rows.bound = center, None, np.inf
+        rows.center, rows.weights, rows.bound, rows.lengths = center, None, np.inf, None
         return rows
 
-    def weighted(self, weights: np.ndarray, bound: float) -> "Rows":
-        """Return a view whose rows are multiplied by `weights`, which brings them within `bound`."""
+    def weighted(self, weights: np.ndarray, norms: np.ndarray, bound: float) -> "Rows":
+        """Return a view whose rows, of the given norms, `weights` brings within `bound`."""
         rows = copy.copy(self)
         rows.weights, rows.bound = weights, bound
+        rows.lengths = np.multiply(weights, norms, where=weights > 0, out=np.zeros(self.n_rows))
         return rows
 
     def norms(self) -> np.ndarray:
@@ -84,6 +86,11 @@ class Rows:
     def total(self) -> tuple[np.ndarray, float]:
         """Sum of the rows, of shape (n_features,), and its rounding."""
         return self._sum(lambda block: block.total()), self._rounding(1)
+
+    def squared_norm(self) -> float:
+        """Sum of the squared norms of the rows."""
+        lengths = self.norms() if self.lengths is None else self.lengths
+        return float(lengths @ lengths)
 
     def gram(self) -> tuple[np.ndarray, float]:
         """Sum of the outer products, of shape (n_features, n_features), and its rounding."""
@@ -130,7 +137,10 @@ class Rows:
         return product, self._rounding(1)
 
     def projected_gram(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
-        """Gram matrix of the projections on an orthonormal basis, and its rounding."""
+        """Gram matrix of the projections on an orthonormal basis.
+
+        Its rounding covers the difference of its trace from `squared_norm` too.
+        """
 
         def gram(block: Block) -> np.ndarray:
             projections = block.matmul(basis)
@@ -138,7 +148,7 @@ class Rows:
 
         # Each projection is itself a sum over the features, of a row and a matrix of rank p.
         inner = 2 * self.n_features * np.sqrt(basis.shape[1]) * _UNIT_ROUNDOFF
-        return self._sum(gram), self._rounding(2) + 2 * inner
+        return self._sum(gram), 2 * self._rounding(2) + 2 * inner
 
     def _rounding(self, degree: int) -> float:
         """Error of a sum of products of which `degree` factors are rows, relative to one row.

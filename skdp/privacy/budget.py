@@ -251,6 +251,11 @@ class PrivacyBudget:
         """Whether noise is added at all."""
         return math.isfinite(self.mu)
 
+    @property
+    def last_scale(self) -> float:
+        """Standard deviation of the noise in the last release."""
+        return self._releases[-1].noise_scale
+
     def gaussian(self, name: str, value: Any, *, sensitivity: float, share: float) -> np.ndarray:
         """Release `value` with independent Gaussian noise on every entry.
 

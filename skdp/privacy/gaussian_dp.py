@@ -24,7 +24,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import erfcx, log_ndtr
+from scipy.special import erfcx, ndtr
 
 __all__ = [
     "compose",
@@ -37,7 +37,8 @@ __all__ = [
 
 _SAFETY = 1e-9
 _SMALL_MU = 3e-5
-_LOG_SQRT_2_PI = 0.5 * math.log(2 * math.pi)
+# Beyond this many standard deviations a tail probability underflows.
+_FARTHEST = 1e3
 
 
 def mu_from_epsilon_delta(epsilon: float, delta: float) -> float:
@@ -74,7 +75,9 @@ def mu_from_epsilon_delta(epsilon: float, delta: float) -> float:
         return math.inf
     if delta == 0:
         return 0.0
-    log_mu = _root(lambda t: _log_delta(math.exp(t), epsilon) - math.log(delta), -30.0, 15.0)
+    # At the upper end near is below -50, so that delta is 1 to working precision.
+    upper = math.log(2 * math.sqrt(2 * epsilon) + 200)
+    log_mu = _root(lambda t: _log_delta(math.exp(t), epsilon) - math.log(delta), -700.0, upper)
     return math.exp(log_mu) * (1 - _SAFETY)
 
 
@@ -255,18 +258,19 @@ def epsilon_from_rho(rho: float, delta: float) -> float:
 
 def _log_delta(mu: float, epsilon: float) -> float:
     near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
-    if near < 0 and mu > _SMALL_MU:
-        return math.log(-math.expm1(epsilon + log_ndtr(-far) - log_ndtr(-near))) + log_ndtr(-near)
+    if near > _FARTHEST:
+        return -math.inf
     # The density of N(0, 1) at `near` is exp(epsilon) times that at `far`: taken out of both terms
-    # it leaves a difference of Mills ratios that neither underflows nor overflows.
+    # it leaves Mills ratios, which neither underflow nor overflow.
+    log_density = -near * near / 2 - 0.5 * math.log(2 * math.pi)
+    if near < 0 and mu > _SMALL_MU:
+        return math.log(float(ndtr(-near)) - math.exp(log_density) * _mills_ratio(far))
     if mu > _SMALL_MU:
         difference = _mills_ratio(near) - _mills_ratio(far)
     else:
         # The difference would cancel: first order of its Taylor series, exact to mu ** 2 / 12.
         difference = mu * (1 - epsilon / mu * _mills_ratio(epsilon / mu))
-    if difference <= 0:
-        return -math.inf
-    return math.log(difference) - near * near / 2 - _LOG_SQRT_2_PI
+    return math.log(difference) + log_density
 
 
 def _mills_ratio(x: float) -> float:

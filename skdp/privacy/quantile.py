@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["SCALE_GRID", "search_quantile"]
+__all__ = ["SCALE_GRID", "search_quantile", "search_steps"]
 
 #: Public grid for norms in unknown units: 1024 points from 1e-12 to 1e12, 5.5 per cent apart.
 SCALE_GRID = np.geomspace(1e-12, 1e12, 1024)
@@ -38,7 +38,7 @@ def search_quantile(
     # A NaN sorts behind every grid point and is thus never among the values up to a point.
     counts = np.bincount(np.searchsorted(grid, values), minlength=len(grid) + 1)
     counts_up_to = np.cumsum(counts)
-    n_steps = int(np.ceil(np.log2(len(grid))))
+    n_steps = search_steps(grid)
     low, high = 0, len(grid) - 1
     for step in range(1, n_steps + 1):
         middle = (low + high) // 2
@@ -48,3 +48,8 @@ def search_quantile(
         else:
             low = min(middle + 1, high)
     return float(grid[high])
+
+
+def search_steps(grid: np.ndarray) -> int:
+    """Count the noisy counts that a search over `grid` releases."""
+    return int(np.ceil(np.log2(len(grid))))

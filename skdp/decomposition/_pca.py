@@ -1,0 +1,426 @@
+"""Principal component analysis of private rows."""
+
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from skdp.decomposition import _gaussian_model
+from skdp.decomposition._base import BaseDecomposition
+from skdp.decomposition._row_level import (
+    Shares,
+    SolverChoice,
+    clip,
+    release_mean,
+    release_norm,
+    share_of,
+    solve,
+    warn_of_noise,
+)
+from skdp.decomposition._solvers.factors import Factors
+from skdp.linalg.rows import Rows
+from skdp.linalg.sources import RowBlocks
+from skdp.linalg.spectrum import components_for_ratio, most_likely_rank
+from skdp.linalg.subspace import deterministic_signs
+from skdp.privacy import PrivacyBudget
+
+__all__ = ["DPPCA"]
+
+_NORM_SHARE = 0.03
+_MEAN_SHARE = 0.15
+
+
+class DPPCA(BaseDecomposition):
+    """Principal component analysis with row-level differential privacy.
+
+    Centres X by a private mean, clips the centred rows, and publishes their principal components,
+    the mean and the explained variances under (epsilon, delta)-differential privacy for each row of
+    X. With ``epsilon=inf`` and infinite bounds it computes what
+    :class:`sklearn.decomposition.PCA` does.
+
+    Parameters
+    ----------
+    n_components : int, float, "mle" or None, default=None
+        Number of components. A float in (0, 1) takes as many as explain more than that share of the
+        variance, ``"mle"`` as many as Minka's rule says; both read the released spectrum only and
+        need the covariance solver. ``None`` is the smaller of the numbers of rows and features.
+    whiten : bool, default=False
+        Whether `transform` scales the components to unit variance, by released variances.
+    center : "private", array-like of shape (n_features,) or False, default="private"
+        ``"private"`` releases the mean of the rows, with a share .15 of the budget. An array is
+        taken as a public centre. ``False`` does not centre.
+    epsilon : float, default=1.0
+        Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
+        ``inf`` switches the noise off.
+    delta : float, default=1e-6
+        Probability with which the guarantee may fail, ``0 < delta < 1``. Choose it well below one
+        over the number of rows.
+    privacy_unit : {"row"}, default="row"
+        What is protected: one row of X.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        Neighbouring datasets differ by exchanging one row for any other, or by one row that
+        contributes nothing. The number of rows is public in both. ``"zero_out"`` needs less noise
+        and promises less: epsilon for "replace" is at most twice that for "zero_out".
+    row_norm : float or None, default=None
+        Public bound on the Euclidean norm of a row **after** centring, in the units of X; longer
+        rows are scaled down to it. ``None`` estimates the .95 quantile of these norms privately.
+        ``inf`` is allowed with ``epsilon=inf`` only.
+    mean_norm : float or None, default=None
+        Public bound on the Euclidean norm of a row **before** centring, in the units of X, for the
+        private mean. ``None`` estimates the .95 quantile of these norms privately.
+    solver : {"auto", "covariance", "power"}, default="auto"
+        ``"covariance"`` releases the whole matrix of second moments, in O(n_features ** 2) memory.
+        ``"power"`` is a block power iteration with clipped projections, in
+        O(n_samples + n_features * n_components) memory; it needs an int `n_components`.
+        ``"auto"`` takes "covariance" up to 1000 features, and "power" beyond if `n_components` is
+        an int.
+    n_iter : int or "auto", default="auto"
+        Number of steps of the power solver; ``"auto"`` is 3. More steps split the budget further.
+    n_oversamples : int or "auto", default="auto"
+        Columns beyond `n_components` in the basis of the power solver; ``"auto"`` is
+        `n_components`.
+    n_jobs : int or None, default=None
+        Number of threads that share the rows. ``None`` is 1, with multi-threaded matrix products.
+    random_state : int, RandomState or Generator instance or None, default=None
+        ``None`` takes fresh noise from the operating system in every fit: the setting that the
+        guarantee is stated for. A secret int of at least 128 random bits, such as
+        ``secrets.randbits(128)``, makes a fit repeatable; a guessable one voids the guarantee.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components_, n_features)
+        Principal axes, by descending variance. Covered by the guarantee.
+    explained_variance_ : ndarray of shape (n_components_,)
+        Variance of the clipped rows along each axis. Covered by the guarantee.
+    explained_variance_ratio_ : ndarray of shape (n_components_,)
+        Share of the total variance along each axis. Covered by the guarantee.
+    singular_values_ : ndarray of shape (n_components_,)
+        Singular values of the centred and clipped rows. Covered by the guarantee.
+    mean_ : ndarray of shape (n_features,)
+        Centre that was subtracted. Covered by the guarantee.
+    noise_variance_ : float
+        Mean variance along the axes left out. Covered by the guarantee.
+    n_components_ : int
+        Number of components. Covered by the guarantee.
+    n_samples_ : int
+        Number of rows. Public.
+    privacy_spent_ : PrivacySpent
+        Record of every release. Public.
+    n_features_in_ : int
+        Number of features. Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has names that are strings. Public.
+
+    See Also
+    --------
+    sklearn.decomposition.PCA : The algorithm without privacy.
+    DPTruncatedSVD : The same without centring.
+
+    Notes
+    -----
+    **Privacy.** Unit: one row of X. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for
+    exactly in Gaussian differential privacy [4]_; rows are clipped to `mean_norm` for the mean,
+    centred by the released mean, and clipped to `row_norm`. Released: the mean (share .15 of the
+    budget); for each bound that is None ten noisy counts that find it (share .03); with
+    "covariance" the matrix of second moments [1]_; with "power" a histogram of projection norms and
+    a product for each step, and the projected second moment [2]_, [3]_. Assumed public: the number
+    of rows and features, the parameters, the feature names, and whether X is dense or sparse. NaN
+    and infinity are refused, which tells that there are none. Not covered: what `transform`,
+    `fit_transform`, `score` and `score_samples` return, noise-free functions of the rows.
+
+    Memory beside X: O(n_features ** 2) for "covariance"; for "power" two numbers a row and a few
+    arrays of n_features times twice n_components; and some 16 MB a thread for blocks of dense
+    rows. X is not copied if it is float32 or float64 and dense or CSR; sparse rows are never
+    centred explicitly.
+
+    References
+    ----------
+    .. [1] C. Dwork, K. Talwar, A. Thakurta, L. Zhang (2014). "Analyze Gauss: optimal bounds for
+       privacy-preserving principal component analysis". STOC. :doi:`10.1145/2591796.2591883`
+    .. [2] M. Hardt, E. Price (2014). "The noisy power method: a meta algorithm with applications".
+       NIPS. :arxiv:`1311.2495`
+    .. [3] J. Nicolas, C. Sabater, M. Maouche, M. Coates, S. Ben Mokhtar (2024). "Differentially
+       private and decentralized randomized power method". :arxiv:`2411.01931`
+    .. [4] J. Dong, A. Roth, W. J. Su (2022). "Gaussian differential privacy". Journal of the Royal
+       Statistical Society B 84(1). :doi:`10.1111/rssb.12454`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skdp import DPPCA
+    >>> X = load_digits().data
+    >>> pca = DPPCA(n_components=5, epsilon=1.0, delta=1e-6, mean_norm=57, row_norm=37).fit(X)
+    >>> pca.components_.shape
+    (5, 64)
+    >>> [release.name for release in pca.privacy_spent_.releases]
+    ['mean', 'second moment']
+    """
+
+    _parameter_constraints = {
+        "n_components": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="neither"),
+            StrOptions({"mle"}),
+            None,
+        ],
+        "whiten": ["boolean"],
+        "center": [StrOptions({"private"}), Options(bool, {False}), "array-like"],
+        **BaseDecomposition._parameter_constraints,
+    }
+
+    def __init__(
+        self,
+        n_components: int | float | str | None = None,
+        *,
+        whiten: bool = False,
+        center: Any = "private",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        privacy_unit: str = "row",
+        adjacency: str = "replace",
+        row_norm: float | None = None,
+        mean_norm: float | None = None,
+        solver: str = "auto",
+        n_iter: int | str = "auto",
+        n_oversamples: int | str = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.whiten = whiten
+        self.center = center
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.row_norm = row_norm
+        self.mean_norm = mean_norm
+        self.solver = solver
+        self.n_iter = n_iter
+        self.n_oversamples = n_oversamples
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the components, spending the whole budget.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
+            Rows to protect.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        DPPCA
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X or a parameter is not acceptable; nothing has been spent then.
+        """
+        X = self._checked_input(X)
+        raw, budget, generator = self._open(X)
+        private_center = isinstance(self.center, str)
+        shares = Shares(
+            mean_norm=_NORM_SHARE * (private_center and self.mean_norm is None),
+            mean=_MEAN_SHARE * private_center,
+            row_norm=_NORM_SHARE * (self.row_norm is None),
+        )
+        mean = self._release_center(raw, budget, shares)
+        rows = raw if mean is None else raw.centered(mean)
+        bound = self.row_norm
+        if bound is None:
+            bound = release_norm(rows, budget, name="row_norm", share=shares.row_norm)
+        choice = SolverChoice.resolve(
+            self.solver,
+            raw.n_features,
+            self.n_components if isinstance(self.n_components, Integral) else None,
+            self.n_iter,
+            self.n_oversamples,
+        )
+        rows = clip(rows, bound)
+        factors = solve(rows, budget, choice, share=shares.solver, generator=generator)
+        self._set_attributes(factors, mean, raw.n_rows, X.dtype, budget)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Project rows on the components.
+
+        The result is a noise-free function of the rows passed in, which the guarantee does not
+        cover.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
+            Rows to project.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components_)
+            Coordinates of the rows.
+        """
+        scores = super().transform(X)
+        scores = scores - (self.mean_ @ self.components_.T)
+        return scores / self._scales() if self.whiten else scores
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Map coordinates back to the space of the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components_)
+            Coordinates.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The mean plus rows in the span of the components.
+        """
+        check_is_fitted(self)
+        X = check_array(X, dtype=(np.float64, np.float32), estimator=self)
+        return super().inverse_transform(X * self._scales() if self.whiten else X) + self.mean_
+
+    def get_covariance(self) -> np.ndarray:
+        """Covariance of the probabilistic model: components and isotropic noise.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features)
+            Model covariance. Covered by the guarantee.
+        """
+        check_is_fitted(self)
+        return _gaussian_model.covariance(
+            self.components_, self.explained_variance_, self.noise_variance_
+        )
+
+    def get_precision(self) -> np.ndarray:
+        """Inverse of the model covariance.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features)
+            Model precision. Covered by the guarantee.
+        """
+        check_is_fitted(self)
+        return _gaussian_model.precision(
+            self.components_, self.explained_variance_, self.noise_variance_
+        )
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Log-likelihood of each row under the probabilistic model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; what is returned is not covered by the guarantee.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log-likelihoods.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        return _gaussian_model.log_likelihood(X - self.mean_, self.get_precision())
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood of rows under the probabilistic model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; what is returned is not covered by the guarantee.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            Mean log-likelihood.
+        """
+        return float(np.mean(self.score_samples(X)))
+
+    def _check_parameters(self, n_rows: int, n_features: int) -> None:
+        super()._check_parameters(n_rows, n_features)
+        if isinstance(self.n_components, Integral):
+            if self.n_components > min(n_rows, n_features):
+                raise ValueError(
+                    f"n_components={self.n_components} must be between 1 and "
+                    f"min(n_samples, n_features)={min(n_rows, n_features)}."
+                )
+        elif self.solver == "power":
+            raise ValueError(
+                f"n_components={self.n_components!r} needs the whole spectrum; pass an int, or "
+                "solver='covariance'."
+            )
+        if isinstance(self.n_components, str) and n_rows < n_features:
+            raise ValueError(
+                f"n_components='mle' needs n_samples >= n_features, got {n_rows} < {n_features}."
+            )
+        if not isinstance(self.center, str) and self.center is not False:
+            center = check_array(self.center, ensure_2d=False, dtype=np.float64, input_name="center")
+            if center.shape != (n_features,):
+                raise ValueError(f"center has shape {center.shape}, but X has {n_features} features.")
+
+    def _release_center(
+        self, raw: Rows, budget: PrivacyBudget, shares: Shares
+    ) -> np.ndarray | None:
+        if self.center is False:
+            return None
+        if not isinstance(self.center, str):
+            return np.asarray(self.center, dtype=np.float64)
+        bound = self.mean_norm
+        if bound is None:
+            bound = release_norm(raw, budget, name="mean_norm", share=shares.mean_norm)
+        return release_mean(clip(raw, bound), budget, share=shares.mean)
+
+    def _set_attributes(
+        self,
+        factors: Factors,
+        mean: np.ndarray | None,
+        n_rows: int,
+        dtype: np.dtype,
+        budget: PrivacyBudget,
+    ) -> None:
+        n_features = factors.components.shape[1]
+        freedom = max(n_rows - 1, 1)
+        variances = factors.eigenvalues / freedom
+        n_components = self._choose_n_components(factors, n_rows)
+        warn_of_noise(factors, n_components)
+        kept = variances[:n_components]
+        total = max(factors.total / freedom, kept.sum())
+
+        self.n_samples_ = n_rows
+        self.n_components_ = n_components
+        self.mean_ = (np.zeros(n_features) if mean is None else mean).astype(dtype)
+        self.components_ = deterministic_signs(factors.components[:n_components]).astype(dtype)
+        self.explained_variance_ = kept.astype(dtype)
+        self.explained_variance_ratio_ = share_of(kept, total).astype(dtype)
+        self.singular_values_ = np.sqrt(factors.eigenvalues[:n_components]).astype(dtype)
+        n_left_out = min(n_rows, n_features) - n_components
+        noise_variance = (total - kept.sum()) / n_left_out if n_left_out else 0.0
+        # A variance that noise has made 0 would make the precision infinite.
+        self.noise_variance_ = float(max(noise_variance, factors.noise_scale / freedom))
+        self.privacy_spent_ = budget.spent()
+
+    def _choose_n_components(self, factors: Factors, n_rows: int) -> int:
+        if self.n_components is None:
+            return min(n_rows, len(factors.eigenvalues))
+        if self.n_components == "mle":
+            return most_likely_rank(factors.eigenvalues / max(n_rows - 1, 1), n_rows)
+        if isinstance(self.n_components, Integral):
+            return int(self.n_components)
+        ratios = share_of(factors.eigenvalues, max(factors.total, factors.eigenvalues.sum()))
+        return min(components_for_ratio(ratios, float(self.n_components)), n_rows)
+
+    def _scales(self) -> np.ndarray:
+        """Standard deviations for whitening, none below that of the axes left out."""
+        smallest = max(self.noise_variance_, np.finfo(self.explained_variance_.dtype).eps)
+        return np.sqrt(np.maximum(self.explained_variance_, smallest))

@@ -1,0 +1,1 @@
+"""One algorithm a file: (rows, budget, parameters) -> released factors."""

@@ -1,0 +1,45 @@
+"""Noisy second moment: Analyze Gauss with noise isotropic in the Frobenius inner product.
+
+One release of the d x d matrix of second moments; its whole spectrum is free post-processing.
+
+References
+----------
+C. Dwork, K. Talwar, A. Thakurta, L. Zhang (2014). "Analyze Gauss: optimal bounds for
+privacy-preserving principal component analysis". STOC. :doi:`10.1145/2591796.2591883`
+"""
+
+import numpy as np
+from scipy.linalg import eigh
+
+from skdp.decomposition._solvers.factors import Factors
+from skdp.linalg.rows import Rows
+from skdp.linalg.spectrum import denoise_eigenvalues
+from skdp.privacy import PrivacyBudget, sensitivity
+
+__all__ = ["solve_covariance"]
+
+
+def solve_covariance(rows: Rows, budget: PrivacyBudget, *, share: float) -> Factors:
+    """Decompose a noisy second moment of `rows`, clipped to ``rows.bound``.
+
+    Time O(n d^2 + d^3), memory O(d^2) beside a few blocks of rows.
+    """
+    moment, rounding = rows.gram()
+    noisy = budget.symmetric_gaussian(
+        "second moment",
+        moment,
+        sensitivity=sensitivity.second_moment(rows.bound, budget.adjacency, rounding),
+        share=share,
+    )
+    scale = budget.last_scale
+    eigenvalues, vectors = eigh(noisy, overwrite_a=True, check_finite=False)
+    eigenvalues = eigenvalues[::-1]
+    entry_scale = scale * np.sqrt(0.5)
+    return Factors(
+        components=vectors.T[::-1],
+        eigenvalues=denoise_eigenvalues(eigenvalues, entry_scale),
+        total=float(eigenvalues.sum()),
+        noise_scale=scale,
+        # Noise alone has its largest eigenvalue at twice its entries' scale times sqrt(d).
+        n_above_noise=int(np.sum(eigenvalues > 2 * entry_scale * np.sqrt(len(eigenvalues)))),
+    )

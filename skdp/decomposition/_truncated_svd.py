@@ -1,0 +1,217 @@
+"""Truncated singular value decomposition of private rows."""
+
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval
+
+from skdp.decomposition._base import BaseDecomposition
+from skdp.decomposition._row_level import (
+    Shares,
+    SolverChoice,
+    clip,
+    release_mean,
+    release_norm,
+    share_of,
+    solve,
+    warn_of_noise,
+)
+from skdp.linalg.subspace import deterministic_signs
+
+__all__ = ["DPTruncatedSVD"]
+
+_ROW_NORM_SHARE = 0.03
+_MEAN_SHARE = 0.02
+
+
+class DPTruncatedSVD(BaseDecomposition):
+    """Truncated SVD with row-level differential privacy.
+
+    Finds the leading right singular vectors of X without centring it, so that sparse data stay
+    sparse, and publishes them, the singular values and the explained variances under
+    (epsilon, delta)-differential privacy for each row of X. With ``epsilon=inf`` and
+    ``row_norm=inf`` it computes what :class:`sklearn.decomposition.TruncatedSVD` does.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of components, at most the number of features.
+    epsilon : float, default=1.0
+        Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
+        ``inf`` switches the noise off.
+    delta : float, default=1e-6
+        Probability with which the guarantee may fail, ``0 < delta < 1``. Choose it well below one
+        over the number of rows.
+    privacy_unit : {"row"}, default="row"
+        What is protected: one row of X.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        Neighbouring datasets differ by exchanging one row for any other, or by one row that
+        contributes nothing. The number of rows is public in both. ``"zero_out"`` needs less noise
+        and promises less: epsilon for "replace" is at most twice that for "zero_out".
+    row_norm : float or None, default=None
+        Public bound on the Euclidean norm of a row, in the units of X; longer rows are scaled down
+        to it. ``None`` estimates the .95 quantile of the norms privately. ``inf`` is allowed with
+        ``epsilon=inf`` only.
+    mean_norm : float or None, default=None
+        The same bound for the column means, which `explained_variance_` needs. ``None`` takes that
+        of `row_norm`.
+    solver : {"auto", "covariance", "power"}, default="auto"
+        ``"covariance"`` releases the whole matrix of second moments, in O(n_features ** 2) memory.
+        ``"power"`` is a block power iteration with clipped projections, in
+        O(n_samples + n_features * n_components) memory. ``"auto"`` takes "covariance" up to 1000
+        features and "power" beyond.
+    n_iter : int or "auto", default="auto"
+        Number of steps of the power solver; ``"auto"`` is 3. More steps split the budget further.
+    n_oversamples : int or "auto", default="auto"
+        Columns beyond `n_components` in the basis of the power solver; ``"auto"`` is
+        `n_components`.
+    n_jobs : int or None, default=None
+        Number of threads that share the rows. ``None`` is 1, with multi-threaded matrix products.
+    random_state : int, RandomState or Generator instance or None, default=None
+        ``None`` takes fresh noise from the operating system in every fit: the setting that the
+        guarantee is stated for. A secret int of at least 128 random bits, such as
+        ``secrets.randbits(128)``, makes a fit repeatable; a guessable one voids the guarantee.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Right singular vectors. Covered by the guarantee.
+    explained_variance_ : ndarray of shape (n_components,)
+        Variance of the rows along each component. Covered by the guarantee.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        Share of the total variance along each component. Covered by the guarantee.
+    singular_values_ : ndarray of shape (n_components,)
+        Singular values of the clipped rows. Covered by the guarantee.
+    privacy_spent_ : PrivacySpent
+        Record of every release. Public.
+    n_features_in_ : int
+        Number of features. Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has names that are strings. Public.
+
+    See Also
+    --------
+    sklearn.decomposition.TruncatedSVD : The algorithm without privacy.
+    DPPCA : The same with private centring.
+
+    Notes
+    -----
+    **Privacy.** Unit: one row of X. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for
+    exactly in Gaussian differential privacy [4]_; rows are clipped to `row_norm`. Released:
+    the column means (share .02 of the budget); with ``row_norm=None`` ten noisy counts that find
+    the bound (share .03); with "covariance" the matrix of second moments [1]_; with "power" a
+    histogram of projection norms and a product for each step, and the projected second moment
+    [2]_, [3]_. Assumed public: the number of rows and features, the parameters, the feature names,
+    and whether X is dense or sparse. NaN and infinity are refused, which tells that there are none.
+    Not covered: what `transform` and `fit_transform` return, a noise-free function of the rows.
+
+    Memory beside X: O(n_features ** 2) for "covariance"; for "power" two numbers a row and a few
+    arrays of n_features times twice n_components; and some 16 MB a thread for blocks of dense
+    rows. X is not copied if it is float32 or float64 and dense or CSR.
+
+    References
+    ----------
+    .. [1] C. Dwork, K. Talwar, A. Thakurta, L. Zhang (2014). "Analyze Gauss: optimal bounds for
+       privacy-preserving principal component analysis". STOC. :doi:`10.1145/2591796.2591883`
+    .. [2] M. Hardt, E. Price (2014). "The noisy power method: a meta algorithm with applications".
+       NIPS. :arxiv:`1311.2495`
+    .. [3] J. Nicolas, C. Sabater, M. Maouche, M. Coates, S. Ben Mokhtar (2024). "Differentially
+       private and decentralized randomized power method". :arxiv:`2411.01931`
+    .. [4] J. Dong, A. Roth, W. J. Su (2022). "Gaussian differential privacy". Journal of the Royal
+       Statistical Society B 84(1). :doi:`10.1111/rssb.12454`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skdp import DPTruncatedSVD
+    >>> X = load_digits().data
+    >>> svd = DPTruncatedSVD(n_components=5, epsilon=1.0, delta=1e-6, row_norm=70).fit(X)
+    >>> svd.transform(X).shape
+    (1797, 5)
+    >>> round(svd.privacy_spent_.epsilon_at(1e-6), 3)
+    1.0
+    """
+
+    _parameter_constraints = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        **BaseDecomposition._parameter_constraints,
+    }
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        privacy_unit: str = "row",
+        adjacency: str = "replace",
+        row_norm: float | None = None,
+        mean_norm: float | None = None,
+        solver: str = "auto",
+        n_iter: int | str = "auto",
+        n_oversamples: int | str = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.row_norm = row_norm
+        self.mean_norm = mean_norm
+        self.solver = solver
+        self.n_iter = n_iter
+        self.n_oversamples = n_oversamples
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the components, spending the whole budget.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
+            Rows to protect.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        DPTruncatedSVD
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X or a parameter is not acceptable; nothing has been spent then.
+        """
+        X = self._checked_input(X)
+        raw, budget, generator = self._open(X)
+        shares = Shares(mean=_MEAN_SHARE, row_norm=_ROW_NORM_SHARE * (self.row_norm is None))
+
+        bound = self.row_norm
+        if bound is None:
+            bound = release_norm(raw, budget, name="row_norm", share=shares.row_norm)
+        rows = clip(raw, bound)
+        mean_rows = rows if self.mean_norm is None else clip(raw, self.mean_norm)
+        mean = release_mean(mean_rows, budget, share=shares.mean)
+        choice = SolverChoice.resolve(
+            self.solver, raw.n_features, self.n_components, self.n_iter, self.n_oversamples
+        )
+        factors = solve(rows, budget, choice, share=shares.solver, generator=generator)
+        warn_of_noise(factors, self.n_components)
+
+        components = deterministic_signs(factors.components[: self.n_components])
+        eigenvalues = factors.eigenvalues[: self.n_components]
+        variances = np.maximum(eigenvalues / raw.n_rows - (components @ mean) ** 2, 0.0)
+        total = max(factors.total / raw.n_rows - mean @ mean, variances.sum())
+        self.components_ = components.astype(X.dtype)
+        self.explained_variance_ = variances.astype(X.dtype)
+        self.explained_variance_ratio_ = share_of(variances, total).astype(X.dtype)
+        self.singular_values_ = np.sqrt(eigenvalues).astype(X.dtype)
+        self.privacy_spent_ = budget.spent()
+        return self

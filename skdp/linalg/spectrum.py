@@ -1,0 +1,108 @@
+"""What can be read off a noisy spectrum: cleaned eigenvalues and the number of components."""
+
+import numpy as np
+from scipy.special import gammaln
+
+__all__ = ["components_for_ratio", "denoise_eigenvalues", "most_likely_rank"]
+
+
+def denoise_eigenvalues(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarray:
+    r"""Take out the upward push that symmetric Gaussian noise gives to eigenvalues.
+
+    To second order noise of standard deviation :math:`\tau` off the diagonal moves an eigenvalue by
+    :math:`\tau^2 \sum_j 1/(\lambda_i - \lambda_j)`; with the noisy eigenvalues in the sum this is
+    exact for an outlier in the limit of a large matrix [1]_. The push is at most
+    :math:`\tau \sqrt d`, what it is at the edge of the noise.
+
+    Parameters
+    ----------
+    eigenvalues : ndarray of shape (d,)
+        Noisy eigenvalues, descending.
+    entry_scale : float
+        Standard deviation of the noise off the diagonal.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+        Cleaned eigenvalues, descending and not negative.
+
+    References
+    ----------
+    .. [1] J. Bun, J.-P. Bouchaud, M. Potters (2017). "Cleaning large correlation matrices: tools
+       from random matrix theory". Physics Reports 666. :doi:`10.1016/j.physrep.2016.10.005`
+    """
+    if entry_scale == 0:
+        return np.maximum(eigenvalues, 0.0)
+    largest_push = entry_scale * np.sqrt(len(eigenvalues))
+    with np.errstate(divide="ignore"):
+        gaps = eigenvalues[:, None] - eigenvalues
+        # Only the smaller eigenvalues push: near the edge the larger ones would cancel them.
+        pushes = entry_scale**2 * np.triu(1 / gaps, 1).sum(axis=1)
+    cleaned = eigenvalues - np.minimum(pushes, largest_push)
+    return np.maximum(np.minimum.accumulate(cleaned), 0.0)
+
+
+def components_for_ratio(explained_variance_ratio: np.ndarray, ratio: float) -> int:
+    """Count the components needed to explain more than `ratio` of the variance, at least 1."""
+    cumulated = np.cumsum(explained_variance_ratio)
+    needed = int(np.searchsorted(cumulated, ratio, side="right")) + 1
+    return min(needed, len(cumulated))
+
+
+def most_likely_rank(eigenvalues: np.ndarray, n_rows: int) -> int:
+    """Choose the number of components by Minka's approximation of the evidence [1]_.
+
+    Parameters
+    ----------
+    eigenvalues : ndarray of shape (d,)
+        Eigenvalues of the covariance, descending.
+    n_rows : int
+        Number of rows behind the covariance.
+
+    Returns
+    -------
+    int
+        A rank from 1 to d - 1, or 1 if d is 1.
+
+    References
+    ----------
+    .. [1] T. P. Minka (2000). "Automatic choice of dimensionality for PCA". NIPS.
+    """
+    ranks = range(1, len(eigenvalues))
+    evidence = [_log_evidence(eigenvalues, rank, n_rows) for rank in ranks]
+    return int(np.argmax(evidence)) + 1 if evidence else 1
+
+
+def _log_evidence(eigenvalues: np.ndarray, rank: int, n_rows: int) -> float:
+    n_features = len(eigenvalues)
+    kept, rest = eigenvalues[:rank], eigenvalues[rank:]
+    noise = rest.mean()
+    smallest = np.finfo(np.float64).tiny
+    if kept[-1] <= smallest or noise <= smallest:
+        return -np.inf
+    dimensions = n_features - np.arange(rank)
+    log_prior = -rank * np.log(2) + np.sum(
+        gammaln(dimensions / 2) - np.log(np.pi) * dimensions / 2
+    )
+    log_fit = -n_rows / 2 * (np.log(kept).sum() + len(rest) * np.log(noise))
+    n_angles = n_features * rank - rank * (rank + 1) / 2
+    log_volume = np.log(2 * np.pi) * (n_angles + rank) / 2
+    return float(
+        log_prior
+        + log_fit
+        + log_volume
+        - _log_curvature(eigenvalues, rank, noise, n_rows) / 2
+        - rank * np.log(n_rows) / 2
+    )
+
+
+def _log_curvature(eigenvalues: np.ndarray, rank: int, noise: float, n_rows: int) -> float:
+    """Log determinant of the Hessian of the evidence in the angles of the subspace."""
+    flattened = np.concatenate([eigenvalues[:rank], np.full(len(eigenvalues) - rank, noise)])
+    first, second = np.triu_indices(len(eigenvalues), 1)
+    among_kept = first < rank
+    first, second = first[among_kept], second[among_kept]
+    terms = (1 / flattened[second] - 1 / flattened[first]) * (
+        eigenvalues[first] - eigenvalues[second]
+    )
+    return float(np.sum(np.log(np.maximum(terms, np.finfo(np.float64).tiny)) + np.log(n_rows)))

@@ -1,0 +1,73 @@
+"""How good a subspace is."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from skdp.linalg.subspace import orthonormal_basis, principal_sines
+
+__all__ = ["captured_variance", "subspace_distance"]
+
+
+def subspace_distance(components: Any, reference: Any) -> float:
+    """Sine of the largest principal angle between the spans of two sets of components.
+
+    Parameters
+    ----------
+    components, reference : array-like of shape (n_components, n_features)
+        Components as rows, as in ``components_``; they need not be orthonormal. `components` may
+        span more dimensions than `reference`.
+
+    Returns
+    -------
+    float
+        0 if `reference` lies in the span of `components`, 1 if a direction of it is orthogonal.
+
+    Notes
+    -----
+    **Privacy.** A function of its arguments; it is as private as they are. A reference computed
+    from private rows is not.
+
+    Examples
+    --------
+    >>> from skdp.metrics import subspace_distance
+    >>> subspace_distance([[1, 0, 0]], [[0.6, 0.8, 0]])
+    0.8
+    """
+    bases = [
+        orthonormal_basis(check_array(rows, dtype=np.float64).T) for rows in (components, reference)
+    ]
+    return float(round(principal_sines(*bases).max(), 15))
+
+
+def captured_variance(components: Any, X: Any) -> float:
+    """Share of the sum of squares of X that lies in the span of the components.
+
+    Parameters
+    ----------
+    components : array-like of shape (n_components, n_features)
+        Components as rows, as in ``components_``; they need not be orthonormal.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows, centred if their variance is meant.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Notes
+    -----
+    **Privacy.** A noise-free function of X, not covered by any guarantee.
+
+    Examples
+    --------
+    >>> from skdp.metrics import captured_variance
+    >>> captured_variance([[1, 0]], [[3, 4], [0, 0]])
+    0.36
+    """
+    X = check_array(X, accept_sparse="csr", dtype=np.float64)
+    basis = orthonormal_basis(check_array(components, dtype=np.float64).T)
+    total = X.multiply(X).sum() if hasattr(X, "multiply") else np.vdot(X, X)
+    projections = X @ basis
+    return float(np.vdot(projections, projections) / total) if total > 0 else 0.0
