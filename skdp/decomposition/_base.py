@@ -72,15 +72,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         ndarray of shape (n_samples, n_components)
             Coordinates of the rows.
         """
-        check_is_fitted(self)
-        if isinstance(X, RowBlocks):
-            self._check_row_blocks(X)
-            components = self.components_.astype(np.float64)
-            scores = Rows(as_source(X), self.n_jobs).matmul(components.T).astype(X.dtype)
-        else:
-            X = validate_data(self, X, **_INPUT, reset=False)
-            scores = X @ self.components_.T
-        return np.asarray(scores)
+        return self._project(X)
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Map coordinates back to the space of the rows.
@@ -99,6 +91,17 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         X = check_array(X, dtype=(np.float64, np.float32), estimator=self)
         return np.asarray(X @ self.components_)
 
+    def _project(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        if isinstance(X, RowBlocks):
+            self._check_row_blocks(X)
+            components = self.components_.astype(np.float64)
+            scores = Rows(as_source(X), self.n_jobs).matmul(components.T).astype(X.dtype)
+        else:
+            X = validate_data(self, X, **_INPUT, reset=False)
+            scores = X @ self.components_.T
+        return np.asarray(scores)
+
     def _checked_input(self, X: Any) -> Any:
         """Refuse bad input before anything is set or spent."""
         if isinstance(X, RowBlocks):
@@ -106,7 +109,9 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             self._check_parameters(*X.shape)
             self.n_features_in_ = X.shape[1]
             return X
-        checked = check_array(X, **_INPUT, estimator=self, input_name="X")
+        # Summing huge entries, as the check for infinity does, must not warn of them.
+        with np.errstate(all="ignore"):
+            checked = check_array(X, **_INPUT, estimator=self, input_name="X")
         self._check_parameters(*checked.shape)
         validate_data(self, X, skip_check_array=True)
         return checked

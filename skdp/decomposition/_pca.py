@@ -1,11 +1,11 @@
 """Principal component analysis of private rows."""
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import Interval, Options, RealNotInt, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skdp.decomposition import _gaussian_model
@@ -162,7 +162,7 @@ class DPPCA(BaseDecomposition):
     _parameter_constraints = {
         "n_components": [
             Interval(Integral, 1, None, closed="left"),
-            Interval(Real, 0, 1, closed="neither"),
+            Interval(RealNotInt, 0, 1, closed="neither"),
             StrOptions({"mle"}),
             None,
         ],
@@ -266,8 +266,7 @@ class DPPCA(BaseDecomposition):
         ndarray of shape (n_samples, n_components_)
             Coordinates of the rows.
         """
-        scores = super().transform(X)
-        scores = scores - (self.mean_ @ self.components_.T)
+        scores = self._project(X) - self.mean_ @ self.components_.T
         return scores / self._scales() if self.whiten else scores
 
     def inverse_transform(self, X: Any) -> np.ndarray:

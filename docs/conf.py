@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Configuration of the documentation. Nothing is fetched while it builds."""
+
+import skdp
+
+project = "skdp"
+author = "the skdp developers"
+project_copyright = "2026, the skdp developers"
+version = release = skdp.__version__
+
+extensions = [
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.extlinks",
+    "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
+]
+
+templates_path = ["_templates"]
+exclude_patterns = ["_build"]
+
+# Docstrings. The class template lists the members, so numpydoc must not list them again.
+autosummary_generate = True
+autodoc_typehints = "none"  # types are in the docstrings, with their units
+numpydoc_show_class_members = False
+# What is documented here is public, so it needs every section; cf. [tool.numpydoc_validation].
+numpydoc_validation_checks = {"all", "RT02", "GL01", "GL02", "ES01", "SA01", "EX01"}
+
+# Citations: :doi:`10.1111/rssb.12454` and :arxiv:`1805.06530`.
+extlinks = {
+    "arxiv": ("https://arxiv.org/abs/%s", "arXiv:%s"),
+    "doi": ("https://doi.org/%s", "doi:%s"),
+}
+
+# Examples. All are executed, and one that fails stops the build.
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"\.py$",
+    "doc_module": ("skdp",),
+    "backreferences_dir": "generated/backreferences",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_signature": False,
+    "write_computation_times": False,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"skdp {release}"
+html_copy_source = False
+html_theme_options = {
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "navbar_end": ["theme-switcher"],
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "show_toc_level": 2,
+}

@@ -1,0 +1,54 @@
+"""scikit-learn's estimator checks, those it keeps for itself included: no expected failures."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils import estimator_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skdp import DPPCA, DPTruncatedSVD
+
+# The checks fit a few rows with small seeds and mix frames with arrays.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),
+    pytest.mark.filterwarnings("ignore:X has feature names"),
+    pytest.mark.filterwarnings("ignore:X does not have valid feature names"),
+]
+
+UNBOUNDED = {"epsilon": np.inf, "row_norm": np.inf, "mean_norm": np.inf}
+GENEROUS = {"epsilon": 1000.0, "row_norm": 20.0, "mean_norm": 20.0}
+ESTIMATORS = [
+    DPPCA(),
+    DPPCA(**UNBOUNDED),
+    DPPCA(n_components=1, solver="power", whiten=True, **GENEROUS),
+    DPPCA(center=False, adjacency="zero_out", **GENEROUS),
+    DPTruncatedSVD(),
+    DPTruncatedSVD(**UNBOUNDED),
+    DPTruncatedSVD(n_components=1, solver="power", **GENEROUS),
+    DPTruncatedSVD(adjacency="zero_out", **GENEROUS),
+]
+
+KEPT_BACK = [
+    "check_dataframe_column_names_consistency",
+    "check_get_feature_names_out_error",
+    "check_global_output_transform_pandas",
+    "check_global_set_output_transform_polars",
+    "check_inplace_ensure_writeable",
+    "check_param_validation",
+    "check_set_output_transform",
+    "check_set_output_transform_pandas",
+    "check_set_output_transform_polars",
+    "check_transformer_get_feature_names_out",
+    "check_transformer_get_feature_names_out_pandas",
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("name", KEPT_BACK)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_check_that_scikit_learn_keeps_for_itself(estimator, name):
+    getattr(estimator_checks, name)(type(estimator).__name__, clone(estimator))
