@@ -28,7 +28,7 @@ def make_spiked(
     k: int = 5,
     random_state: Any = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows near a random subspace: Gaussian scores of falling spread plus isotropic noise.
+    """Make rows near a random subspace: Gaussian scores of falling spread plus isotropic noise.
 
     The scores have standard deviations from 3 down to 2, the noise .5 in every feature; then all is
     scaled so that 95% of the rows have a Euclidean norm of at most 1.

@@ -6,12 +6,80 @@ M. E. Tipping, C. M. Bishop (1999). "Probabilistic principal component analysis"
 Royal Statistical Society B 61(3). :doi:`10.1111/1467-9868.00196`
 """
 
+from typing import Any
+
 import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-__all__ = ["covariance", "log_likelihood", "precision"]
+__all__ = ["GaussianModelMixin"]
 
 
-def covariance(components: np.ndarray, variances: np.ndarray, noise_variance: float) -> np.ndarray:
+class GaussianModelMixin:
+    """Likelihood of rows under released components, variances and mean."""
+
+    components_: np.ndarray
+    explained_variance_: np.ndarray
+    mean_: np.ndarray
+    noise_variance_: float
+
+    def get_covariance(self) -> np.ndarray:
+        """Covariance of the probabilistic model: components and isotropic noise.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features)
+            Model covariance. Covered by the guarantee.
+        """
+        check_is_fitted(self)
+        return _covariance(self.components_, self.explained_variance_, self.noise_variance_)
+
+    def get_precision(self) -> np.ndarray:
+        """Inverse of the model covariance.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features)
+            Model precision. Covered by the guarantee.
+        """
+        check_is_fitted(self)
+        return _precision(self.components_, self.explained_variance_, self.noise_variance_)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Log-likelihood of each row under the probabilistic model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; what is returned is not covered by the guarantee.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log-likelihoods.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        return _log_likelihood(X - self.mean_, self.get_precision())
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood of rows under the probabilistic model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; what is returned is not covered by the guarantee.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            Mean log-likelihood.
+        """
+        return float(np.mean(self.score_samples(X)))
+
+
+def _covariance(components: np.ndarray, variances: np.ndarray, noise_variance: float) -> np.ndarray:
     """Covariance with the given variances along the components and `noise_variance` elsewhere."""
     excess = np.maximum(variances - noise_variance, 0.0)
     model = (components.T * excess) @ components
@@ -19,17 +87,17 @@ def covariance(components: np.ndarray, variances: np.ndarray, noise_variance: fl
     return model
 
 
-def precision(components: np.ndarray, variances: np.ndarray, noise_variance: float) -> np.ndarray:
-    """Inverse of `covariance`, by the orthonormality of the components where there is noise."""
+def _precision(components: np.ndarray, variances: np.ndarray, noise_variance: float) -> np.ndarray:
+    """Invert `_covariance`, by the orthonormality of the components where there is noise."""
     if noise_variance == 0 or len(components) == components.shape[1]:
-        return np.linalg.inv(covariance(components, variances, noise_variance))
+        return np.linalg.inv(_covariance(components, variances, noise_variance))
     shrinkage = 1 - noise_variance / np.maximum(variances, noise_variance)
     inverse = -(components.T * shrinkage) @ components
     inverse.flat[:: len(inverse) + 1] += 1.0
     return inverse / noise_variance
 
 
-def log_likelihood(centered: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+def _log_likelihood(centered: np.ndarray, inverse: np.ndarray) -> np.ndarray:
     """Log density of each centred row under N(0, inverse ** -1)."""
     quadratic = np.einsum("ij,ij->i", centered @ inverse, centered)
     log_volume = len(inverse) * np.log(2 * np.pi) - np.linalg.slogdet(inverse)[1]

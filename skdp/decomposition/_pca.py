@@ -1,15 +1,15 @@
 """Principal component analysis of private rows."""
 
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, Options, RealNotInt, StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from skdp.decomposition import _gaussian_model
 from skdp.decomposition._base import BaseDecomposition
+from skdp.decomposition._gaussian_model import GaussianModelMixin
 from skdp.decomposition._row_level import (
     Shares,
     SolverChoice,
@@ -22,7 +22,6 @@ from skdp.decomposition._row_level import (
 )
 from skdp.decomposition._solvers.factors import Factors
 from skdp.linalg.rows import Rows
-from skdp.linalg.sources import RowBlocks
 from skdp.linalg.spectrum import components_for_ratio, most_likely_rank
 from skdp.linalg.subspace import deterministic_signs
 from skdp.privacy import PrivacyBudget
@@ -33,7 +32,7 @@ _NORM_SHARE = 0.03
 _MEAN_SHARE = 0.15
 
 
-class DPPCA(BaseDecomposition):
+class DPPCA(GaussianModelMixin, BaseDecomposition):
     """Principal component analysis with row-level differential privacy.
 
     Centres X by a private mean, clips the centred rows, and publishes their principal components,
@@ -159,7 +158,7 @@ class DPPCA(BaseDecomposition):
     ['mean', 'second moment']
     """
 
-    _parameter_constraints = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [
             Interval(Integral, 1, None, closed="left"),
             Interval(RealNotInt, 0, 1, closed="neither"),
@@ -286,66 +285,6 @@ class DPPCA(BaseDecomposition):
         X = check_array(X, dtype=(np.float64, np.float32), estimator=self)
         return super().inverse_transform(X * self._scales() if self.whiten else X) + self.mean_
 
-    def get_covariance(self) -> np.ndarray:
-        """Covariance of the probabilistic model: components and isotropic noise.
-
-        Returns
-        -------
-        ndarray of shape (n_features, n_features)
-            Model covariance. Covered by the guarantee.
-        """
-        check_is_fitted(self)
-        return _gaussian_model.covariance(
-            self.components_, self.explained_variance_, self.noise_variance_
-        )
-
-    def get_precision(self) -> np.ndarray:
-        """Inverse of the model covariance.
-
-        Returns
-        -------
-        ndarray of shape (n_features, n_features)
-            Model precision. Covered by the guarantee.
-        """
-        check_is_fitted(self)
-        return _gaussian_model.precision(
-            self.components_, self.explained_variance_, self.noise_variance_
-        )
-
-    def score_samples(self, X: Any) -> np.ndarray:
-        """Log-likelihood of each row under the probabilistic model.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows; what is returned is not covered by the guarantee.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Log-likelihoods.
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
-        return _gaussian_model.log_likelihood(X - self.mean_, self.get_precision())
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-likelihood of rows under the probabilistic model.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows; what is returned is not covered by the guarantee.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        float
-            Mean log-likelihood.
-        """
-        return float(np.mean(self.score_samples(X)))
-
     def _check_parameters(self, n_rows: int, n_features: int) -> None:
         super()._check_parameters(n_rows, n_features)
         if isinstance(self.n_components, Integral):
@@ -364,9 +303,13 @@ class DPPCA(BaseDecomposition):
                 f"n_components='mle' needs n_samples >= n_features, got {n_rows} < {n_features}."
             )
         if not isinstance(self.center, str) and self.center is not False:
-            center = check_array(self.center, ensure_2d=False, dtype=np.float64, input_name="center")
+            center = check_array(
+                self.center, ensure_2d=False, dtype=np.float64, input_name="center"
+            )
             if center.shape != (n_features,):
-                raise ValueError(f"center has shape {center.shape}, but X has {n_features} features.")
+                raise ValueError(
+                    f"center has shape {center.shape}, but X has {n_features} features."
+                )
 
     def _release_center(
         self, raw: Rows, budget: PrivacyBudget, shares: Shares
@@ -420,6 +363,6 @@ class DPPCA(BaseDecomposition):
         return min(components_for_ratio(ratios, float(self.n_components)), n_rows)
 
     def _scales(self) -> np.ndarray:
-        """Standard deviations for whitening, none below that of the axes left out."""
+        """Return standard deviations for whitening, none below that of the axes left out."""
         smallest = max(self.noise_variance_, np.finfo(self.explained_variance_.dtype).eps)
         return np.sqrt(np.maximum(self.explained_variance_, smallest))

@@ -15,7 +15,16 @@ from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.quantile import SCALE_GRID, search_steps
 
-__all__ = ["Shares", "SolverChoice", "clip", "release_mean", "release_norm", "share_of", "solve", "warn_of_noise"]
+__all__ = [
+    "Shares",
+    "SolverChoice",
+    "clip",
+    "release_mean",
+    "release_norm",
+    "share_of",
+    "solve",
+    "warn_of_noise",
+]
 
 _NORM_QUANTILE = 0.95
 # Beyond, clipped projections lose less to noise than the d x d matrix does, and cost less.

@@ -1,7 +1,7 @@
 """Truncated singular value decomposition of private rows."""
 
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -127,14 +127,14 @@ class DPTruncatedSVD(BaseDecomposition):
     >>> from sklearn.datasets import load_digits
     >>> from skdp import DPTruncatedSVD
     >>> X = load_digits().data
-    >>> svd = DPTruncatedSVD(n_components=5, epsilon=1.0, delta=1e-6, row_norm=70).fit(X)
+    >>> svd = DPTruncatedSVD(n_components=3, epsilon=2.0, delta=1e-6, row_norm=70).fit(X)
     >>> svd.transform(X).shape
-    (1797, 5)
+    (1797, 3)
     >>> round(svd.privacy_spent_.epsilon_at(1e-6), 3)
-    1.0
+    2.0
     """
 
-    _parameter_constraints = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         **BaseDecomposition._parameter_constraints,
     }

@@ -1,0 +1,1 @@
+"""Numerics on arrays; knows nothing of privacy."""

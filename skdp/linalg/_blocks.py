@@ -12,16 +12,16 @@ class Block(Protocol):
     """Rows ``weight * (row - center)`` of a block, in float64."""
 
     def total(self) -> np.ndarray:
-        """Sum of the rows."""
+        """Sum the rows."""
 
     def gram(self) -> np.ndarray:
-        """Sum of the outer products of the rows."""
+        """Sum the outer products of the rows."""
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
-        """Rows times `right`."""
+        """Multiply the rows by `right`."""
 
     def adjoint(self, left: np.ndarray) -> np.ndarray:
-        """Transposed rows times `left`."""
+        """Multiply the transposed rows by `left`."""
 
 
 class DenseBlock:
@@ -43,15 +43,19 @@ class DenseBlock:
         self._values = values
 
     def total(self) -> np.ndarray:
+        """Sum the rows."""
         return self._values.sum(axis=0)
 
     def gram(self) -> np.ndarray:
+        """Sum the outer products of the rows."""
         return self._values.T @ self._values
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
+        """Multiply the rows by `right`."""
         return self._values @ right
 
     def adjoint(self, left: np.ndarray) -> np.ndarray:
+        """Multiply the transposed rows by `left`."""
         return self._values.T @ left
 
 
@@ -73,10 +77,12 @@ class SparseBlock:
         self._weights = np.ones(rows.shape[0]) if weights is None else weights
 
     def total(self) -> np.ndarray:
+        """Sum the rows."""
         total = self._rows.T @ np.ones(self._rows.shape[0])
         return total if self._center is None else total - self._weights.sum() * self._center
 
     def gram(self) -> np.ndarray:
+        """Sum the outer products of the rows."""
         gram = (self._rows.T @ self._rows).toarray()
         if self._center is not None:
             # (A - w m')' (A - w m') with the shift m' taken out of both sides.
@@ -86,12 +92,14 @@ class SparseBlock:
         return gram
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
+        """Multiply the rows by `right`."""
         product = self._rows @ right
         if self._center is not None:
             product -= self._weights[:, None] * (self._center @ right)
         return product
 
     def adjoint(self, left: np.ndarray) -> np.ndarray:
+        """Multiply the transposed rows by `left`."""
         product = self._rows.T @ left
         if self._center is not None:
             product -= np.outer(self._center, self._weights @ left)

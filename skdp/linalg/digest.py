@@ -30,7 +30,7 @@ def digest(source: Source) -> bytes:
     for group in source.groups(1):
         for _, block in source.blocks(group):
             for stream, part in zip(streams, _canonical_parts(block), strict=True):
-                stream.update(np.ascontiguousarray(part))
+                stream.update(np.ascontiguousarray(part).data)
     shape = b"%d %d" % source.shape
     return hashlib.blake2b(
         shape + b"".join(stream.digest() for stream in streams), digest_size=32

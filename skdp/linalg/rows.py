@@ -25,8 +25,8 @@ class Rows:
     r"""Rows :math:`w_i (x_i - m)` of a matrix, never written out as a whole.
 
     Sums go block by block in float64, whatever the dtype of the data. With every sum comes
-    `rounding`: a bound of its rounding error, in units of the largest contribution of one row. Block
-    boundaries depend on the shape of the matrix only.
+    `rounding`: a bound of its rounding error, in units of the largest contribution of one row.
+    Block boundaries depend on the shape of the matrix only.
 
     Parameters
     ----------
@@ -60,14 +60,15 @@ class Rows:
         return rows
 
     def norms(self) -> np.ndarray:
-        """Norms of the centred rows before weighting, upper bounds if they are sparse and centred.
+        """Compute the norms of the centred rows before weighting.
 
         Returns
         -------
         ndarray of shape (n_rows,)
+            Norms, or upper bounds of them if the rows are sparse and centred.
         """
 
-        def block_norms(raw: RawBlock) -> np.ndarray:
+        def _block_norms(raw: RawBlock) -> np.ndarray:
             if not issparse(raw):
                 return row_norms(raw if self.center is None else raw - self.center)
             if self.center is None:
@@ -76,42 +77,42 @@ class Rows:
 
         out = np.empty(self.n_rows)
 
-        def work(group: range) -> None:
+        def _work(group: range) -> None:
             for rows, raw in self.source.blocks(group):
-                out[rows] = block_norms(raw)
+                out[rows] = _block_norms(raw)
 
-        self._run(work)
+        self._run(_work)
         return out
 
     def total(self) -> tuple[np.ndarray, float]:
-        """Sum of the rows, of shape (n_features,), and its rounding."""
+        """Sum the rows; return the sum, of shape (n_features,), and its rounding."""
         return self._sum(lambda block: block.total()), self._rounding(1)
 
     def squared_norm(self) -> float:
-        """Sum of the squared norms of the rows."""
+        """Sum the squared norms of the rows."""
         lengths = self.norms() if self.lengths is None else self.lengths
         return float(lengths @ lengths)
 
     def gram(self) -> tuple[np.ndarray, float]:
-        """Sum of the outer products, of shape (n_features, n_features), and its rounding."""
+        """Sum the outer products; return (n_features, n_features) numbers and their rounding."""
         return self._sum(lambda block: block.gram()), self._rounding(2)
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
-        """Rows times `right`, of shape (n_rows, n_columns)."""
+        """Multiply the rows by `right`, to (n_rows, n_columns) numbers."""
         out = np.empty((self.n_rows, right.shape[1]))
         self._each(lambda rows, block: out.__setitem__(rows, block.matmul(right)))
         return out
 
     def adjoint(self, left: np.ndarray) -> np.ndarray:
-        """Transposed rows times `left`, of shape (n_features, n_columns)."""
+        """Multiply the transposed rows by `left`, to (n_features, n_columns) numbers."""
 
-        def work(group: range) -> np.ndarray:
+        def _work(group: range) -> np.ndarray:
             return reduce(np.add, (b.adjoint(left[rows]) for rows, b in self._blocks(group)))
 
-        return reduce(np.add, self._run(work))
+        return reduce(np.add, self._run(_work))
 
     def projection_norms(self, basis: np.ndarray) -> np.ndarray:
-        """Norms of the rows times `basis`, of shape (n_rows,)."""
+        """Compute the norms of the rows times `basis`, of shape (n_rows,)."""
         out = np.empty(self.n_rows)
         self._each(lambda rows, block: out.__setitem__(rows, row_norms(block.matmul(basis))))
         return out
@@ -119,7 +120,7 @@ class Rows:
     def normal_product(
         self, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
     ) -> tuple[np.ndarray, float]:
-        """Sum of outer products of rows with their clipped projections, and its rounding.
+        """Sum the outer products of the rows with their clipped projections.
 
         Parameters
         ----------
@@ -131,24 +132,26 @@ class Rows:
         Returns
         -------
         product : ndarray of shape (n_features, n_columns)
+            The sum.
         rounding : float
+            Bound of its rounding error.
         """
         product = self._sum(lambda block: block.adjoint(clip(block.matmul(basis))))
         return product, self._rounding(1)
 
     def projected_gram(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
-        """Gram matrix of the projections on an orthonormal basis.
+        """Sum the outer products of the projections on an orthonormal basis.
 
         Its rounding covers the difference of its trace from `squared_norm` too.
         """
 
-        def gram(block: Block) -> np.ndarray:
+        def _gram(block: Block) -> np.ndarray:
             projections = block.matmul(basis)
             return projections.T @ projections
 
         # Each projection is itself a sum over the features, of a row and a matrix of rank p.
         inner = 2 * self.n_features * np.sqrt(basis.shape[1]) * _UNIT_ROUNDOFF
-        return self._sum(gram), 2 * self._rounding(2) + 2 * inner
+        return self._sum(_gram), 2 * self._rounding(2) + 2 * inner
 
     def _rounding(self, degree: int) -> float:
         """Error of a sum of products of which `degree` factors are rows, relative to one row.
@@ -163,7 +166,7 @@ class Rows:
         return float(depth * _UNIT_ROUNDOFF * self.n_rows * longest**degree)
 
     def _sum(self, kernel: Callable[[Block], np.ndarray]) -> np.ndarray:
-        def work(group: range) -> np.ndarray:
+        def _work(group: range) -> np.ndarray:
             total = None
             for _, block in self._blocks(group):
                 part = kernel(block)
@@ -171,14 +174,14 @@ class Rows:
             assert total is not None
             return total
 
-        return reduce(np.add, self._run(work))
+        return reduce(np.add, self._run(_work))
 
     def _each(self, visit: Callable[[slice, Block], None]) -> None:
-        def work(group: range) -> None:
+        def _work(group: range) -> None:
             for rows, block in self._blocks(group):
                 visit(rows, block)
 
-        self._run(work)
+        self._run(_work)
 
     def _blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
         for rows, raw in self.source.blocks(group):
@@ -187,14 +190,14 @@ class Rows:
             yield rows, make(raw, self.center, weights)
 
     def _run(self, work: Callable[[range], T]) -> list[T]:
-        def quiet_work(group: range) -> T:
+        def _quiet_work(group: range) -> T:
             # What overflows becomes null; a warning would tell of single rows.
             with np.errstate(all="ignore"):
                 return work(group)
 
         groups = self.source.groups(effective_n_jobs(self.n_jobs))
         if len(groups) == 1:
-            return [quiet_work(groups[0])]
+            return [_quiet_work(groups[0])]
         with threadpool_limits(1, "blas"):
             threads = Parallel(n_jobs=len(groups), backend="threading")
-            return list(threads(delayed(quiet_work)(group) for group in groups))
+            return list(threads(delayed(_quiet_work)(group) for group in groups))

@@ -1,8 +1,8 @@
 """Where rows come from: arrays, sparse matrices, memory maps and re-iterable sources of blocks."""
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
-from typing import Any
+from itertools import islice, pairwise
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -14,7 +14,7 @@ _DENSE_ROWS = (256, 4096)
 _SPARSE_ROWS = (4096, 65536)
 _SPARSE_BLOCKS = 32
 
-RawBlock = np.ndarray | sparse.csr_array
+RawBlock: TypeAlias = np.ndarray | sparse.csr_array
 
 
 class RowBlocks:
@@ -134,7 +134,7 @@ class ArraySource:
         work = self.X.indptr[self.bounds] if self.is_sparse else self.bounds
         targets = work[0] + (work[-1] - work[0]) * np.arange(1, n_groups) / n_groups
         cuts = [0, *np.searchsorted(work, targets), len(self.bounds) - 1]
-        return [range(a, b) for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
+        return [range(a, b) for a, b in pairwise(cuts) if a < b]
 
     def blocks(self, group: range) -> Iterator[tuple[slice, RawBlock]]:
         """Yield the blocks of a group with the rows they stand for."""
@@ -208,6 +208,6 @@ def _csr_rows(X: sparse.csr_array, rows: slice) -> sparse.csr_array:
 def _stack(parts: list[RawBlock]) -> RawBlock:
     if len(parts) == 1:
         return parts[0]
-    if all(sparse.issparse(part) for part in parts):
+    if sparse.issparse(parts[0]):
         return sparse.csr_array(sparse.vstack(parts, format="csr"))
-    return np.vstack([part.toarray() if sparse.issparse(part) else part for part in parts])
+    return np.vstack(parts)

@@ -81,9 +81,7 @@ def _log_evidence(eigenvalues: np.ndarray, rank: int, n_rows: int) -> float:
     if kept[-1] <= smallest or noise <= smallest:
         return -np.inf
     dimensions = n_features - np.arange(rank)
-    log_prior = -rank * np.log(2) + np.sum(
-        gammaln(dimensions / 2) - np.log(np.pi) * dimensions / 2
-    )
+    log_prior = -rank * np.log(2) + np.sum(gammaln(dimensions / 2) - np.log(np.pi) * dimensions / 2)
     log_fit = -n_rows / 2 * (np.log(kept).sum() + len(rest) * np.log(noise))
     n_angles = n_features * rank - rank * (rank + 1) / 2
     log_volume = np.log(2 * np.pi) * (n_angles + rank) / 2

@@ -7,12 +7,12 @@ __all__ = ["deterministic_signs", "orthonormal_basis", "principal_sines", "rando
 
 
 def random_basis(n_features: int, size: int, generator: np.random.Generator) -> np.ndarray:
-    """Orthonormal basis of a uniformly random subspace, of shape (n_features, size)."""
+    """Draw an orthonormal basis, (n_features, size), of a uniformly random subspace."""
     return orthonormal_basis(generator.normal(size=(n_features, size)))
 
 
 def orthonormal_basis(vectors: np.ndarray) -> np.ndarray:
-    """Orthonormal basis whose span holds the columns of `vectors`, whatever their rank."""
+    """Compute orthonormal columns whose span holds those of `vectors`, whatever their rank."""
     return np.linalg.qr(vectors)[0]
 
 
@@ -29,10 +29,10 @@ def deterministic_signs(components: np.ndarray) -> np.ndarray:
 
 
 def principal_sines(basis: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Sines of the principal angles between the spans of two orthonormal bases, descending.
+    """Compute the sines of the principal angles between the spans of two orthonormal bases.
 
-    Computed from the part of `other` outside the span of `basis`, which is accurate for small
-    angles where a cosine is not.
+    They are descending, and computed from the part of `other` outside the span of `basis`, which
+    is accurate for small angles where a cosine is not.
     """
     outside = other - basis @ (basis.T @ other)
     return np.clip(svdvals(outside), 0.0, 1.0)

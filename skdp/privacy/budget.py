@@ -1,8 +1,7 @@
-"""The one door through which private statistics leave, and the record of what has left."""
+"""The one door through which private statistics leave."""
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,180 +11,11 @@ from skdp.privacy import gaussian_dp, sensitivity
 from skdp.privacy.histogram import bin_counts
 from skdp.privacy.noise import NoiseSource, standard_normal, symmetric_normal
 from skdp.privacy.quantile import search_quantile
+from skdp.privacy.record import PrivacySpent, Release
 
-__all__ = ["PrivacyBudget", "PrivacySpent", "Release"]
+__all__ = ["PrivacyBudget"]
 
 _SHARE_TOLERANCE = 1e-12
-
-
-@dataclass(frozen=True)
-class Release:
-    """One noisy statistic that left the budget.
-
-    Parameters
-    ----------
-    name : str
-        What was released.
-    mechanism : str
-        ``"gaussian"`` or ``"symmetric_gaussian"``.
-    sensitivity : float
-        Largest change of the noiseless value between neighbouring datasets, in its own units.
-    noise_scale : float
-        Standard deviation of the noise, in the same units.
-    share : float
-        Share of the square of the total mu.
-
-    Examples
-    --------
-    >>> from skdp.privacy import Release
-    >>> Release("mean", "gaussian", sensitivity=2.0, noise_scale=8.4, share=1.0).share
-    1.0
-    """
-
-    name: str
-    mechanism: str
-    sensitivity: float
-    noise_scale: float
-    share: float
-
-
-@dataclass(frozen=True, repr=False)
-class PrivacySpent:
-    """Immutable record of the privacy that a fit has spent.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        The guarantee that was asked for.
-    mu : float
-        Gaussian differential privacy actually spent.
-    unit : str
-        What is protected, such as one row.
-    adjacency : str
-        How neighbouring datasets differ.
-    seeded : bool
-        Whether the noise came from a seed. If so, the guarantee holds against those only who can
-        not guess the seed.
-    releases : tuple of Release
-        Everything that was computed from the data and published.
-    enforced : bool, default=True
-        Whether the bounds behind the sensitivities are enforced by clipping, or promised by the
-        caller.
-
-    Examples
-    --------
-    >>> from skdp.privacy import PrivacyBudget
-    >>> budget = PrivacyBudget(1.0, 1e-6, unit="row", adjacency="replace")
-    >>> noisy = budget.gaussian("count", 10.0, sensitivity=1.0, share=1.0)
-    >>> spent = budget.spent()
-    >>> round(spent.epsilon_at(1e-9), 2)
-    1.32
-    """
-
-    epsilon: float
-    delta: float
-    mu: float
-    unit: str
-    adjacency: str
-    seeded: bool
-    releases: tuple[Release, ...]
-    enforced: bool = True
-
-    @property
-    def rho(self) -> float:
-        """The same guarantee in zero-concentrated differential privacy."""
-        return gaussian_dp.rho_from_mu(self.mu)
-
-    def epsilon_at(self, delta: float) -> float:
-        """Return the epsilon that goes with another `delta`.
-
-        Parameters
-        ----------
-        delta : float
-            Probability, ``0 <= delta < 1``.
-
-        Returns
-        -------
-        float
-            Smallest epsilon, rounded up.
-        """
-        return gaussian_dp.epsilon_at(self.mu, delta)
-
-    def delta_at(self, epsilon: float) -> float:
-        """Return the delta that goes with another `epsilon`.
-
-        Parameters
-        ----------
-        epsilon : float
-            Dimensionless, ``0 <= epsilon <= inf``.
-
-        Returns
-        -------
-        float
-            Smallest delta, rounded up.
-        """
-        return gaussian_dp.delta_at(self.mu, epsilon)
-
-    def compose(self, *others: "PrivacySpent") -> "PrivacySpent":
-        """Return the record of all these fits together, on the same or overlapping data.
-
-        Parameters
-        ----------
-        *others : PrivacySpent
-            Records with the same unit and adjacency.
-
-        Returns
-        -------
-        PrivacySpent
-            The releases of all, with the epsilon that belongs to the `delta` of this record.
-
-        Raises
-        ------
-        ValueError
-            If the records protect different units or differ in adjacency.
-        """
-        records = (self, *others)
-        for name in ("unit", "adjacency"):
-            values = sorted({getattr(record, name) for record in records})
-            if len(values) > 1:
-                raise ValueError(f"Only records of the same {name} compose, got {values}.")
-        mu = gaussian_dp.compose(record.mu for record in records)
-        return replace(
-            self,
-            epsilon=gaussian_dp.epsilon_at(mu, self.delta),
-            mu=mu,
-            seeded=any(record.seeded for record in records),
-            releases=tuple(release for record in records for release in record.releases),
-            enforced=all(record.enforced for record in records),
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the record as plain numbers, strings and lists, ready for JSON.
-
-        Returns
-        -------
-        dict
-            One entry a field, and ``rho``.
-        """
-        return {**asdict(self), "releases": [asdict(r) for r in self.releases], "rho": self.rho}
-
-    def __repr__(self) -> str:
-        lines = [
-            f"PrivacySpent: ({self.epsilon:.4g}, {self.delta:.4g})-DP "
-            f"per {self.unit}, adjacency {self.adjacency!r}, mu={self.mu:.5g}",
-        ]
-        if not math.isfinite(self.epsilon):
-            lines.append("  no privacy: epsilon is inf")
-        if self.seeded:
-            lines.append("  seeded: no guarantee against anyone who can guess random_state")
-        if not self.enforced:
-            lines.append("  bounds promised by the caller, not enforced")
-        lines.append(f"  {'release':<28}{'share':>8}{'sensitivity':>13}{'noise scale':>13}")
-        lines += [
-            f"  {r.name:<28}{r.share:>8.4f}{r.sensitivity:>13.4g}{r.noise_scale:>13.4g}"
-            for r in self.releases
-        ]
-        return "\n".join(lines)
 
 
 class PrivacyBudget:
@@ -349,7 +179,7 @@ class PrivacyBudget:
     def quantile(
         self, name: str, values: np.ndarray, *, q: float, grid: np.ndarray, share: float
     ) -> float:
-        """Release the smallest point of a public grid that a share `q` of the values reach not.
+        """Release the first point of a public grid that a share `q` of the values do not exceed.
 
         A binary search over the grid, each step of which releases one noisy count.
 
@@ -377,7 +207,7 @@ class PrivacyBudget:
             If the shares of all releases would exceed 1.
         """
 
-        def noisy_count(step: int, n_steps: int, exact: float) -> float:
+        def _noisy_count(step: int, n_steps: int, exact: float) -> float:
             return float(
                 self.gaussian(
                     f"{name}, count {step}",
@@ -387,7 +217,7 @@ class PrivacyBudget:
                 )
             )
 
-        return search_quantile(values, q, grid, noisy_count)
+        return search_quantile(values, q, grid, _noisy_count)
 
     def spent(self) -> PrivacySpent:
         """Return the record of all releases so far.

@@ -14,7 +14,7 @@ _EPS = np.finfo(np.float64).eps
 
 
 def clip_weights(norms: np.ndarray, bound: float, n_features: int) -> np.ndarray:
-    """Factors that bring vectors of the given norms to norm at most `bound`.
+    """Compute factors that bring vectors of the given norms to norm at most `bound`.
 
     Parameters
     ----------

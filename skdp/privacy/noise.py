@@ -72,7 +72,7 @@ def draw_seed(random_state: Any) -> int | None:
 
 
 def algorithm_generator(seed: int | None) -> np.random.Generator:
-    """Generator for the public randomness of an algorithm, such as its start matrix.
+    """Make the generator of an algorithm's public randomness, such as its start matrix.
 
     It never sees the data: an observable function of the data would be a release.
     """

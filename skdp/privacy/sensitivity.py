@@ -76,7 +76,7 @@ def clipped_projection(
 
 
 def projected_spectrum(row_norm: float, adjacency: str, rounding: float = 0.0) -> float:
-    r"""Sensitivity of :math:`\sum_i (z_i z_i^T,\ \|x_i\|^2 - \|z_i\|^2)` with :math:`z_i = V^T x_i`.
+    r"""Sensitivity of :math:`\sum_i (z_i z_i^T, \|x_i\|^2 - \|z_i\|^2)`, :math:`z_i = V^T x_i`.
 
     `c^2` for zero_out: :math:`\|z\|^4 + (\|x\|^2 - \|z\|^2)^2 \le \|x\|^4` because
     :math:`\|z\| \le \|x\|`, so that the second coordinate is free. `sqrt(2) c^2` for replace: the
@@ -91,7 +91,7 @@ def count() -> float:
 
 
 def histogram(adjacency: str) -> float:
-    """Sensitivity of disjoint counts: 1 for zero_out; for replace a row leaves one and joins one."""
+    """Sensitivity of disjoint counts: 1 for zero_out; replace takes from one and adds to one."""
     return _choose(adjacency, zero_out=1.0, replace=math.sqrt(2))
 
 

@@ -83,9 +83,7 @@ def worst_neighbour(make_estimator, X, adjacency, candidates, only=""):
 
 @pytest.mark.parametrize(("model", "solver", "adjacency", "norms"), CELLS)
 @pytest.mark.parametrize("data", datasets())
-def test_no_neighbour_moves_a_release_further_than_declared(
-    model, solver, adjacency, norms, data
-):
+def test_no_neighbour_moves_a_release_further_than_declared(model, solver, adjacency, norms, data):
     X = datasets()[data]
     make_estimator = estimator_maker(model, solver, adjacency, norms)
     fitted = make_estimator().fit(X)

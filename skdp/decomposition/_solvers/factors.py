@@ -8,7 +8,7 @@ __all__ = ["Factors"]
 
 
 @dataclass(frozen=True)
-class Factors:
+class Factors:  # numpydoc ignore=PR02
     """Released second moment of the rows, decomposed.
 
     Parameters

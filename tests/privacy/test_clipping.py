@@ -1,0 +1,118 @@
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skdp.linalg.norms import row_norms
+from skdp.privacy.clipping import SMALLEST_BOUND, clip_rows, clip_weights
+
+BOUNDS = (SMALLEST_BOUND, 1e-3, 1.0, 70.0, 1e100)
+
+
+def exact_square(row):
+    return sum(Fraction(float(value)) ** 2 for value in row)
+
+
+def adversarial_rows():
+    generator = np.random.default_rng(0)
+    n, d = 200, 7
+    directions = generator.normal(size=(n, d))
+    one_scale = directions * 10.0 ** generator.uniform(-320, 307, size=(n, 1))
+    mixed_scales = np.sign(directions) * 10.0 ** generator.uniform(-320, 308, size=(n, d))
+    denormal = directions * 5e-322
+    special = np.zeros((8, d))
+    special[1] = 5e-324
+    special[2] = np.finfo(float).max
+    special[3, 0] = -np.finfo(float).max
+    special[4, 0] = np.finfo(float).tiny
+    special[5] = 1e154  # the squares are finite, their sum is not
+    special[6] = 1e-162  # the squares vanish
+    return np.vstack([one_scale, mixed_scales, denormal, special])
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_no_clipped_norm_exceeds_its_bound_in_exact_arithmetic(bound):
+    generator = np.random.default_rng(1)
+    directions = generator.normal(size=(300, 7))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    # Lengths within a few roundings of the bound, where an error would show.
+    near = directions * bound * generator.uniform(1 - 1e-15, 1 + 3e-15, size=(300, 1))
+    for row in clip_rows(np.vstack([adversarial_rows(), near]), bound):
+        assert exact_square(row) <= Fraction(bound) ** 2
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 1000])
+def test_no_clipped_norm_exceeds_its_bound_whatever_the_length_of_the_rows(n_features):
+    generator = np.random.default_rng(2)
+    values = generator.normal(size=(20, n_features)) * 10.0 ** generator.uniform(0, 5, (20, 1))
+    clipped = clip_rows(values.copy(), 0.3)
+    assert all(exact_square(row) <= Fraction(0.3) ** 2 for row in clipped)
+    # Rows that are cut are cut to the bound, along their own direction.
+    norms = row_norms(values)
+    expected = values * np.minimum(0.3 / norms, 1.0)[:, None]
+    np.testing.assert_allclose(clipped, expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_rows_within_the_bound_stay_bit_for_bit(bound):
+    rows = adversarial_rows()
+    inside = row_norms(rows) <= bound * (1 - 1e-11)
+    assert 0 < inside.sum() < len(rows)
+    clipped = clip_rows(rows.copy(), bound)
+    np.testing.assert_array_equal(clipped[inside], rows[inside])
+    # No row but those whose weight would underflow is lost.
+    norms = row_norms(rows)
+    lost = (rows != 0).any(axis=1) & (clipped == 0).all(axis=1)
+    with np.errstate(over="ignore"):
+        assert np.all(norms[lost] > bound * 1e300)
+
+
+def test_rows_that_are_not_finite_become_exactly_zero():
+    rows = np.ones((6, 3))
+    rows[0, 0], rows[1, 1], rows[2, 2] = np.inf, -np.inf, np.nan
+    rows[3] = np.inf, -np.inf, 1e308
+    rows[4] = np.nan, np.inf, 0.0
+    with np.errstate(invalid="ignore"):
+        clipped = clip_rows(rows, 10.0)
+    np.testing.assert_array_equal(clipped[:5], np.zeros((5, 3)))
+    np.testing.assert_array_equal(clipped[5], np.ones(3))
+
+
+def test_zero_rows_and_rows_without_entries_stay():
+    np.testing.assert_array_equal(clip_rows(np.zeros((2, 3)), 1.0), np.zeros((2, 3)))
+    assert clip_rows(np.zeros((2, 0)), 1.0).shape == (2, 0)
+
+
+def test_textbook_clipping_in_float32_exceeds_the_bound():
+    # Why rows are clipped in float64 and by a factor a little too small.
+    rows = np.random.default_rng(3).normal(size=(1000, 50)).astype(np.float32)
+    bound = np.float32(1.0)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    textbook = rows * np.minimum(bound / norms, np.float32(1))
+    assert max(exact_square(row) for row in textbook) > 1 + Fraction(1, 10**8)
+    ours = clip_rows(rows.astype(np.float64), 1.0)
+    assert max(exact_square(row) for row in ours) <= 1
+
+
+def test_null_rows_weigh_nothing_and_rows_within_the_bound_one():
+    norms = np.array([np.nan, 0.0, 0.5, 1.0 - 1e-11, 4.0, np.inf])
+    weights = clip_weights(norms, 1.0, 10)
+    np.testing.assert_array_equal(weights[[0, 1, 2, 3, 5]], [0.0, 1.0, 1.0, 1.0, 0.0])
+    assert 0.25 * (1 - 1e-13) < weights[4] < 0.25
+
+
+def test_infinite_bound_cuts_nothing():
+    norms = np.array([0.0, 5e-324, 1.0, 1e308])
+    np.testing.assert_array_equal(clip_weights(norms, math.inf, 10), np.ones(4))
+    rows = np.random.default_rng(4).normal(size=(5, 3)) * 1e200
+    np.testing.assert_array_equal(clip_rows(rows.copy(), math.inf), rows)
+
+
+def test_weights_lie_between_zero_and_one_without_warnings():
+    norms = np.concatenate([10.0 ** np.arange(-323.0, 309.0), [0.0, np.inf, np.nan]])
+    with np.errstate(all="raise"):
+        weights = np.array([clip_weights(norms, bound, 3) for bound in (*BOUNDS, math.inf)])
+    assert np.all((weights >= 0) & (weights <= 1))
+    # A weight is a normal number or nothing: a denormal one would have lost digits.
+    assert np.all((weights == 0) | (weights >= np.finfo(float).tiny))

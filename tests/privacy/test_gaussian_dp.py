@@ -1,0 +1,203 @@
+import itertools
+import math
+
+import dp_accounting
+import mpmath
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+from skdp.privacy.gaussian_dp import (
+    compose,
+    delta_at,
+    epsilon_at,
+    epsilon_from_rho,
+    mu_from_epsilon_delta,
+    rho_from_mu,
+)
+
+EPSILONS = (1e-3, 1e-2, 0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 100.0, 1e3)
+DELTAS = (1e-300, 1e-200, 1e-100, 1e-50, 1e-20, 1e-12, 1e-9, 1e-6, 1e-3, 0.1, 0.5)
+EXTREMES = ((1e-20, 1e-300), (1e-20, 0.5), (1e-9, 1e-200), (1e-6, 1e-100), (1e12, 1e-300))
+TIGHT = 1e-8
+
+
+def exact_delta(mu, epsilon):
+    # The naive formula: mpmath's exponents have no end, and 100 digits outlive the cancellation.
+    with mpmath.workdps(100):
+        mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon)
+        return mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(
+            -epsilon / mu - mu / 2
+        )
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "mu"),
+    [(1.0, 1e-6, 0.23670), (0.1, 1e-6, 0.02754), (8.0, 1e-6, 1.53155)],
+)
+def test_mu_has_the_specified_values(epsilon, delta, mu):
+    assert mu_from_epsilon_delta(epsilon, delta) == pytest.approx(mu, abs=5e-6)
+
+
+@pytest.mark.parametrize(
+    ("delta", "epsilon", "zcdp", "exact"),
+    [
+        (1e-5, 0.1, 34.0, 30.7),
+        (1e-5, 1, 4.05, 3.73),
+        (1e-5, 5, 0.953, 0.892),
+        (1e-5, 10, 0.530, 0.500),
+        (1e-5, 30, 0.2242, 0.2147),
+        (1e-5, 40, 0.1819, 0.1749),
+        (1e-8, 1, 5.39, 5.10),
+        (1e-8, 10, 0.643, 0.616),
+    ],
+)
+def test_noise_multipliers_have_the_specified_values(delta, epsilon, zcdp, exact):
+    assert 1 / mu_from_epsilon_delta(epsilon, delta) == pytest.approx(exact, rel=2e-3)
+    multiplier = brentq(
+        lambda s: epsilon_from_rho(1 / (2 * s * s), delta) - epsilon, 0.5 * zcdp, 2 * zcdp
+    )
+    assert multiplier == pytest.approx(zcdp, rel=2e-3)
+
+
+@pytest.mark.parametrize("delta", [1e-20, 1e-12, 1e-9, 1e-6, 1e-3, 0.1, 0.5])
+@pytest.mark.parametrize("epsilon", [1e-2, 0.1, 1.0, 3.0, 10.0, 30.0, 100.0])
+def test_agrees_with_dp_accounting(epsilon, delta):
+    sigma = dp_accounting.get_sigma_gaussian(epsilon, delta)
+    assert 1 / mu_from_epsilon_delta(epsilon, delta) == pytest.approx(sigma, rel=TIGHT)
+    assert epsilon_at(1 / sigma, delta) == pytest.approx(
+        dp_accounting.get_epsilon_gaussian(sigma, delta), rel=TIGHT
+    )
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_mu_is_safe_and_tight(epsilon):
+    for delta in DELTAS:
+        mu = mu_from_epsilon_delta(epsilon, delta)
+        assert exact_delta(mu, epsilon) <= delta
+        assert exact_delta(mu * (1 + TIGHT), epsilon) > delta
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_delta_at_is_safe_and_tight(epsilon):
+    for delta in DELTAS:
+        mu = mu_from_epsilon_delta(epsilon, delta)
+        exact = exact_delta(mu, epsilon)
+        assert exact <= delta_at(mu, epsilon) <= exact * (1 + TIGHT)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_epsilon_at_is_safe_and_tight(epsilon):
+    for delta in DELTAS:
+        mu = mu_from_epsilon_delta(epsilon, delta)
+        found = epsilon_at(mu, delta)
+        assert exact_delta(mu, found) <= delta
+        assert exact_delta(mu, found * (1 - TIGHT)) > delta
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), EXTREMES)
+def test_mu_is_safe_and_tight_at_extremes(epsilon, delta):
+    mu = mu_from_epsilon_delta(epsilon, delta)
+    assert exact_delta(mu, epsilon) <= delta
+    assert exact_delta(mu * (1 + TIGHT), epsilon) > delta
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), EXTREMES)
+def test_delta_at_is_safe_at_extremes(epsilon, delta):
+    mu = mu_from_epsilon_delta(epsilon, delta)
+    assert delta_at(mu, epsilon) >= exact_delta(mu, epsilon)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), EXTREMES)
+def test_epsilon_at_is_safe_at_extremes(epsilon, delta):
+    mu = mu_from_epsilon_delta(epsilon, delta)
+    found = epsilon_at(mu, delta)
+    assert exact_delta(mu, found) <= delta
+    # A difference of 1e-12 means nothing: it need not be tight beyond that.
+    assert found <= epsilon * (1 + 1e-7) + 1e-12
+
+
+def test_delta_that_no_float_holds_is_rounded_up_to_one_that_is_not_zero():
+    assert 0 < delta_at(1.0, 1e6) < 1e-300
+
+
+def test_conversions_are_monotone():
+    for delta in DELTAS:
+        mus = [mu_from_epsilon_delta(epsilon, delta) for epsilon in EPSILONS]
+        assert np.all(np.diff(mus) > 0)
+        assert np.all(np.diff([epsilon_at(mu, delta) for mu in mus]) > 0)
+    for epsilon in EPSILONS:
+        assert np.all(np.diff([mu_from_epsilon_delta(epsilon, delta) for delta in DELTAS]) > 0)
+        # Above mu / 2 the curve neither underflows nor reaches 1.
+        deltas = [delta_at(mu, epsilon) for mu in np.sqrt(2 * epsilon) * np.array([0.5, 1.0, 1.5])]
+        assert np.all(np.diff(deltas) > 0)
+        mu = math.sqrt(2 * epsilon)
+        assert np.all(np.diff([delta_at(mu, e) for e in epsilon * np.array([0.5, 1.0, 1.5])]) < 0)
+
+
+def test_epsilon_at_inverts_delta_at():
+    for mu, delta in itertools.product((1e-3, 0.1, 1.0, 5.0, 20.0), DELTAS):
+        epsilon = epsilon_at(mu, delta)
+        # At epsilon = 0 the guarantee may be better than what was asked for.
+        if epsilon > 0:
+            assert delta_at(mu, epsilon) == pytest.approx(delta, rel=1e-5)
+        else:
+            assert delta_at(mu, 0.0) <= delta
+
+
+def test_nothing_spent_is_zero_and_no_privacy_is_infinity():
+    assert mu_from_epsilon_delta(math.inf, 1e-6) == math.inf
+    assert mu_from_epsilon_delta(math.inf, 0.0) == math.inf
+    assert mu_from_epsilon_delta(1.0, 0.0) == 0.0
+    assert delta_at(0.0, 0.0) == delta_at(0.0, 1.0) == 0.0
+    assert delta_at(1.0, math.inf) == 0.0
+    assert delta_at(math.inf, 1.0) == 1.0
+    assert epsilon_at(0.0, 0.0) == epsilon_at(0.0, 1e-6) == 0.0
+    assert epsilon_at(math.inf, 1e-6) == math.inf
+    assert epsilon_at(1.0, 0.0) == math.inf
+    assert epsilon_at(0.1, 0.5) == 0.0
+    assert compose([]) == 0.0
+    assert compose([1.0, math.inf]) == math.inf
+    assert epsilon_from_rho(0.0, 1e-6) == 0.0
+    assert epsilon_from_rho(math.inf, 1e-6) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        *((mu_from_epsilon_delta, (epsilon, 1e-6)) for epsilon in (0.0, -1.0, math.nan)),
+        *((mu_from_epsilon_delta, (1.0, delta)) for delta in (-1e-9, 1.0, 2.0, math.nan)),
+        *((delta_at, (mu, 1.0)) for mu in (-1e-9, math.nan)),
+        *((delta_at, (1.0, epsilon)) for epsilon in (-1e-9, math.nan)),
+        *((epsilon_at, (mu, 1e-6)) for mu in (-1e-9, math.nan)),
+        *((epsilon_at, (1.0, delta)) for delta in (-1e-9, 1.0, math.nan)),
+        *((epsilon_from_rho, (rho, 1e-6)) for rho in (-1e-9, math.nan)),
+        *((epsilon_from_rho, (1.0, delta)) for delta in (0.0, 1.0, math.nan)),
+        (rho_from_mu, (-1e-9,)),
+    ],
+)
+def test_values_out_of_range_are_refused(function, arguments):
+    with pytest.raises(ValueError, match="must"):
+        function(*arguments)
+
+
+def test_composition_adds_squares_rounded_up():
+    mus = [0.1] * 100 + [3.0, 4.0]
+    exact = mpmath.sqrt(sum(mpmath.mpf(mu) ** 2 for mu in mus))
+    assert exact <= compose(mus) <= exact * (1 + TIGHT)
+    assert compose([compose(mus[:50]), compose(mus[50:])]) == pytest.approx(float(exact), rel=TIGHT)
+    assert mpmath.mpf(0.3) ** 2 / 2 <= rho_from_mu(0.3) <= 0.045 * (1 + TIGHT)
+
+
+@pytest.mark.parametrize("rho", [1e-8, 1e-4, 0.03, 1.0, 30.0, 1e3])
+@pytest.mark.parametrize("delta", [1e-100, 1e-12, 1e-5, 0.1])
+def test_epsilon_from_rho_is_the_least_over_all_orders(rho, delta):
+    excess = np.geomspace(1e-9, 1e9, 200_001)
+    order = 1 + excess
+    curve = order * rho - np.log(order * delta) / excess + np.log(excess / order)
+    least = max(curve.min(), 0.0)
+    found = epsilon_from_rho(rho, delta)
+    # The grid of orders is itself a little above the least.
+    assert least * (1 - 1e-7) <= found <= least * (1 + TIGHT)
+    # A Gaussian mechanism is rho-zCDP: the conversion may not promise more than its exact curve.
+    assert found >= epsilon_at(math.sqrt(2 * rho), delta) * (1 - TIGHT)

@@ -1,0 +1,271 @@
+import hashlib
+import inspect
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skdp.privacy import noise
+from skdp.privacy.noise import (
+    NoiseSource,
+    algorithm_generator,
+    draw_seed,
+    standard_normal,
+    symmetric_normal,
+)
+
+CHUNK = 2**15
+SECRET = 2**127 + 12345
+
+
+def make_key(number):
+    return hashlib.sha256(b"%d" % number).digest()
+
+
+@pytest.fixture(scope="module")
+def draws():
+    return standard_normal(4_000_000, make_key(0))
+
+
+def test_draws_follow_the_normal_law(draws):
+    assert stats.kstest(draws[:1_000_000], "norm").pvalue > 1e-3
+    assert abs(draws.mean()) < 4 / math.sqrt(draws.size)
+    assert abs(draws.var() - 1) < 4 * math.sqrt(2 / draws.size)
+
+
+@pytest.mark.parametrize("level", [3.0, 4.0, 4.5])
+def test_both_tails_are_as_heavy_as_normal_ones(draws, level):
+    expected = draws.size * stats.norm.sf(level)
+    for exceeding in ((draws > level).sum(), (draws < -level).sum()):
+        assert abs(exceeding - expected) < 4 * math.sqrt(expected)
+
+
+def test_draws_are_finite_symmetric_and_distinct(draws):
+    assert np.isfinite(draws).all()
+    assert abs((draws > 0).sum() - draws.size / 2) < 4 * math.sqrt(draws.size) / 2
+    # Of 63 random bits not two should agree; 4e6 draws from 2 ** 32 values would collide.
+    assert np.unique(draws).size == draws.size
+
+
+def test_neighbouring_draws_are_independent(draws):
+    sample = draws[:1_000_000]
+    for lag in (1, 2, 3, 64, CHUNK):
+        first, second = sample[:-lag], sample[lag:]
+        for transform in (lambda x: x, np.abs, np.sign):
+            correlation = np.corrcoef(transform(first), transform(second))[0, 1]
+            assert abs(correlation) < 4.5 / math.sqrt(first.size)
+
+
+def test_the_sign_is_independent_of_the_size(draws):
+    sample = draws[:1_000_000]
+    assert stats.ks_2samp(sample[sample > 0], -sample[sample < 0]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("byte", [b"\x00", b"\xff", b"\x80", b"\x01"])
+def test_the_ends_of_the_stream_give_finite_draws(monkeypatch, byte):
+    class ConstantCipher:
+        def __init__(self, *args):
+            pass
+
+        def encryptor(self):
+            return self
+
+        def update(self, plaintext):
+            return byte * len(plaintext)
+
+    monkeypatch.setattr(noise, "Cipher", ConstantCipher)
+    draws = standard_normal(10, make_key(0))
+    assert np.isfinite(draws).all()
+    assert np.abs(draws).max() < 9.2
+    if byte == b"\x00":
+        assert np.abs(draws).min() > 9.0
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5])
+def test_shorter_draws_are_the_start_of_longer_ones(size):
+    key = make_key(1)
+    assert standard_normal(size, key).shape == (size,)
+    np.testing.assert_array_equal(
+        standard_normal(size, key), standard_normal(4 * CHUNK, key)[:size]
+    )
+
+
+def test_different_keys_give_independent_draws():
+    key = make_key(2)
+    one_bit_away = bytes([key[0] ^ 1]) + key[1:]
+    first, second = (standard_normal(100_000, k) for k in (key, one_bit_away))
+    assert abs(np.corrcoef(first, second)[0, 1]) < 4.5 / math.sqrt(first.size)
+
+
+@pytest.fixture(scope="module")
+def matrices():
+    return np.stack([symmetric_normal(5, make_key(i)) for i in range(20_000)])
+
+
+def test_symmetric_noise_is_exactly_symmetric(matrices):
+    np.testing.assert_array_equal(matrices, matrices.transpose(0, 2, 1))
+    large = symmetric_normal(301, make_key(3))
+    np.testing.assert_array_equal(large, large.T)
+
+
+def test_symmetric_noise_has_variance_one_on_the_diagonal_and_half_beside(matrices):
+    expected = np.full((5, 5), 0.5) + 0.5 * np.eye(5)
+    spread = 4.5 * expected * math.sqrt(2 / len(matrices))
+    assert np.all(np.abs(matrices.var(axis=0) - expected) < spread)
+
+
+def test_symmetric_noise_is_isotropic(matrices):
+    generator = np.random.default_rng(0)
+    directions = generator.normal(size=(20, 5, 5))
+    directions += directions.transpose(0, 2, 1)
+    directions /= np.linalg.norm(directions, axis=(1, 2), keepdims=True)
+    for direction in directions:
+        coordinates = np.einsum("nij,ij->n", matrices, direction)
+        assert stats.kstest(coordinates, "norm").pvalue > 1e-4
+
+
+def test_coordinates_of_symmetric_noise_in_an_orthonormal_basis_are_independent(matrices):
+    rows, columns = np.tril_indices(5)
+    scales = np.where(rows == columns, 1.0, math.sqrt(2))
+    covariance = np.cov(matrices[:, rows, columns] * scales, rowvar=False)
+    assert np.abs(covariance - np.eye(len(rows))).max() < 5 * math.sqrt(2 / len(matrices))
+
+
+def test_symmetric_noise_of_order_one_is_standard_normal():
+    draws = [symmetric_normal(1, make_key(i)) for i in range(5000)]
+    assert draws[0].shape == (1, 1)
+    assert stats.kstest(np.ravel(draws), "norm").pvalue > 1e-3
+
+
+def test_fresh_source_gives_a_new_key_for_every_call():
+    source = NoiseSource()
+    np.random.seed(0)  # noqa: NPY002 - the global generator must make no difference
+    first = {source.key(1, "sum", "gaussian", 1.0, (3,)) for _ in range(50)}
+    np.random.seed(0)  # noqa: NPY002
+    second = {NoiseSource(None, ("context",)).key(1, "sum", "gaussian", 1.0, (3,)) for _ in "ab"}
+    assert len(first | second) == 52
+    assert not source.seeded
+
+
+def test_seeded_source_is_deterministic_and_changes_with_everything_it_is_told():
+    seed, context = SECRET, ("DPPCA", (("epsilon", 1.0), ("center", None)), b"digest")
+    release = (1, "sum", "gaussian", 0.5, (3,))
+    key = NoiseSource(seed, context).key(*release)
+    assert key == NoiseSource(seed, context).key(*release)
+    assert NoiseSource(seed).seeded
+    others = [
+        NoiseSource(seed + 1, context).key(*release),
+        NoiseSource(seed, ("DPTruncatedSVD", *context[1:])).key(*release),
+        NoiseSource(seed, (context[0], (("epsilon", 2.0), ("center", None)), b"digest")).key(
+            *release
+        ),
+        NoiseSource(seed, (*context[:2], b"other digest")).key(*release),
+        NoiseSource(seed, context[:2]).key(*release),
+        NoiseSource(seed, context).key(2, "sum", "gaussian", 0.5, (3,)),
+        NoiseSource(seed, context).key(1, "mean", "gaussian", 0.5, (3,)),
+        NoiseSource(seed, context).key(1, "sum", "symmetric_gaussian", 0.5, (3,)),
+        NoiseSource(seed, context).key(1, "sum", "gaussian", np.nextafter(0.5, 1), (3,)),
+        NoiseSource(seed, context).key(1, "sum", "gaussian", 0.5, (3, 1)),
+    ]
+    assert len({key, *others}) == 1 + len(others)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (1, 1.0),
+        (1, np.int64(1)),
+        (0.1, np.float64(0.1)),
+        (0.0, -0.0),
+        (1e300, int(1e300)),
+        (True, np.True_),
+        (np.array([1, 2]), [1.0, 2.0]),
+        (("a", 1), ("a", 1.0)),
+    ],
+)
+def test_equal_values_give_equal_keys(first, second):
+    assert NoiseSource(SECRET, (first,)).key() == NoiseSource(SECRET, (second,)).key()
+
+
+def test_different_values_give_different_keys():
+    contexts = [
+        (),
+        ((),),
+        (None,),
+        ("None",),
+        (True,),
+        (False,),
+        (1,),
+        ("1",),
+        (b"1",),
+        ("True",),
+        (0,),
+        (b"",),
+        ("",),
+        ("", ""),
+        (0.1,),
+        (np.float32(0.1),),
+        (math.inf,),
+        (-math.inf,),
+        ("inf",),
+        ("number 1",),
+        ("ab", "c"),
+        ("a", "bc"),
+        (("a", "b"), "c"),
+        ("a", ("b", "c")),
+        (("a", "b", "c"),),
+        ("a", "b", "c"),
+        ((("a",), "b", "c"),),
+        (np.array([1.0]),),
+        (np.array([[1.0]]),),
+        (np.array([1.0, 2.0]),),
+        (np.array([2.0, 1.0]),),
+        (1.0, 2.0),
+        ((1.0, 2.0),),
+    ]
+    keys = {NoiseSource(SECRET, context).key() for context in contexts}
+    assert len(keys) == len(contexts)
+
+
+def test_none_is_fresh_entropy_whatever_the_global_generator():
+    np.random.seed(0)  # noqa: NPY002 - the global generator must be neither read nor moved
+    before = np.random.get_state()[1:]  # noqa: NPY002
+    assert draw_seed(None) is None
+    NoiseSource(draw_seed(None)).key("sum")
+    fresh = [algorithm_generator(None).normal() for _ in range(2)]
+    after = np.random.get_state()[1:]  # noqa: NPY002
+    assert fresh[0] != fresh[1]
+    np.testing.assert_array_equal(before[0], after[0])
+    assert before[1:] == after[1:]
+
+
+@pytest.mark.parametrize("seed", [0, 42, np.int64(7), 2**128 - 1])
+def test_int_is_its_own_seed(seed):
+    assert draw_seed(seed) == int(seed)
+    assert type(draw_seed(seed)) is int
+
+
+@pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng])
+def test_instance_gives_128_bits_which_differ_from_call_to_call(make):
+    instance = make(0)
+    seeds = [draw_seed(instance) for _ in range(20)]
+    assert len(set(seeds)) == 20
+    assert seeds == [draw_seed(again) for again in [make(0)] for _ in range(20)]
+    assert max(seed.bit_length() for seed in seeds) in (127, 128)
+
+
+def test_algorithm_generator_is_reproducible_and_differs_between_seeds():
+    first, same, other = (algorithm_generator(s).normal(size=50) for s in (SECRET, SECRET, 5))
+    np.testing.assert_array_equal(first, same)
+    assert not np.isin(first, other).any()
+    # It can not be keyed by data, for it is given none.
+    assert list(inspect.signature(algorithm_generator).parameters) == ["seed"]
+
+
+def test_algorithm_generator_shares_no_bits_with_the_noise(monkeypatch):
+    labels = []
+    monkeypatch.setattr(noise, "_hash", lambda key, parts: labels.append(tuple(parts)) or bytes(32))
+    algorithm_generator(SECRET)
+    NoiseSource(SECRET)
+    assert len(set(labels)) == 2
