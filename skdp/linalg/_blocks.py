@@ -1,5 +1,6 @@
 """One block of centred and weighted rows, dense or sparse, with the products that sums need."""
 
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -25,25 +26,20 @@ class Block(Protocol):
 
 
 class DenseBlock:
-    """Rows written out."""
+    """Rows that are written out when a product needs them."""
 
     def __init__(
         self,
-        values: np.ndarray,
+        raw: np.ndarray,
         center: np.ndarray | None,
         weights: np.ndarray | None,
     ) -> None:
-        values = values.astype(np.float64, copy=center is not None or weights is not None)
-        if center is not None:
-            values -= center
-        if weights is not None:
-            values *= weights[:, None]
-            # An infinite entry times a weight of 0 would be NaN.
-            values[weights == 0] = 0.0
-        self._values = values
+        self._raw, self._center, self._weights = raw, center, weights
 
     def total(self) -> np.ndarray:
         """Sum the rows."""
+        if self._center is None and self._weights is not None:
+            return self._weights @ self._raw
         return self._values.sum(axis=0)
 
     def gram(self) -> np.ndarray:
@@ -58,49 +54,64 @@ class DenseBlock:
         """Multiply the transposed rows by `left`."""
         return self._values.T @ left
 
+    @cached_property
+    def _values(self) -> np.ndarray:
+        values = self._raw
+        if self._center is not None:
+            values = np.subtract(values, self._center, dtype=np.float64)
+        if self._weights is not None:
+            values = np.multiply(values, self._weights[:, None], dtype=np.float64)
+            # An infinite difference times a weight of 0 would be NaN.
+            values[self._weights == 0] = 0.0
+        return values.astype(np.float64, copy=False)
+
 
 class SparseBlock:
-    """Rows that stay sparse; the centre is subtracted from the products instead."""
+    """Rows that stay sparse: centre and weights are applied to the products instead.
+
+    Weights are 0 or at least :data:`skdp.privacy.clipping.SMALLEST_WEIGHT`, so that nothing that
+    matters overflows or underflows on the way.
+    """
 
     def __init__(
         self,
-        rows: csr_array,
+        raw: csr_array,
         center: np.ndarray | None,
         weights: np.ndarray | None,
     ) -> None:
-        data = rows.data.astype(np.float64, copy=False)
-        if weights is not None:
-            per_entry = np.repeat(weights, np.diff(rows.indptr))
-            data = data * per_entry
-        self._rows = csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
-        self._center = center
-        self._weights = np.ones(rows.shape[0]) if weights is None else weights
+        self._raw, self._center = raw, center
+        self._weights = np.ones(raw.shape[0]) if weights is None else weights
 
     def total(self) -> np.ndarray:
         """Sum the rows."""
-        total = self._rows.T @ np.ones(self._rows.shape[0])
-        return total if self._center is None else total - self._weights.sum() * self._center
+        return self.adjoint(np.ones((self._raw.shape[0], 1)))[:, 0]
 
     def gram(self) -> np.ndarray:
         """Sum the outer products of the rows."""
-        gram = (self._rows.T @ self._rows).toarray()
+        data = self._raw.data * np.repeat(self._weights, np.diff(self._raw.indptr))
+        rows = csr_array((data, self._raw.indices, self._raw.indptr), shape=self._raw.shape)
+        gram = (rows.T @ rows).toarray()
         if self._center is not None:
             # (A - w m')' (A - w m') with the shift m' taken out of both sides.
-            cross = np.outer(self._rows.T @ self._weights, self._center)
+            cross = np.outer(rows.T @ self._weights, self._center)
             gram -= cross + cross.T
             gram += (self._weights @ self._weights) * np.outer(self._center, self._center)
         return gram
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`."""
-        product = self._rows @ right
+        product = self._raw @ right
         if self._center is not None:
-            product -= self._weights[:, None] * (self._center @ right)
+            product -= self._center @ right
+        product *= self._weights[:, None]
+        # The product of a row so long that it is null may be infinite.
+        product[self._weights == 0] = 0.0
         return product
 
     def adjoint(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`."""
-        product = self._rows.T @ left
+        left = self._weights[:, None] * left
+        product = self._raw.T @ left
         if self._center is not None:
-            product -= np.outer(self._center, self._weights @ left)
+            product -= np.outer(self._center, left.sum(axis=0))
         return product

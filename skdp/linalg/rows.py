@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from skdp.linalg._blocks import Block, DenseBlock, SparseBlock
 from skdp.linalg.norms import centered_sparse_norms, row_norms, sparse_row_norms
-from skdp.linalg.sources import RawBlock, Source
+from skdp.linalg.sources import ArraySource, BlockSource, RawBlock, Source
 
 __all__ = ["Rows"]
 
@@ -70,7 +70,7 @@ class Rows:
 
         def _block_norms(raw: RawBlock) -> np.ndarray:
             if not issparse(raw):
-                return row_norms(raw if self.center is None else raw - self.center)
+                return row_norms(raw, self.center)
             if self.center is None:
                 return sparse_row_norms(raw)
             return centered_sparse_norms(raw, self.center)
@@ -116,6 +116,21 @@ class Rows:
         out = np.empty(self.n_rows)
         self._each(lambda rows, block: out.__setitem__(rows, row_norms(block.matmul(basis))))
         return out
+
+    def thinned(self, n_rows: int) -> "Rows":
+        """Return a view of evenly spread rows, at least `n_rows` of them if there are.
+
+        A `RowBlocks` has to be read as a whole anyway, and stays whole.
+        """
+        step = max(1, self.n_rows // n_rows)
+        if step == 1 or isinstance(self.source, BlockSource):
+            return self
+        rows = copy.copy(self)
+        rows.source = ArraySource(self.source.X[::step])
+        rows.n_rows = rows.source.shape[0]
+        rows.weights = None if self.weights is None else self.weights[::step]
+        rows.lengths = None if self.lengths is None else self.lengths[::step]
+        return rows
 
     def normal_product(
         self, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]

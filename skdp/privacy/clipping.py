@@ -4,12 +4,15 @@ import numpy as np
 
 from skdp.linalg.norms import row_norms
 
-__all__ = ["SMALLEST_BOUND", "clip_rows", "clip_weights"]
+__all__ = ["SMALLEST_BOUND", "SMALLEST_WEIGHT", "clip_rows", "clip_weights"]
 
 # Squares of bounds, and what is computed from them, must stay normal floating-point numbers.
 SMALLEST_BOUND = 1e-100
 
-_NORMAL = np.finfo(np.float64).tiny
+# A shorter weight is taken for 0: products of weights and entries then neither overflow nor lose
+# digits, in whatever order they are formed.
+SMALLEST_WEIGHT = 2.0**-500
+
 _EPS = np.finfo(np.float64).eps
 
 
@@ -29,12 +32,12 @@ def clip_weights(norms: np.ndarray, bound: float, n_features: int) -> np.ndarray
     -------
     ndarray of shape (n,)
         Weights in [0, 1]: 1 within the bound, 0 for null rows and for vectors so long that their
-        weight would not be a normal floating-point number.
+        weight would be below `SMALLEST_WEIGHT`.
     """
     shrunk = bound * (1 - (n_features + 4) * _EPS)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         weights = np.minimum(shrunk / norms, 1.0)
-    weights[~(weights >= _NORMAL)] = 0.0
+    weights[~(weights >= SMALLEST_WEIGHT)] = 0.0
     return weights
 
 

@@ -151,6 +151,17 @@ def test_other_containers_keep_the_sensitivity(container, model, solver):
             assert worst_ratio(make_estimator, recorded, neighbour) <= ROUNDING
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_clip_levels_from_a_part_of_the_rows_keep_the_sensitivity(monkeypatch, model):
+    monkeypatch.setattr("skdp.decomposition._solvers.power._LEVEL_ROWS", 10)
+    make_estimator = estimator_maker(model, "power", "replace", "given")
+    X = datasets()["spiked"]
+    recorded = record(make_estimator, X)
+    # Every fourth row is counted: one of them and one beside.
+    for index, row in itertools.product((4, 5), adversarial_rows(X, np.eye(2, D)).values()):
+        assert worst_ratio(make_estimator, recorded, with_row(X, index, row)) <= ROUNDING
+
+
 @pytest.mark.parametrize(
     ("model", "solver", "function", "release"),
     [

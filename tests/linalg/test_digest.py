@@ -1,0 +1,149 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdp import DPTruncatedSVD, RowBlocks
+from skdp.linalg.digest import digest
+from skdp.linalg.sources import as_source
+
+SECRET = 2**127 + 5
+
+
+def make_data(n_rows=5000, n_features=7, density=0.5):
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(n_rows, n_features)).astype(np.float32).astype(np.float64)
+    X[generator.random(X.shape) > density] = 0.0
+    return X
+
+
+X = make_data()
+
+
+def in_blocks(make, size, dtype=np.float64):
+    return RowBlocks(
+        lambda: (make(X[start : start + size]) for start in range(0, len(X), size)),
+        shape=X.shape,
+        dtype=dtype,
+    )
+
+
+def with_explicit_zeros(X):
+    rows, columns = np.indices(X.shape)
+    return sparse.csr_array(
+        (X.ravel(), columns.ravel(), np.arange(0, X.size + 1, X.shape[1])), shape=X.shape
+    )
+
+
+def with_duplicates(X):
+    halves = sparse.csr_array(X / 2)
+    return sparse.csr_array(
+        (
+            np.repeat(halves.data, 2),
+            np.repeat(halves.indices, 2),
+            2 * halves.indptr,
+        ),
+        shape=X.shape,
+    )
+
+
+def with_long_indices(X):
+    rows = sparse.csr_array(X)
+    rows.indices, rows.indptr = rows.indices.astype(np.int64), rows.indptr.astype(np.int64)
+    return rows
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        pytest.param(lambda: np.asfortranarray(X), id="Fortran order"),
+        pytest.param(lambda: np.repeat(X, 2, axis=0)[::2], id="strided"),
+        pytest.param(lambda: X.astype(np.float32), id="float32"),
+        pytest.param(lambda: np.where(X == 0, -0.0, X), id="negative zeros"),
+        pytest.param(lambda: sparse.csr_array(X), id="csr_array"),
+        pytest.param(lambda: sparse.csr_matrix(X), id="csr_matrix"),
+        pytest.param(lambda: sparse.csc_array(X), id="csc_array"),
+        pytest.param(lambda: sparse.csr_array(X.astype(np.float32)), id="sparse float32"),
+        pytest.param(lambda: with_explicit_zeros(X), id="explicit zeros"),
+        pytest.param(lambda: -with_explicit_zeros(-X), id="explicit negative zeros"),
+        pytest.param(lambda: with_duplicates(X), id="duplicates"),
+        pytest.param(lambda: with_long_indices(X), id="int64 indices"),
+        pytest.param(lambda: in_blocks(np.array, 999), id="dense blocks"),
+        pytest.param(lambda: in_blocks(np.array, 1), id="blocks of one row"),
+        pytest.param(lambda: in_blocks(np.asfortranarray, 4097), id="Fortran blocks"),
+        pytest.param(lambda: in_blocks(sparse.csr_array, 777), id="sparse blocks"),
+        pytest.param(
+            lambda: in_blocks(lambda x: x.astype(np.float32), 999, np.float32), id="float32 blocks"
+        ),
+    ],
+)
+def test_digest_is_that_of_the_values_whatever_holds_them(container):
+    assert digest(as_source(container())) == digest(as_source(X))
+
+
+def test_digest_changes_with_the_data():
+    generator = np.random.default_rng(1)
+    changed = [X]
+    for value in (np.nextafter(X[17, 3], 9), -X[17, 3], 0.0, 1e-300, 5e-324):
+        changed.append(X.copy())
+        changed[-1][17, 3] = value
+    swapped = X.copy()
+    swapped[[10, 4500]] = swapped[[4500, 10]]
+    moved = X.copy()
+    moved[20] = np.roll(moved[20], 1)
+    changed += [
+        swapped,
+        moved,
+        X[:, ::-1],
+        X[::-1],
+        X[:-1],
+        X[:, :-1],
+        np.vstack([X, np.zeros(7)]),
+        np.column_stack([X, np.zeros(len(X))]),
+        X[generator.permutation(len(X))],
+        2 * X,
+    ]
+    digests = {digest(as_source(x)) for x in changed}
+    assert X[17, 3] != 0
+    assert len(digests) == len(changed)
+
+
+def test_equal_values_in_another_shape_have_another_digest():
+    full, empty = np.arange(1.0, 13.0), np.zeros(12)
+    shapes = [(1, 12), (2, 6), (3, 4), (4, 3), (6, 2), (12, 1)]
+    digests = {digest(as_source(v.reshape(shape))) for v in (full, empty) for shape in shapes}
+    assert len(digests) == 2 * len(shapes)
+
+
+def test_rows_do_not_run_into_each_other():
+    # Equal values in equal columns, but a row break in another place.
+    first = np.array([[1.0, 0, 0], [0, 2, 3]])
+    second = np.array([[1.0, 2, 0], [0, 0, 3]])
+    assert digest(as_source(first)) != digest(as_source(second))
+
+
+def test_digest_leaves_the_data_alone():
+    matrix = with_explicit_zeros(X)
+    for part in (matrix.data, matrix.indices, matrix.indptr):
+        part.flags.writeable = False
+    digest(as_source(matrix))
+    assert matrix.nnz == X.size
+
+
+@pytest.mark.parametrize("solver", ["covariance", "power"])
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_digest_of_a_seeded_fit_costs_one_pass(solver):
+    passes = []
+
+    def make_blocks():
+        yield from (X[start : start + 1000] for start in range(0, len(X), 1000))
+        passes.append("whole")
+
+    def count_passes(random_state, epsilon=1.0):
+        passes.clear()
+        DPTruncatedSVD(
+            2, epsilon=epsilon, row_norm=1.0, solver=solver, random_state=random_state
+        ).fit(RowBlocks(make_blocks, X.shape))
+        return len(passes)
+
+    assert count_passes(None) > 0
+    assert count_passes(SECRET) == count_passes(None) + 1

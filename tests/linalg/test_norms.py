@@ -1,0 +1,145 @@
+import mpmath
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdp.linalg.norms import centered_sparse_norms, row_norms, sparse_row_norms
+
+# Callers silence what overflows: a warning would tell of single rows.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+SMALLEST = 5e-324
+
+
+def exact_norm(row, center=None):
+    with mpmath.workdps(50):
+        center = np.zeros(len(row)) if center is None else center
+        return mpmath.sqrt(
+            mpmath.fsum(
+                (mpmath.mpf(float(x)) - mpmath.mpf(float(m))) ** 2
+                for x, m in zip(row, center, strict=True)
+            )
+        )
+
+
+def make_rows(seed, n_rows=40, n_features=9):
+    generator = np.random.default_rng(seed)
+    directions = generator.normal(size=(n_rows, n_features))
+    directions[generator.random(directions.shape) < 0.3] = 0.0
+    one_scale = directions * 10.0 ** generator.uniform(-320, 307, size=(n_rows, 1))
+    mixed = np.sign(directions) * 10.0 ** generator.uniform(-320, 307, size=directions.shape)
+    every_scale = np.outer(10.0 ** np.arange(-320.0, 308.0, 8), directions[0])
+    return np.vstack([one_scale, mixed, every_scale])
+
+
+def dense_norms(rows):
+    return row_norms(rows)
+
+
+def csr_norms(rows):
+    return sparse_row_norms(sparse.csr_array(rows))
+
+
+@pytest.mark.parametrize("norms", [dense_norms, csr_norms])
+@pytest.mark.parametrize("seed", range(3))
+def test_norms_are_exact_to_rounding_at_every_scale(norms, seed):
+    rows = make_rows(seed)
+    for row, computed in zip(rows, norms(rows), strict=True):
+        exact = exact_norm(row)
+        # A denormal result has no more than its last place.
+        assert abs(computed - exact) <= 2e-15 * exact + SMALLEST
+
+
+@pytest.mark.parametrize("norms", [dense_norms, csr_norms])
+def test_norms_of_single_entries_and_of_nothing_are_exact(norms):
+    rows = np.zeros((6, 3))
+    rows[1, 2], rows[2, 0], rows[3, 1], rows[4, 1] = 1e308, -1e-320, -SMALLEST, -3.0
+    np.testing.assert_array_equal(norms(rows), np.abs(rows).max(axis=1))
+
+
+@pytest.mark.parametrize("norms", [dense_norms, csr_norms])
+def test_norms_beyond_the_largest_float_are_infinite(norms):
+    assert norms(np.full((1, 4), 1.7e308))[0] == np.inf
+
+
+@pytest.mark.parametrize("norms", [dense_norms, csr_norms])
+def test_norms_of_rows_that_are_not_finite_are_not_finite(norms):
+    rows = np.ones((4, 3))
+    rows[0, 1], rows[1, 2], rows[2, 0] = np.inf, np.nan, -np.inf
+    computed = norms(rows)
+    assert not np.isfinite(computed[:3]).any()
+    assert computed[3] == pytest.approx(np.sqrt(3))
+
+
+def test_norms_of_float32_rows_do_not_overflow():
+    rows = np.full((2, 4), [[3e38], [1e-44]], dtype=np.float32)
+    exact = np.linalg.norm(rows.astype(np.float64), axis=1)
+    np.testing.assert_allclose(row_norms(rows), exact, rtol=1e-6)
+    np.testing.assert_allclose(sparse_row_norms(sparse.csr_array(rows)), exact, rtol=1e-6)
+
+
+def test_empty_rows_have_norm_zero():
+    assert row_norms(np.zeros((3, 0))).tolist() == [0, 0, 0]
+    assert row_norms(np.zeros((0, 3))).size == 0
+    np.testing.assert_array_equal(sparse_row_norms(sparse.csr_array((3, 4))), np.zeros(3))
+    assert sparse_row_norms(sparse.csr_array((0, 4))).size == 0
+    rows = sparse.csr_array(np.array([[0.0, 0], [3, 4], [0, 0], [5, 12], [0, 0]]))
+    np.testing.assert_array_equal(sparse_row_norms(rows), [0, 5, 0, 13, 0])
+
+
+@pytest.mark.parametrize("distance", [1e-8, 1e-4, 1.0, 1e4, 1e8])
+def test_centred_norms_are_upper_bounds_beside_a_long_centre(distance):
+    generator = np.random.default_rng(0)
+    for n_features in (1, 2, 30):
+        center = generator.normal(size=n_features)
+        center *= 1e8 / np.linalg.norm(center)
+        rows = center + generator.normal(size=(60, n_features)) * distance
+        computed = centered_sparse_norms(sparse.csr_array(rows), center)
+        exact = np.array([exact_norm(row, center) for row in rows])
+        assert np.all(computed >= exact)
+        # What the expanded square can not resolve is 1e8 * sqrt(8 d u), not more.
+        slack = 1e8 * np.sqrt(64 * (n_features + 4) * 2.0**-53)
+        assert np.all(computed <= exact + 1.1 * slack)
+
+
+def test_expanded_square_without_margin_is_no_upper_bound():
+    # What the margin is for: this is how the norm is computed where it does not matter.
+    generator = np.random.default_rng(0)
+    center = generator.normal(size=30) * 1e8
+    rows = center + generator.normal(size=(60, 30))
+    squares = np.sum(rows**2, axis=1) - 2 * rows @ center + center @ center
+    naive = np.sqrt(np.maximum(squares, 0))
+    assert np.any(naive < 0.5 * np.linalg.norm(rows - center, axis=1))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_centred_norms_are_close_upper_bounds_when_nothing_cancels(seed):
+    generator = np.random.default_rng(seed)
+    rows = make_rows(seed)
+    norms = row_norms(rows)
+    rows = rows[(norms > 1e-280) & (norms < 1e300)]
+    for scale in (0.0, 1e-300, 1.0, 1e300):
+        center = generator.normal(size=rows.shape[1]) * scale
+        computed = centered_sparse_norms(sparse.csr_array(rows), center)
+        exact = np.array([exact_norm(row, center) for row in rows])
+        assert np.all(computed >= exact)
+        assert np.all(computed <= exact * (1 + 1e-12))
+
+
+def test_centred_norms_of_empty_rows_are_that_of_the_centre():
+    center = np.array([3.0, 4.0])
+    np.testing.assert_allclose(
+        centered_sparse_norms(sparse.csr_array((3, 2)), center), 5.0, rtol=1e-12
+    )
+    np.testing.assert_array_equal(
+        centered_sparse_norms(sparse.csr_array((3, 2)), np.zeros(2)), np.zeros(3)
+    )
+
+
+def test_data_are_left_as_they_were():
+    rows = make_rows(0)
+    matrix = sparse.csr_array(rows)
+    copy = matrix.copy()
+    sparse_row_norms(matrix)
+    centered_sparse_norms(matrix, np.ones(rows.shape[1]))
+    np.testing.assert_array_equal(matrix.data, copy.data)

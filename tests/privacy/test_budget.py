@@ -1,0 +1,371 @@
+import dataclasses
+import functools
+import json
+import math
+
+import numpy as np
+import pytest
+
+from skdp.exceptions import BudgetError
+from skdp.linalg.digest import digest
+from skdp.linalg.sources import as_source
+from skdp.privacy import PrivacyBudget, gaussian_dp
+from skdp.privacy import budget as budget_module
+from skdp.privacy.noise import NoiseSource
+
+SECRET = 2**127 + 99
+
+
+def open_budget(epsilon=1.0, delta=1e-6, adjacency="replace", noise=None, unit="row"):
+    return PrivacyBudget(epsilon, delta, unit=unit, adjacency=adjacency, noise=noise)
+
+
+def test_noise_scale_is_sensitivity_over_mu_and_root_of_share():
+    budget = open_budget(epsilon=1.0)
+    budget.gaussian("sum", np.zeros(3), sensitivity=2.0, share=0.25)
+    assert budget.last_scale == pytest.approx(2.0 / (0.23670 * 0.5), rel=1e-4)
+    budget.symmetric_gaussian("moment", np.zeros((3, 3)), sensitivity=7.0, share=0.75)
+    assert budget.last_scale == pytest.approx(7.0 / (budget.mu * math.sqrt(0.75)))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_noise_has_the_scale_that_the_ledger_says(epsilon):
+    budget = open_budget(epsilon, noise=NoiseSource(SECRET, ("scale", epsilon)))
+    value = np.linspace(-5, 5, 20_000).reshape(100, 200)
+    noise = budget.gaussian("table", value, sensitivity=3.0, share=0.5) - value
+    assert noise.shape == value.shape
+    assert noise.std() == pytest.approx(budget.last_scale, rel=4 / math.sqrt(2 * noise.size))
+    noise = budget.symmetric_gaussian("moment", np.eye(200), sensitivity=3.0, share=0.5)
+    noise -= np.eye(200)
+    np.testing.assert_array_equal(noise, noise.T)
+    above = noise[np.triu_indices(200, 1)]
+    off_diagonal = budget.last_scale / math.sqrt(2)
+    assert above.std() == pytest.approx(off_diagonal, rel=4 / math.sqrt(2 * above.size))
+    assert np.diag(noise).std() == pytest.approx(budget.last_scale, rel=4 / math.sqrt(2 * 200))
+
+
+def test_the_value_is_left_as_it_was():
+    value = np.ones((2, 2))
+    for release in (PrivacyBudget.gaussian, PrivacyBudget.symmetric_gaussian):
+        noisy = release(open_budget(), "value", value, sensitivity=1.0, share=1.0)
+        assert not np.shares_memory(noisy, value)
+    np.testing.assert_array_equal(value, np.ones((2, 2)))
+
+
+def test_numbers_are_released_as_numbers_are():
+    budget = open_budget()
+    assert np.ndim(budget.gaussian("count", 10, sensitivity=1, share=0.5)) == 0
+    assert budget.gaussian("list", [1, 2], sensitivity=1, share=0.5).shape == (2,)
+
+
+def test_the_ledger_holds_every_release_in_order():
+    budget = open_budget(delta=1e-7, adjacency="zero_out")
+    budget.gaussian("sum", np.zeros(3), sensitivity=2.0, share=0.25)
+    budget.symmetric_gaussian("moment", np.eye(2), sensitivity=4.0, share=0.25)
+    spent = budget.spent()
+    assert [dataclasses.astuple(release) for release in spent.releases] == [
+        ("sum", "gaussian", 2.0, 2.0 / (budget.mu * 0.5), 0.25),
+        ("moment", "symmetric_gaussian", 4.0, 4.0 / (budget.mu * 0.5), 0.25),
+    ]
+    assert (spent.epsilon, spent.delta, spent.unit) == (1.0, 1e-7, "row")
+    assert (spent.adjacency, spent.seeded, spent.enforced) == ("zero_out", False, True)
+    # Half of the square of mu was left.
+    assert spent.mu == pytest.approx(budget.mu / math.sqrt(2))
+    assert spent.rho == pytest.approx(budget.mu**2 / 4)
+    assert spent.epsilon_at(1e-7) < 1.0
+    assert spent.delta_at(1.0) < 1e-7
+    # The record is of the moment: what follows does not change it.
+    budget.gaussian("more", 0.0, sensitivity=1.0, share=0.5)
+    assert len(spent.releases) == 2
+    assert budget.spent().mu == pytest.approx(budget.mu)
+
+
+def test_nothing_released_is_nothing_spent():
+    spent = open_budget().spent()
+    assert spent.mu == 0.0
+    assert spent.epsilon_at(1e-9) == 0.0
+    assert spent.releases == ()
+
+
+def test_the_whole_budget_is_what_was_asked_for():
+    budget = open_budget(epsilon=2.0, delta=1e-5)
+    budget.gaussian("all", 0.0, sensitivity=1.0, share=1.0)
+    spent = budget.spent()
+    assert spent.epsilon_at(1e-5) == pytest.approx(2.0, rel=1e-8)
+    assert spent.epsilon_at(1e-5) <= 2.0
+    assert spent.delta_at(2.0) <= 1e-5
+
+
+@pytest.mark.parametrize("shares", [[0.1] * 10, [1 / 3] * 3, [1 / 49] * 49, [0.7, 0.2, 0.1]])
+def test_shares_that_add_to_one_but_for_rounding_are_accepted(shares):
+    budget = open_budget()
+    for share in shares:
+        budget.gaussian("part", 0.0, sensitivity=1.0, share=share)
+    assert budget.spent().mu <= budget.mu
+    assert budget.spent().mu == pytest.approx(budget.mu)
+    with pytest.raises(BudgetError, match="'one more'"):
+        budget.gaussian("one more", 0.0, sensitivity=1.0, share=1e-9)
+    assert len(budget.spent().releases) == len(shares)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+@pytest.mark.parametrize("share", [1 + 1e-9, 0.0, -0.1, math.nan, math.inf])
+def test_shares_out_of_range_are_refused_and_leave_the_ledger_alone(epsilon, share):
+    budget = open_budget(epsilon)
+    for release, value in (
+        (budget.gaussian, 0.0),
+        (budget.symmetric_gaussian, np.zeros((2, 2))),
+        (functools.partial(budget.histogram, edges=np.ones(1)), np.ones(3)),
+    ):
+        arguments = {} if isinstance(release, functools.partial) else {"sensitivity": 1.0}
+        with pytest.raises(BudgetError, match="share"):
+            release("too much", value, share=share, **arguments)
+    with pytest.raises(BudgetError, match="share"):
+        budget.quantile("too much", np.ones(3), q=0.5, grid=np.ones(1024), share=11 * share)
+    assert budget.spent().releases == ()
+
+
+@pytest.mark.parametrize("sensitivity", [math.inf, math.nan])
+def test_sensitivity_without_a_bound_is_refused_at_a_finite_epsilon(sensitivity):
+    budget = open_budget()
+    with pytest.raises(BudgetError, match="sensitivity"):
+        budget.gaussian("sum", 0.0, sensitivity=sensitivity, share=0.5)
+    assert budget.spent().releases == ()
+    assert budget.spent().mu == 0.0
+
+
+def test_infinite_epsilon_adds_no_noise():
+    budget = open_budget(math.inf, 0.0)
+    assert not budget.is_private
+    value = np.random.default_rng(0).normal(size=(3, 3))
+    value += value.T
+    released = budget.gaussian("sum", value, sensitivity=math.inf, share=0.2)
+    np.testing.assert_array_equal(released, value)
+    released = budget.symmetric_gaussian("moment", value, sensitivity=1.0, share=0.2)
+    np.testing.assert_array_equal(released, value)
+    counts = budget.histogram("bins", np.arange(4.0), edges=np.array([1.0, 9.0]), share=0.2)
+    np.testing.assert_array_equal(counts, [2, 2])
+    assert budget.quantile("q", np.arange(4.0), q=0.5, grid=np.arange(4.0), share=0.2) == 1.0
+    spent = budget.spent()
+    assert spent.mu == spent.rho == math.inf
+    assert {release.noise_scale for release in spent.releases} == {0.0}
+
+
+def test_pure_privacy_is_refused():
+    with pytest.raises(ValueError, match="delta=0"):
+        open_budget(1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.0, 1e-6), (-1.0, 1e-6), (math.nan, 1e-6), (1.0, 1.0), (1.0, -1e-6)]
+)
+def test_epsilon_and_delta_out_of_range_are_refused(epsilon, delta):
+    with pytest.raises(ValueError, match="must"):
+        open_budget(epsilon, delta)
+
+
+@pytest.mark.parametrize(("adjacency", "sensitivity"), [("replace", math.sqrt(2)), ("zero_out", 1)])
+def test_histogram_is_charged_by_adjacency(adjacency, sensitivity):
+    budget = open_budget(100.0, adjacency=adjacency, noise=NoiseSource(SECRET, (adjacency,)))
+    values = np.array([1.0] * 500 + [3.0] * 1500 + [np.nan])
+    counts = budget.histogram("bins", values, edges=np.array([2.0, 4.0, 8.0]), share=0.5)
+    assert budget.spent().releases[0].sensitivity == pytest.approx(sensitivity)
+    np.testing.assert_allclose(counts, [500, 1500, 0], atol=5 * budget.last_scale)
+
+
+def test_quantile_spreads_its_share_over_the_steps():
+    budget = open_budget(50.0, noise=NoiseSource(SECRET, ("quantile",)))
+    values = np.random.default_rng(0).uniform(0, 1000, size=5000)
+    grid = np.arange(1.0, 1025.0)
+    found = budget.quantile("bound", values, q=0.9, grid=grid, share=0.5)
+    assert found == pytest.approx(900, rel=0.03)
+    releases = budget.spent().releases
+    assert len(releases) == 10
+    assert len({release.name for release in releases}) == 10
+    assert {release.sensitivity for release in releases} == {1.0}
+    assert math.fsum(release.share for release in releases) == pytest.approx(0.5, rel=1e-12)
+
+
+def filled(seed=None, context=(), **keywords):
+    budget = open_budget(noise=NoiseSource(seed, context), **keywords)
+    budget.gaussian("column sums", np.zeros(3), sensitivity=2.0, share=0.5)
+    budget.quantile("row_norm", np.ones(20), q=0.5, grid=np.arange(1.0, 9.0), share=0.3)
+    return budget.spent()
+
+
+def test_record_is_immutable():
+    spent = filled()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        spent.mu = 0.0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        spent.releases[0].sensitivity = 0.0
+    assert isinstance(spent.releases, tuple)
+    hash(spent)  # hence every field is immutable too
+
+
+def test_repr_tells_what_is_protected_and_how():
+    text = repr(filled(epsilon=2.5, adjacency="zero_out"))
+    for fact in ("(2.5, 1e-06)-DP", "per row", "'zero_out'", "mu=", "column sums", "row_norm"):
+        assert fact in text
+    assert "guess" not in text
+    assert "promised" not in text
+    assert "no guarantee against anyone who can guess" in repr(filled(seed=SECRET))
+    assert "promised by the caller" in repr(dataclasses.replace(filled(), enforced=False))
+    unprotected = repr(filled(epsilon=math.inf))
+    assert "no privacy" in unprotected
+    assert "no privacy" not in text
+
+
+def test_record_goes_through_json():
+    spent = filled()
+    record = json.loads(json.dumps(spent.as_dict(), allow_nan=False))
+    assert spent.as_dict() == record
+    assert record["rho"] == spent.rho
+    assert record["releases"][0] == {
+        "name": "column sums",
+        "mechanism": "gaussian",
+        "sensitivity": 2.0,
+        "noise_scale": spent.releases[0].noise_scale,
+        "share": 0.5,
+    }
+
+
+def test_records_compose_by_adding_squares():
+    first, second = filled(delta=1e-6), filled(epsilon=2.0, delta=1e-8, seed=SECRET)
+    promised = dataclasses.replace(filled(), enforced=False)
+    both = first.compose(second)
+    assert both.mu == pytest.approx(math.hypot(first.mu, second.mu), rel=1e-8)
+    assert both.releases == first.releases + second.releases
+    assert both.delta == 1e-6
+    assert both.epsilon == gaussian_dp.epsilon_at(both.mu, 1e-6)
+    assert (both.seeded, both.enforced) == (True, True)
+    three = first.compose(first, promised)
+    assert three.mu == pytest.approx(math.sqrt(3) * first.mu, rel=1e-8)
+    assert (three.seeded, three.enforced) == (False, False)
+    assert len(three.releases) == 3 * len(first.releases)
+    # It adds, rather than multiplies: two fits at 1 cost less than one at 2.
+    assert 1.3 < first.compose(first).epsilon_at(1e-6) / first.epsilon_at(1e-6) < 1.6
+
+
+def test_records_that_protect_something_else_do_not_compose():
+    with pytest.raises(ValueError, match="adjacency"):
+        filled().compose(filled(adjacency="zero_out"))
+    with pytest.raises(ValueError, match="unit"):
+        filled().compose(filled(unit="entry"))
+
+
+def gaussian_outputs(value, sensitivity, n_draws, label):
+    # Every copy has noise of its own, so that each is a draw of the mechanism.
+    budget = open_budget(20.0, noise=NoiseSource(SECRET, (label,)))
+    copies = np.broadcast_to(value, (n_draws, *value.shape))
+    return budget.gaussian("value", copies, sensitivity=sensitivity, share=1.0)
+
+
+def symmetric_outputs(value, sensitivity, n_draws, label):
+    outputs = []
+    for draw in range(n_draws):
+        budget = open_budget(20.0, noise=NoiseSource(SECRET, (label, draw)))
+        outputs.append(
+            budget.symmetric_gaussian("value", value, sensitivity=sensitivity, share=1.0)
+        )
+    return np.stack(outputs)
+
+
+def empirical_mu(outputs, direction, n_draws):
+    """Separation of two neighbours by the most powerful test, in standard deviations."""
+    sensitivity = 2.5
+    value = np.full_like(direction, 100.0)
+    neighbour = value + sensitivity * direction
+    first, second = (
+        outputs(v, sensitivity, n_draws, label) for v, label in ((value, "D"), (neighbour, "D'"))
+    )
+    projections = [np.tensordot(x, direction, direction.ndim) for x in (first, second)]
+    pooled = math.sqrt((projections[0].var() + projections[1].var()) / 2)
+    return (projections[1].mean() - projections[0].mean()) / pooled
+
+
+@pytest.fixture
+def cached_mu(monkeypatch):
+    exact = functools.cache(gaussian_dp.mu_from_epsilon_delta)
+    monkeypatch.setattr(gaussian_dp, "mu_from_epsilon_delta", exact)
+    return exact(20.0, 1e-6)
+
+
+def unit(*entries):
+    direction = np.array(entries, dtype=float)
+    return direction / np.linalg.norm(direction)
+
+
+AUDITS = [
+    pytest.param(gaussian_outputs, unit(1, 0, 0), id="gaussian, one entry"),
+    pytest.param(gaussian_outputs, unit(1, -2, 3), id="gaussian, all entries"),
+    pytest.param(symmetric_outputs, unit([1, 0], [0, 0]), id="symmetric, on the diagonal"),
+    pytest.param(symmetric_outputs, unit([0, 1], [1, 0]), id="symmetric, beside it"),
+]
+
+
+@pytest.mark.parametrize(("outputs", "direction"), AUDITS)
+def test_audit_finds_the_mu_that_is_claimed(cached_mu, outputs, direction):
+    assert 0.94 <= empirical_mu(outputs, direction, 20_000) / cached_mu <= 1.03
+
+
+@pytest.mark.parametrize(("outputs", "direction"), AUDITS)
+def test_audit_catches_noise_that_is_too_small(cached_mu, monkeypatch, outputs, direction):
+    for name in ("standard_normal", "symmetric_normal"):
+        sampler = getattr(budget_module, name)
+        monkeypatch.setattr(
+            budget_module, name, lambda size, key, sampler=sampler: 0.7 * sampler(size, key)
+        )
+    assert empirical_mu(outputs, direction, 4000) / cached_mu > 1.3
+
+
+def seeded_release(value, epsilon, context=()):
+    budget = open_budget(epsilon, noise=NoiseSource(SECRET, context))
+    return budget.gaussian("value", value, sensitivity=1.0, share=1.0), budget.last_scale
+
+
+def two_epsilon_attack(value, contexts=((), ())):
+    (first, scale), (second, other_scale) = (
+        seeded_release(value, epsilon, context)
+        for epsilon, context in zip((1.0, 2.0), contexts, strict=True)
+    )
+    recovered = (other_scale * first - scale * second) / (other_scale - scale)
+    return np.abs(recovered - value).max()
+
+
+def test_equal_data_and_seed_at_two_epsilons_share_no_noise(monkeypatch):
+    value = np.random.default_rng(0).normal(size=50)
+    # Even if the context forgot epsilon, the scale of the release would tell them apart.
+    assert two_epsilon_attack(value) > 1
+    assert two_epsilon_attack(value, ((("epsilon", 1.0),), (("epsilon", 2.0),))) > 1
+    # Shared noise would be solved for: two equations, two unknowns.
+    monkeypatch.setattr(NoiseSource, "key", lambda self, *release: bytes(32))
+    assert two_epsilon_attack(value) < 1e-12
+
+
+def test_equal_seed_on_neighbouring_data_shares_no_noise():
+    X = np.random.default_rng(0).normal(size=(100, 50))
+    neighbour = X.copy()
+    neighbour[3, 7] = np.nextafter(neighbour[3, 7], np.inf)
+    contexts = [(digest(as_source(data)),) for data in (X, neighbour)]
+    first, scale = seeded_release(X.sum(axis=0), 1.0, contexts[0])
+    second, _ = seeded_release(neighbour.sum(axis=0), 1.0, contexts[1])
+    again, _ = seeded_release(X.sum(axis=0), 1.0, contexts[0])
+    # Noise that cancelled would leave the last bit of one entry.
+    assert np.std(first - second) > scale
+    np.testing.assert_array_equal(first, again)
+
+
+def test_releases_of_one_fit_share_no_noise():
+    budget = open_budget(noise=NoiseSource(SECRET))
+    noise = [budget.gaussian("same", np.zeros(20), sensitivity=1.0, share=0.25) for _ in range(4)]
+    for one in range(4):
+        for other in range(one):
+            assert not np.isin(noise[one], noise[other]).any()
+
+
+def test_unseeded_releases_differ_from_fit_to_fit():
+    first, second = (
+        open_budget().gaussian("same", np.zeros(20), sensitivity=1.0, share=1.0) for _ in range(2)
+    )
+    assert not np.isin(first, second).any()

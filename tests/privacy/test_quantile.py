@@ -1,0 +1,171 @@
+import math
+
+import numpy as np
+import pytest
+
+from skdp.privacy.histogram import bin_counts, quantile_from_counts
+from skdp.privacy.quantile import SCALE_GRID, search_quantile, search_steps
+
+
+class Counter:
+    """Answers with the exact count plus noise, or from a script, and keeps what it saw."""
+
+    def __init__(self, noise=0.0, script=None):
+        self.generator = np.random.default_rng(0)
+        self.noise, self.script = noise, script
+        self.exact, self.released, self.steps = [], [], []
+
+    def __call__(self, step, n_steps, exact):
+        self.steps.append((step, n_steps))
+        if self.script is None:
+            answer = exact + self.noise * self.generator.normal()
+        else:
+            answer = self.script[len(self.exact)]
+        self.exact.append(exact)
+        self.released.append(answer)
+        return answer
+
+
+def quantile_by_the_rule(values, q, grid):
+    for point in grid:
+        if sum(value <= point for value in values) >= q * len(values):
+            return point
+    return grid[-1]
+
+
+def make_data(seed):
+    generator = np.random.default_rng(seed)
+    grid = np.sort(
+        generator.choice(np.arange(1, 60) / 2.0, size=generator.integers(1, 41), replace=False)
+    )
+    values = generator.integers(-5, 40, size=generator.integers(1, 60)).astype(float)
+    values[generator.random(values.size) < 0.2] = generator.choice([np.nan, np.inf, 1e300, grid[0]])
+    return values, grid
+
+
+@pytest.mark.parametrize("q", [0.01, 0.2, 0.5, 0.95, 0.999])
+def test_search_without_noise_finds_the_first_point_that_enough_values_reach(q):
+    for seed in range(200):
+        values, grid = make_data(seed)
+        found = search_quantile(values, q, grid, Counter())
+        assert found == quantile_by_the_rule(values, q, grid)
+
+
+@pytest.mark.parametrize("n_points", [1, 2, 3, 4, 5, 8, 9, 31, 32, 33, 1024])
+def test_search_reaches_every_point_of_the_grid(n_points):
+    grid = np.arange(1.0, n_points + 1)
+    for point in grid:
+        assert search_quantile(np.full(9, point), 0.5, grid, Counter()) == point
+
+
+def test_values_on_neither_side_of_the_grid_give_its_ends():
+    grid = np.array([1.0, 2.0, 4.0])
+    assert search_quantile(np.zeros(5), 0.5, grid, Counter()) == 1.0
+    assert search_quantile(np.full(5, 1e9), 0.5, grid, Counter()) == 4.0
+    assert search_quantile(np.full(5, np.inf), 0.5, grid, Counter()) == 4.0
+    assert search_quantile(np.full(5, np.nan), 0.5, grid, Counter()) == 4.0
+
+
+def test_null_units_keep_their_part_of_n():
+    # Two of four values lie below 2; without the null unit two of three would.
+    values, grid = np.array([1.0, 2.0, 3.0, np.nan]), np.array([1.0, 2.0, 3.0])
+    assert search_quantile(values, 0.5, grid, Counter()) == 2.0
+    assert search_quantile(values, 0.6, grid, Counter()) == 3.0
+
+
+@pytest.mark.parametrize("n_points", [1, 2, 7, 64, 65, 1024])
+def test_number_of_noisy_counts_does_not_depend_on_the_data(n_points):
+    grid = np.geomspace(0.1, 10, n_points)
+    n_steps = search_steps(grid)
+    assert 2**n_steps >= n_points
+    datasets = [
+        np.zeros(10),
+        np.full(10, 1e300),
+        np.full(10, np.nan),
+        np.random.default_rng(0).uniform(0.1, 10, size=1000),
+        np.ones(1),
+    ]
+    for values in datasets:
+        for noise in (0.0, 1e6):
+            counter = Counter(noise)
+            assert search_quantile(values, 0.5, grid, counter) in grid
+            assert counter.steps == [(step, n_steps) for step in range(1, n_steps + 1)]
+
+
+def test_every_count_moves_by_at_most_one_between_neighbours():
+    generator = np.random.default_rng(1)
+    grid = np.geomspace(0.01, 100, 200)
+    moved = 0.0
+    for _ in range(300):
+        values = 10.0 ** generator.uniform(-3, 3, size=30)
+        values[generator.random(30) < 0.1] = np.nan
+        neighbour = values.copy()
+        neighbour[generator.integers(30)] = generator.choice([0.0, 1e9, np.nan, np.inf, 1.0])
+        recorded = Counter(noise=3.0)
+        search_quantile(values, 0.5, grid, recorded)
+        replayed = Counter(script=recorded.released)
+        search_quantile(neighbour, 0.5, grid, replayed)
+        moves = np.abs(np.subtract(recorded.exact, replayed.exact))
+        assert moves.max() <= 1
+        moved = max(moved, moves.max())
+    assert moved == 1
+
+
+def test_scale_grid_spans_all_units():
+    assert SCALE_GRID[0] == pytest.approx(1e-12)
+    assert SCALE_GRID[-1] == pytest.approx(1e12)
+    steps = SCALE_GRID[1:] / SCALE_GRID[:-1]
+    assert steps.min() > 1
+    assert steps.max() < 1.056
+
+
+def test_bins_reach_up_to_and_include_their_edge():
+    edges = np.array([1.0, 2.0, 4.0])
+    values = np.array([-np.inf, 0.5, 1.0, 1.5, 2.0, 2.5, 4.0, 9.0, np.inf, np.nan])
+    np.testing.assert_array_equal(bin_counts(values, edges), [3, 2, 4])
+
+
+def test_bins_count_every_value_but_null_ones():
+    for seed in range(50):
+        values, edges = make_data(seed)
+        counts = bin_counts(values, edges)
+        assert counts.shape == edges.shape
+        assert counts.sum() == (~np.isnan(values)).sum()
+    np.testing.assert_array_equal(bin_counts(np.full(3, np.nan), np.ones(1)), [0])
+
+
+@pytest.mark.parametrize(
+    ("replacements", "largest"), [((0.0, 0.7, 3.0, 1e300, np.inf), math.sqrt(2)), ((np.nan,), 1.0)]
+)
+def test_histograms_of_neighbours_differ_by_their_sensitivity(replacements, largest):
+    generator = np.random.default_rng(2)
+    edges = np.geomspace(0.1, 1, 8)
+    distances = []
+    for _ in range(300):
+        values = generator.uniform(0, 1.5, size=20)
+        neighbour = values.copy()
+        neighbour[generator.integers(20)] = generator.choice(replacements)
+        change = bin_counts(values, edges) - bin_counts(neighbour, edges)
+        distances.append(np.linalg.norm(change))
+    assert max(distances) == pytest.approx(largest)
+    assert max(distances) <= largest
+
+
+@pytest.mark.parametrize("q", [0.01, 0.2, 0.5, 0.95])
+def test_quantile_from_exact_counts_follows_the_rule(q):
+    for seed in range(100):
+        values, edges = make_data(seed)
+        # The last bin holds what lies beyond, as if it lay on the last edge.
+        clipped = np.minimum(values[~np.isnan(values)], edges[-1])
+        found = quantile_from_counts(bin_counts(values, edges), edges, q)
+        if clipped.size:
+            assert found == quantile_by_the_rule(clipped, q, edges)
+        else:
+            assert found in edges
+
+
+def test_negative_counts_are_taken_for_zero():
+    edges = np.array([1.0, 2.0, 4.0])
+    assert quantile_from_counts(np.array([-3.0, -1.0, -2.0]), edges, 0.5) in edges
+    assert quantile_from_counts(np.array([-100.0, 6.0, 4.0]), edges, 0.5) == 2.0
+    assert quantile_from_counts(np.array([4.0, -100.0, 6.0]), edges, 0.5) == 4.0

@@ -1,0 +1,240 @@
+"""Neighbours that differ in one row: the other rows cancel, so that the search is over that row."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+
+from skdp.linalg.rows import Rows
+from skdp.linalg.sources import as_source
+from skdp.privacy import sensitivity
+from skdp.privacy.clipping import clip_rows
+from skdp.privacy.histogram import bin_counts
+
+C = 3.0
+N_FEATURES, N_COLUMNS = 5, 2
+ADJACENCIES = ("replace", "zero_out")
+LEVELS = (0.05, 0.1, 0.3, 0.5, 0.58, 0.7, 0.9, 1.0, 2.0)  # of the clipped projection, over c
+
+
+def orthonormal(seed=0):
+    return np.linalg.qr(np.random.default_rng(seed).normal(size=(N_FEATURES, N_COLUMNS)))[0]
+
+
+BASIS = orthonormal()
+
+
+def row_sum(rows):
+    return clip_rows(rows.copy(), C)
+
+
+def second_moment(rows):
+    rows = clip_rows(rows.copy(), C)
+    return np.einsum("ni,nj->nij", rows, rows)
+
+
+def clipped_projection(rows, level):
+    rows = clip_rows(rows.copy(), C)
+    return np.einsum("ni,nj->nij", rows, clip_rows(rows @ BASIS, level))
+
+
+def projected_spectrum(rows):
+    rows = clip_rows(rows.copy(), C)
+    inside = rows @ BASIS
+    outside = np.sum(rows**2, axis=1) - np.sum(inside**2, axis=1)
+    moments = np.einsum("ni,nj->nij", inside, inside).reshape(len(rows), -1)
+    return np.column_stack([moments, outside])
+
+
+def distances(contribution, first, second, adjacency):
+    change = contribution(first)
+    if adjacency == "replace":
+        change = change - contribution(second)
+    return np.linalg.norm(change.reshape(len(change), -1), axis=1)
+
+
+def worst_neighbours(contribution, adjacency, n_climbers=300, n_steps=500):
+    """Climb from many pairs of rows at once; return the largest distance and its two rows."""
+    generator = np.random.default_rng(0)
+    pairs = generator.normal(size=(2, n_climbers, N_FEATURES)) * C
+    third = n_climbers // 3
+    pairs[1, :third] = -pairs[0, :third]
+    pairs[1, third : 2 * third] *= 10.0 ** generator.uniform(-9, 9, size=(third, 1))
+    found = distances(contribution, *pairs, adjacency)
+    for scale in C * np.geomspace(1, 1e-4, n_steps):
+        step = generator.normal(size=pairs.shape) * scale * generator.random((1, n_climbers, 1))
+        tried = distances(contribution, *(pairs + step), adjacency)
+        better = tried > found
+        pairs[:, better] += step[:, better]
+        found[better] = tried[better]
+    best = np.argmax(found)
+    return found[best], pairs[:, best]
+
+
+def attack(contribution, declared, adjacency):
+    """Share of the declared sensitivity that the search reaches."""
+    return worst_neighbours(contribution, adjacency)[0] / declared
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize(
+    ("contribution", "declared"),
+    [
+        (row_sum, sensitivity.row_sum),
+        (second_moment, sensitivity.second_moment),
+        (projected_spectrum, sensitivity.projected_spectrum),
+    ],
+)
+def test_sensitivity_is_reached_and_not_exceeded(contribution, declared, adjacency):
+    assert 0.999 <= attack(contribution, declared(C, adjacency), adjacency) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("ratio", LEVELS)
+def test_clipped_projection_is_reached_and_not_exceeded_for_zero_out(ratio):
+    declared = sensitivity.clipped_projection(C, ratio * C, "zero_out")
+    reached = attack(partial(clipped_projection, level=ratio * C), declared, "zero_out")
+    assert 0.999 <= reached <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("ratio", "least"),
+    # The declared value is an upper bound: loose by a quarter, at worst, where b is c / sqrt(2).
+    list(zip(LEVELS, (0.99, 0.99, 0.95, 0.86, 0.81, 0.75, 0.9, 0.999, 0.999), strict=True)),
+)
+def test_clipped_projection_is_approached_and_not_exceeded_for_replace(ratio, least):
+    declared = sensitivity.clipped_projection(C, ratio * C, "replace")
+    reached = attack(partial(clipped_projection, level=ratio * C), declared, "replace")
+    assert least <= reached <= 1 + 1e-9
+
+
+def test_the_search_catches_values_that_are_too_small():
+    # Each of these is a plausible slip, or stands in a paper.
+    assert attack(row_sum, C, "replace") > 1.9
+    assert attack(second_moment, C**2, "replace") > 1.4
+    assert attack(projected_spectrum, C**2, "replace") > 1.4
+    assert attack(second_moment, C**2 / math.sqrt(2), "zero_out") > 1.4
+    b = 0.7 * C
+    projection = partial(clipped_projection, level=b)
+    assert attack(projection, 2 * C * b * math.sqrt(1 - (b / C) ** 2), "replace") > 1.05
+    assert attack(projection, C * b, "replace") > 1.4
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_count_and_histogram_are_reached_and_not_exceeded(adjacency):
+    generator = np.random.default_rng(0)
+    edges = np.geomspace(0.1, 1, 6)
+    counted, binned = [], []
+    for _ in range(300):
+        norms = generator.uniform(0, 1.5, size=12)
+        neighbour = norms.copy()
+        neighbour[0] = generator.uniform(0, 1.5) if adjacency == "replace" else np.nan
+        counted.append(abs((norms <= 0.5).sum() - (neighbour <= 0.5).sum()))
+        binned.append(np.linalg.norm(bin_counts(norms, edges) - bin_counts(neighbour, edges)))
+    assert max(counted) == sensitivity.count()
+    assert max(binned) == pytest.approx(sensitivity.histogram(adjacency), rel=1e-15)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_rounding_is_charged_twice_in_units_of_the_largest_contribution(adjacency):
+    level = 0.3 * C
+    for declared, contribution in (
+        (partial(sensitivity.row_sum, C), C),
+        (partial(sensitivity.second_moment, C), C**2),
+        (partial(sensitivity.projected_spectrum, C), C**2),
+        (partial(sensitivity.clipped_projection, C, level), C * level),
+    ):
+        charged = declared(adjacency, 0.25) - declared(adjacency)
+        assert charged == pytest.approx(0.5 * contribution)
+
+
+def clipped_view(X):
+    rows = Rows(as_source(X))
+    norms = rows.norms()
+    weights = np.minimum(C * (1 - 1e-14) / norms, 1.0)
+    return rows.weighted(weights, norms, C)
+
+
+@pytest.mark.parametrize("statistic", ["total", "gram", "normal_product", "projected_gram"])
+def test_sums_over_rows_move_as_the_single_row_does(statistic):
+    level = 0.1 * C
+    contribution, declared, take = {
+        "total": (row_sum, partial(sensitivity.row_sum, C), lambda rows: rows.total()),
+        "gram": (second_moment, partial(sensitivity.second_moment, C), lambda rows: rows.gram()),
+        "normal_product": (
+            partial(clipped_projection, level=level),
+            partial(sensitivity.clipped_projection, C, level),
+            lambda rows: rows.normal_product(BASIS, partial(clip_rows, bound=level)),
+        ),
+        "projected_gram": (
+            projected_spectrum,
+            partial(sensitivity.projected_spectrum, C),
+            lambda rows: joined(*rows.projected_gram(BASIS), rows.squared_norm()),
+        ),
+    }[statistic]
+    distance, (row, other) = worst_neighbours(contribution, "replace")
+    X = np.random.default_rng(1).normal(size=(5000, N_FEATURES)) * C
+    X[17] = row
+    before, rounding = take(clipped_view(X))
+    X[17] = other
+    after, _ = take(clipped_view(X))
+    moved = np.linalg.norm(before - after)
+    assert moved == pytest.approx(distance, rel=1e-9)
+    assert moved <= declared("replace", rounding)
+
+
+def joined(gram, rounding, squared_norm):
+    return np.append(gram.ravel(), squared_norm - np.trace(gram)), rounding
+
+
+def rows_that_round_apart(dtype, n_bits):
+    """Neighbours whose sums lie on either side of a power of two.
+
+    Above it the last place is twice as wide, so that what is half a last place there is lost, and
+    counted below. Every such row adds to the distance of the sums.
+    """
+    X = np.zeros((1_000_000, 2), dtype=dtype)
+    X[: 2**19 + 1, 0] = 1
+    X[2**19 + 1 :, 0] = -(2.0 ** (19 - n_bits))
+    return X, with_first_row_reversed(X)
+
+
+def with_first_row_reversed(X):
+    neighbour = X.copy()
+    neighbour[0] *= -1
+    return neighbour
+
+
+def totals(*datasets):
+    (first, rounding), (second, _) = (Rows(as_source(X)).total() for X in datasets)
+    return np.linalg.norm(first - second), rounding
+
+
+def test_plain_sums_of_a_million_rows_exceed_the_sensitivity_and_ours_do_not():
+    # The supremum of 2c is one over real numbers: computed sums may round apart.
+    X, neighbour = rows_that_round_apart(np.float64, 53)
+    plain = np.linalg.norm(X.sum(axis=0) - neighbour.sum(axis=0))
+    assert plain > sensitivity.row_sum(1.0, "replace") * (1 + 1e-6)
+    moved, rounding = totals(X, neighbour)
+    assert moved <= sensitivity.row_sum(1.0, "replace", rounding)
+    # The charge costs nothing that one would notice.
+    assert rounding < 1e-6
+
+
+def test_sums_of_blocks_need_their_charge_too():
+    X, _ = rows_that_round_apart(np.float64, 53)
+    beyond = X[:, 0] < 0
+    lost = X[-1].copy()
+    X[beyond] = 0
+    X[[start for start in as_source(X).bounds[:-1] if beyond[start]]] = lost
+    moved, rounding = totals(X, with_first_row_reversed(X))
+    bare = sensitivity.row_sum(1.0, "replace")
+    assert bare * (1 + 1e-9) < moved <= sensitivity.row_sum(1.0, "replace", rounding)
+
+
+def test_sums_in_float32_exceed_the_sensitivity_by_far_and_ours_do_not():
+    X, neighbour = rows_that_round_apart(np.float32, 24)
+    plain = np.linalg.norm(X.sum(axis=0) - neighbour.sum(axis=0))
+    assert plain > 1000 * sensitivity.row_sum(1.0, "replace")
+    moved, rounding = totals(X, neighbour)
+    assert moved <= sensitivity.row_sum(1.0, "replace", rounding)
