@@ -26,15 +26,17 @@ class Block(Protocol):
 
 
 class DenseBlock:
-    """Rows that are written out when a product needs them."""
+    """Rows that are written to `scratch` when a product needs them."""
 
     def __init__(
         self,
         raw: np.ndarray,
         center: np.ndarray | None,
         weights: np.ndarray | None,
+        scratch: np.ndarray,
     ) -> None:
         self._raw, self._center, self._weights = raw, center, weights
+        self._scratch = scratch
 
     def total(self) -> np.ndarray:
         """Sum the rows."""
@@ -56,11 +58,11 @@ class DenseBlock:
 
     @cached_property
     def _values(self) -> np.ndarray:
-        values = self._raw
+        values, out = self._raw, self._scratch[: len(self._raw)]
         if self._center is not None:
-            values = np.subtract(values, self._center, dtype=np.float64)
+            values = np.subtract(values, self._center, out=out)
         if self._weights is not None:
-            values = np.multiply(values, self._weights[:, None], dtype=np.float64)
+            values = np.multiply(values, self._weights[:, None], out=out)
             # An infinite difference times a weight of 0 would be NaN.
             values[self._weights == 0] = 0.0
         return values.astype(np.float64, copy=False)

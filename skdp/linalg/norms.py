@@ -9,23 +9,26 @@ __all__ = ["centered_sparse_norms", "row_norms", "sparse_row_norms"]
 # them 2 ** exponent is a normal floating-point number.
 _EXPONENT_RANGE = (-1000, 1000)
 _UNIT_ROUNDOFF = 2.0**-53
-_CACHED_ENTRIES = 1 << 15
+# Sums of squares that have lost nothing to overflow or underflow.
+_SAFE_SQUARES = (1e-200, 1e200)
 
 
 def row_norms(values: np.ndarray, center: np.ndarray | None = None) -> np.ndarray:
     """Euclidean norms of the rows, minus `center`; inf or NaN for rows that are not finite."""
-    out = np.empty(values.shape[0])
-    # A few rows at a time, so that the passes over them stay in the processor's cache.
-    size = max(1, _CACHED_ENTRIES // values.shape[1])
-    for start in range(0, values.shape[0], size):
-        part = values[start : start + size]
-        if center is not None:
-            part = part - center
-        exponents = _exponents(np.abs(part).max(axis=1))
-        scaled = part * np.ldexp(1.0, -exponents)[:, None]
-        squares = np.einsum("ij,ij->i", scaled, scaled)
-        out[start : start + size] = np.ldexp(np.sqrt(squares), exponents)
-    return out
+    if center is not None:
+        values = values - center
+    squares = np.einsum("ij,ij->i", values, values, dtype=np.float64)
+    norms = np.sqrt(squares)
+    extreme = ~((squares > _SAFE_SQUARES[0]) & (squares < _SAFE_SQUARES[1]))
+    norms[extreme] = _scaled_norms(values[extreme])
+    return norms
+
+
+def _scaled_norms(values: np.ndarray) -> np.ndarray:
+    """Norms of rows whose squares may overflow or underflow."""
+    exponents = _exponents(np.abs(values).max(axis=1))
+    scaled = values * np.ldexp(1.0, -exponents)[:, None]
+    return np.ldexp(np.sqrt(np.einsum("ij,ij->i", scaled, scaled)), exponents)
 
 
 def sparse_row_norms(rows: csr_array) -> np.ndarray:
@@ -59,7 +62,8 @@ def centered_sparse_norms(rows: csr_array, center: np.ndarray) -> np.ndarray:
 
 
 def _exponents(peaks: np.ndarray) -> np.ndarray:
-    return np.clip(np.frexp(peaks)[1], *_EXPONENT_RANGE)
+    smallest, largest = _EXPONENT_RANGE
+    return np.minimum(np.maximum(np.frexp(peaks)[1], smallest), largest)
 
 
 def _reduce_rows(ufunc: np.ufunc, values: np.ndarray, indptr: np.ndarray) -> np.ndarray:

@@ -2,11 +2,12 @@
 
 import copy
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from typing import TypeVar
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from scipy.sparse import issparse
 from threadpoolctl import threadpool_limits
 
@@ -168,13 +169,17 @@ class Rows:
         inner = 2 * self.n_features * np.sqrt(basis.shape[1]) * _UNIT_ROUNDOFF
         return self._sum(_gram), 2 * self._rounding(2) + 2 * inner
 
+    @property
+    def _block_size(self) -> int:
+        return int(np.diff(self.source.bounds).max())
+
     def _rounding(self, degree: int) -> float:
         """Error of a sum of products of which `degree` factors are rows, relative to one row.
 
         A chain of at most as many additions as a block has rows, then one for every block. Sparse
         rows are centred in the products, whose terms are longer than the centred rows.
         """
-        depth = np.diff(self.source.bounds).max() + len(self.source.bounds) + 2
+        depth = self._block_size + len(self.source.bounds) + 2
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
@@ -199,10 +204,14 @@ class Rows:
         self._run(_work)
 
     def _blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
+        # Written over by every block: the system would clear a new array of that size first.
+        scratch = np.empty((0 if self.source.is_sparse else self._block_size, self.n_features))
         for rows, raw in self.source.blocks(group):
             weights = None if self.weights is None else self.weights[rows]
-            make = SparseBlock if issparse(raw) else DenseBlock
-            yield rows, make(raw, self.center, weights)
+            if issparse(raw):
+                yield rows, SparseBlock(raw, self.center, weights)
+            else:
+                yield rows, DenseBlock(raw, self.center, weights, scratch)
 
     def _run(self, work: Callable[[range], T]) -> list[T]:
         def _quiet_work(group: range) -> T:
@@ -213,6 +222,6 @@ class Rows:
         groups = self.source.groups(effective_n_jobs(self.n_jobs))
         if len(groups) == 1:
             return [_quiet_work(groups[0])]
-        with threadpool_limits(1, "blas"):
-            threads = Parallel(n_jobs=len(groups), backend="threading")
-            return list(threads(delayed(_quiet_work)(group) for group in groups))
+        # Not joblib's own pool, which is asked every 10 ms whether it is done.
+        with threadpool_limits(1, "blas"), ThreadPoolExecutor(len(groups)) as threads:
+            return list(threads.map(_quiet_work, groups))

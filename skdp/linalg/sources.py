@@ -9,6 +9,7 @@ from scipy import sparse
 
 __all__ = ["ArraySource", "BlockSource", "RowBlocks", "Source", "as_source", "block_bounds"]
 
+_CACHED_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 24
 _DENSE_ROWS = (256, 4096)
 _SPARSE_ROWS = (4096, 65536)
@@ -123,7 +124,7 @@ class RowBlocks:
 class ArraySource:
     """Rows of a dense array, a memory map or a CSR matrix, read by slices."""
 
-    def __init__(self, X: np.ndarray | sparse.csr_array) -> None:
+    def __init__(self, X: Any) -> None:
         self.is_sparse = sparse.issparse(X)
         self.X = _canonical(X) if self.is_sparse else X
         self.shape = self.X.shape
@@ -180,7 +181,9 @@ def block_bounds(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
     if is_sparse:
         size = np.clip(n_rows // _SPARSE_BLOCKS, *_SPARSE_ROWS)
     else:
-        size = np.clip(_BLOCK_BYTES // (8 * n_features), *_DENSE_ROWS)
+        # In cache if it can be, but long enough to be worth adding up a Gram matrix.
+        size = max(_CACHED_BYTES // (8 * n_features), n_features // 2)
+        size = np.clip(min(size, _BLOCK_BYTES // (8 * n_features)), *_DENSE_ROWS)
     n_blocks = -(-n_rows // int(size))
     return np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
 
@@ -199,10 +202,11 @@ def _canonical(X: Any) -> sparse.csr_array:
 def _csr_rows(X: sparse.csr_array, rows: slice) -> sparse.csr_array:
     """View of consecutive rows, sharing data and indices."""
     start, stop = X.indptr[rows.start], X.indptr[rows.stop]
-    return sparse.csr_array(
-        (X.data[start:stop], X.indices[start:stop], X.indptr[rows.start : rows.stop + 1] - start),
-        shape=(rows.stop - rows.start, X.shape[1]),
-    )
+    view = sparse.csr_array((rows.stop - rows.start, X.shape[1]), dtype=X.dtype)
+    # Set one by one: the constructor would copy what is less than half of a longer array.
+    view.data, view.indices = X.data[start:stop], X.indices[start:stop]
+    view.indptr = X.indptr[rows.start : rows.stop + 1] - start
+    return view
 
 
 def _stack(parts: list[RawBlock]) -> RawBlock:

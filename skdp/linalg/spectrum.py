@@ -5,6 +5,9 @@ from scipy.special import gammaln
 
 __all__ = ["components_for_ratio", "denoise_eigenvalues", "most_likely_rank"]
 
+# Eigenvalues below this share of the largest are rounding errors.
+_NEGLIGIBLE = 1e-15
+
 
 def denoise_eigenvalues(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarray:
     r"""Take out the upward push that symmetric Gaussian noise gives to eigenvalues.
@@ -76,10 +79,10 @@ def most_likely_rank(eigenvalues: np.ndarray, n_rows: int) -> int:
 def _log_evidence(eigenvalues: np.ndarray, rank: int, n_rows: int) -> float:
     n_features = len(eigenvalues)
     kept, rest = eigenvalues[:rank], eigenvalues[rank:]
-    noise = rest.mean()
-    smallest = np.finfo(np.float64).tiny
-    if kept[-1] <= smallest or noise <= smallest:
+    smallest = _NEGLIGIBLE * eigenvalues[0]
+    if kept[-1] <= smallest:
         return -np.inf
+    noise = max(rest.mean(), smallest)
     dimensions = n_features - np.arange(rank)
     log_prior = -rank * np.log(2) + np.sum(gammaln(dimensions / 2) - np.log(np.pi) * dimensions / 2)
     log_fit = -n_rows / 2 * (np.log(kept).sum() + len(rest) * np.log(noise))
