@@ -55,6 +55,7 @@ html_theme_options = {
     "footer_end": [],
     "navbar_end": ["theme-switcher"],
     "navigation_with_keys": False,
+    "primary_sidebar_end": [],
     "secondary_sidebar_items": ["page-toc"],
     "show_toc_level": 2,
 }

@@ -1,6 +1,9 @@
 """Warnings and errors of skdp."""
 
-__all__ = ["BudgetError", "PrivacyWarning"]
+import sys
+import warnings
+
+__all__ = ["BudgetError", "PrivacyWarning", "warn_of_privacy"]
 
 
 class PrivacyWarning(UserWarning):
@@ -25,3 +28,13 @@ class BudgetError(ValueError):
     >>> issubclass(BudgetError, ValueError)
     True
     """
+
+
+def warn_of_privacy(message: str) -> None:
+    """Warn at the line of the user that led here, past skdp and scikit-learn."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(
+        ("skdp.", "sklearn.")
+    ):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, PrivacyWarning, stacklevel=level - 1)

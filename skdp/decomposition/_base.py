@@ -1,7 +1,7 @@
 """What the private decompositions share: checks, the door, and linear transforms."""
 
 import math
-import warnings
+import re
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdp.exceptions import PrivacyWarning
+from skdp.exceptions import warn_of_privacy
 from skdp.linalg.digest import digest
 from skdp.linalg.rows import Rows
 from skdp.linalg.sources import RowBlocks, Source, as_source
@@ -109,9 +109,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             self._check_parameters(*X.shape)
             self.n_features_in_ = X.shape[1]
             return X
-        # Summing huge entries, as the check for infinity does, must not warn of them.
-        with np.errstate(all="ignore"):
-            checked = check_array(X, **_INPUT, estimator=self, input_name="X")
+        checked = _check_rows(X, self)
         self._check_parameters(*checked.shape)
         validate_data(self, X, skip_check_array=True)
         return checked
@@ -135,19 +133,20 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             )
 
     def _warn(self, n_rows: int) -> None:
-        if math.isfinite(self.epsilon) and self.delta > 1 / n_rows:
-            warnings.warn(
+        """Say what public facts make of the guarantee."""
+        if math.isinf(self.epsilon):
+            return
+        if self.delta > 1 / n_rows:
+            warn_of_privacy(
                 f"delta={self.delta} exceeds one over the number of rows, {n_rows}: the guarantee "
-                "would allow some row to be published outright. Pass a smaller delta.",
-                PrivacyWarning,
-                stacklevel=2,
+                "would allow some row to be published outright. Pass a smaller delta."
             )
-        if isinstance(self.random_state, Integral) and self.random_state < _GUESSABLE_SEED:
-            warnings.warn(
-                f"random_state={self.random_state} can be guessed, and whoever guesses it can take "
-                "the noise out. Pass None for the guarantee, or secrets.randbits(128) and keep it.",
-                PrivacyWarning,
-                stacklevel=2,
+        is_int = isinstance(self.random_state, Integral)
+        secret = self.random_state is None or (is_int and int(self.random_state) >= _GUESSABLE_SEED)
+        if not secret:
+            warn_of_privacy(
+                f"random_state={self.random_state} may be guessed, and whoever guesses it can take "
+                "the noise out. Pass None for the guarantee, or secrets.randbits(128) and keep it."
             )
 
     def _open_budget(self, source: Source, seed: int | None) -> PrivacyBudget:
@@ -189,6 +188,18 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         if hasattr(self, "components_"):
             state = {**state, "random_state": None}
         return state
+
+
+def _check_rows(X: Any, estimator: BaseEstimator) -> Any:
+    """Validate as scikit-learn does, without warnings or errors that tell values."""
+    try:
+        # Summing huge entries, as the check for infinity does, would warn of them.
+        with np.errstate(all="ignore"):
+            return check_array(X, **_INPUT, estimator=estimator, input_name="X")
+    except ValueError as error:
+        # Values, if any, follow on the second line or behind the colon.
+        message = re.sub(r"(to float|instead):.*", r"\1.", str(error).partition("\n")[0])
+    raise ValueError(message)
 
 
 def _check_bound(name: str, bound: float | None, epsilon: float) -> None:

@@ -62,7 +62,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighbouring datasets differ by exchanging one row for any other, or by one row that
         contributes nothing. The number of rows is public in both. ``"zero_out"`` needs less noise
-        and promises less: epsilon for "replace" is at most twice that for "zero_out".
+        and promises less: mu for "replace" is at most twice that for "zero_out".
     row_norm : float or None, default=None
         Public bound on the Euclidean norm of a row **after** centring, in the units of X; longer
         rows are scaled down to it. ``None`` estimates the .95 quantile of these norms privately.
@@ -90,13 +90,13 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components_, n_features)
+    components_ : ndarray of shape (`n_components_`, n_features)
         Principal axes, by descending variance. Covered by the guarantee.
-    explained_variance_ : ndarray of shape (n_components_,)
+    explained_variance_ : ndarray of shape (`n_components_`,)
         Variance of the clipped rows along each axis. Covered by the guarantee.
-    explained_variance_ratio_ : ndarray of shape (n_components_,)
+    explained_variance_ratio_ : ndarray of shape (`n_components_`,)
         Share of the total variance along each axis. Covered by the guarantee.
-    singular_values_ : ndarray of shape (n_components_,)
+    singular_values_ : ndarray of shape (`n_components_`,)
         Singular values of the centred and clipped rows. Covered by the guarantee.
     mean_ : ndarray of shape (n_features,)
         Centre that was subtracted. Covered by the guarantee.
@@ -110,7 +110,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         Record of every release. Public.
     n_features_in_ : int
         Number of features. Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, if X has names that are strings. Public.
 
     See Also
@@ -141,7 +141,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
        privacy-preserving principal component analysis". STOC. :doi:`10.1145/2591796.2591883`
     .. [2] M. Hardt, E. Price (2014). "The noisy power method: a meta algorithm with applications".
        NIPS. :arxiv:`1311.2495`
-    .. [3] J. Nicolas, C. Sabater, M. Maouche, M. Coates, S. Ben Mokhtar (2024). "Differentially
+    .. [3] J. Nicolas, C. Sabater, M. Maouche, S. Ben Mokhtar, M. Coates (2024). "Differentially
        private and decentralized randomized power method". :arxiv:`2411.01931`
     .. [4] J. Dong, A. Roth, W. J. Su (2022). "Gaussian differential privacy". Journal of the Royal
        Statistical Society B 84(1). :doi:`10.1111/rssb.12454`
@@ -151,7 +151,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     >>> from sklearn.datasets import load_digits
     >>> from skdp import DPPCA
     >>> X = load_digits().data
-    >>> pca = DPPCA(n_components=5, epsilon=1.0, delta=1e-6, mean_norm=57, row_norm=37).fit(X)
+    >>> pca = DPPCA(n_components=5, epsilon=1.0, delta=1e-6, mean_norm=64, row_norm=40).fit(X)
     >>> pca.components_.shape
     (5, 64)
     >>> [release.name for release in pca.privacy_spent_.releases]
@@ -262,7 +262,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components_)
+        ndarray of shape (n_samples, `n_components_`)
             Coordinates of the rows.
         """
         scores = self._project(X) - self.mean_ @ self.components_.T
@@ -273,7 +273,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_components_)
+        X : array-like of shape (n_samples, `n_components_`)
             Coordinates.
 
         Returns
@@ -335,7 +335,8 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         freedom = max(n_rows - 1, 1)
         variances = factors.eigenvalues / freedom
         n_components = self._choose_n_components(factors, n_rows)
-        warn_of_noise(factors, n_components)
+        if self.n_components is not None:
+            warn_of_noise(factors, n_components)
         kept = variances[:n_components]
         total = max(factors.total / freedom, kept.sum())
 

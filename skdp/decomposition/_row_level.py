@@ -1,7 +1,6 @@
 """From raw rows to released factors: scales, the mean, and the solver, each with its share."""
 
 import math
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +8,7 @@ import numpy as np
 from skdp.decomposition._solvers.covariance import solve_covariance
 from skdp.decomposition._solvers.factors import Factors
 from skdp.decomposition._solvers.power import solve_power
-from skdp.exceptions import PrivacyWarning
+from skdp.exceptions import warn_of_privacy
 from skdp.linalg.rows import Rows
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_weights
@@ -88,11 +87,9 @@ def release_norm(rows: Rows, budget: PrivacyBudget, *, name: str, share: float) 
     noise = sensitivity.count() / (budget.mu * math.sqrt(share / n_steps))
     q = min(_NORM_QUANTILE, 1 - 3 * noise / rows.n_rows)
     if q < 0.5:
-        warnings.warn(
+        warn_of_privacy(
             f"{rows.n_rows} rows are too few to find {name} privately at this epsilon; pass "
-            f"{name} as a public bound in the units of X.",
-            PrivacyWarning,
-            stacklevel=2,
+            f"{name} as a public bound in the units of X."
         )
     return budget.quantile(name, rows.norms(), q=max(q, 0.5), grid=SCALE_GRID, share=share)
 
@@ -145,10 +142,8 @@ def share_of(parts: np.ndarray, whole: float) -> np.ndarray:
 
 def warn_of_noise(factors: Factors, n_components: int) -> None:
     """Say so when a released component looks like noise; reads released values only."""
-    if factors.n_above_noise < n_components:
-        warnings.warn(
+    if factors.noise_scale > 0 and factors.n_above_noise < n_components:
+        warn_of_privacy(
             f"Only {factors.n_above_noise} of {n_components} components stand out from the noise. "
-            "Ask for fewer components, or use more rows, a larger epsilon or a tighter row_norm.",
-            PrivacyWarning,
-            stacklevel=2,
+            "Ask for fewer components, or use more rows, a larger epsilon or a tighter row_norm."
         )

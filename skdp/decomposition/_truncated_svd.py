@@ -49,7 +49,7 @@ class DPTruncatedSVD(BaseDecomposition):
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighbouring datasets differ by exchanging one row for any other, or by one row that
         contributes nothing. The number of rows is public in both. ``"zero_out"`` needs less noise
-        and promises less: epsilon for "replace" is at most twice that for "zero_out".
+        and promises less: mu for "replace" is at most twice that for "zero_out".
     row_norm : float or None, default=None
         Public bound on the Euclidean norm of a row, in the units of X; longer rows are scaled down
         to it. ``None`` estimates the .95 quantile of the norms privately. ``inf`` is allowed with
@@ -88,7 +88,7 @@ class DPTruncatedSVD(BaseDecomposition):
         Record of every release. Public.
     n_features_in_ : int
         Number of features. Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, if X has names that are strings. Public.
 
     See Also
@@ -117,7 +117,7 @@ class DPTruncatedSVD(BaseDecomposition):
        privacy-preserving principal component analysis". STOC. :doi:`10.1145/2591796.2591883`
     .. [2] M. Hardt, E. Price (2014). "The noisy power method: a meta algorithm with applications".
        NIPS. :arxiv:`1311.2495`
-    .. [3] J. Nicolas, C. Sabater, M. Maouche, M. Coates, S. Ben Mokhtar (2024). "Differentially
+    .. [3] J. Nicolas, C. Sabater, M. Maouche, S. Ben Mokhtar, M. Coates (2024). "Differentially
        private and decentralized randomized power method". :arxiv:`2411.01931`
     .. [4] J. Dong, A. Roth, W. J. Su (2022). "Gaussian differential privacy". Journal of the Royal
        Statistical Society B 84(1). :doi:`10.1111/rssb.12454`
@@ -215,3 +215,10 @@ class DPTruncatedSVD(BaseDecomposition):
         self.singular_values_ = np.sqrt(eigenvalues).astype(X.dtype)
         self.privacy_spent_ = budget.spent()
         return self
+
+    def _check_parameters(self, n_rows: int, n_features: int) -> None:
+        super()._check_parameters(n_rows, n_features)
+        if self.n_components > n_features:
+            raise ValueError(
+                f"n_components={self.n_components} must be at most n_features={n_features}."
+            )

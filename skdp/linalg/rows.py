@@ -18,6 +18,9 @@ from skdp.linalg.sources import ArraySource, BlockSource, RawBlock, Source
 __all__ = ["Rows"]
 
 _UNIT_ROUNDOFF = 2.0**-53
+# What is reported at least. Below it, containers that round differently report the same, and so get
+# the same noise from the same seed.
+_LEAST_ROUNDING = 1e-5
 
 T = TypeVar("T")
 
@@ -167,13 +170,13 @@ class Rows:
 
         # Each projection is itself a sum over the features, of a row and a matrix of rank p.
         inner = 2 * self.n_features * np.sqrt(basis.shape[1]) * _UNIT_ROUNDOFF
-        return self._sum(_gram), 2 * self._rounding(2) + 2 * inner
+        return self._sum(_gram), self._rounding(2, factor=2.0, extra=2 * inner)
 
     @property
     def _block_size(self) -> int:
         return int(np.diff(self.source.bounds).max())
 
-    def _rounding(self, degree: int) -> float:
+    def _rounding(self, degree: int, *, factor: float = 1.0, extra: float = 0.0) -> float:
         """Error of a sum of products of which `degree` factors are rows, relative to one row.
 
         A chain of at most as many additions as a block has rows, then one for every block. Sparse
@@ -183,7 +186,8 @@ class Rows:
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
-        return float(depth * _UNIT_ROUNDOFF * self.n_rows * longest**degree)
+        rounding = depth * _UNIT_ROUNDOFF * self.n_rows * longest**degree
+        return max(_LEAST_ROUNDING, factor * float(rounding) + extra)
 
     def _sum(self, kernel: Callable[[Block], np.ndarray]) -> np.ndarray:
         def _work(group: range) -> np.ndarray:

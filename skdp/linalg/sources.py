@@ -94,7 +94,7 @@ class RowBlocks:
         if n_rows != self.shape[0]:
             raise ValueError(f"make_blocks gave {n_rows} rows, but shape promises {self.shape}.")
 
-    def rebinned(self, bounds: np.ndarray) -> Iterator[RawBlock]:
+    def _rebinned(self, bounds: np.ndarray) -> Iterator[RawBlock]:
         """Yield the rows cut at `bounds`, whatever blocks they come in."""
         waiting: list[RawBlock] = []
         n_waiting, sizes = 0, iter(np.diff(bounds))
@@ -127,7 +127,7 @@ class ArraySource:
     def __init__(self, X: Any) -> None:
         self.is_sparse = sparse.issparse(X)
         self.X = _canonical(X) if self.is_sparse else X
-        self.shape = self.X.shape
+        self.shape: tuple[int, int] = self.X.shape
         self.bounds = block_bounds(*self.shape, is_sparse=self.is_sparse)
 
     def groups(self, n_groups: int) -> list[range]:
@@ -159,7 +159,7 @@ class BlockSource:
 
     def blocks(self, group: range) -> Iterator[tuple[slice, RawBlock]]:
         """Yield all blocks with the rows they stand for."""
-        for index, block in zip(group, self.X.rebinned(self.bounds), strict=True):
+        for index, block in zip(group, self.X._rebinned(self.bounds), strict=True):
             yield slice(self.bounds[index], self.bounds[index + 1]), block
 
 

@@ -8,6 +8,9 @@ from skdp.privacy import gaussian_dp
 
 __all__ = ["PrivacySpent", "Release"]
 
+# Releases that a representation lists.
+_SHOWN = 30
+
 
 @dataclass(frozen=True)
 class Release:  # numpydoc ignore=PR02
@@ -128,7 +131,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
         Returns
         -------
         PrivacySpent
-            The releases of all, with the epsilon that belongs to the `delta` of this record.
+            The releases of all, each with its share of the square of the total mu, and the
+            epsilon that belongs to the `delta` of this record.
 
         Raises
         ------
@@ -146,7 +150,11 @@ class PrivacySpent:  # numpydoc ignore=PR02
             epsilon=gaussian_dp.epsilon_at(mu, self.delta),
             mu=mu,
             seeded=any(record.seeded for record in records),
-            releases=tuple(release for record in records for release in record.releases),
+            releases=tuple(
+                replace(release, share=release.share * _square_ratio(record.mu, mu))
+                for record in records
+                for release in record.releases
+            ),
             enforced=all(record.enforced for record in records),
         )
 
@@ -174,6 +182,12 @@ class PrivacySpent:  # numpydoc ignore=PR02
         lines.append(f"  {'release':<28}{'share':>8}{'sensitivity':>13}{'noise scale':>13}")
         lines += [
             f"  {r.name:<28}{r.share:>8.4f}{r.sensitivity:>13.4g}{r.noise_scale:>13.4g}"
-            for r in self.releases
+            for r in self.releases[:_SHOWN]
         ]
+        if len(self.releases) > _SHOWN:
+            lines.append(f"  and {len(self.releases) - _SHOWN} more")
         return "\n".join(lines)
+
+
+def _square_ratio(mu: float, total: float) -> float:
+    return (mu / total) ** 2 if 0 < total < math.inf else 1.0

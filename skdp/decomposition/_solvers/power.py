@@ -12,7 +12,7 @@ References
 M. Hardt, E. Price (2014). "The noisy power method: a meta algorithm with applications". NIPS.
 :arxiv:`1311.2495`
 
-J. Nicolas, C. Sabater, M. Maouche, M. Coates, S. Ben Mokhtar (2024). "Differentially private and
+J. Nicolas, C. Sabater, M. Maouche, S. Ben Mokhtar, M. Coates (2024). "Differentially private and
 decentralized randomized power method". :arxiv:`2411.01931`
 """
 

@@ -1,0 +1,423 @@
+"""skdp's own contract, kept by every estimator and solver beside scikit-learn's checks."""
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, RowBlocks
+from skdp.datasets import make_spiked
+
+SECRET = 0xD1CE << 100
+GIVEN = {"row_norm": 1.0, "mean_norm": 1.0}
+X = make_spiked(500, 12, k=2, random_state=0)[0]
+RESULTS = ["components_", "explained_variance_", "explained_variance_ratio_", "singular_values_"]
+
+every_estimator = pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD])
+every_solver = pytest.mark.parametrize("solver", ["covariance", "power"])
+quiet = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+
+def assert_same_fit(first, second, **tolerance):
+    for name in RESULTS:
+        np.testing.assert_allclose(
+            getattr(first, name), getattr(second, name), err_msg=name, **tolerance
+        )
+
+
+def neighbour():
+    other = X.copy()
+    other[0] = -other[1]
+    return other
+
+
+# Randomness
+
+
+@every_estimator
+@every_solver
+@pytest.mark.parametrize("norms", [GIVEN, {}], ids=["given", "private"])
+def test_noise_is_fresh_without_a_seed(make, solver, norms):
+    # Not even numpy's global generator, which random_state=None means elsewhere, repeats it.
+    fits = []
+    for _ in range(2):
+        np.random.seed(0)  # noqa: NPY002
+        fits.append(make(2, solver=solver, **norms).fit(X))
+    assert not np.allclose(fits[0].components_, fits[1].components_, atol=1e-6)
+    assert not fits[0].privacy_spent_.seeded
+
+
+@every_estimator
+@every_solver
+def test_a_seed_repeats_a_fit(make, solver):
+    first, second = (make(2, solver=solver, random_state=SECRET, **GIVEN).fit(X) for _ in range(2))
+    for name in RESULTS:
+        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+    assert first.privacy_spent_.seeded
+    assert "guess" in repr(first.privacy_spent_)
+
+
+@every_estimator
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epsilon": 2.0},
+        {"delta": 2e-6},
+        {"row_norm": 1.1},
+        {"adjacency": "zero_out"},
+        {"random_state": SECRET + 1},
+        {"n_components": 3},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_any_other_parameter_or_neighbour_has_noise_of_its_own(make, change):
+    # Shared noise at two epsilons, or on two neighbours, solves for the data exactly.
+    base = {"n_components": 2, "random_state": SECRET, **GIVEN}
+    noise = [
+        noise_of(make(**{**base, **more}), data)
+        for more, data in ([{}, X], [{}, neighbour()], [change, X])
+    ]
+    for other in noise[1:]:
+        assert abs(np.corrcoef(noise[0].ravel(), other.ravel())[0, 1]) < 0.5
+
+
+def noise_of(estimator, data):
+    """Noise of the second moment, in units of its scale."""
+    recorded = []
+    budget_of = estimator._open_budget
+
+    def open_budget(source, seed):
+        budget = budget_of(source, seed)
+        publish = budget._publish
+
+        def record(release, value, draw):
+            noisy = publish(release, value, draw)
+            recorded.append((noisy - value) / release.noise_scale)
+            return noisy
+
+        budget._publish = record
+        return budget
+
+    estimator._open_budget = open_budget
+    estimator.fit(data)
+    return recorded[-1]
+
+
+@every_estimator
+@quiet
+def test_a_generator_seeds_every_fit_anew(make):
+    for generator in (np.random.RandomState(0), np.random.default_rng(0)):
+        estimator = make(2, random_state=generator, **GIVEN)
+        first = estimator.fit(X).components_
+        assert not np.allclose(first, estimator.fit(X).components_, atol=1e-6)
+        assert estimator.privacy_spent_.seeded
+
+
+@every_estimator
+@every_solver
+@quiet
+def test_containers_give_the_same_fit(make, solver, tmp_path):
+    rounded = X.astype(np.float32).astype(np.float64)
+    mapped = np.memmap(tmp_path / "X", np.float64, mode="w+", shape=X.shape)
+    mapped[:] = rounded
+    with_halves = sparse.csr_array(
+        (
+            np.repeat(rounded.ravel() / 2, 2),
+            np.repeat(np.tile(np.arange(12), 500), 2),
+            np.arange(0, 12_001, 24),
+        ),
+        shape=X.shape,
+    )
+    wide_indices = sparse.csr_matrix(rounded)
+    wide_indices.indices = wide_indices.indices.astype(np.int64)
+    wide_indices.indptr = wide_indices.indptr.astype(np.int64)
+    containers = {
+        "F order": np.asfortranarray(rounded),
+        "list": rounded.tolist(),
+        "frame": pd.DataFrame(rounded),
+        "memory map": mapped,
+        "csr": sparse.csr_array(rounded),
+        "csc matrix": sparse.csc_matrix(rounded),
+        "int64 indices": wide_indices,
+        "duplicates": with_halves,
+        "blocks": RowBlocks(lambda: np.array_split(rounded, 7), X.shape),
+        "sparse blocks": RowBlocks(
+            lambda: map(sparse.csr_array, np.array_split(rounded, 7)), X.shape
+        ),
+        "float32": rounded.astype(np.float32),
+        "float32 blocks": RowBlocks(
+            lambda: [rounded.astype(np.float32)], X.shape, dtype=np.float32
+        ),
+    }
+    reference = make(2, solver=solver, random_state=SECRET, **GIVEN).fit(rounded)
+    for name, data in containers.items():
+        other = make(2, solver=solver, random_state=SECRET, n_jobs=2, **GIVEN).fit(data)
+        loose = "float32" in name
+        assert other.components_.dtype == (np.float32 if loose else np.float64), name
+        assert_same_fit(reference, other, rtol=1e-4 if loose else 1e-8, atol=1e-5 if loose else 0)
+        if name != "list":
+            scores = other.transform(data)
+            assert scores.dtype == other.components_.dtype
+            np.testing.assert_allclose(scores, reference.transform(rounded), atol=1e-4)
+
+
+# What is kept
+
+
+@every_estimator
+@every_solver
+@pytest.mark.parametrize("norms", [GIVEN, {}], ids=["given", "private"])
+def test_nothing_but_the_documented_attributes_is_kept(make, solver, norms):
+    estimator = make(2, solver=solver, **norms)
+    parameters = estimator.get_params()
+    estimator.fit(pd.DataFrame(X, columns=[f"x{i}" for i in range(12)]))
+    assert estimator.get_params() == parameters
+    kept = set(vars(estimator)) - set(parameters)
+    documented = {*RESULTS, "privacy_spent_", "n_features_in_", "feature_names_in_"}
+    if make is DPPCA:
+        documented |= {"mean_", "noise_variance_", "n_components_", "n_samples_"}
+    assert kept == documented
+    assert all(name in make.__doc__ for name in kept)
+    for name in kept:
+        assert 500 not in np.shape(getattr(estimator, name))
+
+
+@every_estimator
+def test_a_fitted_pickle_has_no_seed_and_no_rows(make):
+    estimator = make(2, random_state=SECRET, **GIVEN)
+    assert pickle.loads(pickle.dumps(estimator)).random_state == SECRET
+    estimator.fit(X)
+    for restored in (pickle.loads(pickle.dumps(estimator)), copy.deepcopy(estimator)):
+        assert restored.random_state is None
+        np.testing.assert_array_equal(restored.transform(X), estimator.transform(X))
+        assert restored.privacy_spent_ == estimator.privacy_spent_
+    assert estimator.random_state == SECRET
+    pickled = pickle.dumps(estimator)
+    assert SECRET.to_bytes(20, "little").strip(b"\0") not in pickled
+    assert X[0].tobytes() not in pickled
+
+
+@every_estimator
+def test_a_second_fit_does_not_depend_on_the_first(make):
+    estimator = make(2, random_state=SECRET, **GIVEN)
+    twice = clone(estimator).fit(neighbour()).fit(X)
+    assert_same_fit(estimator.fit(X), twice, rtol=0)
+    assert twice.privacy_spent_ == estimator.privacy_spent_
+
+
+@every_estimator
+@every_solver
+def test_rows_beyond_the_bound_count_as_rows_at_the_bound(make, solver):
+    at_bound, beyond = X.copy(), X.copy()
+    at_bound[0] = np.eye(12)[0]
+    beyond[0] = 1e9 * np.eye(12)[0]
+    center = {"center": False} if make is DPPCA else {}
+    fits = [
+        noiseless(make(2, solver=solver, **center, **GIVEN), data) for data in (at_bound, beyond)
+    ]
+    np.testing.assert_allclose(fits[0].singular_values_, fits[1].singular_values_, rtol=1e-12)
+
+
+def noiseless(estimator, data):
+    return clone(estimator).set_params(epsilon=np.inf, random_state=SECRET).fit(data)
+
+
+# Bad input
+
+
+BAD_DATA = {
+    "NaN": (np.where(np.arange(12) == 3, np.nan, X), "NaN"),
+    "infinity": (np.where(np.arange(12) == 3, -np.inf, X), "infinity"),
+    "sparse NaN": (sparse.csr_array(np.where(np.arange(12) == 3, np.nan, X)), "NaN"),
+    "NaN in a block": (RowBlocks(lambda: [X[:-1], X[-1:] * np.nan], X.shape), "NaN"),
+    "rows missing from the blocks": (RowBlocks(lambda: [X[:-1]], X.shape), "rows"),
+    "column missing from a block": (RowBlocks(lambda: [X[:, :-1]], X.shape), "columns"),
+    "both kinds of blocks": (
+        RowBlocks(lambda: [X[:5], sparse.csr_array(X[5:])], X.shape),
+        "both dense and sparse",
+    ),
+    "text": (np.full((500, 12), "secret"), "could not convert string to float"),
+    "complex numbers": (X + 1j, "Complex data not supported"),
+    "1-D": (X[0], "Expected 2D array"),
+    "no rows": (X[:0], "0 sample"),
+    "no columns": (X[:, :0], "0 feature"),
+    "generator": ((row for row in X), "must be a string or a real number"),
+}
+BAD_PARAMETERS = {
+    "n_components=13": "n_components=13",
+    "n_components=0": "n_components",
+    "epsilon=0": "epsilon",
+    "epsilon=-1": "epsilon",
+    "epsilon=float('nan')": "epsilon",
+    "epsilon='small'": "epsilon",
+    "delta=1.0": "delta",
+    "delta=-1e-6": "delta",
+    "delta=0": "delta",
+    "privacy_unit='entry'": "privacy_unit",
+    "adjacency='add'": "adjacency",
+    "row_norm=0": "row_norm",
+    "row_norm=-1": "row_norm",
+    "row_norm=(0, 1)": "row_norm",
+    "row_norm=float('inf')": "row_norm=inf",
+    "mean_norm=float('inf')": "mean_norm=inf",
+    "mean_norm=float('nan')": "mean_norm",
+    "solver='arpack'": "solver",
+    "n_iter=0": "n_iter",
+    "n_oversamples=-1": "n_oversamples",
+    "random_state=-1": "random_state",
+    "random_state='secret'": "random_state",
+}
+BAD_PCA_PARAMETERS = {
+    "center='mean'": "center",
+    "center=[1.0]": "center",
+    "center=[float('nan')] * 12": "center contains NaN",
+    "n_components=1.5": "n_components",
+    "n_components=0.9, solver='power'": "whole spectrum",
+    "n_components=None, solver='power'": "whole spectrum",
+}
+
+
+def assert_refused(estimator, data, message, monkeypatch):
+    """Refused before a budget is opened, leaving the estimator as it was."""
+    before = dict(vars(estimator))
+
+    def open_budget(source, seed):
+        pytest.fail("a budget was opened")
+
+    monkeypatch.setattr(type(estimator), "_open_budget", lambda *_: open_budget(None, None))
+    with pytest.raises((ValueError, TypeError), match=message):
+        estimator.fit(data)
+    assert dict(vars(estimator)) == before
+
+
+@every_estimator
+@pytest.mark.parametrize("bad", BAD_DATA)
+def test_bad_data_are_refused_before_anything_is_spent(make, bad, monkeypatch):
+    data, message = BAD_DATA[bad]
+    fitted = make(2, **GIVEN).fit(X[:, :5])
+    assert_refused(fitted, data, message, monkeypatch)
+    assert fitted.n_features_in_ == 5
+
+
+@every_estimator
+@pytest.mark.parametrize("bad", BAD_DATA)
+def test_errors_tell_neither_rows_nor_values(make, bad):
+    data, _ = BAD_DATA[bad]
+    with pytest.raises((ValueError, TypeError)) as refused:
+        make(2, **GIVEN).fit(data)
+    told = str(refused.value)
+    assert not any(value in told for value in ("secret", *(f"{x:.4f}"[:6] for x in X[0])))
+
+
+@every_estimator
+@pytest.mark.parametrize("bad", BAD_PARAMETERS)
+def test_bad_parameters_are_refused_before_anything_is_spent(make, bad, monkeypatch):
+    fitted = make(2, **GIVEN).fit(X).set_params(**eval(f"dict({bad})"))
+    assert_refused(fitted, X, BAD_PARAMETERS[bad], monkeypatch)
+
+
+@pytest.mark.parametrize("bad", BAD_PCA_PARAMETERS)
+def test_bad_pca_parameters_are_refused_before_anything_is_spent(bad, monkeypatch):
+    fitted = DPPCA(2, **GIVEN).fit(X).set_params(**eval(f"dict({bad})"))
+    assert_refused(fitted, X, BAD_PCA_PARAMETERS[bad], monkeypatch)
+
+
+def test_mle_needs_more_rows_than_columns():
+    with pytest.raises(ValueError, match="n_samples >= n_features"):
+        DPPCA("mle", **GIVEN).fit(X[:5])
+
+
+# Any finite data fit
+
+
+STRANGE_DATA = {
+    "constant columns": np.where(np.arange(12) < 6, X, 7.0),
+    "zeros": np.zeros((30, 12)),
+    "duplicates": np.tile(X[0], (30, 1)),
+    "one row": X[:1],
+    "one feature": X[:, :1],
+    "one number": np.array([[3.0]]),
+    "more columns than rows": X[:5],
+    "huge": np.full((30, 12), 1e300),
+    "largest": np.full((30, 12), np.finfo(float).max) * np.where(np.arange(12) % 2, 1, -1),
+    "tiny": X[:30] * 1e-300,
+    "denormal": np.full((30, 12), 5e-324),
+    "one huge row": np.vstack([X[:30], np.full(12, 1e300)]),
+    "far from the origin": X[:30] + 1e12,
+    "all scales": 10.0 ** np.linspace(-300, 300, 360).reshape(30, 12),
+}
+
+
+@every_estimator
+@every_solver
+@pytest.mark.parametrize("norms", [GIVEN, {}], ids=["given", "private"])
+@pytest.mark.parametrize("contain", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("strange", STRANGE_DATA)
+def test_any_finite_data_fit_without_warnings_about_them(make, solver, norms, contain, strange):
+    data = contain(STRANGE_DATA[strange])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", PrivacyWarning)
+        estimator = make(1, solver=solver, **norms).fit(data)
+    for name in RESULTS:
+        assert np.isfinite(getattr(estimator, name)).all(), name
+    np.testing.assert_allclose(np.linalg.norm(estimator.components_, axis=1), 1)
+    assert 0 <= estimator.explained_variance_ratio_.sum() <= 1 + 1e-12
+
+
+# Warnings, of public facts only
+
+
+@every_estimator
+def test_warnings(make):
+    with pytest.warns(PrivacyWarning, match="delta=0.1 exceeds one over"):
+        make(1, delta=0.1, **GIVEN).fit(X)
+    with pytest.warns(PrivacyWarning, match="random_state=42 may be guessed"):
+        make(1, random_state=42, **GIVEN).fit(X)
+    with pytest.warns(PrivacyWarning, match="Generator.* may be guessed"):
+        make(1, random_state=np.random.default_rng(0), **GIVEN).fit(X)
+    with pytest.warns(PrivacyWarning, match="too few to find row_norm privately"):
+        make(1).fit(X[:50])
+    with pytest.warns(PrivacyWarning, match="of 2 components stand out from the noise"):
+        make(2, epsilon=0.01, **GIVEN).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(1, epsilon=50, random_state=SECRET, **GIVEN).fit(X)
+
+
+# In scikit-learn's company
+
+
+@quiet
+def test_pipeline_and_grid_search():
+    digits, target = load_digits(return_X_y=True)
+    pipeline = make_pipeline(
+        DPPCA(n_components=20, mean_norm=57, row_norm=37), LogisticRegression(max_iter=2000)
+    )
+    search = GridSearchCV(pipeline, {"dppca__epsilon": [1.0, 1e6]}, cv=3).fit(digits, target)
+    assert search.best_params_ == {"dppca__epsilon": 1e6}
+    assert search.best_score_ > 0.85
+    spent = search.best_estimator_[0].privacy_spent_
+    assert spent.compose(spent).mu == pytest.approx(2**0.5 * spent.mu)
+
+
+def test_component_names_and_frames():
+    pca = DPPCA(2, **GIVEN).set_output(transform="pandas").fit(X)
+    assert list(pca.transform(X).columns) == ["dppca0", "dppca1"]
+
+
+@every_estimator
+def test_transform_of_other_widths_is_refused(make):
+    estimator = make(1, **GIVEN).fit(X)
+    for data in (X[:, :5], RowBlocks(lambda: [X[:, :5]], (500, 5))):
+        with pytest.raises(ValueError, match=r"5 features, but .* is expecting 12"):
+            estimator.transform(data)

@@ -1,0 +1,124 @@
+"""With epsilon=inf and infinite bounds the estimators are scikit-learn's, or plain algorithms."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.decomposition import PCA, TruncatedSVD
+
+from skdp import DPPCA, DPTruncatedSVD
+from skdp.datasets import make_spiked
+from skdp.privacy.noise import algorithm_generator
+
+UNBOUNDED = {"epsilon": np.inf, "row_norm": np.inf, "mean_norm": np.inf}
+CONTAINERS = [np.asarray, np.asfortranarray, sparse.csr_array, sparse.csc_matrix]
+DATA = {
+    "digits": load_digits().data,
+    "breast cancer": load_breast_cancer().data,
+    "wide": make_spiked(20, 30, k=3, random_state=0)[0],
+}
+VALUES = ["explained_variance_", "explained_variance_ratio_", "singular_values_"]
+
+
+def assert_same_axes(ours, theirs):
+    cosines = np.abs(np.sum(ours * theirs, axis=1))
+    np.testing.assert_allclose(cosines, 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("contain", CONTAINERS)
+@pytest.mark.parametrize("bounds", [UNBOUNDED, {"epsilon": np.inf}], ids=["inf", "none"])
+def test_pca_is_that_of_scikit_learn(data, contain, bounds):
+    X = DATA[data]
+    ours = DPPCA(n_components=5, **bounds).fit(contain(X))
+    theirs = PCA(n_components=5, svd_solver="full").fit(X)
+    assert_same_axes(ours.components_, theirs.components_)
+    for name in [*VALUES, "mean_", "noise_variance_"]:
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-6)
+    scores, reference = ours.transform(X), theirs.transform(X)
+    np.testing.assert_allclose(np.abs(scores), np.abs(reference), rtol=1e-4, atol=1e-6)
+    restored = theirs.inverse_transform(reference)
+    np.testing.assert_allclose(ours.inverse_transform(scores), restored, atol=1e-6)
+
+
+def test_whitened_scores_are_those_of_scikit_learn():
+    X = DATA["breast cancer"] / DATA["breast cancer"].std(axis=0)
+    ours = DPPCA(n_components=5, whiten=True, **UNBOUNDED).fit(X)
+    theirs = PCA(n_components=5, whiten=True, svd_solver="full").fit(X)
+    scores = ours.transform(X)
+    np.testing.assert_allclose(np.abs(scores), np.abs(theirs.transform(X)), atol=1e-8)
+    restored = theirs.inverse_transform(theirs.transform(X))
+    np.testing.assert_allclose(ours.inverse_transform(scores), restored, atol=1e-8)
+
+
+@pytest.mark.parametrize("whiten", [False, True])
+def test_likelihood_and_covariance_are_those_of_scikit_learn(whiten):
+    X = DATA["breast cancer"] / DATA["breast cancer"].std(axis=0)
+    # The model does not depend on the scale of the scores; scikit-learn's does.
+    ours = DPPCA(n_components=5, whiten=whiten, **UNBOUNDED).fit(X)
+    theirs = PCA(n_components=5, svd_solver="full").fit(X)
+    np.testing.assert_allclose(ours.get_covariance(), theirs.get_covariance(), atol=1e-10)
+    np.testing.assert_allclose(ours.get_precision(), theirs.get_precision(), atol=1e-8)
+    np.testing.assert_allclose(ours.score_samples(X), theirs.score_samples(X))
+    assert ours.score(X) == pytest.approx(theirs.score(X))
+
+
+@pytest.mark.parametrize("n_components", [0.5, 0.9, 0.99, "mle", None, 1])
+def test_number_of_components_is_that_of_scikit_learn(n_components):
+    X = DATA["breast cancer"]
+    ours = DPPCA(n_components=n_components, **UNBOUNDED).fit(X)
+    theirs = PCA(n_components=n_components, svd_solver="full").fit(X)
+    assert ours.n_components_ == theirs.n_components_
+    assert ours.components_.shape == theirs.components_.shape
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("contain", CONTAINERS)
+def test_truncated_svd_is_that_of_scikit_learn(data, contain):
+    X = DATA[data]
+    ours = DPTruncatedSVD(n_components=5, **UNBOUNDED).fit(contain(X))
+    theirs = TruncatedSVD(n_components=5, algorithm="arpack").fit(X)
+    assert_same_axes(ours.components_, theirs.components_)
+    for name in VALUES:
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD])
+def test_power_solver_is_subspace_iteration(make):
+    X = DATA["breast cancer"]
+    ours = make(n_components=3, solver="power", n_iter=4, random_state=2**100, **UNBOUNDED).fit(X)
+    centered = X - X.mean(axis=0) if make is DPPCA else X
+    moment = centered.T @ centered
+    basis = None
+    for _ in range(4):
+        basis = np.linalg.qr(start(X.shape[1], 6) if basis is None else basis)[0]
+        basis = np.linalg.qr(moment @ basis)[0]
+    values, turn = np.linalg.eigh(basis.T @ moment @ basis)
+    expected = (basis @ turn[:, ::-1][:, :3]).T
+    assert_same_axes(ours.components_, expected)
+    np.testing.assert_allclose(ours.singular_values_**2, values[::-1][:3], rtol=1e-9)
+
+
+def start(n_features, size):
+    return algorithm_generator(2**100).normal(size=(n_features, size))
+
+
+@pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD])
+@pytest.mark.parametrize("solver", ["covariance", "power"])
+def test_finite_bounds_still_clip_without_noise(make, solver):
+    X = np.vstack([make_spiked(200, 8, k=2, random_state=0)[0], np.full(8, 1e9)])
+    bounded = make(2, epsilon=np.inf, row_norm=1.0, mean_norm=1.0, solver=solver).fit(X)
+    rest = make(2, epsilon=np.inf, row_norm=1.0, mean_norm=1.0, solver=solver).fit(X[:-1])
+    np.testing.assert_allclose(bounded.singular_values_, rest.singular_values_, rtol=0.05)
+
+
+@pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD])
+@pytest.mark.parametrize("solver", ["covariance", "power"])
+def test_a_huge_epsilon_is_close_to_none(make, solver):
+    X = DATA["breast cancer"]
+    bounds = {"row_norm": 1e4, "mean_norm": 1e4, "random_state": 2**100, "solver": solver}
+    exact = make(2, epsilon=np.inf, **bounds).fit(X)
+    # The power solver clips projections at any finite epsilon, which costs accuracy, not privacy.
+    tolerance = {"covariance": 1e-2, "power": 0.3}[solver]
+    close = make(2, epsilon=1e8, **bounds).fit(X)
+    np.testing.assert_allclose(close.singular_values_, exact.singular_values_, rtol=tolerance)
