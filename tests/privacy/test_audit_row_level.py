@@ -1,0 +1,71 @@
+"""Audit of whole fits: what an attacker can tell from attributes stays below the claim."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.stats import beta, norm
+
+from skdp import DPPCA, DPTruncatedSVD
+from skdp.privacy import PrivacyBudget
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+EPSILON, DELTA = 8.0, 1e-6
+N_FITS = 1500
+ROWS = {"present": np.array([[1.0, 0.0]]), "exchanged": np.array([[0.0, 1.0]])}
+
+
+def difference_of_moments(estimator):
+    """First less second diagonal entry of the second moment that the attributes describe."""
+    signs = np.array([1.0, -1.0])
+    return estimator.singular_values_**2 @ (estimator.components_**2 @ signs)
+
+
+def lower_bound_of_mu(make_estimator, first_seed=2**100):
+    """What the statistic proves about mu, with confidence 99%."""
+    rest = np.zeros((3, 2))
+    statistics = {
+        name: np.array(
+            [
+                difference_of_moments(
+                    make_estimator(random_state=first_seed + i).fit(np.vstack([row, rest]))
+                )
+                for i in range(N_FITS)
+            ]
+        )
+        for name, row in ROWS.items()
+    }
+    # Guess "present" if the statistic is positive; upper confidence bounds of both errors.
+    errors = [(statistics["present"] <= 0).sum(), (statistics["exchanged"] > 0).sum()]
+    highest = [beta.ppf(0.995, count + 1, N_FITS - count) for count in errors]
+    return norm.isf(highest[0]) + norm.isf(highest[1])
+
+
+def svd(**parameters):
+    return DPTruncatedSVD(2, epsilon=EPSILON, delta=DELTA, row_norm=1.0, **parameters)
+
+
+def pca(**parameters):
+    return DPPCA(2, epsilon=EPSILON, delta=DELTA, row_norm=1.0, mean_norm=1.0, **parameters)
+
+
+@pytest.mark.parametrize("make", [svd, pca])
+@pytest.mark.parametrize("solver", ["covariance", "power"])
+def test_whole_fits_reveal_no_more_than_claimed(make, solver):
+    center = {"center": False} if make is pca else {}
+    claim = PrivacyBudget(EPSILON, DELTA, unit="row", adjacency="replace").mu
+    proven = lower_bound_of_mu(partial(make, solver=solver, **center))
+    # The audit has teeth only if it proves a good part of what is spent.
+    assert (0.6 if solver == "covariance" else 0.1) * claim < proven <= claim
+
+
+def test_too_little_noise_is_caught(monkeypatch):
+    charge = PrivacyBudget._charge
+
+    def charge_too_little(self, name, mechanism, sensitivity, share):
+        return charge(self, name, mechanism, 0.7 * sensitivity, share)
+
+    claim = PrivacyBudget(EPSILON, DELTA, unit="row", adjacency="replace").mu
+    monkeypatch.setattr(PrivacyBudget, "_charge", charge_too_little)
+    assert lower_bound_of_mu(partial(svd, solver="covariance")) > claim
