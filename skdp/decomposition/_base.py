@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, Options, StrOptions
@@ -108,6 +109,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             X.check()
             self._check_parameters(*X.shape)
             self.n_features_in_ = X.shape[1]
+            vars(self).pop("feature_names_in_", None)
             return X
         checked = _check_rows(X, self)
         self._check_parameters(*checked.shape)
@@ -194,7 +196,8 @@ def _check_rows(X: Any, estimator: BaseEstimator) -> Any:
     """Validate as scikit-learn does, without warnings or errors that tell values."""
     try:
         # Summing huge entries, as the check for infinity does, would warn of them.
-        with np.errstate(all="ignore"):
+        # NaN and infinity are looked for even where scikit-learn is told not to.
+        with np.errstate(all="ignore"), config_context(assume_finite=False):
             return check_array(X, **_INPUT, estimator=estimator, input_name="X")
     except ValueError as error:
         # Values, if any, follow on the second line or behind the colon.

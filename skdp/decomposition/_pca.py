@@ -249,25 +249,6 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         self._set_attributes(factors, mean, raw.n_rows, X.dtype, budget)
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
-        """Project rows on the components.
-
-        The result is a noise-free function of the rows passed in, which the guarantee does not
-        cover.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
-            Rows to project.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, `n_components_`)
-            Coordinates of the rows.
-        """
-        scores = self._project(X) - self.mean_ @ self.components_.T
-        return scores / self._scales() if self.whiten else scores
-
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Map coordinates back to the space of the rows.
 
@@ -284,6 +265,10 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         check_is_fitted(self)
         X = check_array(X, dtype=(np.float64, np.float32), estimator=self)
         return super().inverse_transform(X * self._scales() if self.whiten else X) + self.mean_
+
+    def _project(self, X: Any) -> np.ndarray:
+        scores = super()._project(X) - self.mean_ @ self.components_.T
+        return scores / self._scales() if self.whiten else scores
 
     def _check_parameters(self, n_rows: int, n_features: int) -> None:
         super()._check_parameters(n_rows, n_features)

@@ -246,8 +246,10 @@ class PrivacyBudget:
                 f"add to at most 1, and {1 - (total - share):.3g} is left."
             )
         scale = sensitivity / (self.mu * math.sqrt(share)) if self.is_private else 0.0
-        if not math.isfinite(scale):
-            raise BudgetError(f"Release {name!r} has no finite sensitivity: {sensitivity!r}.")
+        if not (math.isfinite(scale) and sensitivity > 0):
+            raise BudgetError(
+                f"Release {name!r} needs a positive and finite sensitivity, got {sensitivity!r}."
+            )
         release = Release(name, mechanism, float(sensitivity), scale, float(share))
         self._releases.append(release)
         return release
