@@ -109,7 +109,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             X.check()
             self._check_parameters(*X.shape)
             self.n_features_in_ = X.shape[1]
-            vars(self).pop("feature_names_in_", None)
+            self.__dict__.pop("feature_names_in_", None)
             return X
         checked = _check_rows(X, self)
         self._check_parameters(*checked.shape)

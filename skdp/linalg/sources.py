@@ -83,10 +83,10 @@ class RowBlocks:
         ValueError
             If the blocks do not add up to `shape`, or contain NaN or infinity.
         """
-        n_rows = 0
+        n_rows, is_sparse = 0, self.is_sparse
         for block in self._checked_blocks():
             n_rows += block.shape[0]
-            if sparse.issparse(block) != self.is_sparse:
+            if sparse.issparse(block) != is_sparse:
                 raise ValueError("make_blocks gave both dense and sparse blocks.")
             values = block.data if sparse.issparse(block) else block
             if not np.isfinite(values).all():

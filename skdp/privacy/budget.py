@@ -63,16 +63,16 @@ class PrivacyBudget:
         adjacency: str,
         noise: NoiseSource | None = None,
     ) -> None:
-        if delta == 0 and math.isfinite(epsilon):
-            raise ValueError(
-                "delta=0 asks for pure differential privacy, which Gaussian noise cannot give; "
-                "pass 0 < delta < 1, well below one over the number of rows."
-            )
         self.epsilon = epsilon
         self.delta = delta
         self.unit = unit
         self.adjacency = adjacency
         self.mu = gaussian_dp.mu_from_epsilon_delta(epsilon, delta)
+        if self.mu == 0:
+            raise ValueError(
+                f"No Gaussian noise gives epsilon={epsilon} with delta={delta}; pass "
+                "0 < delta < 1, well below one over the number of rows."
+            )
         self._noise = noise if noise is not None else NoiseSource()
         self._releases: list[Release] = []
 

@@ -36,7 +36,8 @@ __all__ = [
 ]
 
 _SAFETY = 1e-9
-_SMALL_MU = 3e-5
+_ROOT_TOLERANCE = 1e-14
+_SMALLEST_MU, _SMALL_MU, _LARGE_MU = 1e-300, 3e-5, 1e5
 # Beyond this many standard deviations a tail probability underflows.
 _FARTHEST = 1e3
 
@@ -55,7 +56,7 @@ def mu_from_epsilon_delta(epsilon: float, delta: float) -> float:
     -------
     float
         The mu, rounded down. 0 if ``delta`` is 0: no Gaussian noise, however large, gives a finite
-        epsilon without a delta. ``inf`` if ``epsilon`` is.
+        epsilon without a delta; and if it would be below 1e-300. ``inf`` if ``epsilon`` is.
 
     Raises
     ------
@@ -77,7 +78,10 @@ def mu_from_epsilon_delta(epsilon: float, delta: float) -> float:
         return 0.0
     # At the upper end near is below -50, so that delta is 1 to working precision.
     upper = math.log(2 * math.sqrt(2 * epsilon) + 200)
-    log_mu = _root(lambda t: _log_delta(math.exp(t), epsilon) - math.log(delta), -700.0, upper)
+    lower = math.log(_SMALLEST_MU)
+    if _log_delta(_SMALLEST_MU, epsilon) > math.log(delta):
+        return 0.0
+    log_mu = _root(lambda t: _log_delta(math.exp(t), epsilon) - math.log(delta), lower, upper)
     return math.exp(log_mu) * (1 - _SAFETY)
 
 
@@ -114,8 +118,11 @@ def delta_at(mu: float, epsilon: float) -> float:
         return 0.0
     if math.isinf(mu):
         return 1.0
-    # At the bottom of the floating-point range a relative margin is not enough.
-    return min(1.0, math.exp(_log_delta(mu, epsilon)) * (1 + _SAFETY) + 5e-324)
+    # Arguments so far apart cancel; and at the bottom of the floating-point range a relative margin
+    # is not enough.
+    near = abs(epsilon / mu - mu / 2)
+    cancellation = 4 * 2.0**-53 * (epsilon / mu + mu / 2) * (1 + near)
+    return min(1.0, math.exp(_log_delta(mu, epsilon)) * (1 + _SAFETY) * (1 + cancellation) + 5e-324)
 
 
 def epsilon_at(mu: float, delta: float) -> float:
@@ -153,8 +160,12 @@ def epsilon_at(mu: float, delta: float) -> float:
     target = math.log(delta)
     if _log_delta(mu, 0.0) <= target:
         return 0.0
-    upper = mu * mu / 2 + mu * math.sqrt(-2 * target) + 1.0
-    return _root(lambda e: target - _log_delta(mu, e), 0.0, upper) * (1 + _SAFETY)
+    # Valid, by the tail of the normal distribution, and for a large mu as good as the root.
+    upper = mu * mu / 2 + mu * math.sqrt(-2 * target)
+    if mu > _LARGE_MU:
+        return upper * (1 + _SAFETY)
+    root = _root(lambda e: target - _log_delta(mu, e), 0.0, upper + 1.0)
+    return root * (1 + _SAFETY) + 2 * _ROOT_TOLERANCE
 
 
 def compose(mus: Iterable[float]) -> float:
@@ -176,7 +187,7 @@ def compose(mus: Iterable[float]) -> float:
     >>> round(compose([0.3, 0.4]), 6)
     0.5
     """
-    return math.sqrt(math.fsum(mu * mu for mu in mus)) * (1 + _SAFETY)
+    return math.hypot(*mus) * (1 + _SAFETY)
 
 
 def rho_from_mu(mu: float) -> float:
@@ -278,7 +289,7 @@ def _mills_ratio(x: float) -> float:
 
 
 def _root(function: Callable[[float], float], lower: float, upper: float) -> float:
-    return float(brentq(function, lower, upper, xtol=1e-14, rtol=1e-13, maxiter=500))
+    return float(brentq(function, lower, upper, xtol=_ROOT_TOLERANCE, rtol=1e-13, maxiter=500))
 
 
 def _check_mu(mu: float) -> None:

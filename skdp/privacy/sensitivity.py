@@ -53,26 +53,31 @@ def clipped_projection(
 ) -> float:
     r"""Sensitivity of :math:`\sum_i x_i \psi(V^T x_i)^T`, V with orthonormal columns.
 
-    :math:`\psi` clips to norm `b` (`level`). zero_out: `c b`. Replace: the smaller of `2 c b`, by
-    the triangle inequality, and `sqrt(2) c^2`. For the latter let :math:`\alpha = V^T x`,
-    :math:`\beta = V^T y`, :math:`A = \|\alpha\|^2`, :math:`B = \|\beta\|^2`, and let s, t <= 1 be
-    the factors of the clipping. What x and y have outside the span of V has norms at most
-    :math:`\sqrt{c^2 - A}` and :math:`\sqrt{c^2 - B}`, so
+    :math:`\psi` clips to norm `b` (`level`). zero_out: `c b`. Replace, for `b <= c`:
 
-    .. math::
-        (x \cdot y)(\psi_x \cdot \psi_y)
-        \ge st\,[(\alpha \cdot \beta)^2
-            - |\alpha \cdot \beta| \sqrt{(c^2 - A)(c^2 - B)}]
-        \ge -\tfrac{1}{4} (c^2 - A)(c^2 - B),
+    - :math:`2 b \sqrt{c^2 - b^2}` up to :math:`b = c / \sqrt 3`,
+    - :math:`\sqrt{2 c^2 b^2 + (c^2 - b^2)^2 / 2}` beyond.
 
-    and the squared distance is at most
-    :math:`c^2 (A + B) + \tfrac12 (c^2 - A)(c^2 - B)`. That is linear in A and in B, hence largest
-    in a corner of :math:`[0, c^2]^2`, where it is at most :math:`2 c^4`.
+    Proof for c = 1; rows of norm 1 are the worst. Let A and B be the squared norms of
+    :math:`V^T x` and :math:`V^T y`, clipped to norms u and v, and :math:`\kappa` the size of the
+    cosine between them. Outside the span of V the rows have norms :math:`\sqrt{1 - A}` and
+    :math:`\sqrt{1 - B}` and, at worst, opposite inner products, so that the squared distance is
+
+    .. math:: D = u^2 + v^2 + 2 \kappa u v [\sqrt{(1 - A)(1 - B)} - \kappa \sqrt{AB}].
+
+    It falls in A where :math:`u = b`, so let :math:`A = u^2 \le b^2`, :math:`B = v^2 \le b^2`. If
+    the best :math:`\kappa` is below 1, :math:`D = A + B + (1 - A)(1 - B)/2`, which rises in A and
+    in B. If it is 1, then with :math:`A = \sin^2 s` and :math:`B = \sin^2 t` one has
+    :math:`D = \sin^2(s + t)`, and :math:`\cos(s + t) \ge \sin s \sin t \ge 0`, so D rises in s and
+    in t. Hence :math:`A = B = b^2`, where :math:`\kappa = \min(1, (1 - b^2) / (2 b^2))`.
     """
-    level = min(level, row_norm)
-    replace = min(2 * level, math.sqrt(2) * row_norm)
-    factor = _choose(adjacency, zero_out=level, replace=replace)
-    return row_norm * (factor + 2 * rounding * level)
+    clipped = min(level / row_norm, 1.0) if math.isfinite(row_norm) else 1.0
+    if 3 * clipped**2 <= 1:
+        replace = 2 * clipped * math.sqrt(1 - clipped**2)
+    else:
+        replace = math.sqrt(2 * clipped**2 + (1 - clipped**2) ** 2 / 2)
+    factor = _choose(adjacency, zero_out=clipped, replace=replace)
+    return row_norm**2 * (factor + 2 * rounding * clipped)
 
 
 def projected_spectrum(row_norm: float, adjacency: str, rounding: float = 0.0) -> float:

@@ -189,7 +189,7 @@ def test_quantile_spreads_its_share_over_the_steps():
 def filled(seed=None, context=(), **keywords):
     budget = open_budget(noise=NoiseSource(seed, context), **keywords)
     budget.gaussian("column sums", np.zeros(3), sensitivity=2.0, share=0.5)
-    budget.quantile("row_norm", np.ones(20), q=0.5, grid=np.arange(1.0, 9.0), share=0.3)
+    budget.quantile("row_norm", np.ones(20), q=0.5, grid=np.arange(1.0, 9.0), share=0.5)
     return budget.spent()
 
 
@@ -235,7 +235,14 @@ def test_records_compose_by_adding_squares():
     promised = dataclasses.replace(filled(), enforced=False)
     both = first.compose(second)
     assert both.mu == pytest.approx(math.hypot(first.mu, second.mu), rel=1e-8)
-    assert both.releases == first.releases + second.releases
+    apart = first.releases + second.releases
+    assert [release.name for release in both.releases] == [release.name for release in apart]
+    for composed, alone in zip(both.releases, apart, strict=True):
+        assert composed == dataclasses.replace(alone, share=composed.share)
+        # A share is one of the square of the mu of the record it stands in.
+        scale = composed.sensitivity / (both.mu * math.sqrt(composed.share))
+        assert scale == pytest.approx(alone.noise_scale)
+    assert math.fsum(release.share for release in both.releases) == pytest.approx(1.0)
     assert both.delta == 1e-6
     assert both.epsilon == gaussian_dp.epsilon_at(both.mu, 1e-6)
     assert (both.seeded, both.enforced) == (True, True)

@@ -210,6 +210,8 @@ def test_different_values_give_different_keys():
         (-math.inf,),
         ("inf",),
         ("number 1",),
+        ("a", "b"),
+        ("atext b",),
         ("ab", "c"),
         ("a", "bc"),
         (("a", "b"), "c"),

@@ -97,15 +97,11 @@ def test_clipped_projection_is_reached_and_not_exceeded_for_zero_out(ratio):
     assert 0.999 <= reached <= 1 + 1e-9
 
 
-@pytest.mark.parametrize(
-    ("ratio", "least"),
-    # The declared value is an upper bound: loose by a quarter, at worst, where b is c / sqrt(2).
-    list(zip(LEVELS, (0.99, 0.99, 0.95, 0.86, 0.81, 0.75, 0.9, 0.999, 0.999), strict=True)),
-)
-def test_clipped_projection_is_approached_and_not_exceeded_for_replace(ratio, least):
+@pytest.mark.parametrize("ratio", LEVELS)
+def test_clipped_projection_is_reached_and_not_exceeded_for_replace(ratio):
     declared = sensitivity.clipped_projection(C, ratio * C, "replace")
     reached = attack(partial(clipped_projection, level=ratio * C), declared, "replace")
-    assert least <= reached <= 1 + 1e-9
+    assert 0.999 <= reached <= 1 + 1e-9
 
 
 def test_the_search_catches_values_that_are_too_small():
@@ -205,11 +201,18 @@ def with_first_row_reversed(X):
     return neighbour
 
 
+@pytest.fixture
+def bare_rounding(monkeypatch):
+    # What is reported at least would hide a bound that is too small.
+    monkeypatch.setattr("skdp.linalg.rows._LEAST_ROUNDING", 0.0)
+
+
 def totals(*datasets):
     (first, rounding), (second, _) = (Rows(as_source(X)).total() for X in datasets)
     return np.linalg.norm(first - second), rounding
 
 
+@pytest.mark.usefixtures("bare_rounding")
 def test_plain_sums_of_a_million_rows_exceed_the_sensitivity_and_ours_do_not():
     # The supremum of 2c is one over real numbers: computed sums may round apart.
     X, neighbour = rows_that_round_apart(np.float64, 53)
@@ -221,6 +224,7 @@ def test_plain_sums_of_a_million_rows_exceed_the_sensitivity_and_ours_do_not():
     assert rounding < 1e-6
 
 
+@pytest.mark.usefixtures("bare_rounding")
 def test_sums_of_blocks_need_their_charge_too():
     X, _ = rows_that_round_apart(np.float64, 53)
     beyond = X[:, 0] < 0
@@ -232,6 +236,7 @@ def test_sums_of_blocks_need_their_charge_too():
     assert bare * (1 + 1e-9) < moved <= sensitivity.row_sum(1.0, "replace", rounding)
 
 
+@pytest.mark.usefixtures("bare_rounding")
 def test_sums_in_float32_exceed_the_sensitivity_by_far_and_ours_do_not():
     X, neighbour = rows_that_round_apart(np.float32, 24)
     plain = np.linalg.norm(X.sum(axis=0) - neighbour.sum(axis=0))

@@ -1,0 +1,553 @@
+import itertools
+import math
+import tracemalloc
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdp import RowBlocks
+from skdp.linalg.rows import Rows
+from skdp.linalg.sources import as_source, block_bounds
+from skdp.privacy.clipping import clip_rows, clip_weights
+
+N, D = 8200, 5  # three blocks of dense rows and of sparse ones
+BOUND, LEVEL = 2.0, 0.5
+
+
+def make_data():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(N, D)) * 10.0 ** generator.uniform(-2, 2, size=(N, 1))
+    X[generator.random(X.shape) < 0.4] = 0.0
+    X[[0, 4097, N - 1]] = 0.0
+    return X.astype(np.float32).astype(np.float64)
+
+
+X = make_data()
+CENTER = np.random.default_rng(1).normal(size=D)
+BASIS = np.linalg.qr(np.random.default_rng(2).normal(size=(D, 2)))[0]
+RIGHT = np.random.default_rng(3).normal(size=(D, 3))
+LEFT = np.random.default_rng(4).normal(size=(N, 3))
+
+
+def in_blocks(make, size):
+    return RowBlocks(
+        lambda: (make(X[start : start + size]) for start in range(0, N, size)), shape=X.shape
+    )
+
+
+def in_uneven_blocks(make):
+    cuts = np.cumsum([0, 1, 1, 4095, 0, 3, 4000, 100])
+    return RowBlocks(lambda: (make(X[a:b]) for a, b in itertools.pairwise(cuts)), shape=X.shape)
+
+
+def long_indices():
+    rows = sparse.csr_array(X)
+    rows.indices, rows.indptr = rows.indices.astype(np.int64), rows.indptr.astype(np.int64)
+    return rows
+
+
+CONTAINERS = {
+    "C order": lambda: X.copy(),
+    "Fortran order": lambda: np.asfortranarray(X),
+    "float32": lambda: X.astype(np.float32),
+    "strided": lambda: np.repeat(X, 2, axis=0)[::2],
+    "csr_array": lambda: sparse.csr_array(X),
+    "csr_matrix": lambda: sparse.csr_matrix(X),
+    "csc_array": lambda: sparse.csc_array(X),
+    "sparse float32": lambda: sparse.csr_array(X.astype(np.float32)),
+    "int64 indices": long_indices,
+    "dense blocks": lambda: in_blocks(np.array, 999),
+    "uneven blocks": lambda: in_uneven_blocks(np.array),
+    "sparse blocks": lambda: in_blocks(sparse.csr_array, 777),
+    "uneven sparse blocks": lambda: in_uneven_blocks(sparse.csc_matrix),
+    "blocks of one row": lambda: in_blocks(np.array, 1),
+}
+
+
+def view(container, center=None, weighted=False, n_jobs=None):
+    rows = Rows(as_source(container), n_jobs)
+    if center is not None:
+        rows = rows.centered(center)
+    if weighted:
+        norms = rows.norms()
+        rows = rows.weighted(clip_weights(norms, BOUND, D), norms, BOUND)
+    return rows
+
+
+def reference(center=None, weighted=False):
+    """Rows written out, in the plainest way."""
+    dense = X if center is None else X - center
+    if weighted:
+        norms = np.linalg.norm(dense, axis=1)
+        dense = dense * np.minimum(1.0, BOUND / np.maximum(norms, 1e-300))[:, None]
+    return dense
+
+
+def assert_agree(rows, dense, rtol=1e-10):
+    projections = dense @ BASIS
+    clipped = projections * np.minimum(
+        1.0, LEVEL / np.maximum(np.linalg.norm(projections, axis=1), 1e-300)
+    ).reshape(-1, 1)
+    size = np.abs(dense).max()
+    close = partial(np.testing.assert_allclose, rtol=rtol)
+    close(rows.total()[0], dense.sum(axis=0), atol=rtol * N * size)
+    close(rows.gram()[0], dense.T @ dense, atol=rtol * N * size**2)
+    close(rows.matmul(RIGHT), dense @ RIGHT, atol=rtol * size)
+    close(rows.adjoint(LEFT), dense.T @ LEFT, atol=rtol * N * size)
+    close(rows.projection_norms(BASIS), np.linalg.norm(projections, axis=1), atol=rtol * size)
+    product, _ = rows.normal_product(BASIS, partial(clip_rows, bound=LEVEL))
+    close(product, dense.T @ clipped, atol=rtol * N * size)
+    close(rows.projected_gram(BASIS)[0], projections.T @ projections, atol=rtol * N * size**2)
+    close(rows.squared_norm(), np.sum(dense**2), rtol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("center", [None, CENTER], ids=["raw", "centred"])
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_every_operation_agrees_with_dense_rows(container, center, weighted):
+    assert_agree(view(CONTAINERS[container](), center, weighted), reference(center, weighted))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3])
+@pytest.mark.parametrize("container", ["C order", "float32", "csr_array", "dense blocks"])
+def test_every_operation_agrees_with_dense_rows_in_threads(container, n_jobs):
+    rows = view(CONTAINERS[container](), CENTER, weighted=True, n_jobs=n_jobs)
+    assert_agree(rows, reference(CENTER, weighted=True))
+
+
+def test_every_operation_agrees_with_dense_rows_in_a_memory_map(tmp_path):
+    np.save(tmp_path / "rows.npy", X.astype(np.float32))
+    rows = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    assert isinstance(rows, np.memmap)
+    assert_agree(view(rows, CENTER, weighted=True), reference(CENTER, weighted=True))
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_norms_are_those_of_dense_rows(container):
+    rows = view(CONTAINERS[container]())
+    np.testing.assert_allclose(rows.norms(), np.linalg.norm(X, axis=1), rtol=1e-14)
+    centred, exact = rows.centered(CENTER).norms(), np.linalg.norm(X - CENTER, axis=1)
+    np.testing.assert_allclose(centred, exact, rtol=1e-11)
+    # The norms of the rows as they are: the weights come from the view that was asked before.
+    weighted = view(CONTAINERS[container](), CENTER, weighted=True)
+    np.testing.assert_array_equal(weighted.norms(), centred)
+    assert weighted.lengths.max() <= BOUND
+
+
+@pytest.mark.parametrize(("n_rows", "n_features"), [(1, 1), (1, 4), (2, 1), (3, 7)])
+def test_few_rows_and_few_features_agree_too(n_rows, n_features):
+    dense = np.random.default_rng(n_rows).normal(size=(n_rows, n_features))
+    center = np.arange(1.0, n_features + 1)
+    difference = dense - center
+    for container in (dense, sparse.csr_array(dense), RowBlocks(lambda: [dense], dense.shape)):
+        rows = Rows(as_source(container), n_jobs=2).centered(center)
+        np.testing.assert_allclose(rows.total()[0], difference.sum(axis=0))
+        np.testing.assert_allclose(rows.gram()[0], difference.T @ difference)
+        np.testing.assert_allclose(rows.norms(), np.linalg.norm(difference, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("whole", "parts"),
+    [
+        ("C order", "dense blocks"),
+        ("C order", "uneven blocks"),
+        ("C order", "blocks of one row"),
+        ("csr_array", "sparse blocks"),
+        ("csr_array", "uneven sparse blocks"),
+    ],
+)
+def test_blocks_of_any_size_give_the_same_bits_as_the_whole(whole, parts):
+    # A count must not depend on how the rows arrived.
+    first, second = (view(CONTAINERS[name](), CENTER, weighted=True) for name in (whole, parts))
+    for take in (
+        lambda rows: rows.norms(),
+        lambda rows: rows.total()[0],
+        lambda rows: rows.gram()[0],
+        lambda rows: rows.projection_norms(BASIS),
+    ):
+        np.testing.assert_array_equal(take(first), take(second))
+
+
+@pytest.mark.parametrize("make", [np.array, sparse.csr_array])
+def test_what_a_row_gives_does_not_depend_on_what_the_other_rows_are(make):
+    # Otherwise exchanging one row could move other rows across the edge of a bin.
+    others = np.random.default_rng(5).normal(size=X.shape)
+    others[::3] = 0.0
+    others[::7] *= 1e12
+    for index in (5, 4096, N - 1):
+        replaced = others.copy()
+        replaced[index] = X[index]
+        rows, changed = (view(make(data), CENTER, weighted=True) for data in (X, replaced))
+        assert rows.projection_norms(BASIS)[index] == changed.projection_norms(BASIS)[index]
+        np.testing.assert_array_equal(rows.matmul(RIGHT)[index], changed.matmul(RIGHT)[index])
+
+
+@pytest.mark.parametrize("center", [None, CENTER], ids=["raw", "centred"])
+@pytest.mark.parametrize("make", [np.array, sparse.csr_array])
+@pytest.mark.filterwarnings("error")
+def test_rows_of_absurd_length_give_nothing_and_say_nothing(make, center):
+    rows = X[:50].copy()
+    absurd = np.zeros(50, dtype=bool)
+    absurd[[7, 20]] = True
+    rows[7], rows[20] = 1.7e308, -1e300
+    seen = view(make(rows), center, weighted=True)
+    kept = view(make(rows[~absurd]), center, weighted=True)
+    for take in (
+        lambda view: view.total()[0],
+        lambda view: view.gram()[0],
+        lambda view: view.normal_product(BASIS, partial(clip_rows, bound=LEVEL))[0],
+        lambda view: view.projected_gram(BASIS)[0],
+        lambda view: view.squared_norm(),
+    ):
+        np.testing.assert_allclose(take(seen), take(kept), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(seen.matmul(RIGHT)[absurd], 0.0)
+    np.testing.assert_array_equal(seen.projection_norms(BASIS)[absurd], 0.0)
+
+
+@pytest.mark.parametrize("make", [np.array, sparse.csr_array])
+@pytest.mark.filterwarnings("error")
+def test_rows_whose_difference_from_the_center_overflows_give_nothing(make):
+    data = np.zeros((6, D))
+    data[:, 0] = 1e307
+    data[3, 0] = 1.7e308
+    center = np.zeros(D)
+    center[0] = -1e308
+    rows = Rows(as_source(make(data))).centered(center)
+    norms = rows.norms()
+    rows = rows.weighted(clip_weights(norms, BOUND * 1e300, D), norms, BOUND * 1e300)
+    expected = np.zeros(D)
+    expected[0] = 5 * BOUND
+    np.testing.assert_allclose(rows.total()[0] / 1e300, expected, rtol=1e-6)
+    np.testing.assert_array_equal(rows.matmul(BASIS)[3], 0.0)
+    assert np.isfinite(rows.projection_norms(BASIS)).all()
+
+
+@pytest.mark.parametrize("make", [np.array, sparse.csr_array])
+def test_null_rows_keep_their_slot_and_enter_no_sum(make):
+    whole = Rows(as_source(make(X))).centered(CENTER)
+    norms = whole.norms()
+    norms[3] = np.nan
+    rows = whole.weighted(clip_weights(norms, BOUND, D), norms, BOUND)
+    dense = reference(CENTER, weighted=True)
+    dense[3] = 0.0
+    assert_agree(rows, dense)
+
+
+def read_only(container):
+    if sparse.issparse(container):
+        for part in (container.data, container.indices, container.indptr):
+            part.flags.writeable = False
+    else:
+        container.flags.writeable = False
+    return container
+
+
+@pytest.mark.parametrize(
+    "container", ["C order", "Fortran order", "float32", "csr_array", "csr_matrix", "int64 indices"]
+)
+def test_data_are_neither_written_to_nor_copied(container):
+    data = read_only(CONTAINERS[container]())
+    source = as_source(data)
+    kept, given = (x.data if sparse.issparse(x) else x for x in (source.X, data))
+    assert np.shares_memory(kept, given)
+    # Read-only arrays raise when they are written to.
+    for center in (None, CENTER):
+        for weighted in (False, True):
+            assert_agree(view(data, center, weighted), reference(center, weighted))
+
+
+@pytest.mark.parametrize("container", ["C order", "Fortran order", "csr_array", "int64 indices"])
+def test_blocks_share_the_entries_of_the_whole(container):
+    source = as_source(CONTAINERS[container]())
+    for _, block in source.blocks(range(3)):
+        if sparse.issparse(block):
+            assert np.shares_memory(block.data, source.X.data)
+            assert np.shares_memory(block.indices, source.X.indices)
+        else:
+            assert np.shares_memory(block, source.X)
+
+
+def test_blocks_are_not_written_to():
+    for make in (np.array, sparse.csr_array):
+        parts = [read_only(make(X[start : start + 3000])) for start in range(0, N, 3000)]
+        rows = view(RowBlocks(lambda parts=parts: parts, X.shape), CENTER, weighted=True)
+        assert_agree(rows, reference(CENTER, weighted=True))
+
+
+@pytest.mark.parametrize("make", [np.array, sparse.csr_array])
+def test_no_operation_needs_memory_in_proportion_to_the_entries(make):
+    data = make(np.random.default_rng(0).normal(size=(100_000, 40)))
+    basis = np.eye(40)[:, :2]
+    n_bytes = data.data.nbytes
+    rows = view_of_width(data, np.ones(40))
+    for take in (
+        lambda: rows.norms(),
+        lambda: rows.total(),
+        lambda: rows.gram(),
+        lambda: rows.projection_norms(basis),
+        lambda: rows.normal_product(basis, partial(clip_rows, bound=LEVEL)),
+        lambda: rows.projected_gram(basis),
+    ):
+        tracemalloc.start()
+        take()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 0.4 * n_bytes
+
+
+def view_of_width(data, center):
+    rows = Rows(as_source(data)).centered(center)
+    norms = rows.norms()
+    return rows.weighted(clip_weights(norms, BOUND, data.shape[1]), norms, BOUND)
+
+
+@pytest.mark.parametrize("container", ["csr_array", "csc_array", "sparse blocks"])
+def test_sparse_rows_are_never_written_out(monkeypatch, container):
+    data = CONTAINERS[container]()
+    dense = reference(CENTER, weighted=True)
+    for name in ("csr_array", "csr_matrix", "csc_array", "csc_matrix", "coo_array", "coo_matrix"):
+        for method in ("toarray", "todense"):
+            cls = getattr(sparse, name)
+            monkeypatch.setattr(cls, method, guarded(getattr(cls, method)))
+    with pytest.raises(AssertionError, match="written out"):
+        sparse.csr_array(X).toarray()
+    assert_agree(view(data, CENTER, weighted=True), dense)
+
+
+def guarded(method):
+    def write_out(self, *args, **kwargs):
+        # The Gram matrix is as large as what is returned.
+        assert self.shape == (D, D), "sparse rows were written out"
+        return method(self, *args, **kwargs)
+
+    return write_out
+
+
+def lying(rows):
+    rows.has_canonical_format = True
+    return rows
+
+
+def with_duplicates(lie=False):
+    """Every entry in two halves, out of order."""
+    halves = sparse.csr_array(X / 2)
+    order = np.concatenate(
+        [np.r_[start:stop, start:stop][::-1] for start, stop in itertools.pairwise(halves.indptr)]
+    )
+    rows = sparse.csr_array(
+        (halves.data[order], halves.indices[order], 2 * halves.indptr), shape=X.shape
+    )
+    return lying(rows) if lie else rows
+
+
+@pytest.mark.parametrize("lie", [False, True])
+def test_duplicates_are_summed_before_norms_are_taken(lie):
+    # Two halves of an entry have a norm of 1 / sqrt(2) of it: clipped by that, a row is too long.
+    given = with_duplicates(lie)
+    n_entries = given.nnz
+    np.testing.assert_allclose(view(given).norms(), np.linalg.norm(X, axis=1), rtol=1e-12)
+    assert_agree(view(given, None, weighted=True), reference(None, weighted=True))
+    assert given.nnz == n_entries
+    parts = [with_duplicates()[:4000], with_duplicates()[4000:]]
+    if lie:
+        parts = [lying(part) for part in parts]
+    blocks = RowBlocks(lambda: parts, shape=X.shape)
+    assert_agree(view(blocks, None, weighted=True), reference(None, weighted=True))
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("n_features", [1, 5, 700, 10**5, 10**8])
+def test_blocks_depend_on_the_shape_and_leave_no_single_row(n_features, is_sparse):
+    sizes = [
+        *range(1, 600),
+        *range(4090, 4110),
+        *range(8185, 8200),
+        65537,
+        131073,
+        10**6 + 1,
+        10**9,
+    ]
+    for n_rows in sizes:
+        bounds = block_bounds(n_rows, n_features, is_sparse=is_sparse)
+        assert (bounds[0], bounds[-1]) == (0, n_rows)
+        assert np.diff(bounds).min() >= min(n_rows, 2)
+        assert np.diff(bounds).max() <= 65536
+        if not is_sparse:
+            assert np.diff(bounds).max() * n_features * 8 <= max(1 << 24, 256 * n_features * 8)
+
+
+def test_blocks_do_not_depend_on_the_data():
+    for make in (np.array, sparse.csr_array):
+        empty, full = (as_source(make(x)) for x in (np.zeros((N, D)), np.ones((N, D))))
+        np.testing.assert_array_equal(empty.bounds, full.bounds)
+
+
+@pytest.mark.parametrize("n_groups", [1, 2, 3, 8])
+def test_groups_share_out_every_block_once(n_groups):
+    for make in (np.array, sparse.csr_array):
+        source = as_source(make(X))
+        groups = source.groups(n_groups)
+        assert [block for group in groups for block in group] == [0, 1, 2]
+        assert len(groups) <= n_groups
+        blocks = [block for group in groups for block in source.blocks(group)]
+        assert [rows.start for rows, _ in blocks] == source.bounds[:-1].tolist()
+        assert sum(block.shape[0] for _, block in blocks) == N
+
+
+@pytest.mark.parametrize("make", [np.array, sparse.csr_array])
+def test_thinned_rows_are_evenly_spread(make):
+    rows = view(make(X), CENTER, weighted=True)
+    dense = reference(CENTER, weighted=True)
+    thinned = rows.thinned(1000)
+    assert thinned.n_rows == 1025
+    np.testing.assert_allclose(
+        thinned.projection_norms(BASIS),
+        np.linalg.norm(dense[::8] @ BASIS, axis=1),
+        rtol=1e-10,
+        atol=1e-13,
+    )
+    np.testing.assert_allclose(thinned.squared_norm(), np.sum(dense[::8] ** 2))
+    assert rows.thinned(N) is rows
+    assert rows.n_rows == N
+
+
+# Rounding. Errors are against exact sums of rationals.
+
+
+@pytest.fixture
+def bare_rounding(monkeypatch):
+    # What is reported at least would hide a bound that is too small.
+    monkeypatch.setattr("skdp.linalg.rows._LEAST_ROUNDING", 0.0)
+
+
+def exact(values):
+    return np.vectorize(Fraction, otypes=[object])(values)
+
+
+def length(errors):
+    return math.sqrt(math.fsum(float(error) ** 2 for error in np.ravel(errors)))
+
+
+def cancelling_rows(n_rows, generator):
+    rows = generator.normal(size=(n_rows, 2))
+    rows[1::2] = -rows[::2]
+    rows += 1e-17 * generator.normal(size=rows.shape)
+    return generator.permutation(rows)
+
+
+def stagnating_rows(n_rows, generator):
+    # Each of the later rows is half a last place of the sum so far, and lost.
+    rows = np.zeros((n_rows, 2))
+    for start in range(0, n_rows, 2400):
+        rows[start : start + 1100, 0] = 1.0
+        rows[start + 1100 : start + 2400, 0] = 2.0**-43
+    return rows
+
+
+def growing_rows(n_rows, generator):
+    return generator.normal(size=(n_rows, 2)) * np.geomspace(1e-8, 1e8, n_rows)[:, None]
+
+
+LONG_CENTER = np.array([6e7, -8e7])
+
+
+def rows_beside_a_long_center(n_rows, generator):
+    return LONG_CENTER + generator.normal(size=(n_rows, 2)) * 1e-3
+
+
+DATASETS = {
+    "cancelling": (cancelling_rows, None),
+    "stagnating": (stagnating_rows, None),
+    "growing": (growing_rows, None),
+    "centred": (cancelling_rows, np.array([0.3, -0.7])),
+    "beside a long centre": (rows_beside_a_long_center, LONG_CENTER),
+}
+
+
+@pytest.mark.usefixtures("bare_rounding")
+@pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.parametrize("make", [np.array, sparse.csr_array])
+def test_rounding_bounds_the_error_of_sums(make, dataset):
+    draw, center = DATASETS[dataset]
+    data = draw(5000, np.random.default_rng(0))
+    rows = view_of_width(make(data), np.zeros(2) if center is None else center)
+    true_rows = exact(data) if center is None else exact(data) - exact(center)
+    true_rows = true_rows * exact(rows.weights)[:, None]
+
+    total, rounding = rows.total()
+    assert length(exact(total) - true_rows.sum(axis=0)) <= rounding * BOUND
+    gram, rounding = rows.gram()
+    assert length(exact(gram) - true_rows.T @ true_rows) <= rounding * BOUND**2
+
+    seen = []
+
+    def clip(projections):
+        seen.append(clip_rows(projections, LEVEL).copy())
+        return projections
+
+    basis = np.linalg.qr(np.array([[1.0], [2.0]]))[0]
+    product, rounding = rows.normal_product(basis, clip)
+    true_product = true_rows.T @ exact(np.vstack(seen))
+    assert length(exact(product) - true_product) <= rounding * BOUND * LEVEL
+
+
+@pytest.mark.usefixtures("bare_rounding")
+@pytest.mark.parametrize("dataset", ["cancelling", "stagnating", "growing", "centred"])
+def test_rounding_bounds_the_error_of_the_projected_spectrum(dataset):
+    draw, center = DATASETS[dataset]
+    data = draw(5000, np.random.default_rng(0))
+    rows = view_of_width(data, np.zeros(2) if center is None else center)
+    true_rows = exact(data) if center is None else exact(data) - exact(center)
+    true_rows = true_rows * exact(rows.weights)[:, None]
+    basis = np.linalg.qr(np.array([[1.0], [2.0]]))[0]
+    gram, rounding = rows.projected_gram(basis)
+    outside = rows.squared_norm() - np.trace(gram)
+    inside = true_rows @ exact(basis)
+    true_outside = np.sum(true_rows**2) - np.sum(inside**2)
+    errors = [*np.ravel(exact(gram) - inside.T @ inside), Fraction(outside) - true_outside]
+    assert length(errors) <= rounding * BOUND**2
+
+
+@pytest.mark.usefixtures("bare_rounding")
+def test_sparse_rows_beside_a_long_center_need_their_larger_rounding():
+    data = rows_beside_a_long_center(5000, np.random.default_rng(0))
+    rows = view_of_width(sparse.csr_array(data), LONG_CENTER)
+    true_rows = (exact(data) - exact(LONG_CENTER)) * exact(rows.weights)[:, None]
+    total, rounding = rows.total()
+    _, short_rounding = view_of_width(sparse.csr_array(data), np.zeros(2)).total()
+    error = length(exact(total) - true_rows.sum(axis=0))
+    assert short_rounding * BOUND < error <= rounding * BOUND
+
+
+@pytest.mark.usefixtures("bare_rounding")
+def test_rounding_of_dense_rows_is_small_but_not_without_need():
+    _, rounding = view(X, CENTER, weighted=True).total()
+    assert rounding < 1e-8
+    # It grows with the number of rows, whatever they hold.
+    assert rounding > Rows(as_source(X[:4100])).total()[1] > Rows(as_source(X[:100])).total()[1]
+    data = stagnating_rows(5000, np.random.default_rng(0))
+    total, rounding = view_of_width(data, np.zeros(2)).total()
+    assert length(exact(total) - exact(data).sum(axis=0)) > 0.02 * rounding * BOUND
+
+
+def test_reported_rounding_is_negligible_and_the_same_for_every_container():
+    # Noise from a seed is keyed by the sensitivity, and that holds the rounding.
+    data = np.random.default_rng(0).normal(size=(3000, 200))
+    basis = np.eye(200)[:, :2]
+    views = [
+        view_of_width(container, np.zeros(200))
+        for container in (data, sparse.csr_array(data), RowBlocks(lambda: [data], data.shape))
+    ]
+    assert len({len(rows.source.bounds) for rows in views}) > 1
+    for take in (
+        lambda rows: rows.total()[1],
+        lambda rows: rows.gram()[1],
+        lambda rows: rows.projected_gram(basis)[1],
+        lambda rows: rows.normal_product(basis, partial(clip_rows, bound=LEVEL))[1],
+    ):
+        reported = {take(rows) for rows in views}
+        assert len(reported) == 1
+        assert max(reported) < 1e-4

@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_iris,
+    load_wine,
+    make_low_rank_matrix,
+)
+from sklearn.decomposition import PCA
+
+from skdp.linalg.spectrum import components_for_ratio, denoise_eigenvalues, most_likely_rank
+
+
+def noisy_spectrum(truth, scale, generator):
+    noise = generator.normal(size=(truth.size, truth.size)) * scale
+    noise = (noise + noise.T) / np.sqrt(2)  # `scale` beside the diagonal, as the budget's noise
+    return np.linalg.eigvalsh(np.diag(truth) + noise)[::-1]
+
+
+@pytest.mark.parametrize("spikes", [(2.0,), (3.0,), (8.0, 5.0, 3.0)])
+@pytest.mark.parametrize("order", [40, 120])
+def test_cleaning_takes_the_bias_out_of_spiked_spectra(spikes, order):
+    # In units of tau * sqrt(d): a spike below 1 drowns.
+    scale = 2.0
+    truth = np.zeros(order)
+    truth[: len(spikes)] = np.array(spikes) * scale * np.sqrt(order)
+    generator = np.random.default_rng(0)
+    raw, cleaned = [], []
+    for _ in range(20):
+        noisy = noisy_spectrum(truth, scale, generator)
+        raw.append(noisy[: len(spikes)])
+        cleaned.append(denoise_eigenvalues(noisy, scale)[: len(spikes)])
+    biases = [
+        np.abs(np.mean(found, axis=0) - truth[: len(spikes)]).mean() for found in (raw, cleaned)
+    ]
+    assert biases[0] > 0.1 * scale * np.sqrt(order)
+    assert biases[1] < 0.35 * biases[0]
+
+
+def test_cleaning_halves_the_edge_of_pure_noise():
+    # There the push is tau * sqrt(d), and the edge lies at twice that.
+    generator = np.random.default_rng(1)
+    spectra = [noisy_spectrum(np.zeros(100), 1.0, generator) for _ in range(20)]
+    assert np.mean([noisy[0] for noisy in spectra]) == pytest.approx(20, rel=0.05)
+    cleaned = [denoise_eigenvalues(noisy, 1.0)[0] for noisy in spectra]
+    assert np.mean(cleaned) == pytest.approx(10, rel=0.15)
+
+
+def test_cleaning_without_noise_only_clips_at_zero():
+    eigenvalues = np.array([5.0, 5.0, 1e-3, 0.0, -0.5])
+    np.testing.assert_array_equal(denoise_eigenvalues(eigenvalues, 0.0), [5.0, 5.0, 1e-3, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("scale", [1e-9, 0.1, 1.0, 10.0, 1e9])
+def test_cleaned_spectra_descend_shrink_and_are_not_negative(scale):
+    generator = np.random.default_rng(2)
+    for _ in range(50):
+        eigenvalues = np.sort(generator.normal(size=30) * 10.0 ** generator.uniform(-3, 3, 30))
+        eigenvalues = eigenvalues[::-1]
+        eigenvalues[4:6] = eigenvalues[4]
+        before = eigenvalues.copy()
+        cleaned = denoise_eigenvalues(eigenvalues, scale)
+        np.testing.assert_array_equal(eigenvalues, before)
+        assert np.isfinite(cleaned).all()
+        assert np.all(np.diff(cleaned) <= 0)
+        assert np.all(cleaned >= 0)
+        assert np.all(cleaned <= np.maximum(eigenvalues, 0))
+        # Nothing loses more than the push at the edge of the noise, not even equal eigenvalues.
+        assert np.all(cleaned >= (eigenvalues - scale * np.sqrt(30)) * (1 - 1e-12))
+
+
+def test_cleaning_scales_with_the_units():
+    noisy = noisy_spectrum(np.linspace(100, 0, 20), 1.0, np.random.default_rng(3))
+    cleaned = denoise_eigenvalues(noisy, 1.0)
+    np.testing.assert_allclose(denoise_eigenvalues(noisy * 1e6, 1e6), cleaned * 1e6, rtol=1e-9)
+
+
+def test_spectrum_of_one_eigenvalue_stays():
+    np.testing.assert_array_equal(denoise_eigenvalues(np.array([3.0]), 1.0), [3.0])
+    np.testing.assert_array_equal(denoise_eigenvalues(np.array([-3.0]), 1.0), [0.0])
+
+
+@pytest.mark.parametrize("ratio", [0.05, 0.3, 0.5, 0.8, 0.9, 0.99, 0.999])
+def test_ratio_takes_as_many_components_as_sklearn(ratio):
+    X = load_digits().data
+    ratios = PCA().fit(X).explained_variance_ratio_
+    expected = PCA(n_components=ratio, svd_solver="full").fit(X).n_components_
+    assert components_for_ratio(ratios, ratio) == expected
+
+
+def test_ratio_has_to_be_exceeded_and_takes_one_component_at_least():
+    ratios = np.array([0.5, 0.25, 0.125, 0.125])
+    assert components_for_ratio(ratios, 0.5) == 2
+    assert components_for_ratio(ratios, 0.49) == 1
+    assert components_for_ratio(ratios, 1e-9) == 1
+    # Noisy ratios may add to less than what is asked for.
+    assert components_for_ratio(np.array([0.4, 0.2]), 0.9) == 2
+    assert components_for_ratio(np.zeros(3), 0.9) == 3
+
+
+def spiked(n, d, rank, seed):
+    generator = np.random.default_rng(seed)
+    scales = np.r_[np.linspace(6, 2, rank), np.ones(d - rank)]
+    return generator.normal(size=(n, d)) * scales
+
+
+@pytest.mark.parametrize(
+    ("X", "rank"),
+    [
+        pytest.param(load_iris().data, None, id="iris"),
+        pytest.param(load_wine().data, None, id="wine"),
+        pytest.param(load_breast_cancer().data, None, id="breast cancer"),
+        pytest.param(load_digits().data, None, id="digits"),
+        pytest.param(spiked(2000, 15, 4, 0), 4, id="spiked, rank 4"),
+        pytest.param(spiked(500, 30, 9, 1), 9, id="spiked, rank 9"),
+        pytest.param(
+            make_low_rank_matrix(300, 12, effective_rank=3, random_state=0), None, id="low rank"
+        ),
+        pytest.param(np.random.default_rng(2).normal(size=(100, 2)), 1, id="two features"),
+    ],
+)
+def test_most_likely_rank_is_that_of_sklearn(X, rank):
+    expected = PCA(n_components="mle").fit(X).n_components_
+    found = most_likely_rank(PCA().fit(X).explained_variance_, len(X))
+    assert found == expected
+    if rank is not None:
+        assert found == rank
+
+
+def test_most_likely_rank_stands_spectra_that_are_degenerate():
+    assert most_likely_rank(np.array([1.0]), 10) == 1
+    assert most_likely_rank(np.zeros(4), 10) in (1, 2, 3)
+    assert most_likely_rank(np.array([2.0, 1.0, 0.0, 0.0]), 10) in (1, 2, 3)
+    assert most_likely_rank(np.ones(4), 10) in (1, 2, 3)

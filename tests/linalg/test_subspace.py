@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+from scipy.linalg import subspace_angles
+
+from skdp.linalg.subspace import (
+    deterministic_signs,
+    orthonormal_basis,
+    principal_sines,
+    random_basis,
+)
+
+
+def test_signs_make_the_entry_largest_in_size_positive():
+    components = np.array([[1.0, -3.0, 2.0], [0.5, 0.1, -0.4], [0.0, 0.0, 0.0]])
+    expected = np.array([[-1.0, 3.0, -2.0], [0.5, 0.1, -0.4], [0.0, 0.0, 0.0]])
+    np.testing.assert_array_equal(deterministic_signs(components), expected)
+
+
+def test_signs_read_nothing_but_the_components():
+    generator = np.random.default_rng(0)
+    components = orthonormal_basis(generator.normal(size=(8, 5))).T
+    before = components.copy()
+    signed = deterministic_signs(components)
+    np.testing.assert_array_equal(components, before)
+    for _ in range(10):
+        flips = generator.choice([-1.0, 1.0], size=(5, 1))
+        np.testing.assert_array_equal(deterministic_signs(flips * components), signed)
+        # Each row by itself: neither its place nor its neighbours matter.
+        order = generator.permutation(5)
+        np.testing.assert_array_equal(deterministic_signs(components[order]), signed[order])
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_basis_is_orthonormal_and_holds_the_columns_whatever_their_rank(rank):
+    generator = np.random.default_rng(1)
+    vectors = generator.normal(size=(9, rank)) @ generator.normal(size=(rank, 3))
+    basis = orthonormal_basis(vectors)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(3), atol=1e-14)
+    np.testing.assert_allclose(basis @ (basis.T @ vectors), vectors, atol=1e-13)
+
+
+def test_basis_of_nothing_is_still_orthonormal():
+    basis = orthonormal_basis(np.zeros((6, 2)))
+    np.testing.assert_allclose(basis.T @ basis, np.eye(2), atol=1e-14)
+
+
+def test_random_basis_is_uniform_and_reproducible():
+    bases = [random_basis(4, 2, np.random.default_rng(seed)) for seed in range(3000)]
+    np.testing.assert_array_equal(bases[0], random_basis(4, 2, np.random.default_rng(0)))
+    projectors = np.mean([basis @ basis.T for basis in bases], axis=0)
+    np.testing.assert_allclose(projectors, np.eye(4) / 2, atol=0.03)
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 1), (3, 3), (2, 4), (4, 2)])
+def test_sines_agree_with_scipy(first, second):
+    generator = np.random.default_rng(2)
+    for _ in range(20):
+        basis = orthonormal_basis(generator.normal(size=(7, first)))
+        other = orthonormal_basis(generator.normal(size=(7, second)))
+        sines = principal_sines(basis, other)
+        assert np.all(np.diff(sines) <= 0)
+        # What a larger subspace has beyond the smaller one stands at a right angle to it.
+        expected = np.sin(subspace_angles(basis, other))
+        excess = max(second - first, 0)
+        np.testing.assert_allclose(sines[:excess], 1.0)
+        np.testing.assert_allclose(sines[excess:], expected[: second - excess], atol=1e-12)
+
+
+@pytest.mark.parametrize("angle", [1e-14, 1e-10, 1e-5, 1.0, np.pi / 2])
+def test_sines_of_small_angles_keep_their_digits(angle):
+    basis = np.eye(5)[:, :2]
+    other = basis.copy()
+    other[:, 1] = np.cos(angle) * basis[:, 1] + np.sin(angle) * np.eye(5)[:, 4]
+    np.testing.assert_allclose(principal_sines(basis, other), [np.sin(angle), 0.0], rtol=1e-12)
+
+
+def test_sines_never_leave_their_range():
+    basis = np.eye(4)[:, :2] * (1 + 1e-9)
+    assert principal_sines(basis, np.eye(4)[:, 2:] * (1 + 1e-9)).max() == 1.0
+    np.testing.assert_allclose(principal_sines(basis, basis), 0.0, atol=1e-8)
