@@ -37,7 +37,7 @@ __all__ = [
 
 _SAFETY = 1e-9
 _ROOT_TOLERANCE = 1e-14
-_SMALLEST_MU, _SMALL_MU, _LARGE_MU = 1e-300, 3e-5, 1e5
+_SMALLEST_MU, _SMALL_MU, _LARGE_MU = 1e-300, 3e-5, 1e7
 # Beyond this many standard deviations a tail probability underflows.
 _FARTHEST = 1e3
 

@@ -359,7 +359,7 @@ def test_equal_seed_on_neighbouring_data_shares_no_noise():
     second, _ = seeded_release(neighbour.sum(axis=0), 1.0, contexts[1])
     again, _ = seeded_release(X.sum(axis=0), 1.0, contexts[0])
     # Noise that cancelled would leave the last bit of one entry.
-    assert np.std(first - second) > scale
+    assert np.std(first - second) > 0.5 * scale
     np.testing.assert_array_equal(first, again)
 
 
