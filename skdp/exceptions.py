@@ -32,9 +32,7 @@ class BudgetError(ValueError):
 
 def warn_of_privacy(message: str) -> None:
     """Warn at the line of the user that led here, past skdp and scikit-learn."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith(
-        ("skdp.", "sklearn.")
-    ):
+    frame, level = sys._getframe(), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(("skdp.", "sklearn.")):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, PrivacyWarning, stacklevel=level - 1)
+    warnings.warn(message, PrivacyWarning, stacklevel=level)

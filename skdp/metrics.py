@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from skdp.linalg.subspace import orthonormal_basis, principal_sines
@@ -38,7 +39,7 @@ def subspace_distance(components: Any, reference: Any) -> float:
     bases = [
         orthonormal_basis(check_array(rows, dtype=np.float64).T) for rows in (components, reference)
     ]
-    return float(round(principal_sines(*bases).max(), 15))
+    return float(principal_sines(*bases).max())
 
 
 def captured_variance(components: Any, X: Any) -> float:
@@ -68,6 +69,6 @@ def captured_variance(components: Any, X: Any) -> float:
     """
     X = check_array(X, accept_sparse="csr", dtype=np.float64)
     basis = orthonormal_basis(check_array(components, dtype=np.float64).T)
-    total = X.multiply(X).sum() if hasattr(X, "multiply") else np.vdot(X, X)
+    total = X.multiply(X).sum() if issparse(X) else np.vdot(X, X)
     projections = X @ basis
     return float(np.vdot(projections, projections) / total) if total > 0 else 0.0

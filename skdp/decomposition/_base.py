@@ -2,12 +2,19 @@
 
 import math
 import re
+from abc import abstractmethod
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn import config_context
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -15,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdp.exceptions import warn_of_privacy
 from skdp.linalg.digest import digest
 from skdp.linalg.rows import Rows
-from skdp.linalg.sources import RowBlocks, Source, as_source
+from skdp.linalg.sources import RowBlocks, Source, as_source, canonical_csr
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
@@ -24,9 +31,9 @@ from skdp.privacy.sensitivity import ADJACENCIES
 __all__ = ["BaseDecomposition"]
 
 _INPUT = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
-# Parameters that say how to compute, not what.
-_EXECUTION_ONLY = ("n_jobs", "random_state")
-_GUESSABLE_SEED = 2**64
+# One says how to compute, not what; the other is the key.
+_NOT_IN_NOISE_KEY = ("n_jobs", "random_state")
+_SMALLEST_SECRET = 2**64
 
 _BOUND_CONSTRAINT = [
     Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
@@ -46,7 +53,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         "row_norm": _BOUND_CONSTRAINT,
         "mean_norm": _BOUND_CONSTRAINT,
         "solver": [StrOptions({"auto", "covariance", "power"})],
-        "n_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_iter": [Interval(Integral, 1, 100, closed="both"), StrOptions({"auto"})],
         "n_oversamples": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "n_jobs": [Integral, None],
         "random_state": [
@@ -56,6 +63,33 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             None,
         ],
     }
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the components, spending the whole budget.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
+            Rows to protect.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X or a parameter is not acceptable; nothing has been spent then.
+        """
+        X = self._checked_input(X)
+        # What overflows becomes null; an exception or a warning would tell of single rows.
+        with np.errstate(all="ignore"):
+            self._fit(X)
+        return self
 
     def transform(self, X: Any) -> np.ndarray:
         """Project rows on the components.
@@ -89,40 +123,35 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             Rows in the span of the components.
         """
         check_is_fitted(self)
-        X = check_array(X, dtype=(np.float64, np.float32), estimator=self)
-        return np.asarray(X @ self.components_)
+        return self._restore(check_array(X, dtype=(np.float64, np.float32), estimator=self))
+
+    @abstractmethod
+    def _fit(self, X: Any) -> None:
+        """Set the fitted attributes from checked input."""
 
     def _project(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         if isinstance(X, RowBlocks):
-            self._check_row_blocks(X)
+            validate_data(self, X, skip_check_array=True, reset=False)
+            X.check()
             components = self.components_.astype(np.float64)
-            scores = Rows(as_source(X), self.n_jobs).matmul(components.T).astype(X.dtype)
-        else:
-            X = validate_data(self, X, **_INPUT, reset=False)
-            scores = X @ self.components_.T
-        return np.asarray(scores)
+            return Rows(as_source(X), self.n_jobs).matmul(components.T).astype(X.dtype)
+        X = validate_data(self, X, **_INPUT, reset=False)
+        return np.asarray(X @ self.components_.T)
+
+    def _restore(self, scores: np.ndarray) -> np.ndarray:
+        return np.asarray(scores @ self.components_)
 
     def _checked_input(self, X: Any) -> Any:
         """Refuse bad input before anything is set or spent."""
         if isinstance(X, RowBlocks):
+            checked = X
             X.check()
-            self._check_parameters(*X.shape)
-            self.n_features_in_ = X.shape[1]
-            self.__dict__.pop("feature_names_in_", None)
-            return X
-        checked = _check_rows(X, self)
+        else:
+            checked = _check_rows(X, self)
         self._check_parameters(*checked.shape)
         validate_data(self, X, skip_check_array=True)
         return checked
-
-    def _check_row_blocks(self, X: RowBlocks) -> None:
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        X.check()
 
     def _check_parameters(self, n_rows: int, n_features: int) -> None:
         """Refuse parameters that contradict each other or the shape of the data."""
@@ -130,11 +159,11 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             _check_bound(name, getattr(self, name), self.epsilon)
         if self.delta == 0 and math.isfinite(self.epsilon):
             raise ValueError(
-                "delta=0 with a finite epsilon asks for pure differential privacy, but the solvers "
-                "add Gaussian noise; pass 0 < delta < 1 / n_samples."
+                f"delta=0 with epsilon={self.epsilon} asks for pure differential privacy, but the "
+                "solvers add Gaussian noise; pass 0 < delta < 1 / n_samples."
             )
 
-    def _warn(self, n_rows: int) -> None:
+    def _warn_of_settings(self, n_rows: int) -> None:
         """Say what public facts make of the guarantee."""
         if math.isinf(self.epsilon):
             return
@@ -144,7 +173,9 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                 "would allow some row to be published outright. Pass a smaller delta."
             )
         is_int = isinstance(self.random_state, Integral)
-        secret = self.random_state is None or (is_int and int(self.random_state) >= _GUESSABLE_SEED)
+        secret = self.random_state is None or (
+            is_int and int(self.random_state) >= _SMALLEST_SECRET
+        )
         if not secret:
             warn_of_privacy(
                 f"random_state={self.random_state} may be guessed, and whoever guesses it can take "
@@ -154,10 +185,14 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _open_budget(self, source: Source, seed: int | None) -> PrivacyBudget:
         """Open the budget of one fit: the only place where it is made."""
         noise = NoiseSource()
+        # Without noise a digest would be a pass over the data for nothing.
         if seed is not None and math.isfinite(self.epsilon):
-            parameters = self.get_params(deep=False).items()
-            meaning = sorted(item for item in parameters if item[0] not in _EXECUTION_ONLY)
-            noise = NoiseSource(seed, (type(self).__name__, tuple(meaning), digest(source)))
+            parameters = sorted(
+                (name, value)
+                for name, value in self.get_params(deep=False).items()
+                if name not in _NOT_IN_NOISE_KEY
+            )
+            noise = NoiseSource(seed, (type(self).__name__, tuple(parameters), digest(source)))
         return PrivacyBudget(
             self.epsilon,
             self.delta,
@@ -166,9 +201,9 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             noise=noise,
         )
 
-    def _open(self, X: Any) -> tuple[Rows, PrivacyBudget, np.random.Generator]:
+    def _open_fit(self, X: Any) -> tuple[Rows, PrivacyBudget, np.random.Generator]:
         """Open the rows, the budget and the algorithm's stream of one fit."""
-        self._warn(X.shape[0])
+        self._warn_of_settings(X.shape[0])
         seed = draw_seed(self.random_state)
         source = as_source(X)
         budget = self._open_budget(source, seed)
@@ -198,10 +233,15 @@ def _check_rows(X: Any, estimator: BaseEstimator) -> Any:
         # Summing huge entries, as the check for infinity does, would warn of them.
         # NaN and infinity are looked for even where scikit-learn is told not to.
         with np.errstate(all="ignore"), config_context(assume_finite=False):
-            return check_array(X, **_INPUT, estimator=estimator, input_name="X")
+            checked = check_array(X, **_INPUT, estimator=estimator, input_name="X")
+            if issparse(checked):
+                # Duplicate entries of a cell may be finite and their sum not.
+                checked = check_array(canonical_csr(checked), accept_sparse="csr", input_name="X")
+            return checked
     except ValueError as error:
         # Values, if any, follow on the second line or behind the colon.
         message = re.sub(r"(to float|instead):.*", r"\1.", str(error).partition("\n")[0])
+    # Outside the handler, whose error would be attached and tells values.
     raise ValueError(message)
 
 
@@ -210,5 +250,5 @@ def _check_bound(name: str, bound: float | None, epsilon: float) -> None:
     if bound is not None and math.isinf(bound) and math.isfinite(epsilon):
         raise ValueError(
             f"{name}=inf with epsilon={epsilon} gives no guarantee: one row could move the result "
-            f"without limit. Pass a finite {name}, or None to estimate it privately."
+            f"without limit. Pass a finite {name}, or None."
         )

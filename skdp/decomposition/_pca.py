@@ -1,22 +1,19 @@
 """Principal component analysis of private rows."""
 
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, Options, RealNotInt, StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array
 
 from skdp.decomposition._base import BaseDecomposition
 from skdp.decomposition._gaussian_model import GaussianModelMixin
 from skdp.decomposition._row_level import (
     Shares,
-    SolverChoice,
     clip,
+    ratios_of,
     release_mean,
-    release_norm,
-    share_of,
     solve,
     warn_of_noise,
 )
@@ -25,6 +22,7 @@ from skdp.linalg.rows import Rows
 from skdp.linalg.spectrum import components_for_ratio, most_likely_rank
 from skdp.linalg.subspace import deterministic_signs
 from skdp.privacy import PrivacyBudget
+from skdp.privacy.clipping import SMALLEST_BOUND
 
 __all__ = ["DPPCA"]
 
@@ -49,8 +47,8 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     whiten : bool, default=False
         Whether `transform` scales the components to unit variance, by released variances.
     center : "private", array-like of shape (n_features,) or False, default="private"
-        ``"private"`` releases the mean of the rows, with a share .15 of the budget. An array is
-        taken as a public centre. ``False`` does not centre.
+        ``"private"`` releases the mean of the rows, with a share .15 of the budget. An array, in
+        the units of X, is taken as a public centre. ``False`` does not centre.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches the noise off.
@@ -65,11 +63,11 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         and promises less: mu for "replace" is at most twice that for "zero_out".
     row_norm : float or None, default=None
         Public bound on the Euclidean norm of a row **after** centring, in the units of X; longer
-        rows are scaled down to it. ``None`` estimates the .95 quantile of these norms privately.
-        ``inf`` is allowed with ``epsilon=inf`` only.
+        rows are scaled down to it. From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``. ``None``
+        estimates the .95 quantile of these norms privately, a lower one if there are few rows; with
+        ``epsilon=inf`` it clips nothing.
     mean_norm : float or None, default=None
-        Public bound on the Euclidean norm of a row **before** centring, in the units of X, for the
-        private mean. ``None`` estimates the .95 quantile of these norms privately.
+        The same bound **before** centring, for the private mean.
     solver : {"auto", "covariance", "power"}, default="auto"
         ``"covariance"`` releases the whole matrix of second moments, in O(n_features ** 2) memory.
         ``"power"`` is a block power iteration with clipped projections, in
@@ -77,7 +75,8 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         ``"auto"`` takes "covariance" up to 1000 features, and "power" beyond if `n_components` is
         an int.
     n_iter : int or "auto", default="auto"
-        Number of steps of the power solver; ``"auto"`` is 3. More steps split the budget further.
+        Number of steps of the power solver, 1 to 100; ``"auto"`` is 3. More steps split the budget
+        further.
     n_oversamples : int or "auto", default="auto"
         Columns beyond `n_components` in the basis of the power solver; ``"auto"`` is
         `n_components`.
@@ -101,7 +100,8 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     mean_ : ndarray of shape (n_features,)
         Centre that was subtracted. Covered by the guarantee.
     noise_variance_ : float
-        Mean variance along the axes left out. Covered by the guarantee.
+        Mean variance along the axes left out, not below the scale of the noise in a variance.
+        Covered by the guarantee.
     n_components_ : int
         Number of components. Covered by the guarantee.
     n_samples_ : int
@@ -126,14 +126,15 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     budget); for each bound that is None ten noisy counts that find it (share .03); with
     "covariance" the matrix of second moments [1]_; with "power" a histogram of projection norms and
     a product for each step, and the projected second moment [2]_, [3]_. Assumed public: the number
-    of rows and features, the parameters, the feature names, and whether X is dense or sparse. NaN
-    and infinity are refused, which tells that there are none. Not covered: what `transform`,
-    `fit_transform`, `score` and `score_samples` return, noise-free functions of the rows.
+    of rows and features, the parameters, the feature names, the dtype of X and whether it is dense
+    or sparse. NaN and infinity are refused, which tells that there are none. Not covered: what
+    `transform`, `fit_transform`, `score` and `score_samples` return, noise-free functions of the
+    rows.
 
-    Memory beside X: O(n_features ** 2) for "covariance"; for "power" two numbers a row and a few
-    arrays of n_features times twice n_components; and some 16 MB a thread for blocks of dense
-    rows. X is not copied if it is float32 or float64 and dense or CSR; sparse rows are never
-    centred explicitly.
+    Memory beside X: two numbers a row; O(n_features ** 2) for "covariance", or a few arrays of
+    n_features times twice n_components for "power"; and for each thread a block of dense rows, of
+    16 MB or of 256 rows if that is more. X is not copied if it is float32 or float64 and dense or
+    CSR without duplicate entries; sparse rows are never centred explicitly.
 
     References
     ----------
@@ -203,29 +204,8 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the components, spending the whole budget.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
-            Rows to protect.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        DPPCA
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If X or a parameter is not acceptable; nothing has been spent then.
-        """
-        X = self._checked_input(X)
-        raw, budget, generator = self._open(X)
+    def _fit(self, X: Any) -> None:
+        raw, budget, generator = self._open_fit(X)
         private_center = isinstance(self.center, str)
         shares = Shares(
             mean_norm=_NORM_SHARE * (private_center and self.mean_norm is None),
@@ -233,42 +213,26 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
             row_norm=_NORM_SHARE * (self.row_norm is None),
         )
         mean = self._release_center(raw, budget, shares)
-        rows = raw if mean is None else raw.centered(mean)
-        bound = self.row_norm
-        if bound is None:
-            bound = release_norm(rows, budget, name="row_norm", share=shares.row_norm)
-        choice = SolverChoice.resolve(
-            self.solver,
-            raw.n_features,
-            self.n_components if isinstance(self.n_components, Integral) else None,
-            self.n_iter,
-            self.n_oversamples,
+        rows = raw if self.center is False else raw.centered(mean)
+        factors = solve(
+            clip(rows, budget, self.row_norm, name="row_norm", share=shares.row_norm),
+            budget,
+            solver=self.solver,
+            n_components=self.n_components if isinstance(self.n_components, Integral) else None,
+            n_iter=self.n_iter,
+            n_oversamples=self.n_oversamples,
+            share=shares.solver,
+            generator=generator,
         )
-        rows = clip(rows, bound)
-        factors = solve(rows, budget, choice, share=shares.solver, generator=generator)
-        self._set_attributes(factors, mean, raw.n_rows, X.dtype, budget)
-        return self
-
-    def inverse_transform(self, X: Any) -> np.ndarray:
-        """Map coordinates back to the space of the rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, `n_components_`)
-            Coordinates.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            The mean plus rows in the span of the components.
-        """
-        check_is_fitted(self)
-        X = check_array(X, dtype=(np.float64, np.float32), estimator=self)
-        return super().inverse_transform(X * self._scales() if self.whiten else X) + self.mean_
+        self._set_attributes(factors, mean, raw.n_rows, X.dtype)
+        self.privacy_spent_ = budget.spent()
 
     def _project(self, X: Any) -> np.ndarray:
         scores = super()._project(X) - self.mean_ @ self.components_.T
         return scores / self._scales() if self.whiten else scores
+
+    def _restore(self, scores: np.ndarray) -> np.ndarray:
+        return super()._restore(scores * self._scales() if self.whiten else scores) + self.mean_
 
     def _check_parameters(self, n_rows: int, n_features: int) -> None:
         super()._check_parameters(n_rows, n_features)
@@ -291,61 +255,52 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
             center = check_array(
                 self.center, ensure_2d=False, dtype=np.float64, input_name="center"
             )
+            if np.abs(center).max(initial=0.0) > 1 / SMALLEST_BOUND:
+                raise ValueError(f"center must not exceed {1 / SMALLEST_BOUND} in size.")
             if center.shape != (n_features,):
                 raise ValueError(
                     f"center has shape {center.shape}, but X has {n_features} features."
                 )
 
-    def _release_center(
-        self, raw: Rows, budget: PrivacyBudget, shares: Shares
-    ) -> np.ndarray | None:
+    def _release_center(self, raw: Rows, budget: PrivacyBudget, shares: Shares) -> np.ndarray:
         if self.center is False:
-            return None
+            return np.zeros(raw.n_features)
         if not isinstance(self.center, str):
             return np.asarray(self.center, dtype=np.float64)
-        bound = self.mean_norm
-        if bound is None:
-            bound = release_norm(raw, budget, name="mean_norm", share=shares.mean_norm)
-        return release_mean(clip(raw, bound), budget, share=shares.mean)
+        rows = clip(raw, budget, self.mean_norm, name="mean_norm", share=shares.mean_norm)
+        return release_mean(rows, budget, share=shares.mean)
 
     def _set_attributes(
-        self,
-        factors: Factors,
-        mean: np.ndarray | None,
-        n_rows: int,
-        dtype: np.dtype,
-        budget: PrivacyBudget,
+        self, factors: Factors, mean: np.ndarray, n_rows: int, dtype: np.dtype
     ) -> None:
-        n_features = factors.components.shape[1]
-        freedom = max(n_rows - 1, 1)
-        variances = factors.eigenvalues / freedom
-        n_components = self._choose_n_components(factors, n_rows)
+        degrees_of_freedom = max(n_rows - 1, 1)
+        variances = factors.eigenvalues / degrees_of_freedom
+        total = max(factors.total, factors.eigenvalues.sum()) / degrees_of_freedom
+        n_components = self._choose_n_components(variances, total, n_rows)
         if self.n_components is not None:
             warn_of_noise(factors, n_components)
         kept = variances[:n_components]
-        total = max(factors.total / freedom, kept.sum())
 
         self.n_samples_ = n_rows
         self.n_components_ = n_components
-        self.mean_ = (np.zeros(n_features) if mean is None else mean).astype(dtype)
+        self.mean_ = mean.astype(dtype)
         self.components_ = deterministic_signs(factors.components[:n_components]).astype(dtype)
         self.explained_variance_ = kept.astype(dtype)
-        self.explained_variance_ratio_ = share_of(kept, total).astype(dtype)
+        self.explained_variance_ratio_ = ratios_of(kept, total).astype(dtype)
         self.singular_values_ = np.sqrt(factors.eigenvalues[:n_components]).astype(dtype)
-        n_left_out = min(n_rows, n_features) - n_components
+        n_left_out = min(n_rows, len(mean)) - n_components
         noise_variance = (total - kept.sum()) / n_left_out if n_left_out else 0.0
         # A variance that noise has made 0 would make the precision infinite.
-        self.noise_variance_ = float(max(noise_variance, factors.noise_scale / freedom))
-        self.privacy_spent_ = budget.spent()
+        self.noise_variance_ = float(max(noise_variance, factors.noise_scale / degrees_of_freedom))
 
-    def _choose_n_components(self, factors: Factors, n_rows: int) -> int:
+    def _choose_n_components(self, variances: np.ndarray, total: float, n_rows: int) -> int:
         if self.n_components is None:
-            return min(n_rows, len(factors.eigenvalues))
+            return min(n_rows, len(variances))
         if self.n_components == "mle":
-            return most_likely_rank(factors.eigenvalues / max(n_rows - 1, 1), n_rows)
+            return most_likely_rank(variances, n_rows)
         if isinstance(self.n_components, Integral):
             return int(self.n_components)
-        ratios = share_of(factors.eigenvalues, max(factors.total, factors.eigenvalues.sum()))
+        ratios = ratios_of(variances, total)
         return min(components_for_ratio(ratios, float(self.n_components)), n_rows)
 
     def _scales(self) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -14,16 +15,7 @@ from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.quantile import SCALE_GRID, search_steps
 
-__all__ = [
-    "Shares",
-    "SolverChoice",
-    "clip",
-    "release_mean",
-    "release_norm",
-    "share_of",
-    "solve",
-    "warn_of_noise",
-]
+__all__ = ["Shares", "clip", "ratios_of", "release_mean", "solve", "warn_of_noise"]
 
 _NORM_QUANTILE = 0.95
 # Beyond, clipped projections lose less to noise than the d x d matrix does, and cost less.
@@ -44,98 +36,81 @@ class Shares:
         return 1.0 - math.fsum([self.mean_norm, self.mean, self.row_norm])
 
 
-@dataclass(frozen=True)
-class SolverChoice:
-    """A solver and its public parameters."""
-
-    name: str
-    basis_size: int
-    n_iter: int
-
-    @classmethod
-    def resolve(
-        cls,
-        solver: str,
-        n_features: int,
-        n_components: int | None,
-        n_iter: int | str,
-        n_oversamples: int | str,
-    ) -> "SolverChoice":
-        """Replace every "auto", from public facts only; no rank means the whole spectrum."""
-        if solver == "auto":
-            whole = n_components is None or n_features <= _LARGEST_COVARIANCE
-            solver = "covariance" if whole else "power"
-        if solver == "covariance" or n_components is None:
-            return cls("covariance", n_features, 0)
-        extra = n_components if n_oversamples == "auto" else int(n_oversamples)
-        return cls(
-            "power",
-            basis_size=min(n_components + extra, n_features),
-            n_iter=3 if n_iter == "auto" else int(n_iter),
-        )
+def clip(
+    rows: Rows, budget: PrivacyBudget, bound: float | None, *, name: str, share: float
+) -> Rows:
+    """Clip the rows to norm `bound`; ``None`` releases a bound first, with the share `share`."""
+    if bound is None and not budget.is_private:
+        bound = math.inf
+    if bound == math.inf:
+        return rows
+    norms = rows.norms()
+    if bound is None:
+        bound = _release_norm(norms, budget, name=name, share=share)
+    weigh = partial(clip_weights, bound=bound, n_features=rows.n_features)
+    return rows.clipped(bound, weigh, norms)
 
 
-def release_norm(rows: Rows, budget: PrivacyBudget, *, name: str, share: float) -> float:
-    """Release a bound that holds for about 95% of the rows; none if there is no noise to tame.
+def _release_norm(norms: np.ndarray, budget: PrivacyBudget, *, name: str, share: float) -> float:
+    """Release a bound that holds for about 95% of the rows.
 
     With few rows the noise of a count would blur the quantile, so that a lower one is sought, down
     to the median, which needs the fewest rows.
     """
-    if not budget.is_private:
-        return math.inf
-    n_steps = search_steps(SCALE_GRID)
-    noise = sensitivity.count() / (budget.mu * math.sqrt(share / n_steps))
-    q = min(_NORM_QUANTILE, 1 - 3 * noise / rows.n_rows)
+    noise = budget.noise_scale(sensitivity.count(), share / search_steps(SCALE_GRID))
+    q = min(_NORM_QUANTILE, 1 - 3 * noise / len(norms))
     if q < 0.5:
         warn_of_privacy(
-            f"{rows.n_rows} rows are too few to find {name} privately at this epsilon; pass "
-            f"{name} as a public bound in the units of X."
+            f"{len(norms)} rows are too few to find {name} privately at this epsilon; pass {name} "
+            "as a public bound in the units of X."
         )
-    return budget.quantile(name, rows.norms(), q=max(q, 0.5), grid=SCALE_GRID, share=share)
-
-
-def clip(rows: Rows, bound: float) -> Rows:
-    """Clip the rows to norm `bound`; an infinite bound leaves them alone."""
-    if math.isinf(bound):
-        return rows
-    norms = rows.norms()
-    return rows.weighted(clip_weights(norms, bound, rows.n_features), norms, bound)
+    return budget.quantile(name, norms, q=max(q, 0.5), grid=SCALE_GRID, share=share)
 
 
 def release_mean(rows: Rows, budget: PrivacyBudget, *, share: float) -> np.ndarray:
     """Release the mean of `rows`, clipped to ``rows.bound``."""
     total, rounding = rows.total()
-    noisy = budget.gaussian(
+    return budget.gaussian(
         "mean",
         total / rows.n_rows,
         sensitivity=sensitivity.row_sum(rows.bound, budget.adjacency, rounding) / rows.n_rows,
         share=share,
     )
-    return noisy
+
+
+def choose_solver(solver: str, n_features: int) -> str:
+    """Replace "auto", from public facts only."""
+    if solver != "auto":
+        return solver
+    return "covariance" if n_features <= _LARGEST_COVARIANCE else "power"
 
 
 def solve(
     rows: Rows,
     budget: PrivacyBudget,
-    choice: SolverChoice,
     *,
+    solver: str,
+    n_components: int | None,
+    n_iter: int | str,
+    n_oversamples: int | str,
     share: float,
     generator: np.random.Generator,
 ) -> Factors:
-    """Run the chosen solver on clipped rows."""
-    if choice.name == "covariance":
+    """Run the chosen solver on clipped rows; without a rank, the one with the whole spectrum."""
+    if n_components is None or choose_solver(solver, rows.n_features) == "covariance":
         return solve_covariance(rows, budget, share=share)
+    extra = n_components if n_oversamples == "auto" else int(n_oversamples)
     return solve_power(
         rows,
         budget,
         share=share,
-        basis_size=choice.basis_size,
-        n_iter=choice.n_iter,
+        basis_size=min(n_components + extra, rows.n_features),
+        n_iter=3 if n_iter == "auto" else int(n_iter),
         generator=generator,
     )
 
 
-def share_of(parts: np.ndarray, whole: float) -> np.ndarray:
+def ratios_of(parts: np.ndarray, whole: float) -> np.ndarray:
     """Divide `parts` by `whole`, which they add to at most; nothing of nothing is 0."""
     return parts / whole if whole > 0 else np.zeros_like(parts)
 

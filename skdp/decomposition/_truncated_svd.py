@@ -1,20 +1,17 @@
 """Truncated singular value decomposition of private rows."""
 
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
 from skdp.decomposition._base import BaseDecomposition
 from skdp.decomposition._row_level import (
     Shares,
-    SolverChoice,
     clip,
+    ratios_of,
     release_mean,
-    release_norm,
-    share_of,
     solve,
     warn_of_noise,
 )
@@ -52,8 +49,9 @@ class DPTruncatedSVD(BaseDecomposition):
         and promises less: mu for "replace" is at most twice that for "zero_out".
     row_norm : float or None, default=None
         Public bound on the Euclidean norm of a row, in the units of X; longer rows are scaled down
-        to it. ``None`` estimates the .95 quantile of the norms privately. ``inf`` is allowed with
-        ``epsilon=inf`` only.
+        to it. From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``. ``None`` estimates the .95
+        quantile of the norms privately, a lower one if there are few rows; with ``epsilon=inf`` it
+        clips nothing.
     mean_norm : float or None, default=None
         The same bound for the column means, which `explained_variance_` needs. ``None`` takes that
         of `row_norm`.
@@ -63,7 +61,8 @@ class DPTruncatedSVD(BaseDecomposition):
         O(n_samples + n_features * n_components) memory. ``"auto"`` takes "covariance" up to 1000
         features and "power" beyond.
     n_iter : int or "auto", default="auto"
-        Number of steps of the power solver; ``"auto"`` is 3. More steps split the budget further.
+        Number of steps of the power solver, 1 to 100; ``"auto"`` is 3. More steps split the budget
+        further.
     n_oversamples : int or "auto", default="auto"
         Columns beyond `n_components` in the basis of the power solver; ``"auto"`` is
         `n_components`.
@@ -79,7 +78,7 @@ class DPTruncatedSVD(BaseDecomposition):
     components_ : ndarray of shape (n_components, n_features)
         Right singular vectors. Covered by the guarantee.
     explained_variance_ : ndarray of shape (n_components,)
-        Variance of the rows along each component. Covered by the guarantee.
+        Variance of the clipped rows along each component. Covered by the guarantee.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Share of the total variance along each component. Covered by the guarantee.
     singular_values_ : ndarray of shape (n_components,)
@@ -99,17 +98,20 @@ class DPTruncatedSVD(BaseDecomposition):
     Notes
     -----
     **Privacy.** Unit: one row of X. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for
-    exactly in Gaussian differential privacy [4]_; rows are clipped to `row_norm`. Released:
+    exactly in Gaussian differential privacy [4]_; rows are clipped to `row_norm`, for the column
+    means to `mean_norm` if that is given. Released:
     the column means (share .02 of the budget); with ``row_norm=None`` ten noisy counts that find
     the bound (share .03); with "covariance" the matrix of second moments [1]_; with "power" a
     histogram of projection norms and a product for each step, and the projected second moment
     [2]_, [3]_. Assumed public: the number of rows and features, the parameters, the feature names,
-    and whether X is dense or sparse. NaN and infinity are refused, which tells that there are none.
-    Not covered: what `transform` and `fit_transform` return, a noise-free function of the rows.
+    the dtype of X and whether it is dense or sparse. NaN and infinity are refused, which tells that
+    there are none. Not covered: what `transform` and `fit_transform` return, a noise-free function
+    of the rows.
 
-    Memory beside X: O(n_features ** 2) for "covariance"; for "power" two numbers a row and a few
-    arrays of n_features times twice n_components; and some 16 MB a thread for blocks of dense
-    rows. X is not copied if it is float32 or float64 and dense or CSR.
+    Memory beside X: one number a row; O(n_features ** 2) for "covariance", or a few arrays of
+    n_features times twice n_components for "power"; and for each thread a block of dense rows, of
+    16 MB or of 256 rows if that is more. X is not copied if it is float32 or float64 and dense or
+    CSR without duplicate entries.
 
     References
     ----------
@@ -168,41 +170,25 @@ class DPTruncatedSVD(BaseDecomposition):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the components, spending the whole budget.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
-            Rows to protect.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        DPTruncatedSVD
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If X or a parameter is not acceptable; nothing has been spent then.
-        """
-        X = self._checked_input(X)
-        raw, budget, generator = self._open(X)
+    def _fit(self, X: Any) -> None:
+        raw, budget, generator = self._open_fit(X)
         shares = Shares(mean=_MEAN_SHARE, row_norm=_ROW_NORM_SHARE * (self.row_norm is None))
 
-        bound = self.row_norm
-        if bound is None:
-            bound = release_norm(raw, budget, name="row_norm", share=shares.row_norm)
-        rows = clip(raw, bound)
-        mean_rows = rows if self.mean_norm is None else clip(raw, self.mean_norm)
+        rows = clip(raw, budget, self.row_norm, name="row_norm", share=shares.row_norm)
+        mean_rows = rows
+        if self.mean_norm is not None:
+            mean_rows = clip(raw, budget, self.mean_norm, name="mean_norm", share=shares.mean_norm)
         mean = release_mean(mean_rows, budget, share=shares.mean)
-        choice = SolverChoice.resolve(
-            self.solver, raw.n_features, self.n_components, self.n_iter, self.n_oversamples
+        factors = solve(
+            rows,
+            budget,
+            solver=self.solver,
+            n_components=self.n_components,
+            n_iter=self.n_iter,
+            n_oversamples=self.n_oversamples,
+            share=shares.solver,
+            generator=generator,
         )
-        factors = solve(rows, budget, choice, share=shares.solver, generator=generator)
         warn_of_noise(factors, self.n_components)
 
         components = deterministic_signs(factors.components[: self.n_components])
@@ -211,10 +197,9 @@ class DPTruncatedSVD(BaseDecomposition):
         total = max(factors.total / raw.n_rows - mean @ mean, variances.sum())
         self.components_ = components.astype(X.dtype)
         self.explained_variance_ = variances.astype(X.dtype)
-        self.explained_variance_ratio_ = share_of(variances, total).astype(X.dtype)
+        self.explained_variance_ratio_ = ratios_of(variances, total).astype(X.dtype)
         self.singular_values_ = np.sqrt(eigenvalues).astype(X.dtype)
         self.privacy_spent_ = budget.spent()
-        return self
 
     def _check_parameters(self, n_rows: int, n_features: int) -> None:
         super()._check_parameters(n_rows, n_features)

@@ -1,28 +1,12 @@
-"""One block of centred and weighted rows, dense or sparse, with the products that sums need."""
+"""One block of rows ``weight * (row - center)``, dense or sparse, with the products sums need."""
 
 from functools import cached_property
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from scipy.sparse import csr_array
 
 __all__ = ["Block", "DenseBlock", "SparseBlock"]
-
-
-class Block(Protocol):
-    """Rows ``weight * (row - center)`` of a block, in float64."""
-
-    def total(self) -> np.ndarray:
-        """Sum the rows."""
-
-    def gram(self) -> np.ndarray:
-        """Sum the outer products of the rows."""
-
-    def matmul(self, right: np.ndarray) -> np.ndarray:
-        """Multiply the rows by `right`."""
-
-    def adjoint(self, left: np.ndarray) -> np.ndarray:
-        """Multiply the transposed rows by `left`."""
 
 
 class DenseBlock:
@@ -41,12 +25,17 @@ class DenseBlock:
     def total(self) -> np.ndarray:
         """Sum the rows."""
         if self._center is None and self._weights is not None:
+            # Without writing the weighted rows.
             return self._weights @ self._raw
         return self._values.sum(axis=0)
 
     def gram(self) -> np.ndarray:
         """Sum the outer products of the rows."""
         return self._values.T @ self._values
+
+    def squared_norm(self) -> float:
+        """Sum the squared norms of the rows."""
+        return float(np.einsum("ij,ij->i", self._values, self._values).sum())
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`."""
@@ -71,8 +60,8 @@ class DenseBlock:
 class SparseBlock:
     """Rows that stay sparse: centre and weights are applied to the products instead.
 
-    Weights are 0 or at least :data:`skdp.privacy.clipping.SMALLEST_WEIGHT`, so that nothing that
-    matters overflows or underflows on the way.
+    Weights are 0 or not below ``2 ** -500``, so that nothing that matters overflows or underflows
+    on the way.
     """
 
     def __init__(
@@ -90,8 +79,7 @@ class SparseBlock:
 
     def gram(self) -> np.ndarray:
         """Sum the outer products of the rows."""
-        data = self._raw.data * np.repeat(self._weights, np.diff(self._raw.indptr))
-        rows = csr_array((data, self._raw.indices, self._raw.indptr), shape=self._raw.shape)
+        rows = self._weighted()
         gram = (rows.T @ rows).toarray()
         if self._center is not None:
             # (A - w m')' (A - w m') with the shift m' taken out of both sides.
@@ -99,6 +87,15 @@ class SparseBlock:
             gram -= cross + cross.T
             gram += (self._weights @ self._weights) * np.outer(self._center, self._center)
         return gram
+
+    def squared_norm(self) -> float:
+        """Sum the squared norms of the rows."""
+        rows = self._weighted()
+        total = np.square(rows.data).sum()
+        if self._center is not None:
+            total -= 2 * (rows.T @ self._weights) @ self._center
+            total += (self._weights @ self._weights) * (self._center @ self._center)
+        return float(total)
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`."""
@@ -117,3 +114,10 @@ class SparseBlock:
         if self._center is not None:
             product -= np.outer(self._center, left.sum(axis=0))
         return product
+
+    def _weighted(self) -> csr_array:
+        data = self._raw.data * np.repeat(self._weights, np.diff(self._raw.indptr))
+        return csr_array((data, self._raw.indices, self._raw.indptr), shape=self._raw.shape)
+
+
+Block: TypeAlias = DenseBlock | SparseBlock

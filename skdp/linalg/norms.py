@@ -62,8 +62,7 @@ def centered_sparse_norms(rows: csr_array, center: np.ndarray) -> np.ndarray:
 
 
 def _exponents(peaks: np.ndarray) -> np.ndarray:
-    smallest, largest = _EXPONENT_RANGE
-    return np.minimum(np.maximum(np.frexp(peaks)[1], smallest), largest)
+    return np.clip(np.frexp(peaks)[1], *_EXPONENT_RANGE)
 
 
 def _reduce_rows(ufunc: np.ufunc, values: np.ndarray, indptr: np.ndarray) -> np.ndarray:

@@ -18,8 +18,8 @@ from skdp.linalg.sources import ArraySource, BlockSource, RawBlock, Source
 __all__ = ["Rows"]
 
 _UNIT_ROUNDOFF = 2.0**-53
-# What is reported at least. Below it, containers that round differently report the same, and so get
-# the same noise from the same seed.
+# What is reported at least: room for what the bound leaves out, such as a basis that is orthonormal
+# up to rounding only.
 _LEAST_ROUNDING = 1e-5
 
 T = TypeVar("T")
@@ -44,23 +44,38 @@ class Rows:
     def __init__(self, source: Source, n_jobs: int | None = None) -> None:
         self.source = source
         self.n_jobs = n_jobs
-        self.n_rows, self.n_features = source.shape
         self.center: np.ndarray | None = None
-        self.weights: np.ndarray | None = None
         self.bound = np.inf
-        self.lengths: np.ndarray | None = None
+        self._weigh: Callable[[np.ndarray], np.ndarray] | None = None
+        self._weights: np.ndarray | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.source.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.source.shape[1]
 
     def centered(self, center: np.ndarray) -> "Rows":
         """Return a view of the raw rows minus `center`."""
         rows = copy.copy(self)
-        rows.center, rows.weights, rows.bound, rows.lengths = center, None, np.inf, None
+        rows.center, rows.bound, rows._weigh, rows._weights = center, np.inf, None, None
         return rows
 
-    def weighted(self, weights: np.ndarray, norms: np.ndarray, bound: float) -> "Rows":
-        """Return a view whose rows, of the given norms, `weights` brings within `bound`."""
+    def clipped(
+        self, bound: float, weigh: Callable[[np.ndarray], np.ndarray], norms: np.ndarray
+    ) -> "Rows":
+        """Return a view whose rows are multiplied by weights that bring them within `bound`.
+
+        `weigh` gives the weights for an array of norms. Those of all rows are `norms`, but for a
+        `RowBlocks`, which might yield other rows in another pass, they are taken anew in each.
+        """
         rows = copy.copy(self)
-        rows.weights, rows.bound = weights, bound
-        rows.lengths = np.multiply(weights, norms, where=weights > 0, out=np.zeros(self.n_rows))
+        rows.bound, rows._weigh = bound, weigh
+        rows._weights = weigh(norms) if isinstance(self.source, ArraySource) else None
         return rows
 
     def norms(self) -> np.ndarray:
@@ -71,19 +86,11 @@ class Rows:
         ndarray of shape (n_rows,)
             Norms, or upper bounds of them if the rows are sparse and centred.
         """
-
-        def _block_norms(raw: RawBlock) -> np.ndarray:
-            if not issparse(raw):
-                return row_norms(raw, self.center)
-            if self.center is None:
-                return sparse_row_norms(raw)
-            return centered_sparse_norms(raw, self.center)
-
         out = np.empty(self.n_rows)
 
         def _work(group: range) -> None:
             for rows, raw in self.source.blocks(group):
-                out[rows] = _block_norms(raw)
+                out[rows] = self._norms(raw)
 
         self._run(_work)
         return out
@@ -92,20 +99,13 @@ class Rows:
         """Sum the rows; return the sum, of shape (n_features,), and its rounding."""
         return self._sum(lambda block: block.total()), self._rounding(1)
 
-    def squared_norm(self) -> float:
-        """Sum the squared norms of the rows."""
-        lengths = self.norms() if self.lengths is None else self.lengths
-        return float(lengths @ lengths)
-
     def gram(self) -> tuple[np.ndarray, float]:
         """Sum the outer products; return (n_features, n_features) numbers and their rounding."""
         return self._sum(lambda block: block.gram()), self._rounding(2)
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`, to (n_rows, n_columns) numbers."""
-        out = np.empty((self.n_rows, right.shape[1]))
-        self._each(lambda rows, block: out.__setitem__(rows, block.matmul(right)))
-        return out
+        return self._fill((self.n_rows, right.shape[1]), lambda block: block.matmul(right))
 
     def adjoint(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`, to (n_features, n_columns) numbers."""
@@ -117,23 +117,19 @@ class Rows:
 
     def projection_norms(self, basis: np.ndarray) -> np.ndarray:
         """Compute the norms of the rows times `basis`, of shape (n_rows,)."""
-        out = np.empty(self.n_rows)
-        self._each(lambda rows, block: out.__setitem__(rows, row_norms(block.matmul(basis))))
-        return out
+        return self._fill((self.n_rows,), lambda block: row_norms(block.matmul(basis)))
 
-    def thinned(self, n_rows: int) -> "Rows":
-        """Return a view of evenly spread rows, at least `n_rows` of them if there are.
+    def thinned(self, at_least: int) -> "Rows":
+        """Return a view of evenly spread rows, `at_least` so many if there are.
 
         A `RowBlocks` has to be read as a whole anyway, and stays whole.
         """
-        step = max(1, self.n_rows // n_rows)
+        step = max(1, self.n_rows // at_least)
         if step == 1 or isinstance(self.source, BlockSource):
             return self
         rows = copy.copy(self)
-        rows.source = ArraySource(self.source.X[::step])
-        rows.n_rows = rows.source.shape[0]
-        rows.weights = None if self.weights is None else self.weights[::step]
-        rows.lengths = None if self.lengths is None else self.lengths[::step]
+        rows.source = self.source.every(step)
+        rows._weights = None if self._weights is None else self._weights[::step]
         return rows
 
     def normal_product(
@@ -158,19 +154,40 @@ class Rows:
         product = self._sum(lambda block: block.adjoint(clip(block.matmul(basis))))
         return product, self._rounding(1)
 
-    def projected_gram(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
-        """Sum the outer products of the projections on an orthonormal basis.
+    def projected_moment(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
+        """Sum the outer products of the projections on an orthonormal basis, and what is outside.
 
-        Its rounding covers the difference of its trace from `squared_norm` too.
+        Parameters
+        ----------
+        basis : ndarray of shape (n_features, n_columns)
+            Basis to project on.
+
+        Returns
+        -------
+        moment : ndarray of shape (n_columns + 1, n_columns + 1)
+            The sum; the last diagonal entry is the squared norm of the rows outside the basis.
+        rounding : float
+            Bound of its rounding error.
         """
+        size = basis.shape[1]
 
-        def _gram(block: Block) -> np.ndarray:
+        def _moment(block: Block) -> np.ndarray:
             projections = block.matmul(basis)
-            return projections.T @ projections
+            moment = np.zeros((size + 1, size + 1))
+            moment[:size, :size] = projections.T @ projections
+            moment[size, size] = block.squared_norm() - np.trace(moment)
+            return moment
 
-        # Each projection is itself a sum over the features, of a row and a matrix of rank p.
-        inner = 2 * self.n_features * np.sqrt(basis.shape[1]) * _UNIT_ROUNDOFF
-        return self._sum(_gram), self._rounding(2, factor=2.0, extra=2 * inner)
+        # Each projection is itself a sum over the features, of a row and a matrix of that rank.
+        inner = 2 * self.n_features * np.sqrt(size) * _UNIT_ROUNDOFF
+        return self._sum(_moment), self._rounding(2, factor=2.0, extra=2 * inner)
+
+    def _norms(self, raw: RawBlock) -> np.ndarray:
+        if not issparse(raw):
+            return row_norms(raw, self.center)
+        if self.center is None:
+            return sparse_row_norms(raw)
+        return centered_sparse_norms(raw, self.center)
 
     @property
     def _block_size(self) -> int:
@@ -186,36 +203,40 @@ class Rows:
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
-        rounding = depth * _UNIT_ROUNDOFF * self.n_rows * longest**degree
-        return max(_LEAST_ROUNDING, factor * float(rounding) + extra)
+        rounding = depth * _UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
+        return max(_LEAST_ROUNDING, float(factor * rounding + extra))
 
     def _sum(self, kernel: Callable[[Block], np.ndarray]) -> np.ndarray:
         def _work(group: range) -> np.ndarray:
-            total = None
-            for _, block in self._blocks(group):
-                part = kernel(block)
-                total = part if total is None else np.add(total, part, out=total)
-            assert total is not None
-            return total
+            parts = (kernel(block) for _, block in self._blocks(group))
+            return reduce(lambda total, part: np.add(total, part, out=total), parts)
 
         return reduce(np.add, self._run(_work))
 
-    def _each(self, visit: Callable[[slice, Block], None]) -> None:
+    def _fill(self, shape: tuple[int, ...], kernel: Callable[[Block], np.ndarray]) -> np.ndarray:
+        out = np.empty(shape)
+
         def _work(group: range) -> None:
             for rows, block in self._blocks(group):
-                visit(rows, block)
+                out[rows] = kernel(block)
 
         self._run(_work)
+        return out
 
     def _blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
         # Written over by every block: the system would clear a new array of that size first.
         scratch = np.empty((0 if self.source.is_sparse else self._block_size, self.n_features))
         for rows, raw in self.source.blocks(group):
-            weights = None if self.weights is None else self.weights[rows]
+            weights = self._weights_of(rows, raw)
             if issparse(raw):
                 yield rows, SparseBlock(raw, self.center, weights)
             else:
                 yield rows, DenseBlock(raw, self.center, weights, scratch)
+
+    def _weights_of(self, rows: slice, raw: RawBlock) -> np.ndarray | None:
+        if self._weights is not None:
+            return self._weights[rows]
+        return None if self._weigh is None else self._weigh(self._norms(raw))
 
     def _run(self, work: Callable[[range], T]) -> list[T]:
         def _quiet_work(group: range) -> T:
@@ -223,9 +244,12 @@ class Rows:
             with np.errstate(all="ignore"):
                 return work(group)
 
-        groups = self.source.groups(effective_n_jobs(self.n_jobs))
-        if len(groups) == 1:
+        n_threads = effective_n_jobs(self.n_jobs)
+        groups = self.source.groups(n_threads)
+        if n_threads == 1:
             return [_quiet_work(groups[0])]
-        # Not joblib's own pool, which is asked every 10 ms whether it is done.
+        # Even for a single group: groups depend on the data, and how many threads a matrix product
+        # has may change what a row gives. Not joblib's own pool, which is asked every 10 ms whether
+        # it is done.
         with threadpool_limits(1, "blas"), ThreadPoolExecutor(len(groups)) as threads:
             return list(threads.map(_quiet_work, groups))

@@ -1,5 +1,6 @@
 """Where rows come from: arrays, sparse matrices, memory maps and re-iterable sources of blocks."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, pairwise
 from typing import Any, TypeAlias
@@ -7,7 +8,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-__all__ = ["ArraySource", "BlockSource", "RowBlocks", "Source", "as_source", "block_bounds"]
+__all__ = [
+    "ArraySource",
+    "BlockSource",
+    "RowBlocks",
+    "Source",
+    "as_source",
+    "block_bounds",
+    "canonical_csr",
+]
 
 _CACHED_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 24
@@ -48,8 +57,6 @@ class RowBlocks:
     RowBlocks(shape=(20, 3), dtype=float64)
     """
 
-    ndim = 2
-
     def __init__(
         self,
         make_blocks: Callable[[], Iterable[Any]],
@@ -63,9 +70,6 @@ class RowBlocks:
         self.make_blocks = make_blocks
         self.shape = (int(shape[0]), int(shape[1]))
         self.dtype = np.dtype(dtype)
-
-    def __len__(self) -> int:
-        return self.shape[0]
 
     @property
     def is_sparse(self) -> bool:
@@ -112,7 +116,12 @@ class RowBlocks:
 
     def _checked_blocks(self) -> Iterator[RawBlock]:
         for block in self.make_blocks():
-            block = _canonical(block) if sparse.issparse(block) else np.asarray(block)
+            block = canonical_csr(block) if sparse.issparse(block) else np.asarray(block)
+            if block.dtype.kind not in "fiub":
+                raise ValueError(
+                    f"make_blocks gave a block of dtype {block.dtype}, but every block must hold "
+                    "real numbers."
+                )
             if block.ndim != 2 or block.shape[1] != self.shape[1]:
                 raise ValueError(
                     f"make_blocks gave a block of shape {block.shape}, but every block must have "
@@ -126,16 +135,24 @@ class ArraySource:
 
     def __init__(self, X: Any) -> None:
         self.is_sparse = sparse.issparse(X)
-        self.X = _canonical(X) if self.is_sparse else X
+        self.X = canonical_csr(X) if self.is_sparse else X
         self.shape: tuple[int, int] = self.X.shape
         self.bounds = block_bounds(*self.shape, is_sparse=self.is_sparse)
 
     def groups(self, n_groups: int) -> list[range]:
-        """Consecutive blocks in at most `n_groups` groups of about the same work."""
+        """Consecutive blocks in at most `n_groups` groups of about the same work.
+
+        Groups of a sparse matrix depend on the data: nothing but the order of sums may depend on
+        them.
+        """
         work = self.X.indptr[self.bounds] if self.is_sparse else self.bounds
         targets = work[0] + (work[-1] - work[0]) * np.arange(1, n_groups) / n_groups
         cuts = [0, *np.searchsorted(work, targets), len(self.bounds) - 1]
         return [range(a, b) for a, b in pairwise(cuts) if a < b]
+
+    def every(self, step: int) -> "ArraySource":
+        """Take one of `step` rows."""
+        return ArraySource(self.X[::step])
 
     def blocks(self, group: range) -> Iterator[tuple[slice, RawBlock]]:
         """Yield the blocks of a group with the rows they stand for."""
@@ -184,12 +201,12 @@ def block_bounds(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
         # In cache if it can be, but long enough to be worth adding up a Gram matrix.
         size = max(_CACHED_BYTES // (8 * n_features), n_features // 2)
         size = np.clip(min(size, _BLOCK_BYTES // (8 * n_features)), *_DENSE_ROWS)
-    n_blocks = -(-n_rows // int(size))
+    n_blocks = math.ceil(n_rows / int(size))
     return np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
 
 
-def _canonical(X: Any) -> sparse.csr_array:
-    """CSR with at most one entry a cell: the norm of a row is not that of its duplicates."""
+def canonical_csr(X: Any) -> sparse.csr_array:
+    """Convert to CSR with one entry a cell: the norm of a row is not that of its duplicates."""
     X = X.tocsr()
     # A new object: the old one may carry a flag that promises more than it holds.
     X = sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)

@@ -1,7 +1,7 @@
 """The one door through which private statistics leave."""
 
 import math
-from collections.abc import Callable
+import sys
 from typing import Any
 
 import numpy as np
@@ -35,13 +35,13 @@ class PrivacyBudget:
         What is protected, for the record.
     adjacency : {"replace", "zero_out"}
         How neighbouring datasets differ, for counts and for the record.
-    noise : NoiseSource, default=None
+    noise : NoiseSource or None, default=None
         Where the noise comes from. ``None`` is the operating system.
 
     Raises
     ------
     ValueError
-        If `epsilon` or `delta` is out of range, or `delta` is 0 and `epsilon` finite.
+        If `epsilon`, `delta` or `adjacency` is out of range, or `delta` is 0 and `epsilon` finite.
 
     Examples
     --------
@@ -63,6 +63,10 @@ class PrivacyBudget:
         adjacency: str,
         noise: NoiseSource | None = None,
     ) -> None:
+        if adjacency not in sensitivity.ADJACENCIES:
+            raise ValueError(
+                f"adjacency must be one of {sensitivity.ADJACENCIES}, got {adjacency!r}."
+            )
         self.epsilon = epsilon
         self.delta = delta
         self.unit = unit
@@ -108,10 +112,10 @@ class PrivacyBudget:
         Raises
         ------
         BudgetError
-            If the shares of all releases would exceed 1.
+            If the share or the sensitivity is not positive and finite, or the shares of all
+            releases would exceed 1.
         """
-        release = self._charge(name, "gaussian", sensitivity, share)
-        return self._publish(release, np.asarray(value, dtype=np.float64), _isotropic_noise)
+        return self._release(name, "gaussian", value, sensitivity, share)
 
     def symmetric_gaussian(
         self, name: str, value: Any, *, sensitivity: float, share: float
@@ -138,10 +142,10 @@ class PrivacyBudget:
         Raises
         ------
         BudgetError
-            If the shares of all releases would exceed 1.
+            If the share or the sensitivity is not positive and finite, or the shares of all
+            releases would exceed 1.
         """
-        release = self._charge(name, "symmetric_gaussian", sensitivity, share)
-        return self._publish(release, np.asarray(value, dtype=np.float64), _symmetric_noise)
+        return self._release(name, "symmetric_gaussian", value, sensitivity, share)
 
     def histogram(
         self, name: str, values: np.ndarray, *, edges: np.ndarray, share: float
@@ -167,7 +171,7 @@ class PrivacyBudget:
         Raises
         ------
         BudgetError
-            If the shares of all releases would exceed 1.
+            If the share is not positive or the shares of all releases would exceed 1.
         """
         return self.gaussian(
             name,
@@ -204,8 +208,10 @@ class PrivacyBudget:
         Raises
         ------
         BudgetError
-            If the shares of all releases would exceed 1.
+            If the share is not positive or the shares of all releases would exceed 1.
         """
+        # Before the first count, so that a search is paid for as a whole or not at all.
+        self._check_share(name, share)
 
         def _noisy_count(step: int, n_steps: int, exact: float) -> float:
             return float(
@@ -238,34 +244,59 @@ class PrivacyBudget:
             releases=tuple(self._releases),
         )
 
-    def _charge(self, name: str, mechanism: str, sensitivity: float, share: float) -> Release:
-        total = math.fsum([share, *(release.share for release in self._releases)])
-        if not share > 0 or total > 1 + _SHARE_TOLERANCE:
+    def noise_scale(self, sensitivity: float, share: float) -> float:
+        """Return the standard deviation of the noise that a release would get.
+
+        Parameters
+        ----------
+        sensitivity : float
+            Its sensitivity.
+        share : float
+            Its share of the square of mu.
+
+        Returns
+        -------
+        float
+            Standard deviation, in the units of the sensitivity; 0 if `epsilon` is infinite.
+        """
+        return sensitivity / (self.mu * math.sqrt(share)) if self.is_private else 0.0
+
+    def _check_share(self, name: str, share: float) -> None:
+        spent = [release.share for release in self._releases]
+        if not share > 0 or math.fsum([share, *spent]) > 1 + _SHARE_TOLERANCE:
             raise BudgetError(
                 f"Release {name!r} asks for a share of {share!r}; the shares must be positive and "
-                f"add to at most 1, and {1 - (total - share):.3g} is left."
+                f"add to at most 1, and {1 - math.fsum(spent):.3g} is left."
             )
-        scale = sensitivity / (self.mu * math.sqrt(share)) if self.is_private else 0.0
-        if not (math.isfinite(scale) and sensitivity > 0):
+
+    def _charge(self, name: str, mechanism: str, sensitivity: float, share: float) -> Release:
+        self._check_share(name, share)
+        scale = self.noise_scale(sensitivity, share)
+        smallest = sys.float_info.min if self.is_private else 0.0
+        if not (sensitivity > 0 and smallest <= scale < math.inf):
             raise BudgetError(
-                f"Release {name!r} needs a positive and finite sensitivity, got {sensitivity!r}."
+                f"Release {name!r} has sensitivity {sensitivity!r}, which asks for noise of scale "
+                f"{scale!r}; both must be positive and neither too small nor too large for a float."
             )
         release = Release(name, mechanism, float(sensitivity), scale, float(share))
         self._releases.append(release)
         return release
 
-    def _publish(
-        self,
-        release: Release,
-        value: np.ndarray,
-        draw: Callable[[tuple[int, ...], bytes], np.ndarray],
+    def _release(
+        self, name: str, mechanism: str, value: Any, sensitivity: float, share: float
     ) -> np.ndarray:
+        release = self._charge(name, mechanism, sensitivity, share)
+        return self._publish(release, np.asarray(value, dtype=np.float64))
+
+    def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
         if not self.is_private:
             return value
+        # The value is part of the key: it depends on more than the data, such as the container and
+        # the number of threads, and two values must never share noise.
         key = self._noise.key(
-            len(self._releases), release.name, release.mechanism, release.noise_scale, value.shape
+            len(self._releases), release.name, release.mechanism, release.noise_scale, value
         )
-        noise = draw(value.shape, key)
+        noise = _DRAWS[release.mechanism](value.shape, key)
         noise *= release.noise_scale
         noise += value
         return noise
@@ -277,3 +308,6 @@ def _isotropic_noise(shape: tuple[int, ...], key: bytes) -> np.ndarray:
 
 def _symmetric_noise(shape: tuple[int, ...], key: bytes) -> np.ndarray:
     return symmetric_normal(shape[0], key)
+
+
+_DRAWS = {"gaussian": _isotropic_noise, "symmetric_gaussian": _symmetric_noise}

@@ -9,7 +9,7 @@ __all__ = ["SMALLEST_BOUND", "SMALLEST_WEIGHT", "clip_rows", "clip_weights"]
 # Squares of bounds, and what is computed from them, must stay normal floating-point numbers.
 SMALLEST_BOUND = 1e-100
 
-# A shorter weight is taken for 0: products of weights and entries then neither overflow nor lose
+# A smaller weight is taken for 0: products of weights and entries then neither overflow nor lose
 # digits, in whatever order they are formed.
 SMALLEST_WEIGHT = 2.0**-500
 
@@ -42,7 +42,10 @@ def clip_weights(norms: np.ndarray, bound: float, n_features: int) -> np.ndarray
 
 
 def clip_rows(values: np.ndarray, bound: float) -> np.ndarray:
-    """Clip the rows of `values` to norm at most `bound`, in place; a non-finite row becomes 0."""
+    """Clip the rows of `values` to norm at most `bound`, in place; a non-finite row becomes 0.
+
+    Callers silence the warnings of overflow.
+    """
     weights = clip_weights(row_norms(values), bound, values.shape[1])
     values *= weights[:, None]
     values[weights == 0] = 0.0

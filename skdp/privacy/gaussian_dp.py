@@ -37,6 +37,7 @@ __all__ = [
 
 _SAFETY = 1e-9
 _ROOT_TOLERANCE = 1e-14
+_LARGEST_EPSILON = 1e200
 _SMALLEST_MU, _SMALL_MU, _LARGE_MU = 1e-300, 3e-5, 1e7
 # Beyond this many standard deviations a tail probability underflows.
 _FARTHEST = 1e3
@@ -76,6 +77,7 @@ def mu_from_epsilon_delta(epsilon: float, delta: float) -> float:
         return math.inf
     if delta == 0:
         return 0.0
+    epsilon = min(epsilon, _LARGEST_EPSILON)
     # At the upper end near is below -50, so that delta is 1 to working precision.
     upper = math.log(2 * math.sqrt(2 * epsilon) + 200)
     lower = math.log(_SMALLEST_MU)
@@ -122,7 +124,9 @@ def delta_at(mu: float, epsilon: float) -> float:
     # is not enough.
     near = abs(epsilon / mu - mu / 2)
     cancellation = 4 * 2.0**-53 * (epsilon / mu + mu / 2) * (1 + near)
-    return min(1.0, math.exp(_log_delta(mu, epsilon)) * (1 + _SAFETY) * (1 + cancellation) + 5e-324)
+    return min(
+        1.0, math.exp(_log_delta(mu, epsilon)) * (1 + _SAFETY) * (1 + cancellation) + math.ulp(0.0)
+    )
 
 
 def epsilon_at(mu: float, delta: float) -> float:
@@ -181,12 +185,20 @@ def compose(mus: Iterable[float]) -> float:
     float
         The mu of the whole, ``sqrt(sum mu_i ** 2)``, rounded up.
 
+    Raises
+    ------
+    ValueError
+        If a mu is negative.
+
     Examples
     --------
     >>> from skdp.privacy.gaussian_dp import compose
     >>> round(compose([0.3, 0.4]), 6)
     0.5
     """
+    mus = list(mus)
+    for mu in mus:
+        _check_mu(mu)
     return math.hypot(*mus) * (1 + _SAFETY)
 
 

@@ -84,7 +84,7 @@ def algorithm_generator(seed: int | None) -> np.random.Generator:
 def standard_normal(size: int, key: bytes) -> np.ndarray:
     """Draw `size` independent N(0, 1) from the stream of `key`.
 
-    The 64 bits of a word are a sign and 63 bits of a tail probability in (0, 1/2), so that both
+    The 64 bits of a word are a sign and 63 bits of a tail probability in (0, 1/2], so that both
     tails reach 9.1 standard deviations and neither end of the interval can occur.
     """
     encryptor = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()

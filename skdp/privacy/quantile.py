@@ -39,6 +39,7 @@ def search_quantile(
     counts = np.bincount(np.searchsorted(grid, values), minlength=len(grid) + 1)
     counts_up_to = np.cumsum(counts)
     n_steps = search_steps(grid)
+    # The number of steps is fixed: those left over stay where they are.
     low, high = 0, len(grid) - 1
     for step in range(1, n_steps + 1):
         middle = (low + high) // 2

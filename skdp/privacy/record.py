@@ -50,7 +50,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
     Parameters
     ----------
     epsilon, delta : float
-        The guarantee that was asked for.
+        The guarantee that was asked for; of a composition, the epsilon reached at delta.
     mu : float
         Gaussian differential privacy actually spent.
     unit : str
@@ -166,7 +166,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
         dict
             One entry a field, and ``rho``.
         """
-        return {**asdict(self), "releases": [asdict(r) for r in self.releases], "rho": self.rho}
+        fields = asdict(self)
+        return {**fields, "releases": list(fields["releases"]), "rho": self.rho}
 
     def __repr__(self) -> str:
         lines = [

@@ -99,8 +99,8 @@ def noise_of(estimator, data):
         budget = budget_of(source, seed)
         publish = budget._publish
 
-        def record(release, value, draw):
-            noisy = publish(release, value, draw)
+        def record(release, value):
+            noisy = publish(release, value)
             recorded.append((noisy - value) / release.noise_scale)
             return noisy
 
@@ -158,9 +158,10 @@ def test_containers_give_the_same_fit(make, solver, tmp_path):
             lambda: [rounded.astype(np.float32)], X.shape, dtype=np.float32
         ),
     }
-    reference = make(2, solver=solver, random_state=SECRET, **GIVEN).fit(rounded)
+    # Without noise: containers round differently, and values that differ never share noise.
+    reference = noiseless(make(2, solver=solver, **GIVEN), rounded)
     for name, data in containers.items():
-        other = make(2, solver=solver, random_state=SECRET, n_jobs=2, **GIVEN).fit(data)
+        other = noiseless(make(2, solver=solver, n_jobs=2, **GIVEN), data)
         loose = "float32" in name
         assert other.components_.dtype == (np.float32 if loose else np.float64), name
         assert_same_fit(reference, other, rtol=1e-4 if loose else 1e-8, atol=1e-5 if loose else 0)
@@ -168,6 +169,21 @@ def test_containers_give_the_same_fit(make, solver, tmp_path):
             scores = other.transform(data)
             assert scores.dtype == other.components_.dtype
             np.testing.assert_allclose(scores, reference.transform(rounded), atol=1e-4)
+
+
+@every_estimator
+@every_solver
+@quiet
+def test_values_that_differ_by_rounding_share_no_noise(make, solver):
+    # Otherwise two fits with one seed would tell the difference, which no noise covers.
+    far = X + 1e6
+    parameters = {"solver": solver, "random_state": SECRET, "row_norm": 1.0, "mean_norm": 4e6}
+    noise = [
+        noise_of(make(2, n_jobs=n_jobs, **parameters), data)
+        for data, n_jobs in ((far, None), (sparse.csr_array(far), None), (far[:, ::-1], None))
+    ]
+    for other in noise[1:]:
+        assert not np.isin(noise[0], other).any()
 
 
 # What is kept
@@ -238,6 +254,11 @@ BAD_DATA = {
     "NaN": (np.where(np.arange(12) == 3, np.nan, X), "NaN"),
     "infinity": (np.where(np.arange(12) == 3, -np.inf, X), "infinity"),
     "sparse NaN": (sparse.csr_array(np.where(np.arange(12) == 3, np.nan, X)), "NaN"),
+    "infinity by duplicates": (
+        sparse.csr_array(([1.5e308, 1.5e308], [0, 0], [0, *[2] * 500]), shape=(500, 12)),
+        "infinity",
+    ),
+    "complex block": (RowBlocks(lambda: [X + 1j], X.shape), "real numbers"),
     "NaN in a block": (RowBlocks(lambda: [X[:-1], X[-1:] * np.nan], X.shape), "NaN"),
     "rows missing from the blocks": (RowBlocks(lambda: [X[:-1]], X.shape), "rows"),
     "column missing from a block": (RowBlocks(lambda: [X[:, :-1]], X.shape), "columns"),
@@ -272,6 +293,7 @@ BAD_PARAMETERS = {
     "mean_norm=float('nan')": "mean_norm",
     "solver='arpack'": "solver",
     "n_iter=0": "n_iter",
+    "n_iter=101": "n_iter",
     "n_oversamples=-1": "n_oversamples",
     "random_state=-1": "random_state",
     "random_state='secret'": "random_state",
@@ -279,6 +301,7 @@ BAD_PARAMETERS = {
 BAD_PCA_PARAMETERS = {
     "center='mean'": "center",
     "center=[1.0]": "center",
+    "center=[1e200] * 12": "center must not exceed",
     "center=[float('nan')] * 12": "center contains NaN",
     "n_components=1.5": "n_components",
     "n_components=0.9, solver='power'": "whole spectrum",
@@ -290,10 +313,10 @@ def assert_refused(estimator, data, message, monkeypatch):
     """Refused before a budget is opened, leaving the estimator as it was."""
     before = dict(vars(estimator))
 
-    def open_budget(source, seed):
+    def open_budget(*_):
         pytest.fail("a budget was opened")
 
-    monkeypatch.setattr(type(estimator), "_open_budget", lambda *_: open_budget(None, None))
+    monkeypatch.setattr(type(estimator), "_open_budget", open_budget)
     with pytest.raises((ValueError, TypeError), match=message):
         estimator.fit(data)
     assert dict(vars(estimator)) == before
@@ -364,7 +387,7 @@ STRANGE_DATA = {
 @pytest.mark.parametrize("strange", STRANGE_DATA)
 def test_any_finite_data_fit_without_warnings_about_them(make, solver, norms, contain, strange):
     data = contain(STRANGE_DATA[strange])
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", PrivacyWarning)
         estimator = make(1, solver=solver, **norms).fit(data)
@@ -379,8 +402,9 @@ def test_any_finite_data_fit_without_warnings_about_them(make, solver, norms, co
 
 @every_estimator
 def test_warnings(make):
-    with pytest.warns(PrivacyWarning, match="delta=0.1 exceeds one over"):
+    with pytest.warns(PrivacyWarning, match="delta=0.1 exceeds one over") as caught:
         make(1, delta=0.1, **GIVEN).fit(X)
+    assert {warning.filename for warning in caught} == {__file__}
     with pytest.warns(PrivacyWarning, match="random_state=42 may be guessed"):
         make(1, random_state=42, **GIVEN).fit(X)
     with pytest.warns(PrivacyWarning, match="Generator.* may be guessed"):
@@ -401,11 +425,11 @@ def test_warnings(make):
 def test_pipeline_and_grid_search():
     digits, target = load_digits(return_X_y=True)
     pipeline = make_pipeline(
-        DPPCA(n_components=20, mean_norm=57, row_norm=37), LogisticRegression(max_iter=2000)
+        DPPCA(n_components=8, mean_norm=64, row_norm=40), LogisticRegression(max_iter=2000)
     )
-    search = GridSearchCV(pipeline, {"dppca__epsilon": [1.0, 1e6]}, cv=3).fit(digits, target)
+    search = GridSearchCV(pipeline, {"dppca__epsilon": [0.01, 1e6]}, cv=3).fit(digits, target)
     assert search.best_params_ == {"dppca__epsilon": 1e6}
-    assert search.best_score_ > 0.85
+    assert search.best_score_ > 0.8
     spent = search.best_estimator_[0].privacy_spent_
     assert spent.compose(spent).mu == pytest.approx(2**0.5 * spent.mu)
 

@@ -21,13 +21,13 @@ class RecordingBudget(PrivacyBudget):
         super().__init__(*args, **kwargs)
         self.values, self.released = [], []
 
-    def _publish(self, release, value, draw):
+    def _publish(self, release, value):
         self.values.append(np.array(value))
-        self.released.append(np.array(self._answer(release, value, draw)))
+        self.released.append(np.array(self._answer(release, value)))
         return self.released[-1].copy()
 
-    def _answer(self, release, value, draw):
-        return super()._publish(release, value, draw)
+    def _answer(self, release, value):
+        return super()._publish(release, value)
 
 
 class ReplayBudget(RecordingBudget):
@@ -37,7 +37,7 @@ class ReplayBudget(RecordingBudget):
         super().__init__(*args, **kwargs)
         self.script = list(script)
 
-    def _answer(self, release, value, draw):
+    def _answer(self, release, value):
         return self.script[len(self.released)]
 
 

@@ -9,7 +9,7 @@ import pytest
 from skdp.linalg.rows import Rows
 from skdp.linalg.sources import as_source
 from skdp.privacy import sensitivity
-from skdp.privacy.clipping import clip_rows
+from skdp.privacy.clipping import clip_rows, clip_weights
 from skdp.privacy.histogram import bin_counts
 
 C = 3.0
@@ -146,12 +146,11 @@ def test_rounding_is_charged_twice_in_units_of_the_largest_contribution(adjacenc
 
 def clipped_view(X):
     rows = Rows(as_source(X))
-    norms = rows.norms()
-    weights = np.minimum(C * (1 - 1e-14) / norms, 1.0)
-    return rows.weighted(weights, norms, C)
+    weigh = partial(clip_weights, bound=C, n_features=rows.n_features)
+    return rows.clipped(C, weigh, rows.norms())
 
 
-@pytest.mark.parametrize("statistic", ["total", "gram", "normal_product", "projected_gram"])
+@pytest.mark.parametrize("statistic", ["total", "gram", "normal_product", "projected_moment"])
 def test_sums_over_rows_move_as_the_single_row_does(statistic):
     level = 0.1 * C
     contribution, declared, take = {
@@ -162,10 +161,10 @@ def test_sums_over_rows_move_as_the_single_row_does(statistic):
             partial(sensitivity.clipped_projection, C, level),
             lambda rows: rows.normal_product(BASIS, partial(clip_rows, bound=level)),
         ),
-        "projected_gram": (
+        "projected_moment": (
             projected_spectrum,
             partial(sensitivity.projected_spectrum, C),
-            lambda rows: joined(*rows.projected_gram(BASIS), rows.squared_norm()),
+            lambda rows: rows.projected_moment(BASIS),
         ),
     }[statistic]
     distance, (row, other) = worst_neighbours(contribution, "replace")
@@ -177,10 +176,6 @@ def test_sums_over_rows_move_as_the_single_row_does(statistic):
     moved = np.linalg.norm(before - after)
     assert moved == pytest.approx(distance, rel=1e-9)
     assert moved <= declared("replace", rounding)
-
-
-def joined(gram, rounding, squared_norm):
-    return np.append(gram.ravel(), squared_norm - np.trace(gram)), rounding
 
 
 def rows_that_round_apart(dtype, n_bits):

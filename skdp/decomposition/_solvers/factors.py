@@ -18,7 +18,7 @@ class Factors:  # numpydoc ignore=PR02
     eigenvalues : ndarray of shape (n_eigenvalues,)
         Eigenvalues of the second moment (a sum, not a mean) along them, not negative.
     total : float
-        Trace of the second moment; at least the sum of the eigenvalues kept.
+        Noisy trace of the second moment; may be below the sum of the eigenvalues.
     noise_scale : float
         Standard deviation of the noise in an eigenvalue.
     n_above_noise : int

@@ -3,9 +3,9 @@ r"""Private block power iteration with clipped projections.
 Every step releases :math:`\sum_i x_i \psi_b(V^T x_i)^T` for the basis V released before it, where
 :math:`\psi_b` clips to a norm b that is itself released: rows of norm c then move the step by `c b`
 rather than :math:`c^2`, and b is far below c when the rows are spread over many dimensions. The
-last steps get most of the budget, as the first ones need only a rough direction. A final p x p
-release turns the basis to the eigenvectors and gives the spectrum, with the variance outside for
-free.
+last steps get most of the budget, as the first ones need only a rough direction. A final release,
+of order p + 1, turns the basis to the eigenvectors and gives the spectrum, with the variance
+outside for free.
 
 References
 ----------
@@ -95,15 +95,12 @@ def _release_spectrum(
 ) -> Factors:
     """Rayleigh-Ritz: second moment of the projections, and what lies outside the basis."""
     size = basis.shape[1]
-    gram, rounding = rows.projected_gram(basis)
-    outside = rows.squared_norm() - np.trace(gram)
-    # Symmetric noise of order p + 1 has N(0, scale ** 2) in its last diagonal entry, which carries
-    # the second coordinate; what stands beside it is constant.
-    joint = np.zeros((size + 1, size + 1))
-    joint[:size, :size], joint[size, size] = gram, outside
+    moment, rounding = rows.projected_moment(basis)
+    # The last row and column but for the diagonal are constant: they cost nothing, and symmetric
+    # noise has the same scale on the whole diagonal.
     noisy = budget.symmetric_gaussian(
         "projected second moment",
-        joint,
+        moment,
         sensitivity=sensitivity.projected_spectrum(rows.bound, budget.adjacency, rounding),
         share=share,
     )
