@@ -71,7 +71,8 @@ class DPTruncatedSVD(BaseDecomposition):
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise from the operating system in every fit: the setting that the
         guarantee is stated for. A secret int of at least 128 random bits, such as
-        ``secrets.randbits(128)``, makes a fit repeatable; a guessable one voids the guarantee.
+        ``secrets.randbits(128)``, makes a fit repeatable in the same container and with the same
+        `n_jobs`; a guessable one voids the guarantee.
 
     Attributes
     ----------
