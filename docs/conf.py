@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: BSD-3-Clause
 """Configuration of the documentation. Nothing is fetched while it builds."""
 
 import skdp

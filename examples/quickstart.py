@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: BSD-3-Clause
 """
 A private PCA before a classifier
 =================================

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: BSD-3-Clause
 """The API page lists the public names, all of them and no others."""
 
 import importlib

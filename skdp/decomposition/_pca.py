@@ -276,11 +276,12 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     ) -> None:
         degrees_of_freedom = max(n_rows - 1, 1)
         variances = factors.eigenvalues / degrees_of_freedom
-        total = max(factors.total, factors.eigenvalues.sum()) / degrees_of_freedom
+        total = factors.total / degrees_of_freedom
         n_components = self._choose_n_components(variances, total, n_rows)
         if self.n_components is not None:
             warn_of_noise(factors, n_components)
         kept = variances[:n_components]
+        total = max(total, kept.sum())
 
         self.n_samples_ = n_rows
         self.n_components_ = n_components
