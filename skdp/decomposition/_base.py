@@ -34,6 +34,8 @@ _INPUT = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
 # One says how to compute, not what; the other is the key.
 _NOT_IN_NOISE_KEY = ("n_jobs", "random_state")
 _SMALLEST_SECRET = 2**64
+# The noise ends at 9.1 standard deviations.
+_SMALLEST_DELTA = 1e-15
 
 _BOUND_CONSTRAINT = [
     Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
@@ -172,6 +174,11 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                 f"delta={self.delta} exceeds one over the number of rows, {n_rows}: the guarantee "
                 "would allow some row to be published outright. Pass a smaller delta."
             )
+        if self.delta < _SMALLEST_DELTA:
+            warn_of_privacy(
+                f"delta={self.delta} is below {_SMALLEST_DELTA}, the probability of what the noise "
+                "sampler leaves out; what holds is the epsilon at that delta."
+            )
         is_int = isinstance(self.random_state, Integral)
         secret = self.random_state is None or (
             is_int and int(self.random_state) >= _SMALLEST_SECRET
@@ -241,6 +248,8 @@ def _check_rows(X: Any, estimator: BaseEstimator) -> Any:
     except ValueError as error:
         # Values, if any, follow on the second line or behind the colon.
         message = re.sub(r"(to float|instead):.*", r"\1.", str(error).partition("\n")[0])
+        if "NaN" in message:
+            message += " Fill it by a constant: imputing from other rows would not be private."
     # Outside the handler, whose error would be attached and tells values.
     raise ValueError(message)
 

@@ -67,7 +67,8 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         estimates the .95 quantile of these norms privately, a lower one if there are few rows; with
         ``epsilon=inf`` it clips nothing.
     mean_norm : float or None, default=None
-        The same bound **before** centring, for the private mean.
+        The same bound **before** centring, for the private mean. ``None`` estimates it privately,
+        too. Unused unless ``center="private"``.
     solver : {"auto", "covariance", "power"}, default="auto"
         ``"covariance"`` releases the whole matrix of second moments, in O(n_features ** 2) memory.
         ``"power"`` is a block power iteration with clipped projections, in
@@ -103,6 +104,8 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     noise_variance_ : float
         Mean variance along the axes left out, not below the scale of the noise in a variance.
         Covered by the guarantee.
+    row_norm_ : float
+        Bound that the centred rows were clipped to. Covered by the guarantee.
     n_components_ : int
         Number of components. Covered by the guarantee.
     n_samples_ : int
@@ -215,8 +218,9 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         )
         mean = self._release_center(raw, budget, shares)
         rows = raw if self.center is False else raw.centered(mean)
+        rows = clip(rows, budget, self.row_norm, name="row_norm", share=shares.row_norm)
         factors = solve(
-            clip(rows, budget, self.row_norm, name="row_norm", share=shares.row_norm),
+            rows,
             budget,
             solver=self.solver,
             n_components=self.n_components if isinstance(self.n_components, Integral) else None,
@@ -226,6 +230,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
             generator=generator,
         )
         self._set_attributes(factors, mean, raw.n_rows, X.dtype)
+        self.row_norm_ = float(rows.bound)
         self.privacy_spent_ = budget.spent()
 
     def _project(self, X: Any) -> np.ndarray:
@@ -278,8 +283,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         variances = factors.eigenvalues / degrees_of_freedom
         total = factors.total / degrees_of_freedom
         n_components = self._choose_n_components(variances, total, n_rows)
-        if self.n_components is not None:
-            warn_of_noise(factors, n_components)
+        warn_of_noise(factors, n_components)
         kept = variances[:n_components]
         total = max(total, kept.sum())
 

@@ -84,6 +84,8 @@ class DPTruncatedSVD(BaseDecomposition):
         Share of the total variance along each component. Covered by the guarantee.
     singular_values_ : ndarray of shape (n_components,)
         Singular values of the clipped rows. Covered by the guarantee.
+    row_norm_ : float
+        Bound that the rows were clipped to. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
     n_features_in_ : int
@@ -200,6 +202,7 @@ class DPTruncatedSVD(BaseDecomposition):
         self.explained_variance_ = variances.astype(X.dtype)
         self.explained_variance_ratio_ = ratios_of(variances, total).astype(X.dtype)
         self.singular_values_ = np.sqrt(eigenvalues).astype(X.dtype)
+        self.row_norm_ = float(rows.bound)
         self.privacy_spent_ = budget.spent()
 
     def _check_parameters(self, n_rows: int, n_features: int) -> None:

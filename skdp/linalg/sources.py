@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, pairwise
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -46,15 +47,22 @@ class RowBlocks:
     Raises
     ------
     ValueError
-        If `shape` is not a pair of positive integers or `dtype` is neither float32 nor float64.
+        If `make_blocks` is not callable, `shape` not a pair of positive integers, or `dtype`
+        neither float32 nor float64.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skdp import RowBlocks
-    >>> rows = RowBlocks(lambda: (np.full((5, 3), i) for i in range(4)), shape=(20, 3))
+    >>> from skdp import DPTruncatedSVD, RowBlocks
+    >>> def make_blocks():
+    ...     for seed in range(4):  # in earnest: one file after the other
+    ...         yield np.random.default_rng(seed).normal(size=(500, 3)) + [9, 0, 0]
+    >>> rows = RowBlocks(make_blocks, shape=(2000, 3))
     >>> rows
-    RowBlocks(shape=(20, 3), dtype=float64)
+    RowBlocks(shape=(2000, 3), dtype=float64)
+    >>> svd = DPTruncatedSVD(1, row_norm=10).fit(rows)
+    >>> svd.transform(rows).shape
+    (2000, 1)
     """
 
     def __init__(
@@ -63,7 +71,12 @@ class RowBlocks:
         shape: tuple[int, int],
         dtype: Any = np.float64,
     ) -> None:
-        if len(shape) != 2 or not all(int(length) == length and length > 0 for length in shape):
+        if not callable(make_blocks):
+            raise ValueError(
+                "make_blocks must be a function that starts a new pass over the blocks, got "
+                f"{type(make_blocks).__name__}; an array or a memory map needs no RowBlocks."
+            )
+        if len(shape) != 2 or not all(isinstance(n, Integral) and n > 0 for n in shape):
             raise ValueError(f"shape must be two positive integers, got {shape!r}.")
         if np.dtype(dtype) not in (np.float32, np.float64):
             raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
@@ -96,7 +109,10 @@ class RowBlocks:
             if not np.isfinite(values).all():
                 raise ValueError("Input X contains NaN or infinity.")
         if n_rows != self.shape[0]:
-            raise ValueError(f"make_blocks gave {n_rows} rows, but shape promises {self.shape}.")
+            raise ValueError(
+                f"make_blocks gave {n_rows} rows, but shape promises {self.shape}. Every call must "
+                "start a new pass over all rows."
+            )
 
     def _rebinned(self, bounds: np.ndarray) -> Iterator[RawBlock]:
         """Yield the rows cut at `bounds`, whatever blocks they come in."""
@@ -124,8 +140,8 @@ class RowBlocks:
                 )
             if block.ndim != 2 or block.shape[1] != self.shape[1]:
                 raise ValueError(
-                    f"make_blocks gave a block of shape {block.shape}, but every block must have "
-                    f"{self.shape[1]} columns."
+                    f"make_blocks gave a block of shape {block.shape}, but every block must be 2-D "
+                    f"with {self.shape[1]} columns."
                 )
             yield block
 

@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from skdp.privacy import gaussian_dp
 
 __all__ = ["PrivacySpent", "Release"]
 
-# Releases that a representation lists.
+# Lines of releases in a representation.
 _SHOWN = 30
 
 
@@ -136,10 +137,18 @@ class PrivacySpent:  # numpydoc ignore=PR02
 
         Raises
         ------
+        TypeError
+            If something else than a record is passed.
         ValueError
             If the records protect different units or differ in adjacency.
         """
         records = (self, *others)
+        for record in records:
+            if not isinstance(record, PrivacySpent):
+                raise TypeError(
+                    "compose takes records, as in first.compose(second, third), got "
+                    f"{type(record).__name__}; of an estimator pass privacy_spent_."
+                )
         for name in ("unit", "adjacency"):
             values = sorted({getattr(record, name) for record in records})
             if len(values) > 1:
@@ -181,13 +190,25 @@ class PrivacySpent:  # numpydoc ignore=PR02
         if not self.enforced:
             lines.append("  bounds promised by the caller, not enforced")
         lines.append(f"  {'release':<28}{'share':>8}{'sensitivity':>13}{'noise scale':>13}")
-        lines += [
-            f"  {r.name:<28}{r.share:>8.4f}{r.sensitivity:>13.4g}{r.noise_scale:>13.4g}"
-            for r in self.releases[:_SHOWN]
-        ]
-        if len(self.releases) > _SHOWN:
-            lines.append(f"  and {len(self.releases) - _SHOWN} more")
+        rows = [_summary(list(group)) for _, group in groupby(self.releases, _search_of)]
+        lines += rows[:_SHOWN]
+        if len(rows) > _SHOWN:
+            lines.append(f"  and {len(rows) - _SHOWN} more")
         return "\n".join(lines)
+
+
+def _search_of(release: Release) -> tuple[str, float, float]:
+    """Tell the counts of one search from other releases."""
+    return release.name.partition(", count")[0], release.sensitivity, release.noise_scale
+
+
+def _summary(releases: list[Release]) -> str:
+    first = releases[0]
+    name = first.name
+    if len(releases) > 1:
+        name = f"{_search_of(first)[0]}, {len(releases)} times"
+    share = math.fsum(release.share for release in releases)
+    return f"  {name:<28}{share:>8.4f}{first.sensitivity:>13.4g}{first.noise_scale:>13.4g}"
 
 
 def _square_ratio(mu: float, total: float) -> float:

@@ -198,7 +198,7 @@ def test_nothing_but_the_documented_attributes_is_kept(make, solver, norms):
     estimator.fit(pd.DataFrame(X, columns=[f"x{i}" for i in range(12)]))
     assert estimator.get_params() == parameters
     kept = set(vars(estimator)) - set(parameters)
-    documented = {*RESULTS, "privacy_spent_", "n_features_in_", "feature_names_in_"}
+    documented = {*RESULTS, "privacy_spent_", "row_norm_", "n_features_in_", "feature_names_in_"}
     if make is DPPCA:
         documented |= {"mean_", "noise_variance_", "n_components_", "n_samples_"}
     assert kept == documented
@@ -413,6 +413,8 @@ def test_warnings(make):
         make(1).fit(X[:50])
     with pytest.warns(PrivacyWarning, match="of 2 components stand out from the noise"):
         make(2, epsilon=0.01, **GIVEN).fit(X)
+    with pytest.warns(PrivacyWarning, match="delta=1e-20 is below"):
+        make(1, delta=1e-20, **GIVEN).fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make(1, epsilon=50, random_state=SECRET, **GIVEN).fit(X)
