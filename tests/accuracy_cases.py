@@ -189,7 +189,7 @@ CASES = [
         partial(captured_on_digits, np.median),
         at_least=0.47,
     ),
-    # Without the denoising of eigenvalues the first of these would be .4, the last .1.
+    # Without the denoising of eigenvalues the last of these would be .1, the first two .05 or more.
     Case(
         "bias of the ratios, PCA, covariance, epsilon .6",
         partial(

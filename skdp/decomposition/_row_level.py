@@ -18,6 +18,9 @@ from skdp.privacy.quantile import SCALE_GRID, search_steps
 __all__ = ["Shares", "clip", "ratios_of", "release_mean", "solve", "warn_of_noise"]
 
 _NORM_QUANTILE = 0.95
+# So many standard deviations a count of all rows stays above the quantile sought: one step of the
+# search that goes wrong can end far away.
+_COUNT_MARGIN = 4.0
 # Beyond, clipped projections lose less to noise than the d x d matrix does, and cost less.
 _LARGEST_COVARIANCE = 1000
 
@@ -58,7 +61,7 @@ def _release_norm(norms: np.ndarray, budget: PrivacyBudget, *, name: str, share:
     to the median, which needs the fewest rows.
     """
     noise = budget.noise_scale(sensitivity.count(), share / search_steps(SCALE_GRID))
-    q = min(_NORM_QUANTILE, 1 - 3 * noise / len(norms))
+    q = min(_NORM_QUANTILE, 1 - _COUNT_MARGIN * noise / len(norms))
     if q < 0.5:
         warn_of_privacy(
             f"{len(norms)} rows are too few to find {name} privately at this epsilon; pass {name} "

@@ -182,6 +182,8 @@ class DPTruncatedSVD(BaseDecomposition):
         if self.mean_norm is not None:
             mean_rows = clip(raw, budget, self.mean_norm, name="mean_norm", share=shares.mean_norm)
         mean = release_mean(mean_rows, budget, share=shares.mean)
+        # What noise adds to the square of a coordinate of the mean, on average.
+        mean_noise = budget.last_scale**2
         factors = solve(
             rows,
             budget,
@@ -196,8 +198,10 @@ class DPTruncatedSVD(BaseDecomposition):
 
         components = deterministic_signs(factors.components[: self.n_components])
         eigenvalues = factors.eigenvalues[: self.n_components]
-        variances = np.maximum(eigenvalues / raw.n_rows - (components @ mean) ** 2, 0.0)
-        total = max(factors.total / raw.n_rows - mean @ mean, variances.sum())
+        squared_means = np.maximum((components @ mean) ** 2 - mean_noise, 0.0)
+        variances = np.maximum(eigenvalues / raw.n_rows - squared_means, 0.0)
+        squared_mean = max(mean @ mean - len(mean) * mean_noise, 0.0)
+        total = max(factors.total / raw.n_rows - squared_mean, variances.sum())
         self.components_ = components.astype(X.dtype)
         self.explained_variance_ = variances.astype(X.dtype)
         self.explained_variance_ratio_ = ratios_of(variances, total).astype(X.dtype)
