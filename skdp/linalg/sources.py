@@ -119,7 +119,7 @@ class RowBlocks:
         waiting: list[RawBlock] = []
         n_waiting, sizes = 0, iter(np.diff(bounds))
         size = next(sizes)
-        for block in self._checked_blocks():
+        for block in map(_without_infinities, self._checked_blocks()):
             start = 0
             while n_waiting + block.shape[0] - start >= size:
                 stop = start + size - n_waiting
@@ -133,10 +133,10 @@ class RowBlocks:
     def _checked_blocks(self) -> Iterator[RawBlock]:
         for block in self.make_blocks():
             block = canonical_csr(block) if sparse.issparse(block) else np.asarray(block)
-            if block.dtype.kind not in "fiub":
+            if not np.can_cast(block.dtype, np.float64):
                 raise ValueError(
                     f"make_blocks gave a block of dtype {block.dtype}, but every block must hold "
-                    "real numbers."
+                    "real numbers of at most 64 bits."
                 )
             if block.ndim != 2 or block.shape[1] != self.shape[1]:
                 raise ValueError(
@@ -240,6 +240,16 @@ def _csr_rows(X: sparse.csr_array, rows: slice) -> sparse.csr_array:
     view.data, view.indices = X.data[start:stop], X.indices[start:stop]
     view.indptr = X.indptr[rows.start : rows.stop + 1] - start
     return view
+
+
+def _without_infinities(block: RawBlock) -> RawBlock:
+    """Null what is not finite: refused in the first pass, it could still come in a later one."""
+    values = block.data if sparse.issparse(block) else block
+    if not np.isfinite(values).all():
+        block = block.copy()
+        values = block.data if sparse.issparse(block) else block
+        values[~np.isfinite(values)] = 0
+    return block
 
 
 def _stack(parts: list[RawBlock]) -> RawBlock:

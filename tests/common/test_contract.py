@@ -259,6 +259,10 @@ BAD_DATA = {
         "infinity",
     ),
     "complex block": (RowBlocks(lambda: [X + 1j], X.shape), "real numbers"),
+    "block of long floats": (
+        RowBlocks(lambda: [X.astype(np.longdouble)], X.shape),
+        "at most 64 bits",
+    ),
     "NaN in a block": (RowBlocks(lambda: [X[:-1], X[-1:] * np.nan], X.shape), "NaN"),
     "rows missing from the blocks": (RowBlocks(lambda: [X[:-1]], X.shape), "rows"),
     "column missing from a block": (RowBlocks(lambda: [X[:, :-1]], X.shape), "columns"),

@@ -582,3 +582,18 @@ def test_blocks_that_change_between_passes_are_clipped_as_they_come(make):
     clipped = clip(rows, rows.norms(), BOUND)
     assert np.linalg.norm(clipped.total()[0]) <= N * BOUND
     assert np.trace(clipped.gram()[0]) <= N * BOUND**2 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("make", [np.array, sparse.csr_array])
+@pytest.mark.parametrize("center", [None, CENTER])
+def test_blocks_that_turn_infinite_between_passes_give_nothing_infinite(make, center):
+    passes = itertools.count()
+    broken = X.copy()
+    broken[7], broken[8] = np.nan, np.inf
+    blocks = RowBlocks(lambda: [make(X if next(passes) <= 1 else broken)], X.shape)
+    rows = Rows(as_source(blocks))
+    rows = rows if center is None else rows.centered(center)
+    clipped = clip(rows, rows.norms(), BOUND)
+    assert np.linalg.norm(clipped.total()[0]) <= N * BOUND
+    assert np.trace(clipped.gram()[0]) <= N * BOUND**2 * (1 + 1e-9)
+    assert np.isfinite(clipped.projected_moment(BASIS)[0]).all()
