@@ -54,7 +54,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         "adjacency": [StrOptions(set(ADJACENCIES))],
         "row_norm": _BOUND_CONSTRAINT,
         "mean_norm": _BOUND_CONSTRAINT,
-        "solver": [StrOptions({"auto", "covariance", "power"})],
+        "solver": [StrOptions({"auto", "covariance", "adaptive", "power"})],
         "n_iter": [Interval(Integral, 1, 100, closed="both"), StrOptions({"auto"})],
         "n_oversamples": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "n_jobs": [Integral, None],

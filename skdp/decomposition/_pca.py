@@ -69,18 +69,19 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     mean_norm : float or None, default=None
         The same bound **before** centring, for the private mean. ``None`` estimates it privately,
         too. Unused unless ``center="private"``.
-    solver : {"auto", "covariance", "power"}, default="auto"
+    solver : {"auto", "covariance", "adaptive", "power"}, default="auto"
         ``"covariance"`` releases the whole matrix of second moments, in O(n_features ** 2) memory.
-        ``"power"`` is a block power iteration with clipped projections, in
-        O(n_samples + n_features * n_components) memory; it needs an int `n_components`.
-        ``"auto"`` takes "covariance" up to 1000 features, and "power" beyond if `n_components` is
-        an int.
+        ``"adaptive"`` releases a rough matrix first, and then more of it or finer products with its
+        leading directions, whichever promises more. ``"power"`` is a block power iteration with
+        clipped projections, in O(n_samples + n_features * n_components) memory. The last two need
+        an int `n_components`. ``"auto"`` takes "covariance" below 250 features and whenever
+        `n_components` is not an int, "adaptive" up to 1000 and "power" beyond.
     n_iter : int or "auto", default="auto"
         Number of steps of the power solver, 1 to 100; ``"auto"`` is 3. More steps split the budget
         further.
     n_oversamples : int or "auto", default="auto"
-        Columns beyond `n_components` in the basis of the power solver; ``"auto"`` is
-        `n_components`.
+        Columns beyond `n_components` in the basis of the adaptive and the power solver;
+        ``"auto"`` is `n_components`.
     n_jobs : int or None, default=None
         Number of threads that share the rows. ``None`` is 1, with multi-threaded matrix products.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -128,17 +129,18 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     exactly in Gaussian differential privacy [4]_; rows are clipped to `mean_norm` for the mean,
     centred by the released mean, and clipped to `row_norm`. Released: the mean (share .15 of the
     budget); for each bound that is None ten noisy counts that find it (share .03); with
-    "covariance" the matrix of second moments [1]_; with "power" a histogram of projection norms and
-    a product for each step, and the projected second moment [2]_, [3]_. Assumed public: the number
-    of rows and features, the parameters, the feature names, the dtype of X and whether it is dense
-    or sparse. NaN and infinity are refused, which tells that there are none. Not covered: what
-    `transform`, `fit_transform`, `score` and `score_samples` return, noise-free functions of the
-    rows.
+    "covariance" the matrix of second moments [1]_; with "adaptive" that matrix up to four times,
+    the squared coordinates in its leading directions and two products with them; with "power" a
+    histogram of projection norms and a product for each step, and the projected second moment [2]_,
+    [3]_. Assumed public: the number of rows and features, the parameters, the feature names, the
+    dtype of X and whether it is dense or sparse. NaN and infinity are refused, which tells that
+    there are none. Not covered: what `transform`, `fit_transform`, `score` and `score_samples`
+    return, noise-free functions of the rows.
 
-    Memory beside X: two numbers a row; O(n_features ** 2) for "covariance", or a few arrays of
-    n_features times twice n_components for "power"; and for each thread a block of dense rows, of
-    16 MB or of 256 rows if that is more. X is not copied if it is float32 or float64 and dense or
-    CSR without duplicate entries; sparse rows are never centred explicitly.
+    Memory beside X: two numbers a row; O(n_features ** 2) for "covariance" and "adaptive", or a few
+    arrays of n_features times twice n_components for "power"; and for each thread a block of dense
+    rows, of 16 MB or of 256 rows if that is more. X is not copied if it is float32 or float64 and
+    dense or CSR without duplicate entries; sparse rows are never centred explicitly.
 
     References
     ----------
@@ -210,12 +212,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
 
     def _fit(self, X: Any) -> None:
         raw, budget, generator = self._open_fit(X)
-        private_center = isinstance(self.center, str)
-        shares = Shares(
-            mean_norm=_NORM_SHARE * (private_center and self.mean_norm is None),
-            mean=_MEAN_SHARE * private_center,
-            row_norm=_NORM_SHARE * (self.row_norm is None),
-        )
+        shares = self._shares()
         mean = self._release_center(raw, budget, shares)
         rows = raw if self.center is False else raw.centered(mean)
         rows = clip(rows, budget, self.row_norm, name="row_norm", share=shares.row_norm)
@@ -248,14 +245,15 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
                     f"n_components={self.n_components} must be between 1 and "
                     f"min(n_samples, n_features)={min(n_rows, n_features)}."
                 )
-        elif self.solver == "power":
+        elif self.solver in ("adaptive", "power"):
             raise ValueError(
                 f"n_components={self.n_components!r} needs the whole spectrum; pass an int, or "
                 "solver='covariance'."
             )
         if isinstance(self.n_components, str) and n_rows < n_features:
             raise ValueError(
-                f"n_components='mle' needs n_samples >= n_features, got {n_rows} < {n_features}."
+                "n_components='mle' is only supported if n_samples >= n_features, "
+                f"got {n_rows} < {n_features}."
             )
         if not isinstance(self.center, str) and self.center is not False:
             center = check_array(
@@ -267,6 +265,15 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
                 raise ValueError(
                     f"center has shape {center.shape}, but X has {n_features} features."
                 )
+
+    def _shares(self) -> Shares:
+        """Split the budget, by the parameters alone."""
+        private_center = isinstance(self.center, str)
+        return Shares(
+            mean_norm=_NORM_SHARE * (private_center and self.mean_norm is None),
+            mean=_MEAN_SHARE * private_center,
+            row_norm=_NORM_SHARE * (self.row_norm is None),
+        )
 
     def _release_center(self, raw: Rows, budget: PrivacyBudget, shares: Shares) -> np.ndarray:
         if self.center is False:

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from skdp.decomposition._solvers.adaptive import solve_adaptive
 from skdp.decomposition._solvers.covariance import solve_covariance
 from skdp.decomposition._solvers.factors import Factors
 from skdp.decomposition._solvers.power import solve_power
@@ -21,8 +22,10 @@ _NORM_QUANTILE = 0.95
 # So many standard deviations a count of all rows stays above the quantile sought: one step of the
 # search that goes wrong can end far away.
 _COUNT_MARGIN = 4.0
+# From so many features on, rows may be spread over more dimensions than matter.
+_SMALLEST_ADAPTIVE = 250
 # Beyond, clipped projections lose less to noise than the d x d matrix does, and cost less.
-_LARGEST_COVARIANCE = 1000
+_LARGEST_MATRIX = 1000
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,9 @@ def choose_solver(solver: str, n_features: int) -> str:
     """Replace "auto", from public facts only."""
     if solver != "auto":
         return solver
-    return "covariance" if n_features <= _LARGEST_COVARIANCE else "power"
+    if n_features > _LARGEST_MATRIX:
+        return "power"
+    return "adaptive" if n_features >= _SMALLEST_ADAPTIVE else "covariance"
 
 
 def solve(
@@ -100,14 +105,20 @@ def solve(
     generator: np.random.Generator,
 ) -> Factors:
     """Run the chosen solver on clipped rows; without a rank, the one with the whole spectrum."""
-    if n_components is None or choose_solver(solver, rows.n_features) == "covariance":
+    chosen = choose_solver(solver, rows.n_features)
+    if n_components is None or chosen == "covariance":
         return solve_covariance(rows, budget, share=share)
     extra = n_components if n_oversamples == "auto" else int(n_oversamples)
+    basis_size = min(n_components + extra, rows.n_features)
+    if chosen == "adaptive":
+        return solve_adaptive(
+            rows, budget, share=share, n_components=n_components, basis_size=basis_size
+        )
     return solve_power(
         rows,
         budget,
         share=share,
-        basis_size=min(n_components + extra, rows.n_features),
+        basis_size=basis_size,
         n_iter=3 if n_iter == "auto" else int(n_iter),
         generator=generator,
     )

@@ -55,17 +55,18 @@ class DPTruncatedSVD(BaseDecomposition):
     mean_norm : float or None, default=None
         The same bound for the column means, which `explained_variance_` needs. ``None`` takes that
         of `row_norm`.
-    solver : {"auto", "covariance", "power"}, default="auto"
+    solver : {"auto", "covariance", "adaptive", "power"}, default="auto"
         ``"covariance"`` releases the whole matrix of second moments, in O(n_features ** 2) memory.
-        ``"power"`` is a block power iteration with clipped projections, in
-        O(n_samples + n_features * n_components) memory. ``"auto"`` takes "covariance" up to 1000
-        features and "power" beyond.
+        ``"adaptive"`` releases a rough matrix first, and then more of it or finer products with its
+        leading directions, whichever promises more. ``"power"`` is a block power iteration with
+        clipped projections, in O(n_samples + n_features * n_components) memory. ``"auto"`` takes
+        "covariance" below 250 features, "adaptive" up to 1000 and "power" beyond.
     n_iter : int or "auto", default="auto"
         Number of steps of the power solver, 1 to 100; ``"auto"`` is 3. More steps split the budget
         further.
     n_oversamples : int or "auto", default="auto"
-        Columns beyond `n_components` in the basis of the power solver; ``"auto"`` is
-        `n_components`.
+        Columns beyond `n_components` in the basis of the adaptive and the power solver;
+        ``"auto"`` is `n_components`.
     n_jobs : int or None, default=None
         Number of threads that share the rows. ``None`` is 1, with multi-threaded matrix products.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -102,19 +103,20 @@ class DPTruncatedSVD(BaseDecomposition):
     -----
     **Privacy.** Unit: one row of X. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for
     exactly in Gaussian differential privacy [4]_; rows are clipped to `row_norm`, for the column
-    means to `mean_norm` if that is given. Released:
-    the column means (share .02 of the budget); with ``row_norm=None`` ten noisy counts that find
-    the bound (share .03); with "covariance" the matrix of second moments [1]_; with "power" a
-    histogram of projection norms and a product for each step, and the projected second moment
-    [2]_, [3]_. Assumed public: the number of rows and features, the parameters, the feature names,
-    the dtype of X and whether it is dense or sparse. NaN and infinity are refused, which tells that
-    there are none. Not covered: what `transform` and `fit_transform` return, a noise-free function
-    of the rows.
+    means to `mean_norm` if that is given. Released: the column means (share .02 of the budget);
+    with ``row_norm=None`` ten noisy counts that find the bound (share .03); with "covariance" the
+    matrix of second moments [1]_; with "adaptive" that matrix up to four times, the squared
+    coordinates in its leading directions and two products with them; with "power" a histogram of
+    projection norms and a product for each step, and the projected second moment [2]_, [3]_.
+    Assumed public: the number of rows and features, the parameters, the feature names, the dtype of
+    X and whether it is dense or sparse. NaN and infinity are refused, which tells that there are
+    none. Not covered: what `transform` and `fit_transform` return, a noise-free function of the
+    rows.
 
-    Memory beside X: one number a row; O(n_features ** 2) for "covariance", or a few arrays of
-    n_features times twice n_components for "power"; and for each thread a block of dense rows, of
-    16 MB or of 256 rows if that is more. X is not copied if it is float32 or float64 and dense or
-    CSR without duplicate entries.
+    Memory beside X: one number a row; O(n_features ** 2) for "covariance" and "adaptive", or a few
+    arrays of n_features times twice n_components for "power"; and for each thread a block of dense
+    rows, of 16 MB or of 256 rows if that is more. X is not copied if it is float32 or float64 and
+    dense or CSR without duplicate entries.
 
     References
     ----------
@@ -175,7 +177,7 @@ class DPTruncatedSVD(BaseDecomposition):
 
     def _fit(self, X: Any) -> None:
         raw, budget, generator = self._open_fit(X)
-        shares = Shares(mean=_MEAN_SHARE, row_norm=_ROW_NORM_SHARE * (self.row_norm is None))
+        shares = self._shares()
 
         rows = clip(raw, budget, self.row_norm, name="row_norm", share=shares.row_norm)
         mean_rows = rows
@@ -208,6 +210,10 @@ class DPTruncatedSVD(BaseDecomposition):
         self.singular_values_ = np.sqrt(eigenvalues).astype(X.dtype)
         self.row_norm_ = float(rows.bound)
         self.privacy_spent_ = budget.spent()
+
+    def _shares(self) -> Shares:
+        """Split the budget, by the parameters alone."""
+        return Shares(mean=_MEAN_SHARE, row_norm=_ROW_NORM_SHARE * (self.row_norm is None))
 
     def _check_parameters(self, n_rows: int, n_features: int) -> None:
         super()._check_parameters(n_rows, n_features)

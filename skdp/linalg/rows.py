@@ -154,6 +154,32 @@ class Rows:
         product = self._sum(lambda block: block.adjoint(clip(block.matmul(basis))))
         return product, self._rounding(1)
 
+    def clipped_squares(
+        self, basis: np.ndarray, weigh: Callable[[np.ndarray], np.ndarray]
+    ) -> tuple[np.ndarray, float]:
+        """Sum the squared coordinates of the projections, with several weights for each row.
+
+        Parameters
+        ----------
+        basis : ndarray of shape (n_features, n_columns)
+            Orthonormal basis to project on.
+        weigh : callable
+            Gives the weights, of shape (n_weights, n), for the norms of n projections.
+
+        Returns
+        -------
+        squares : ndarray of shape (n_weights, n_columns)
+            The sums.
+        rounding : float
+            Bound of their rounding error.
+        """
+
+        def _squares(block: Block) -> np.ndarray:
+            projections = block.matmul(basis)
+            return weigh(row_norms(projections)) @ np.square(projections)
+
+        return self._sum(_squares), self._projected_rounding(basis.shape[1])
+
     def projected_moment(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
         """Sum the outer products of the projections on an orthonormal basis, and what is outside.
 
@@ -178,9 +204,13 @@ class Rows:
             moment[size, size] = block.squared_norm() - np.trace(moment)
             return moment
 
+        return self._sum(_moment), self._projected_rounding(size)
+
+    def _projected_rounding(self, size: int) -> float:
+        """Error of a sum of products of projections on `size` columns."""
         # Each projection is itself a sum over the features, of a row and a matrix of that rank.
         inner = 2 * self.n_features * np.sqrt(size) * _UNIT_ROUNDOFF
-        return self._sum(_moment), self._rounding(2, factor=2.0, extra=2 * inner)
+        return self._rounding(2, factor=2.0, extra=2 * inner)
 
     def _norms(self, raw: RawBlock) -> np.ndarray:
         if not issparse(raw):

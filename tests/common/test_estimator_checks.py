@@ -21,9 +21,11 @@ ESTIMATORS = [
     DPPCA(),
     DPPCA(**UNBOUNDED),
     DPPCA(n_components=1, solver="power", whiten=True, **GENEROUS),
+    DPPCA(n_components=1, solver="adaptive", **GENEROUS),
     DPPCA(center=False, adjacency="zero_out", **GENEROUS),
     DPTruncatedSVD(),
     DPTruncatedSVD(**UNBOUNDED),
+    DPTruncatedSVD(n_components=1, solver="adaptive", **GENEROUS),
     DPTruncatedSVD(n_components=1, solver="power", **GENEROUS),
     DPTruncatedSVD(adjacency="zero_out", **GENEROUS),
 ]

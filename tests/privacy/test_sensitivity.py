@@ -23,6 +23,7 @@ def orthonormal(seed=0):
 
 
 BASIS = orthonormal()
+SQUARE_LEVELS = (0.2, 0.4, 1.0)
 
 
 def row_sum(rows):
@@ -45,6 +46,17 @@ def projected_spectrum(rows):
     outside = np.sum(rows**2, axis=1) - np.sum(inside**2, axis=1)
     moments = np.einsum("ni,nj->nij", inside, inside).reshape(len(rows), -1)
     return np.column_stack([moments, outside])
+
+
+def clipped_squares(rows):
+    rows = clip_rows(rows.copy(), C)
+    inside = rows @ BASIS
+    clipped = [clip_rows(inside.copy(), share * C) / share for share in SQUARE_LEVELS]
+    return np.concatenate([part * inside for part in clipped], axis=1)
+
+
+def declared_squares(row_norm, adjacency):
+    return sensitivity.clipped_squares(row_norm, len(SQUARE_LEVELS), adjacency)
 
 
 def distances(contribution, first, second, adjacency):
@@ -84,6 +96,7 @@ def attack(contribution, declared, adjacency):
         (row_sum, sensitivity.row_sum),
         (second_moment, sensitivity.second_moment),
         (projected_spectrum, sensitivity.projected_spectrum),
+        (clipped_squares, declared_squares),
     ],
 )
 def test_sensitivity_is_reached_and_not_exceeded(contribution, declared, adjacency):
@@ -110,6 +123,7 @@ def test_the_search_catches_values_that_are_too_small():
     assert attack(second_moment, C**2, "replace") > 1.4
     assert attack(projected_spectrum, C**2, "replace") > 1.4
     assert attack(second_moment, C**2 / math.sqrt(2), "zero_out") > 1.4
+    assert attack(clipped_squares, C**2, "zero_out") > 1.7
     b = 0.7 * C
     projection = partial(clipped_projection, level=b)
     assert attack(projection, 2 * C * b * math.sqrt(1 - (b / C) ** 2), "replace") > 1.05

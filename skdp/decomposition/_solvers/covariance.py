@@ -16,7 +16,7 @@ from skdp.linalg.rows import Rows
 from skdp.linalg.spectrum import denoise_eigenvalues
 from skdp.privacy import PrivacyBudget, sensitivity
 
-__all__ = ["solve_covariance"]
+__all__ = ["decompose", "solve_covariance"]
 
 
 def solve_covariance(rows: Rows, budget: PrivacyBudget, *, share: float) -> Factors:
@@ -31,15 +31,22 @@ def solve_covariance(rows: Rows, budget: PrivacyBudget, *, share: float) -> Fact
         sensitivity=sensitivity.second_moment(rows.bound, budget.adjacency, rounding),
         share=share,
     )
-    scale = budget.last_scale
+    return decompose(noisy, budget.last_scale)
+
+
+def decompose(noisy: np.ndarray, scale: float, unit: float = 1.0) -> Factors:
+    """Decompose a released second moment, overwriting it, whose noise has the given scale.
+
+    Both are in units of `unit`.
+    """
     eigenvalues, vectors = eigh(noisy, overwrite_a=True, check_finite=False)
     eigenvalues = eigenvalues[::-1]
     entry_scale = scale * np.sqrt(0.5)
     return Factors(
         components=vectors.T[::-1],
-        eigenvalues=denoise_eigenvalues(eigenvalues, entry_scale),
-        total=float(eigenvalues.sum()),
-        noise_scale=scale,
+        eigenvalues=unit * denoise_eigenvalues(eigenvalues, entry_scale),
+        total=unit * float(eigenvalues.sum()),
+        noise_scale=unit * scale,
         # Noise alone has its largest eigenvalue at twice its entries' scale times sqrt(d).
         n_above_noise=int(np.sum(eigenvalues > 2 * entry_scale * np.sqrt(len(eigenvalues)))),
     )

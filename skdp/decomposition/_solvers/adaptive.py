@@ -1,0 +1,229 @@
+r"""Noisy second moment, refined along its leading directions where that pays.
+
+A first release of the d x d matrix finds rough directions V. The rest of the budget goes to what
+tells more about the leading subspace, each with a share fixed beforehand:
+
+- more of the matrix: further releases of it, of which the average is as good as a single one;
+- or two steps :math:`\sum_i x_i \psi_b(V^T x_i)^T` of the power method with clipped projections,
+  which a row of norm c moves by `c b` rather than :math:`c^2`. They replace what the matrix says
+  about the span of V, weighted by their precision.
+
+Which of the two is decided by a small release in between, of the squared coordinates in V, clipped
+at several levels b: it tells how much signal a level leaves. The steps win where rows are spread
+over many dimensions, and only if all the components that are sought already stand out, as a step
+cannot find what V has lost.
+
+References
+----------
+C. Dwork, K. Talwar, A. Thakurta, L. Zhang (2014). "Analyze Gauss: optimal bounds for
+privacy-preserving principal component analysis". STOC. :doi:`10.1145/2591796.2591883`
+
+M. Hardt, E. Price (2014). "The noisy power method: a meta algorithm with applications". NIPS.
+:arxiv:`1311.2495`
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.sparse.linalg import eigsh
+
+from skdp.decomposition._solvers.covariance import decompose, solve_covariance
+from skdp.decomposition._solvers.factors import Factors
+from skdp.linalg.rows import Rows
+from skdp.linalg.subspace import orthonormal_basis
+from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy.clipping import clip_rows, clip_weights
+
+__all__ = ["solve_adaptive"]
+
+# Parts of the solver's share.
+_FIRST_PART, _PROBE_PART, _STEP_PARTS, _SPECTRUM_PART = 0.30, 0.02, (0.13, 0.52), 0.03
+# Clip levels to choose from, in units of the bound of the rows. Lower ones would count rows rather
+# than variance; the last clips nothing.
+_LEVELS = np.array([0.2, 0.4, 1.0])
+# Clipping also changes what is estimated: a step has to promise this many times the precision.
+_LEAST_GAIN = 2.0
+# An eigenvalue stands out if it exceeds the edge of the noise by this factor.
+_MARGIN = 1.05
+# What is kept of the matrix outside the span: to find directions that the span lacks it is needed,
+# but most of it is noise.
+_KEPT_OUTSIDE = 0.5
+_SMALLEST_SIGNAL = 0.05
+# Fewer than one in so many eigenvectors are found faster by Lanczos iterations.
+_LANCZOS_PAYS = 20
+_LANCZOS_TOLERANCE = 1e-8
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """Released second moment in units of the squared bound, and the scale of its noise."""
+
+    matrix: np.ndarray
+    scale: float
+
+    @property
+    def entry_scale(self) -> float:
+        return self.scale * np.sqrt(0.5)
+
+
+def solve_adaptive(
+    rows: Rows, budget: PrivacyBudget, *, share: float, n_components: int, basis_size: int
+) -> Factors:
+    """Find the leading directions of `rows`, clipped to ``rows.bound``.
+
+    Time O(n d^2 + d^3), memory O(d^2) beside a few blocks of rows.
+    """
+    if not budget.is_private:
+        return solve_covariance(rows, budget, share=share)
+    moment = rows.gram()
+    estimate = _release_moment(
+        rows, budget, moment, name="second moment 1", share=share * _FIRST_PART
+    )
+    values, basis = _leading(estimate.matrix, basis_size)
+    level = _choose_level(rows, budget, basis, n_components, share * _PROBE_PART)
+    edge = 2 * estimate.entry_scale * np.sqrt(rows.n_features)
+    if level is None or values[n_components - 1] < _MARGIN * edge:
+        for number, part in enumerate((*_STEP_PARTS, _SPECTRUM_PART), start=2):
+            more = _release_moment(
+                rows, budget, moment, name=f"second moment {number}", share=share * part
+            )
+            estimate = _average(estimate, more)
+        return decompose(estimate.matrix, estimate.scale, unit=rows.bound**2)
+    for step, part in enumerate(_STEP_PARTS, start=1):
+        columns, scale = _release_step(
+            rows, budget, basis, level, name=f"refinement {step}", share=share * part
+        )
+        estimate = _refine(estimate, basis, columns, scale)
+        basis = _leading(estimate.matrix, basis_size)[1]
+    return _release_variances(rows, budget, basis[:, :n_components], share * _SPECTRUM_PART)
+
+
+def _release_moment(
+    rows: Rows,
+    budget: PrivacyBudget,
+    moment: tuple[np.ndarray, float],
+    *,
+    name: str,
+    share: float,
+) -> _Estimate:
+    exact, rounding = moment
+    noisy = budget.symmetric_gaussian(
+        name,
+        exact,
+        sensitivity=sensitivity.second_moment(rows.bound, budget.adjacency, rounding),
+        share=share,
+    )
+    unit = rows.bound**2
+    noisy /= unit
+    return _Estimate(noisy, budget.last_scale / unit)
+
+
+def _average(one: _Estimate, other: _Estimate) -> _Estimate:
+    """Weight two releases by their precision."""
+    weight = other.scale**2 / (one.scale**2 + other.scale**2)
+    matrix = other.matrix
+    matrix *= 1 - weight
+    matrix += weight * one.matrix
+    return _Estimate(matrix, one.scale * np.sqrt(weight))
+
+
+def _leading(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Find the `size` largest eigenvalues and their vectors, descending."""
+    n_features = len(matrix)
+    if size <= n_features // _LANCZOS_PAYS:
+        start = np.ones(n_features)
+        values, vectors = eigsh(matrix, size, which="LA", v0=start, tol=_LANCZOS_TOLERANCE)
+        order = np.argsort(-values)
+        return values[order], orthonormal_basis(vectors[:, order])
+    last = n_features - 1
+    values, vectors = eigh(matrix, subset_by_index=(n_features - size, last), check_finite=False)
+    return values[::-1], vectors[:, ::-1]
+
+
+def _choose_level(
+    rows: Rows, budget: PrivacyBudget, basis: np.ndarray, n_components: int, share: float
+) -> float | None:
+    """Choose the clip level whose steps tell most, in units of the bound; None if none pays."""
+
+    def _weigh(norms: np.ndarray) -> np.ndarray:
+        bounds = rows.bound * _LEVELS
+        weights = [clip_weights(norms, bound, basis.shape[1]) for bound in bounds]
+        return np.array(weights) / _LEVELS[:, None]
+
+    squares, rounding = rows.clipped_squares(basis, _weigh)
+    noisy = budget.gaussian(
+        "clipped squares",
+        squares,
+        sensitivity=sensitivity.clipped_squares(
+            rows.bound, len(_LEVELS), budget.adjacency, rounding
+        ),
+        share=share,
+    )
+    signals = _LEVELS * noisy[:, :n_components].sum(axis=1)
+    # The last level clips nothing: its signal is the whole.
+    kept = np.clip(signals / signals[-1], 0.0, 1.0) if signals[-1] > 0 else np.zeros(len(_LEVELS))
+    matrix_noise = sensitivity.second_moment(1.0, budget.adjacency) * np.sqrt(0.5)
+    step_noise = np.array(
+        [sensitivity.clipped_projection(1.0, level, budget.adjacency) for level in _LEVELS]
+    )
+    gains = (kept * matrix_noise / step_noise) ** 2
+    best = int(np.argmax(gains))
+    return float(_LEVELS[best]) if gains[best] >= _LEAST_GAIN else None
+
+
+def _release_step(
+    rows: Rows, budget: PrivacyBudget, basis: np.ndarray, level: float, *, name: str, share: float
+) -> tuple[np.ndarray, float]:
+    """Release the second moment times `basis`, with clipped projections; return its noise too."""
+    bound = level * rows.bound
+    product, rounding = rows.normal_product(basis, partial(clip_rows, bound=bound))
+    noisy = budget.gaussian(
+        name,
+        product,
+        sensitivity=sensitivity.clipped_projection(rows.bound, bound, budget.adjacency, rounding),
+        share=share,
+    )
+    unit = rows.bound**2
+    return noisy / unit, budget.last_scale / unit
+
+
+def _refine(estimate: _Estimate, basis: np.ndarray, columns: np.ndarray, scale: float) -> _Estimate:
+    """Replace what the estimate says about the span of `basis` by its average with `columns`."""
+    before = estimate.matrix @ basis
+    # Clipping has shrunk every column: compare with the estimate along the diagonal.
+    diagonal = np.einsum("ij,ij->j", basis, before)
+    shrunk = np.einsum("ij,ij->j", basis, columns)
+    kept = np.clip(shrunk / np.where(diagonal > 0, diagonal, np.inf), _SMALLEST_SIGNAL, 1.0)
+    variances = (scale / kept) ** 2
+    weights = estimate.entry_scale**2 / (estimate.entry_scale**2 + variances)
+    after = before + weights * (columns / kept - before)
+    # matrix = V C V' + S V' + V S' + R with V' S = 0 and R outside; C and S are exchanged.
+    inner_before, inner_after = basis.T @ before, basis.T @ after
+    inner_after = (inner_after + inner_after.T) / 2
+    change = (after - basis @ (basis.T @ after)) - _KEPT_OUTSIDE * (before - basis @ inner_before)
+    change += basis @ (inner_after - _KEPT_OUTSIDE * inner_before) / 2
+    update = change @ basis.T
+    return _Estimate(_KEPT_OUTSIDE * estimate.matrix + update + update.T, estimate.scale)
+
+
+def _release_variances(
+    rows: Rows, budget: PrivacyBudget, basis: np.ndarray, share: float
+) -> Factors:
+    """Release the second moments along the basis and outside it."""
+    moment, rounding = rows.projected_moment(basis)
+    noisy = budget.gaussian(
+        "projected variances",
+        np.diag(moment),
+        sensitivity=sensitivity.projected_spectrum(rows.bound, budget.adjacency, rounding),
+        share=share,
+    )
+    order = np.argsort(-noisy[:-1], kind="stable")
+    return Factors(
+        components=basis.T[order],
+        eigenvalues=np.maximum(noisy[order], 0.0),
+        total=float(noisy.sum()),
+        noise_scale=budget.last_scale,
+        n_above_noise=basis.shape[1],
+    )
