@@ -45,7 +45,7 @@ def _refine_if_asked(request, monkeypatch):
     callspec = getattr(request.node, "callspec", None)
     if callspec is not None and callspec.params.get("solver") == "refined":
         monkeypatch.setattr("skdp.decomposition._solvers.adaptive._LEAST_GAIN", 0.0)
-        monkeypatch.setattr("skdp.decomposition._solvers.adaptive._MARGIN", -np.inf)
+        monkeypatch.setattr("skdp.decomposition._solvers.adaptive._can_be_refined", lambda *_: True)
 
 
 def estimator_maker(model, solver, adjacency, norms):

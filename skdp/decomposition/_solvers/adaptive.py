@@ -10,8 +10,8 @@ tells more about the leading subspace, each with a share fixed beforehand:
 
 Which of the two is decided by a small release in between, of the squared coordinates in V, clipped
 at several levels b: it tells how much signal a level leaves. The steps win where rows are spread
-over many dimensions, and only if all the components that are sought already stand out, as a step
-cannot find what V has lost.
+over many dimensions. They are taken only if all the components that are sought stand out, as a step
+cannot find what V has lost, and if noise is what blurs them: clipping has an error of its own.
 
 References
 ----------
@@ -50,6 +50,8 @@ _MARGIN = 1.05
 # What is kept of the matrix outside the span: to find directions that the span lacks it is needed,
 # but most of it is noise.
 _KEPT_OUTSIDE = 0.5
+# With less noise than loses this share of the captured variance, clipping would be the larger error.
+_LEAST_LOSS = 1e-3
 _SMALLEST_SIGNAL = 0.05
 # Fewer than one in so many eigenvectors are found faster by Lanczos iterations.
 _LANCZOS_PAYS = 20
@@ -83,8 +85,7 @@ def solve_adaptive(
     )
     values, basis = _leading(estimate.matrix, basis_size)
     level = _choose_level(rows, budget, basis, n_components, share * _PROBE_PART)
-    edge = 2 * estimate.entry_scale * np.sqrt(rows.n_features)
-    if level is None or values[n_components - 1] < _MARGIN * edge:
+    if level is None or not _can_be_refined(values[:n_components], estimate):
         for number, part in enumerate((*_STEP_PARTS, _SPECTRUM_PART), start=2):
             more = _release_moment(
                 rows, budget, moment, name=f"second moment {number}", share=share * part
@@ -171,6 +172,17 @@ def _choose_level(
     gains = (kept * matrix_noise / step_noise) ** 2
     best = int(np.argmax(gains))
     return float(_LEVELS[best]) if gains[best] >= _LEAST_GAIN else None
+
+
+def _can_be_refined(values: np.ndarray, estimate: _Estimate) -> bool:
+    """Whether all of these eigenvalues stand out, and still suffer from noise."""
+    n_features = len(estimate.matrix)
+    edge = 2 * estimate.entry_scale * np.sqrt(n_features)
+    if values.min() < _MARGIN * edge:
+        return False
+    # What the matrix would lose of the captured variance, with the whole share.
+    loss = estimate.entry_scale**2 * _FIRST_PART * n_features * np.sum(1 / values)
+    return bool(loss >= _LEAST_LOSS * values.sum())
 
 
 def _release_step(
