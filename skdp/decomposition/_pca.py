@@ -74,7 +74,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         ``"adaptive"`` releases a rough matrix first, and then more of it or finer products with its
         leading directions, whichever promises more. ``"power"`` is a block power iteration with
         clipped projections, in O(n_samples + n_features * n_components) memory. The last two need
-        an int `n_components`. ``"auto"`` takes "covariance" below 250 features and whenever
+        an int `n_components`. ``"auto"`` takes "covariance" below 400 features and whenever
         `n_components` is not an int, "adaptive" up to 1000 and "power" beyond.
     n_iter : int or "auto", default="auto"
         Number of steps of the power solver, 1 to 100; ``"auto"`` is 3. More steps split the budget

@@ -22,8 +22,8 @@ _NORM_QUANTILE = 0.95
 # So many standard deviations a count of all rows stays above the quantile sought: one step of the
 # search that goes wrong can end far away.
 _COUNT_MARGIN = 4.0
-# From so many features on, rows may be spread over more dimensions than matter.
-_SMALLEST_ADAPTIVE = 250
+# From so many features on, rows may be spread over many more dimensions than matter.
+_SMALLEST_ADAPTIVE = 400
 # Beyond, clipped projections lose less to noise than the d x d matrix does, and cost less.
 _LARGEST_MATRIX = 1000
 
@@ -50,8 +50,9 @@ def clip(
         bound = math.inf
     if bound == math.inf:
         return rows
-    norms = rows.norms()
+    norms = None
     if bound is None:
+        norms = rows.norms()
         bound = _release_norm(norms, budget, name=name, share=share)
     weigh = partial(clip_weights, bound=bound, n_features=rows.n_features)
     return rows.clipped(bound, weigh, norms)

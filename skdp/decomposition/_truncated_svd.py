@@ -60,7 +60,7 @@ class DPTruncatedSVD(BaseDecomposition):
         ``"adaptive"`` releases a rough matrix first, and then more of it or finer products with its
         leading directions, whichever promises more. ``"power"`` is a block power iteration with
         clipped projections, in O(n_samples + n_features * n_components) memory. ``"auto"`` takes
-        "covariance" below 250 features, "adaptive" up to 1000 and "power" beyond.
+        "covariance" below 400 features, "adaptive" up to 1000 and "power" beyond.
     n_iter : int or "auto", default="auto"
         Number of steps of the power solver, 1 to 100; ``"auto"`` is 3. More steps split the budget
         further.

@@ -3,12 +3,12 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-__all__ = ["centered_sparse_norms", "row_norms", "sparse_row_norms"]
+__all__ = ["UNIT_ROUNDOFF", "centered_sparse_norms", "row_norms", "sparse_row_norms"]
 
 # Beyond these exponents squares of scaled entries are safe without scaling further, and within
 # them 2 ** exponent is a normal floating-point number.
 _EXPONENT_RANGE = (-1000, 1000)
-_UNIT_ROUNDOFF = 2.0**-53
+UNIT_ROUNDOFF = 2.0**-53
 # Sums of squares that have lost nothing to overflow or underflow.
 _SAFE_SQUARES = (1e-200, 1e200)
 
@@ -57,7 +57,7 @@ def centered_sparse_norms(rows: csr_array, center: np.ndarray) -> np.ndarray:
     products = _reduce_rows(np.add, scaled * relative_center[rows.indices], rows.indptr)
     center_norms = center_norm / scale
     lengths_squared = (norms / scale) ** 2 - 2 * products * center_norms + center_norms**2
-    margin = 8 * (n_features + 4) * _UNIT_ROUNDOFF * (norms / scale + center_norms) ** 2
+    margin = 8 * (n_features + 4) * UNIT_ROUNDOFF * (norms / scale + center_norms) ** 2
     return scale * np.sqrt(np.maximum(lengths_squared, 0) + margin)
 
 

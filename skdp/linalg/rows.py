@@ -12,12 +12,11 @@ from scipy.sparse import issparse
 from threadpoolctl import threadpool_limits
 
 from skdp.linalg._blocks import Block, DenseBlock, SparseBlock
-from skdp.linalg.norms import centered_sparse_norms, row_norms, sparse_row_norms
-from skdp.linalg.sources import ArraySource, BlockSource, RawBlock, Source
+from skdp.linalg.norms import UNIT_ROUNDOFF, row_norms
+from skdp.linalg.sources import ArraySource, BlockSource, Source
 
 __all__ = ["Rows"]
 
-_UNIT_ROUNDOFF = 2.0**-53
 # What is reported at least: room for what the bound leaves out, such as a basis that is orthonormal
 # up to rounding only.
 _LEAST_ROUNDING = 1e-5
@@ -66,16 +65,21 @@ class Rows:
         return rows
 
     def clipped(
-        self, bound: float, weigh: Callable[[np.ndarray], np.ndarray], norms: np.ndarray
+        self,
+        bound: float,
+        weigh: Callable[[np.ndarray], np.ndarray],
+        norms: np.ndarray | None = None,
     ) -> "Rows":
         """Return a view whose rows are multiplied by weights that bring them within `bound`.
 
-        `weigh` gives the weights for an array of norms. Those of all rows are `norms`, but for a
-        `RowBlocks`, which might yield other rows in another pass, they are taken anew in each.
+        `weigh` gives the weights for an array of norms. Those of all rows are `norms`; without
+        them they are taken in the first pass. For a `RowBlocks`, which might yield other rows in
+        another pass, they are taken anew in each.
         """
         rows = copy.copy(self)
-        rows.bound, rows._weigh = bound, weigh
-        rows._weights = weigh(norms) if isinstance(self.source, ArraySource) else None
+        rows.bound, rows._weigh, rows._weights = bound, weigh, None
+        if isinstance(self.source, ArraySource):
+            rows._weights = np.full(self.n_rows, np.nan) if norms is None else weigh(norms)
         return rows
 
     def norms(self) -> np.ndarray:
@@ -86,14 +90,9 @@ class Rows:
         ndarray of shape (n_rows,)
             Norms, or upper bounds of them if the rows are sparse and centred.
         """
-        out = np.empty(self.n_rows)
-
-        def _work(group: range) -> None:
-            for rows, raw in self.source.blocks(group):
-                out[rows] = self._norms(raw)
-
-        self._run(_work)
-        return out
+        rows = copy.copy(self)
+        rows._weigh = None
+        return rows._fill((self.n_rows,), lambda block: block.norms())
 
     def total(self) -> tuple[np.ndarray, float]:
         """Sum the rows; return the sum, of shape (n_features,), and its rounding."""
@@ -119,17 +118,18 @@ class Rows:
         """Compute the norms of the rows times `basis`, of shape (n_rows,)."""
         return self._fill((self.n_rows,), lambda block: row_norms(block.matmul(basis)))
 
-    def thinned(self, at_least: int) -> "Rows":
-        """Return a view of evenly spread rows, `at_least` so many if there are.
+    def thinned(self, at_most: int) -> "Rows":
+        """Return a view of evenly spread rows, `at_most` so many.
 
         A `RowBlocks` has to be read as a whole anyway, and stays whole.
         """
-        step = max(1, self.n_rows // at_least)
+        step = max(1, -(-self.n_rows // at_most))
         if step == 1 or isinstance(self.source, BlockSource):
             return self
         rows = copy.copy(self)
         rows.source = self.source.every(step)
-        rows._weights = None if self._weights is None else self._weights[::step]
+        # A copy: filled through a view, some weights of a block would be known before the others.
+        rows._weights = None if self._weights is None else self._weights[::step].copy()
         return rows
 
     def normal_product(
@@ -209,15 +209,8 @@ class Rows:
     def _projected_rounding(self, size: int) -> float:
         """Error of a sum of products of projections on `size` columns."""
         # Each projection is itself a sum over the features, of a row and a matrix of that rank.
-        inner = 2 * self.n_features * np.sqrt(size) * _UNIT_ROUNDOFF
+        inner = 2 * self.n_features * np.sqrt(size) * UNIT_ROUNDOFF
         return self._rounding(2, factor=2.0, extra=2 * inner)
-
-    def _norms(self, raw: RawBlock) -> np.ndarray:
-        if not issparse(raw):
-            return row_norms(raw, self.center)
-        if self.center is None:
-            return sparse_row_norms(raw)
-        return centered_sparse_norms(raw, self.center)
 
     @property
     def _block_size(self) -> int:
@@ -233,7 +226,7 @@ class Rows:
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
-        rounding = depth * _UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
+        rounding = depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
         return max(_LEAST_ROUNDING, float(factor * rounding + extra))
 
     def _sum(self, kernel: Callable[[Block], np.ndarray]) -> np.ndarray:
@@ -257,16 +250,24 @@ class Rows:
         # Written over by every block: the system would clear a new array of that size first.
         scratch = np.empty((0 if self.source.is_sparse else self._block_size, self.n_features))
         for rows, raw in self.source.blocks(group):
-            weights = self._weights_of(rows, raw)
-            if issparse(raw):
-                yield rows, SparseBlock(raw, self.center, weights)
-            else:
-                yield rows, DenseBlock(raw, self.center, weights, scratch)
+            block: Block = (
+                SparseBlock(raw, self.center)
+                if issparse(raw)
+                else DenseBlock(raw, self.center, scratch)
+            )
+            block.weights = self._weights_of(rows, block)
+            yield rows, block
 
-    def _weights_of(self, rows: slice, raw: RawBlock) -> np.ndarray | None:
-        if self._weights is not None:
-            return self._weights[rows]
-        return None if self._weigh is None else self._weigh(self._norms(raw))
+    def _weights_of(self, rows: slice, block: Block) -> np.ndarray | None:
+        if self._weigh is None:
+            return None
+        if self._weights is None:
+            return self._weigh(block.norms())
+        weights = self._weights[rows]
+        # NaN where no pass has come by yet.
+        if np.isnan(weights[0]):
+            weights[:] = self._weigh(block.norms())
+        return weights
 
     def _run(self, work: Callable[[range], T]) -> list[T]:
         def _quiet_work(group: range) -> T:

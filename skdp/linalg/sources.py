@@ -215,7 +215,7 @@ def block_bounds(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
         size = np.clip(n_rows // _SPARSE_BLOCKS, *_SPARSE_ROWS)
     else:
         # In cache if it can be, but long enough to be worth adding up a Gram matrix.
-        size = max(_CACHED_BYTES // (8 * n_features), n_features // 2)
+        size = max(_CACHED_BYTES // (8 * n_features), 4 * n_features)
         size = np.clip(min(size, _BLOCK_BYTES // (8 * n_features)), *_DENSE_ROWS)
     n_blocks = math.ceil(n_rows / int(size))
     return np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)

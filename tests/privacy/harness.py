@@ -49,6 +49,9 @@ class NullRows(Rows):
     def norms(self):
         return self._forget(super().norms())
 
+    def clipped(self, bound, weigh, norms=None):
+        return super().clipped(bound, weigh, self.norms() if norms is None else norms)
+
     def projection_norms(self, basis):
         return self._forget(super().projection_norms(basis))
 

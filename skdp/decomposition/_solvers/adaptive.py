@@ -31,6 +31,7 @@ from scipy.sparse.linalg import eigsh
 
 from skdp.decomposition._solvers.covariance import decompose, solve_covariance
 from skdp.decomposition._solvers.factors import Factors
+from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.linalg.rows import Rows
 from skdp.linalg.subspace import orthonormal_basis
 from skdp.privacy import PrivacyBudget, sensitivity
@@ -50,7 +51,7 @@ _MARGIN = 1.05
 # What is kept of the matrix outside the span: to find directions that the span lacks it is needed,
 # but most of it is noise.
 _KEPT_OUTSIDE = 0.5
-# With less noise than loses this share of the captured variance, clipping would be the larger error.
+# Where noise costs less than this share of the captured variance, clipping may cost more.
 _LEAST_LOSS = 1e-3
 _SMALLEST_SIGNAL = 0.05
 # Fewer than one in so many eigenvectors are found faster by Lanczos iterations.
@@ -98,7 +99,7 @@ def solve_adaptive(
         )
         estimate = _refine(estimate, basis, columns, scale)
         basis = _leading(estimate.matrix, basis_size)[1]
-    return _release_variances(rows, budget, basis[:, :n_components], share * _SPECTRUM_PART)
+    return _release_variances(rows, budget, moment, basis[:, :n_components], share * _SPECTRUM_PART)
 
 
 def _release_moment(
@@ -221,13 +222,21 @@ def _refine(estimate: _Estimate, basis: np.ndarray, columns: np.ndarray, scale: 
 
 
 def _release_variances(
-    rows: Rows, budget: PrivacyBudget, basis: np.ndarray, share: float
+    rows: Rows,
+    budget: PrivacyBudget,
+    moment: tuple[np.ndarray, float],
+    basis: np.ndarray,
+    share: float,
 ) -> Factors:
     """Release the second moments along the basis and outside it."""
-    moment, rounding = rows.projected_moment(basis)
+    exact, rounding = moment
+    along = np.einsum("ij,ij->j", basis, exact @ basis)
+    outside = np.trace(exact) - along.sum()
+    # The products with the basis round by at most this much more, relative to one row.
+    rounding += 4 * rows.n_features * basis.shape[1] * rows.n_rows * UNIT_ROUNDOFF
     noisy = budget.gaussian(
         "projected variances",
-        np.diag(moment),
+        np.append(along, outside),
         sensitivity=sensitivity.projected_spectrum(rows.bound, budget.adjacency, rounding),
         share=share,
     )

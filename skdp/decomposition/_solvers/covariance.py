@@ -39,7 +39,7 @@ def decompose(noisy: np.ndarray, scale: float, unit: float = 1.0) -> Factors:
 
     Both are in units of `unit`.
     """
-    eigenvalues, vectors = eigh(noisy, overwrite_a=True, check_finite=False)
+    eigenvalues, vectors = eigh(noisy, overwrite_a=True, check_finite=False, driver="evd")
     eigenvalues = eigenvalues[::-1]
     entry_scale = scale * np.sqrt(0.5)
     return Factors(

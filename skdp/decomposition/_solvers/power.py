@@ -38,7 +38,7 @@ _GROWTH = 3.0
 _LEVEL_QUANTILE = 0.2
 _LEVEL_GRID = np.geomspace(0.01, 1.0, 24)
 # Rows whose projections are counted: enough for any noise that leaves the steps usable.
-_LEVEL_ROWS = 1 << 16
+_LEVEL_ROWS = 1 << 14
 
 
 def solve_power(
