@@ -10,6 +10,7 @@ PUBLIC_MODULES = [
     "skdp",
     "skdp.datasets",
     "skdp.metrics",
+    "skdp.model_selection",
     "skdp.privacy",
     "skdp.privacy.gaussian_dp",
 ]
