@@ -1,106 +1,116 @@
-"""Time of private fits against scikit-learn's non-private ones.
+"""Time of private fits against scikit-learn's non-private ones, or the same without privacy.
 
 Both run in one process, in turn, on the same data, with two threads each; what counts is the ratio
-of the medians. `random_state=None` and public bounds on the private side. Run
+of the medians. `random_state=None` and public bounds on the private side. Cases and data are in
+`speed_cases.py`. Run
 
-    python benchmarks/speed.py                 # all cases, about 5 GB of memory
-    python benchmarks/speed.py --scale 0.1     # a tenth of the rows
+    python benchmarks/speed.py                    # all cases; about 5 GB of memory, 1.6 GB of disk
+    python benchmarks/speed.py --scale 0.1        # a tenth of the rows
+    python benchmarks/speed.py --case sparse --profile    # where the time goes in some cases
 """
 
 import argparse
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from sklearn.decomposition import PCA, TruncatedSVD
+from speed_cases import CASES, THREADS, Case
+from speed_probes import PROCESS_STATUS, extra_memory, machine_limits, matrix_limits, parts_of_fit
 from threadpoolctl import threadpool_limits
 
-from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning
-
-THREADS = 2
+from skdp import PrivacyWarning
 
 
-@dataclass
-class Case:
-    name: str
-    target: float
-    make_data: Callable[[float], Any]
-    ours: Callable[[], Any]
-    theirs: Callable[[], Any]
-
-
-def uniform_sparse(scale: float) -> sparse.csr_array:
-    """1,000,000 x 20,000 with 20 nonzeros a row, at full scale."""
-    rng = np.random.default_rng(0)
-    n_rows, n_features, per_row = int(1_000_000 * scale), 20_000, 20
-    indices = rng.integers(n_features, size=(n_rows, per_row), dtype=np.int32)
-    indices.sort(axis=1)
-    matrix = sparse.csr_array(
-        (
-            rng.random(n_rows * per_row),
-            indices.ravel(),
-            np.arange(0, n_rows * per_row + 1, per_row, dtype=np.int32),
-        ),
-        shape=(n_rows, n_features),
-    )
-    matrix.sum_duplicates()
-    return matrix
-
-
-def dense(scale: float) -> np.ndarray:
-    """100,000 x 200, at full scale."""
-    return np.random.default_rng(0).normal(size=(int(100_000 * scale), 200))
-
-
-CASES = [
-    Case(
-        "sparse 1M x 20k, DPTruncatedSVD(10) / TruncatedSVD(10, n_iter=5)",
-        0.40,
-        uniform_sparse,
-        lambda: DPTruncatedSVD(10, row_norm=3.0, n_jobs=THREADS),
-        lambda: TruncatedSVD(10, n_iter=5),
-    ),
-    Case(
-        "dense 100k x 200, DPPCA(10) / PCA(10, covariance_eigh)",
-        1.40,
-        dense,
-        lambda: DPPCA(10, row_norm=20.0, mean_norm=20.0, n_jobs=THREADS),
-        lambda: PCA(10, svd_solver="covariance_eigh"),
-    ),
-]
-
-
-def seconds(estimator: Any, X: Any) -> float:
-    start = time.perf_counter()
+def cost(case: Case, estimator: Any, X: Any) -> float:
+    start = case.clock()
     estimator.fit(X)
-    return time.perf_counter() - start
+    return case.clock() - start
 
 
-def run(case: Case, scale: float, repeats: int) -> None:
-    X = case.make_data(scale)
-    pairs = [(seconds(case.ours(), X), seconds(case.theirs(), X)) for _ in range(repeats + 1)]
-    ours, theirs = np.median(pairs[1:], axis=0)  # the first pair warms up
+def verdict(value: float, aim: float | None, scale: float) -> str:
+    if aim is None:
+        return "no aim"
+    if scale != 1:
+        return f"aim {aim:g} at full scale"
+    return f"aim {aim:g}: {'met' if value <= aim else 'MISSED'}"
+
+
+def report_times(case: Case, X: Any, repeats: int, scale: float) -> None:
+    ours, theirs = [], []
+    for run in range(repeats + 1):
+        ours.append(cost(case, case.ours(), X))
+        if run == 0 or not case.theirs_once:
+            theirs.append(cost(case, case.theirs(), X))
+    # The first run warms up, unless it is the only one.
+    our_time, their_time = np.median(ours[1:]), np.median(theirs[1:] or theirs)
+    unit = "CPU s" if case.clock is time.process_time else "s"
+    once = " (one run)" if case.theirs_once else ""
+    ratio = our_time / their_time
     print(
-        f"{case.name}\n  {ours:.3f} s / {theirs:.3f} s = {ours / theirs:.2f}"
-        f"   (aim at full scale: {case.target:.2f})",
+        f"    {our_time:.3f} {unit} / {their_time:.3f} {unit}{once} = {ratio:.2f}"
+        f"   {verdict(ratio, case.aim, scale)}",
         flush=True,
     )
+
+
+def report_memory(case: Case, X: Any, scale: float) -> None:
+    if not PROCESS_STATUS.exists():
+        print("    anonymous memory: measured on Linux only")
+        return
+    megabytes = extra_memory(case.ours(), X, THREADS)
+    print(
+        f"    {megabytes:.0f} MB of anonymous memory more than before the fit"
+        f"   {verdict(megabytes, case.memory_aim, scale)}",
+        flush=True,
+    )
+
+
+def report_profile(case: Case, X: Any) -> None:
+    estimator = case.ours()
+    parts = parts_of_fit(estimator, X)
+    whole = sum(parts.values())
+    for heading, (seconds, cpu_seconds) in {**parts, "whole fit": whole}.items():
+        print(
+            f"        {heading:<30}{seconds:9.3f} s{cpu_seconds:9.3f} CPU s"
+            f"{cpu_seconds / whole[1]:7.0%} of CPU"
+        )
+    print("      in one call of numpy or scipy:")
+    for line in matrix_limits(X, 2 * estimator.n_components):
+        print("        " + line, flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1.0, help="share of the rows, default 1")
     parser.add_argument("--repeats", type=int, default=5, help="counted runs of each, default 5")
+    parser.add_argument("--case", default="", help="cases with this in their name")
+    parser.add_argument("--profile", action="store_true", help="show where our time goes")
     arguments = parser.parse_args()
-    # The data of the benchmark are noise: that no component stands out is no news.
+    if arguments.repeats < 1:
+        parser.error("--repeats must be at least 1")
+    cases = [case for case in CASES if arguments.case in case.name]
+    if not cases:
+        parser.error(f"no case has {arguments.case!r} in its name")
+    # The data are not meant to be learned from: that no component stands out is no news.
     warnings.simplefilter("ignore", PrivacyWarning)
+
     with threadpool_limits(THREADS):
-        for case in CASES:
-            run(case, arguments.scale, arguments.repeats)
+        if arguments.profile:
+            print(f"{THREADS} threads, float64, at best:")
+            print("\n".join("    " + line for line in machine_limits()), flush=True)
+        for make_data, group in groupby(cases, attrgetter("make_data")):
+            made = make_data(arguments.scale)
+            for case in group:
+                print(case.name, flush=True)
+                X = made if case.dtype is None else made.astype(case.dtype, copy=False)
+                report_times(case, X, arguments.repeats, arguments.scale)
+                if case.memory_aim is not None:
+                    report_memory(case, X, arguments.scale)
+                if arguments.profile:
+                    report_profile(case, X)
 
 
 if __name__ == "__main__":
