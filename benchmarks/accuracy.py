@@ -30,7 +30,7 @@ from skdp.metrics import captured_variance, subspace_distance
 
 K = 5
 EPSILON, DELTA = 1.0, 1e-6
-SOLVERS = ("covariance", "power")
+SOLVERS = ("covariance", "adaptive", "power")
 # Printed here, hence good for repeatable tables and for nothing else.
 KEY = 0x9C1F03E5A7B64D2880D3F19A5E6C7B42
 
@@ -136,6 +136,8 @@ def choice_of_auto(n_features: int) -> str:
     """Read off the record of a fit which solver "auto" takes, which the shape alone decides."""
     svd = DPTruncatedSVD(K, row_norm=1.0).fit(np.zeros((2 * K, n_features)))
     names = [release.name for release in svd.privacy_spent_.releases]
+    if "clipped squares" in names:
+        return "adaptive"
     return "covariance" if "second moment" in names else "power"
 
 

@@ -77,6 +77,15 @@ def captured_of_best(shape, seed, **parameters):
     return captured / captured_variance(best_components(X), X)
 
 
+def loss_ratio(shape, seed, **parameters):
+    """Captured variance that the adaptive solver loses, divided by what "covariance" loses."""
+    lost = [
+        1 - captured_of_best(shape, seed, solver=solver, **parameters)
+        for solver in ("adaptive", "covariance")
+    ]
+    return lost[0] / lost[1]
+
+
 def captured_on_digits(average, seed, **parameters):
     X = load_digits().data
     centred = X - X.mean(axis=0)
@@ -172,6 +181,12 @@ CASES = [
         "captured, 8000 x 300, power",
         partial(captured_of_best, (8_000, 300), **POWER, **ZERO_OUT),
         at_least=0.967,
+    ),
+    # Never refined, as at a small epsilon, the ratio is 1.
+    Case(
+        "lost, adaptive / covariance, 8000 x 400, epsilon 3",
+        partial(loss_ratio, (8_000, 400), epsilon=3.0, **ZERO_OUT),
+        at_most=0.7,
     ),
     Case(
         "captured, 5000 x 1100, epsilon 4",
