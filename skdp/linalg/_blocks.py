@@ -1,6 +1,5 @@
 """One block of rows ``weight * (row - center)``, dense or sparse, with the products sums need."""
 
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -12,16 +11,16 @@ __all__ = ["Block", "DenseBlock", "SparseBlock"]
 
 
 class DenseBlock:
-    """Rows in float64 that are written to `scratch` when they are not those of the matrix.
+    """Rows in float64, centred into `scratch` at once, so that their norms are taken in cache.
 
-    They are centred at once, and multiplied by the weights when a product needs them: in between
-    their norms, and so the weights, can be taken while they are in cache.
+    Weights are applied to the thinner factor of a product. Only `gram`, which has none, multiplies
+    the rows, in `scratch`.
     """
 
     def __init__(self, raw: np.ndarray, center: np.ndarray | None, scratch: np.ndarray) -> None:
-        self.weights: np.ndarray | None = None
-        self._is_centered = center is not None
+        self._weights: np.ndarray | None = None
         self._scratch = scratch[: len(raw)]
+        self._is_centered = center is not None
         if center is not None:
             raw = np.subtract(raw, center, out=self._scratch)
         elif raw.dtype != np.float64:
@@ -29,41 +28,54 @@ class DenseBlock:
             raw = self._scratch
         self._rows = raw
 
+    @property
+    def weights(self) -> np.ndarray | None:
+        """Weights of the rows, to be set once."""
+        return self._weights
+
+    @weights.setter
+    def weights(self, weights: np.ndarray | None) -> None:
+        self._weights = weights
+        if weights is not None and self._is_centered:
+            # An infinite difference times a weight of 0 would be NaN.
+            self._rows[weights == 0] = 0.0
+
     def norms(self) -> np.ndarray:
         """Compute the norms of the centred rows before weighting."""
         return row_norms(self._rows)
 
     def total(self) -> np.ndarray:
         """Sum the rows."""
-        if self.weights is not None and not self._is_centered:
-            # Without writing the weighted rows.
-            return self.weights @ self._rows
-        return self._values.sum(axis=0)
+        return self._rows.sum(axis=0) if self._weights is None else self._weights @ self._rows
 
     def gram(self) -> np.ndarray:
-        """Sum the outer products of the rows."""
-        return self._values.T @ self._values
+        """Sum the outer products of the rows; the block cannot be used again."""
+        rows = self._rows
+        del self._rows
+        if self._weights is not None:
+            rows = np.multiply(rows, self._weights[:, None], out=self._scratch)
+        return rows.T @ rows
 
     def squared_norm(self) -> float:
         """Sum the squared norms of the rows."""
-        return float(np.einsum("ij,ij->i", self._values, self._values).sum())
+        # By norms, since squares of rows whose weight is small might overflow.
+        return float(np.square(self._weighted(self.norms()[:, None])).sum())
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`."""
-        return self._values @ right
+        return self._weighted(self._rows @ right)
 
     def adjoint(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`."""
         # This way round the product of long blocks with few columns is twice as fast.
-        return (left.T @ self._values).T
+        return (self._weighted(left).T @ self._rows).T
 
-    @cached_property
-    def _values(self) -> np.ndarray:
-        if self.weights is None:
-            return self._rows
-        values = np.multiply(self._rows, self.weights[:, None], out=self._scratch)
-        # An infinite difference times a weight of 0 would be NaN.
-        values[self.weights == 0] = 0.0
+    def _weighted(self, values: np.ndarray) -> np.ndarray:
+        if self._weights is None:
+            return values
+        values = self._weights[:, None] * values
+        # What comes from a row so long that it is null may be infinite.
+        values[self._weights == 0] = 0.0
         return values
 
 

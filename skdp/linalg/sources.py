@@ -38,7 +38,7 @@ class RowBlocks:
     make_blocks : callable
         Called without arguments for every pass over the data; returns an iterable of 2-D arrays or
         sparse matrices, which stacked are the rows. Every pass must yield the same rows in the same
-        order; the number of passes is fixed by the estimator's parameters.
+        order. The number of passes does not depend on the rows but through released values.
     shape : tuple of two ints
         Number of rows and of features, both public.
     dtype : dtype, default=numpy.float64
@@ -127,7 +127,8 @@ class RowBlocks:
                 waiting, n_waiting, start = [], 0, stop
                 size = next(sizes, np.inf)
             if start < block.shape[0]:
-                waiting.append(block[start:])
+                # A copy: whoever makes the blocks may fill one array again and again.
+                waiting.append(block[start:].copy())
                 n_waiting += block.shape[0] - start
 
     def _checked_blocks(self) -> Iterator[RawBlock]:

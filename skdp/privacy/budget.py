@@ -16,6 +16,8 @@ from skdp.privacy.record import PrivacySpent, Release
 __all__ = ["PrivacyBudget"]
 
 _SHARE_TOLERANCE = 1e-12
+# Below, squares of noise scales could overflow.
+_SMALLEST_MU = 1e-50
 
 
 class PrivacyBudget:
@@ -72,10 +74,10 @@ class PrivacyBudget:
         self.unit = unit
         self.adjacency = adjacency
         self.mu = gaussian_dp.mu_from_epsilon_delta(epsilon, delta)
-        if self.mu == 0:
+        if self.mu < _SMALLEST_MU:
             raise ValueError(
-                f"No Gaussian noise gives epsilon={epsilon} with delta={delta}; pass "
-                "0 < delta < 1, well below one over the number of rows."
+                f"No usable Gaussian noise gives epsilon={epsilon} with delta={delta}; pass a "
+                "larger epsilon, and 0 < delta < 1, well below one over the number of rows."
             )
         self._noise = noise if noise is not None else NoiseSource()
         self._releases: list[Release] = []

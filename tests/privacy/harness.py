@@ -49,8 +49,11 @@ class NullRows(Rows):
     def norms(self):
         return self._forget(super().norms())
 
-    def clipped(self, bound, weigh, norms=None):
-        return super().clipped(bound, weigh, self.norms() if norms is None else norms)
+    def _weights_of(self, rows, block):
+        weights = super()._weights_of(rows, block)
+        if self.null is not None and weights is not None and rows.start <= self.null < rows.stop:
+            weights[self.null - rows.start] = 0.0
+        return weights
 
     def projection_norms(self, basis):
         return self._forget(super().projection_norms(basis))

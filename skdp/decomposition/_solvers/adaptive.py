@@ -27,7 +27,6 @@ from functools import partial
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.sparse.linalg import eigsh
 
 from skdp.decomposition._solvers.covariance import decompose, solve_covariance
 from skdp.decomposition._solvers.factors import Factors
@@ -54,9 +53,9 @@ _KEPT_OUTSIDE = 0.5
 # Where noise costs less than this share of the captured variance, clipping may cost more.
 _LEAST_LOSS = 1e-3
 _SMALLEST_SIGNAL = 0.05
-# Fewer than one in so many eigenvectors are found faster by Lanczos iterations.
-_LANCZOS_PAYS = 20
-_LANCZOS_TOLERANCE = 1e-8
+_N_TURNS = 4
+# Rows whose squares are looked at, to choose a level.
+_PROBE_ROWS = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ def solve_adaptive(
             rows, budget, basis, level, name=f"refinement {step}", share=share * part
         )
         estimate = _refine(estimate, basis, columns, scale)
-        basis = _leading(estimate.matrix, basis_size)[1]
+        basis = _turn_to_leading(estimate.matrix, basis)
     return _release_variances(rows, budget, moment, basis[:, :n_components], share * _SPECTRUM_PART)
 
 
@@ -133,15 +132,17 @@ def _average(one: _Estimate, other: _Estimate) -> _Estimate:
 
 def _leading(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Find the `size` largest eigenvalues and their vectors, descending."""
-    n_features = len(matrix)
-    if size <= n_features // _LANCZOS_PAYS:
-        start = np.ones(n_features)
-        values, vectors = eigsh(matrix, size, which="LA", v0=start, tol=_LANCZOS_TOLERANCE)
-        order = np.argsort(-values)
-        return values[order], orthonormal_basis(vectors[:, order])
-    last = n_features - 1
-    values, vectors = eigh(matrix, subset_by_index=(n_features - size, last), check_finite=False)
+    last = len(matrix) - 1
+    values, vectors = eigh(matrix, subset_by_index=(last + 1 - size, last), check_finite=False)
     return values[::-1], vectors[:, ::-1]
+
+
+def _turn_to_leading(matrix: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """Turn a basis close to the leading eigenvectors to them, without the price of `_leading`."""
+    for _ in range(_N_TURNS):
+        basis = orthonormal_basis(matrix @ basis)
+    _, turn = eigh(basis.T @ matrix @ basis, check_finite=False)
+    return basis @ turn[:, ::-1]
 
 
 def _choose_level(
@@ -154,7 +155,7 @@ def _choose_level(
         weights = [clip_weights(norms, bound, basis.shape[1]) for bound in bounds]
         return np.array(weights) / _LEVELS[:, None]
 
-    squares, rounding = rows.clipped_squares(basis, _weigh)
+    squares, rounding = rows.thinned(_PROBE_ROWS).clipped_squares(basis, _weigh)
     noisy = budget.gaussian(
         "clipped squares",
         squares,
@@ -232,7 +233,9 @@ def _release_variances(
     exact, rounding = moment
     along = np.einsum("ij,ij->j", basis, exact @ basis)
     outside = np.trace(exact) - along.sum()
-    # The products with the basis round by at most this much more, relative to one row.
+    # The sum over the basis and the difference add up the errors of the matrix; the products with
+    # the basis round by the rest.
+    rounding *= 2 + np.sqrt(basis.shape[1])
     rounding += 4 * rows.n_features * basis.shape[1] * rows.n_rows * UNIT_ROUNDOFF
     noisy = budget.gaussian(
         "projected variances",
