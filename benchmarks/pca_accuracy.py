@@ -42,7 +42,6 @@ KEY = 0x51D8E3B07FA94C62960C7E1B35D2A84F
 OURS = {
     "skdp": "auto",
     "solver covariance": "covariance",
-    "solver adaptive": "adaptive",
     "solver power": "power",
 }
 PEERS = [*PORTS, *(library.name for library in LIBRARIES)]

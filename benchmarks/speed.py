@@ -1,7 +1,7 @@
 """Time of private fits against scikit-learn's non-private ones, or the same without privacy.
 
-Both run in one process, in turn, on the same data, with two threads each; what counts is the ratio
-of the medians. `random_state=None` and public bounds on the private side. Cases and data are in
+Both run in one process, in turn, on the same data, with two threads each, or with one where CPU
+seconds are compared, since threads that wait count as busy; what counts is the ratio of the medians. `random_state=None` and public bounds on the private side. Cases and data are in
 `speed_cases.py`. Run
 
     python benchmarks/speed.py                    # all cases; about 5 GB of memory, 1.6 GB of disk
@@ -106,7 +106,8 @@ def main() -> None:
             for case in group:
                 print(case.name, flush=True)
                 X = made if case.dtype is None else made.astype(case.dtype, copy=False)
-                report_times(case, X, arguments.repeats, arguments.scale)
+                with threadpool_limits(case.threads):
+                    report_times(case, X, arguments.repeats, arguments.scale)
                 if case.memory_aim is not None:
                     report_memory(case, X, arguments.scale)
                 if arguments.profile:
