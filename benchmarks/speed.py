@@ -1,8 +1,9 @@
 """Time of private fits against scikit-learn's non-private ones, or the same without privacy.
 
 Both run in one process, in turn, on the same data, with two threads each, or with one where CPU
-seconds are compared, since threads that wait count as busy; what counts is the ratio of the medians. `random_state=None` and public bounds on the private side. Cases and data are in
-`speed_cases.py`. Run
+seconds are compared, as threads that wait count as busy; what counts is the ratio of the medians.
+`random_state=None` and public bounds on the private side. Cases and data are in `speed_cases.py`.
+Run
 
     python benchmarks/speed.py                    # all cases; about 5 GB of memory, 1.6 GB of disk
     python benchmarks/speed.py --scale 0.1        # a tenth of the rows
