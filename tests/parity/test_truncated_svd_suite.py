@@ -1,14 +1,8 @@
-"""scikit-learn's own tests of TruncatedSVD, run on DPTruncatedSVD without noise and clipping.
-
-The test module is executed with our class in place of scikit-learn's, and its tests and fixtures
-are collected from here.
-"""
-
-import importlib.util
+"""scikit-learn's own tests of TruncatedSVD, run on DPTruncatedSVD without noise and clipping."""
 
 import numpy as np
 import pytest
-import sklearn.decomposition
+from suites import Suite
 
 from skdp import DPTruncatedSVD
 
@@ -47,21 +41,9 @@ class TruncatedSVD(DPTruncatedSVD):
         return super().fit(X)
 
 
-def suite_on(replacement):
-    """Execute the test module under another name with the replacement in place."""
-    spec = importlib.util.find_spec("sklearn.decomposition.tests.test_truncated_svd")
-    copy = importlib.util.spec_from_file_location("truncated_svd_suite", spec.origin)
-    module = importlib.util.module_from_spec(copy)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sklearn.decomposition, "TruncatedSVD", replacement)
-        copy.loader.exec_module(module)
-    return module
-
-
-SUITE = suite_on(TruncatedSVD)
-globals().update(
-    {name: value for name, value in vars(SUITE).items() if name.startswith(("test_", "X_"))}
-)
+SUITE = Suite("test_truncated_svd", TruncatedSVD)
+globals().update(SUITE.tests)
+X_sparse = SUITE.module.X_sparse
 
 
 @pytest.fixture(params=[42, 0, 1, 2, 3])
@@ -69,6 +51,5 @@ def global_random_seed(request):
     return request.param
 
 
-def test_the_suite_runs_on_our_class():
-    assert SUITE.TruncatedSVD is TruncatedSVD
-    assert sum(name.startswith("test_") for name in vars(SUITE)) >= 9
+def test_the_suite_is_the_one_we_know(request):
+    SUITE.check([item.name for item in request.node.parent.collect()])
