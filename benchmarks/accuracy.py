@@ -26,6 +26,7 @@ from sklearn.datasets import load_digits
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning
 from skdp.datasets import make_spiked
+from skdp.decomposition._row_level import choose_solver
 from skdp.metrics import captured_variance, subspace_distance
 
 K = 5
@@ -132,19 +133,10 @@ def pairs(settings: Any) -> list[tuple[Any, str]]:
     return [(setting, solver) for setting in settings for solver in SOLVERS]
 
 
-def choice_of_auto(n_features: int) -> str:
-    """Read off the record of a fit which solver "auto" takes, which the shape alone decides."""
-    svd = DPTruncatedSVD(K, row_norm=1.0).fit(np.zeros((2 * K, n_features)))
-    names = [release.name for release in svd.privacy_spent_.releases]
-    if "clipped squares" in names:
-        return "adaptive"
-    return "covariance" if "second moment" in names else "power"
-
-
 def report(case: Spiked | Digits, n_seeds: int) -> bool:
     """Print the rows of one case; return whether `solver="auto"` reaches the target."""
     found = list(case.values(n_seeds))
-    auto = choice_of_auto(case.n_features)
+    auto = choose_solver("auto", case.n_features, "zero_out")
     auto_met = False
     for (label, _, has_target), solver in pairs(case.settings):
         numbers = np.array([values[label, solver] for values in found])

@@ -57,6 +57,11 @@ def captured_variance(components: Any, X: Any) -> float:
     float
         Between 0 and 1.
 
+    Raises
+    ------
+    ValueError
+        If `components` is sparse or has more rows than columns, as X would.
+
     Notes
     -----
     **Privacy.** A noise-free function of X, not covered by any guarantee.
@@ -67,6 +72,11 @@ def captured_variance(components: Any, X: Any) -> float:
     >>> captured_variance([[1, 0]], [[3, 4], [0, 0]])
     0.36
     """
+    if issparse(components) or len(components) > np.shape(components)[-1]:
+        raise ValueError(
+            f"components has shape {np.shape(components)}, but should be dense and have at most as "
+            "many rows as columns: call captured_variance(components, X), not the other way round."
+        )
     X = check_array(X, accept_sparse="csr", dtype=np.float64)
     basis = orthonormal_basis(check_array(components, dtype=np.float64).T)
     total = X.multiply(X).sum() if issparse(X) else np.vdot(X, X)

@@ -42,8 +42,9 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     ----------
     n_components : int, float, "mle" or None, default=None
         Number of components. A float in (0, 1) takes as many as explain more than that share of the
-        variance, ``"mle"`` as many as Minka's rule says; both read the released spectrum only and
-        need the covariance solver. ``None`` is the smaller of the numbers of rows and features.
+        variance, ``"mle"`` as many as Minka's rule says, but none that noise hides; both read the
+        released spectrum only and need the covariance solver. ``None`` is the smaller of the
+        numbers of rows and features.
     whiten : bool, default=False
         Whether `transform` scales the components to unit variance, by released variances.
     center : "private", array-like of shape (n_features,) or False, default="private"
@@ -71,11 +72,12 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         too. Unused unless ``center="private"``.
     solver : {"auto", "covariance", "adaptive", "power"}, default="auto"
         ``"covariance"`` releases the whole matrix of second moments, in O(n_features ** 2) memory.
-        ``"adaptive"`` releases a rough matrix first, and then more of it or finer products with its
-        leading directions, whichever promises more. ``"power"`` is a block power iteration with
-        clipped projections, in O(n_samples + n_features * n_components) memory. The last two need
-        an int `n_components`. ``"auto"`` takes "covariance" below 400 features and whenever
-        `n_components` is not an int, "adaptive" up to 1000 and "power" beyond.
+        ``"adaptive"`` releases a rough matrix first, and spends the rest on more of it, or on
+        products with its leading directions if those promise less noise. ``"power"`` is a block
+        power iteration with clipped projections, in O(n_samples + n_features * n_components)
+        memory. The last two need an int `n_components`. ``"auto"`` takes "covariance" below 400
+        features and whenever `n_components` is not an int, "adaptive" up to 2000 (1000 for
+        ``adjacency="zero_out"``) and "power" beyond.
     n_iter : int or "auto", default="auto"
         Number of steps of the power solver, 1 to 100; ``"auto"`` is 3. More steps split the budget
         further.
@@ -123,19 +125,18 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     sklearn.decomposition.PCA : The algorithm without privacy.
     DPTruncatedSVD : The same without centring.
 
-    Notes
-    -----
-    **Privacy.** Unit: one row of X. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for
-    exactly in Gaussian differential privacy [4]_; rows are clipped to `mean_norm` for the mean,
-    centred by the released mean, and clipped to `row_norm`. Released: the mean (share .15 of the
-    budget); for each bound that is None ten noisy counts that find it (share .03); with
-    "covariance" the matrix of second moments [1]_; with "adaptive" that matrix up to four times,
-    the squared coordinates in its leading directions and two products with them; with "power" a
-    histogram of projection norms and a product for each step, and the projected second moment [2]_,
-    [3]_. Assumed public: the number of rows and features, the parameters, the feature names, the
-    dtype of X and whether it is dense or sparse. NaN and infinity are refused, which tells that
-    there are none. Not covered: what `transform`, `fit_transform`, `score` and `score_samples`
-    return, noise-free functions of the rows.
+    Notes ----- **Privacy.** Unit: one row of X. Adjacency: `adjacency`. Mechanism: Gaussian,
+    accounted for exactly in Gaussian differential privacy [4]_; rows are clipped to `mean_norm` for
+    the mean, centred by the released mean, and clipped to `row_norm`. Released: the mean (share .15
+    of the budget); for each bound that is None ten noisy counts that find it (share .03); with
+    "covariance" the matrix of second moments [1]_; with "adaptive" that matrix, the squared
+    coordinates in its leading directions, and then either the matrix three more times or two
+    products with these directions and the variances along them; with "power" a histogram of
+    projection norms and a product for each step, and the projected second moment [2]_, [3]_.
+    Assumed public: the number of rows and features, the parameters, the feature names, the dtype of
+    X and whether it is dense or sparse. NaN and infinity are refused, which tells that there are
+    none. Not covered: what `transform`, `fit_transform`, `score` and `score_samples` return,
+    noise-free functions of the rows.
 
     Memory beside X: two numbers a row; O(n_features ** 2) for "covariance" and "adaptive", or a few
     arrays of n_features times twice n_components for "power"; and for each thread a block of dense
@@ -226,9 +227,11 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
             share=shares.solver,
             generator=generator,
         )
-        self._set_attributes(factors, mean, raw.n_rows, X.dtype)
+        wanted = self._set_attributes(factors, mean, raw.n_rows, X.dtype)
         self.row_norm_ = float(rows.bound)
         self.privacy_spent_ = budget.spent()
+        # Last: whoever turns warnings into errors keeps what was paid for.
+        warn_of_noise(factors, wanted)
 
     def _project(self, X: Any) -> np.ndarray:
         scores = super()._project(X) - self.mean_ @ self.components_.T
@@ -285,12 +288,15 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
 
     def _set_attributes(
         self, factors: Factors, mean: np.ndarray, n_rows: int, dtype: np.dtype
-    ) -> None:
+    ) -> int:
+        """Set what the factors give; return how many components the parameters ask for."""
         degrees_of_freedom = max(n_rows - 1, 1)
         variances = factors.eigenvalues / degrees_of_freedom
         total = factors.total / degrees_of_freedom
-        n_components = self._choose_n_components(variances, total, n_rows)
-        warn_of_noise(factors, n_components)
+        wanted = n_components = self._choose_n_components(variances, total, n_rows)
+        if isinstance(self.n_components, str | float) and factors.noise_scale > 0:
+            # A share of the variance may be out of reach of all but axes of noise.
+            n_components = min(wanted, max(factors.n_above_noise, 1))
         kept = variances[:n_components]
         total = max(total, kept.sum())
 
@@ -305,6 +311,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         noise_variance = (total - kept.sum()) / n_left_out if n_left_out else 0.0
         # A variance that noise has made 0 would make the precision infinite.
         self.noise_variance_ = float(max(noise_variance, factors.noise_scale / degrees_of_freedom))
+        return wanted
 
     def _choose_n_components(self, variances: np.ndarray, total: float, n_rows: int) -> int:
         if self.n_components is None:

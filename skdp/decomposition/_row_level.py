@@ -24,8 +24,9 @@ _NORM_QUANTILE = 0.95
 _COUNT_MARGIN = 4.0
 # From so many features on, rows may be spread over many more dimensions than matter.
 _SMALLEST_ADAPTIVE = 400
-# Beyond, clipped projections lose less to noise than the d x d matrix does, and cost less.
-_LARGEST_MATRIX = 1000
+# Beyond, clipped projections lose less to noise than the d x d matrix does, and cost less; less
+# often so where a row is exchanged, as that moves a step twice as far.
+_LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}
 
 
 @dataclass(frozen=True)
@@ -85,11 +86,11 @@ def release_mean(rows: Rows, budget: PrivacyBudget, *, share: float) -> np.ndarr
     )
 
 
-def choose_solver(solver: str, n_features: int) -> str:
+def choose_solver(solver: str, n_features: int, adjacency: str) -> str:
     """Replace "auto", from public facts only."""
     if solver != "auto":
         return solver
-    if n_features > _LARGEST_MATRIX:
+    if n_features > _LARGEST_MATRIX[adjacency]:
         return "power"
     return "adaptive" if n_features >= _SMALLEST_ADAPTIVE else "covariance"
 
@@ -106,7 +107,7 @@ def solve(
     generator: np.random.Generator,
 ) -> Factors:
     """Run the chosen solver on clipped rows; without a rank, the one with the whole spectrum."""
-    chosen = choose_solver(solver, rows.n_features)
+    chosen = choose_solver(solver, rows.n_features, budget.adjacency)
     if n_components is None or chosen == "covariance":
         return solve_covariance(rows, budget, share=share)
     extra = n_components if n_oversamples == "auto" else int(n_oversamples)

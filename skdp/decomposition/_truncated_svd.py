@@ -57,10 +57,11 @@ class DPTruncatedSVD(BaseDecomposition):
         of `row_norm`.
     solver : {"auto", "covariance", "adaptive", "power"}, default="auto"
         ``"covariance"`` releases the whole matrix of second moments, in O(n_features ** 2) memory.
-        ``"adaptive"`` releases a rough matrix first, and then more of it or finer products with its
-        leading directions, whichever promises more. ``"power"`` is a block power iteration with
-        clipped projections, in O(n_samples + n_features * n_components) memory. ``"auto"`` takes
-        "covariance" below 400 features, "adaptive" up to 1000 and "power" beyond.
+        ``"adaptive"`` releases a rough matrix first, and spends the rest on more of it, or on
+        products with its leading directions if those promise less noise. ``"power"`` is a block
+        power iteration with clipped projections, in O(n_samples + n_features * n_components)
+        memory. ``"auto"`` takes "covariance" below 400 features, "adaptive" up to 2000 (1000 for
+        ``adjacency="zero_out"``) and "power" beyond.
     n_iter : int or "auto", default="auto"
         Number of steps of the power solver, 1 to 100; ``"auto"`` is 3. More steps split the budget
         further.
@@ -99,24 +100,23 @@ class DPTruncatedSVD(BaseDecomposition):
     sklearn.decomposition.TruncatedSVD : The algorithm without privacy.
     DPPCA : The same with private centring.
 
-    Notes
-    -----
-    **Privacy.** Unit: one row of X. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for
-    exactly in Gaussian differential privacy [4]_; rows are clipped to `row_norm`, for the column
-    means to `mean_norm` if that is given. Released: the column means (share .02 of the budget);
-    with ``row_norm=None`` ten noisy counts that find the bound (share .03); with "covariance" the
-    matrix of second moments [1]_; with "adaptive" that matrix up to four times, the squared
-    coordinates in its leading directions and two products with them; with "power" a histogram of
+    Notes ----- **Privacy.** Unit: one row of X. Adjacency: `adjacency`. Mechanism: Gaussian,
+    accounted for exactly in Gaussian differential privacy [4]_; rows are clipped to `row_norm`, for
+    the column means to `mean_norm` if that is given. Released: the column means (share .02 of the
+    budget); with ``row_norm=None`` ten noisy counts that find the bound (share .03); with
+    "covariance" the matrix of second moments [1]_; with "adaptive" that matrix, the squared
+    coordinates in its leading directions, and then either the matrix three more times or two
+    products with these directions and the variances along them; with "power" a histogram of
     projection norms and a product for each step, and the projected second moment [2]_, [3]_.
     Assumed public: the number of rows and features, the parameters, the feature names, the dtype of
     X and whether it is dense or sparse. NaN and infinity are refused, which tells that there are
     none. Not covered: what `transform` and `fit_transform` return, a noise-free function of the
     rows.
 
-    Memory beside X: one number a row; O(n_features ** 2) for "covariance" and "adaptive", or a few
-    arrays of n_features times twice n_components for "power"; and for each thread a block of dense
-    rows, of 16 MB or of 256 rows if that is more. X is not copied if it is float32 or float64 and
-    dense or CSR without duplicate entries.
+    Memory beside X: one number a row, or two with `mean_norm`; O(n_features ** 2) for "covariance"
+    and "adaptive", or a few arrays of n_features times twice n_components for "power"; and for each
+    thread a block of dense rows, of 16 MB or of 256 rows if that is more. X is not copied if it is
+    float32 or float64 and dense or CSR without duplicate entries.
 
     References
     ----------
@@ -196,7 +196,6 @@ class DPTruncatedSVD(BaseDecomposition):
             share=shares.solver,
             generator=generator,
         )
-        warn_of_noise(factors, self.n_components)
 
         components = deterministic_signs(factors.components[: self.n_components])
         eigenvalues = factors.eigenvalues[: self.n_components]
@@ -210,6 +209,8 @@ class DPTruncatedSVD(BaseDecomposition):
         self.singular_values_ = np.sqrt(eigenvalues).astype(X.dtype)
         self.row_norm_ = float(rows.bound)
         self.privacy_spent_ = budget.spent()
+        # Last: whoever turns warnings into errors keeps what was paid for.
+        warn_of_noise(factors, self.n_components)
 
     def _shares(self) -> Shares:
         """Split the budget, by the parameters alone."""

@@ -1,6 +1,7 @@
 """One view of the rows of a matrix, centred and weighted lazily, and the sums that fits need."""
 
 import copy
+import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
@@ -123,7 +124,7 @@ class Rows:
 
         A `RowBlocks` has to be read as a whole anyway, and stays whole.
         """
-        step = max(1, -(-self.n_rows // at_most))
+        step = math.ceil(self.n_rows / at_most)
         if step == 1 or isinstance(self.source, BlockSource):
             return self
         rows = copy.copy(self)
@@ -255,7 +256,9 @@ class Rows:
                 if issparse(raw)
                 else DenseBlock(raw, self.center, scratch)
             )
-            block.weights = self._weights_of(rows, block)
+            weights = self._weights_of(rows, block)
+            if weights is not None:
+                block.weigh(weights)
             yield rows, block
 
     def _weights_of(self, rows: slice, block: Block) -> np.ndarray | None:
@@ -280,7 +283,7 @@ class Rows:
         if n_threads == 1:
             return [_quiet_work(groups[0])]
         # Even for a single group: groups depend on the data, and how many threads a matrix product
-        # has may change what a row gives. Not joblib's own pool, which is asked every 10 ms whether
-        # it is done.
+        # has may change what a row gives. Plain threads: a pass may be shorter than what a pool
+        # takes to notice its end.
         with threadpool_limits(1, "blas"), ThreadPoolExecutor(len(groups)) as threads:
             return list(threads.map(_quiet_work, groups))

@@ -22,6 +22,7 @@ __all__ = [
 _CACHED_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 24
 _DENSE_ROWS = (256, 4096)
+_GRAM_ROWS = 2048
 _SPARSE_ROWS = (4096, 65536)
 _SPARSE_BLOCKS = 32
 
@@ -38,7 +39,7 @@ class RowBlocks:
     make_blocks : callable
         Called without arguments for every pass over the data; returns an iterable of 2-D arrays or
         sparse matrices, which stacked are the rows. Every pass must yield the same rows in the same
-        order. The number of passes does not depend on the rows but through released values.
+        order. The number of passes depends on the rows only through released values.
     shape : tuple of two ints
         Number of rows and of features, both public.
     dtype : dtype, default=numpy.float64
@@ -215,8 +216,9 @@ def block_bounds(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
     if is_sparse:
         size = np.clip(n_rows // _SPARSE_BLOCKS, *_SPARSE_ROWS)
     else:
-        # In cache if it can be, but long enough to be worth adding up a Gram matrix.
-        size = max(_CACHED_BYTES // (8 * n_features), 4 * n_features)
+        # In cache if it can be, but so long that adding up d x d sums is little beside the
+        # products.
+        size = max(_CACHED_BYTES // (8 * n_features), 4 * n_features, _GRAM_ROWS)
         size = np.clip(min(size, _BLOCK_BYTES // (8 * n_features)), *_DENSE_ROWS)
     n_blocks = math.ceil(n_rows / int(size))
     return np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)

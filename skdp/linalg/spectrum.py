@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import gammaln
 
-__all__ = ["components_for_ratio", "denoise_eigenvalues", "most_likely_rank"]
+__all__ = ["components_for_ratio", "denoise_eigenvalues", "most_likely_rank", "noise_edge"]
 
 # Eigenvalues below this share of the largest are rounding errors.
 _NEGLIGIBLE = 1e-15
@@ -43,6 +43,11 @@ def denoise_eigenvalues(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarr
         pushes = entry_scale**2 * np.triu(1 / gaps, 1).sum(axis=1)
     cleaned = eigenvalues - np.minimum(pushes, largest_push)
     return np.maximum(np.minimum.accumulate(cleaned), 0.0)
+
+
+def noise_edge(entry_scale: float, n_features: int) -> float:
+    """Compute the largest eigenvalue of symmetric noise alone, in the limit of a large matrix."""
+    return 2 * entry_scale * float(np.sqrt(n_features))
 
 
 def components_for_ratio(explained_variance_ratio: np.ndarray, ratio: float) -> int:

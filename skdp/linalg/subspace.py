@@ -1,9 +1,15 @@
 """Orthonormal bases: random and computed ones, their signs, and the angles between them."""
 
 import numpy as np
-from scipy.linalg import svdvals
+from scipy.linalg import eigh, svdvals
 
-__all__ = ["deterministic_signs", "orthonormal_basis", "principal_sines", "random_basis"]
+__all__ = [
+    "deterministic_signs",
+    "leading_eigenvectors",
+    "orthonormal_basis",
+    "principal_sines",
+    "random_basis",
+]
 
 
 def random_basis(n_features: int, size: int, generator: np.random.Generator) -> np.ndarray:
@@ -14,6 +20,13 @@ def random_basis(n_features: int, size: int, generator: np.random.Generator) -> 
 def orthonormal_basis(vectors: np.ndarray) -> np.ndarray:
     """Compute orthonormal columns whose span holds those of `vectors`, whatever their rank."""
     return np.linalg.qr(vectors)[0]
+
+
+def leading_eigenvectors(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Find the `size` largest eigenvalues of a symmetric matrix, descending, and their vectors."""
+    order = len(matrix)
+    values, vectors = eigh(matrix, subset_by_index=(order - size, order - 1), check_finite=False)
+    return values[::-1], vectors[:, ::-1]
 
 
 def deterministic_signs(components: np.ndarray) -> np.ndarray:

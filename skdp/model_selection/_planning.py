@@ -104,7 +104,13 @@ def expected_subspace_error(
     0.06
     """
     spectrum = _checked_spectrum(eigenvalues)
-    n_components = _checked_n_components(estimator, n_rows, len(spectrum))
+    _check_estimator(estimator, n_rows, len(spectrum))
+    n_components = _known_n_components(estimator, min(n_rows, len(spectrum)))
+    if len(spectrum) == estimator.n_components:
+        raise ValueError(
+            f"eigenvalues has {len(spectrum)} entries for n_components={n_components}; pass one "
+            "for every feature, the small ones too: their number is the number of features."
+        )
     if math.isinf(estimator.epsilon):
         return 0.0
     noise = _noise_of(estimator, n_rows)
@@ -141,8 +147,8 @@ def _checked_spectrum(eigenvalues: Any) -> np.ndarray:
     return np.sort(np.maximum(spectrum, 0.0))[::-1]
 
 
-def _checked_n_components(estimator: Any, n_rows: int, n_features: int) -> int:
-    """Refuse what `fit` would refuse, and what cannot be known in advance."""
+def _check_estimator(estimator: Any, n_rows: int, n_features: int) -> None:
+    """Refuse what `fit` would refuse, and solvers that are not planned for."""
     if not isinstance(estimator, DPPCA | DPTruncatedSVD):
         raise TypeError(f"estimator must be a DPPCA or a DPTruncatedSVD, got {estimator!r}.")
     check_scalar(n_rows, "n_rows", Integral, min_val=1)
@@ -153,8 +159,11 @@ def _checked_n_components(estimator: Any, n_rows: int, n_features: int) -> int:
             f"solver={estimator.solver!r} cannot be planned for, only solver='covariance': pass "
             "the estimator with that one for a guide."
         )
+
+
+def _known_n_components(estimator: DPPCA | DPTruncatedSVD, most: int) -> int:
     if estimator.n_components is None:
-        return min(n_rows, n_features)
+        return most
     if not isinstance(estimator.n_components, Integral):
         raise ValueError(
             f"n_components={estimator.n_components!r} is settled by the released spectrum; pass an "

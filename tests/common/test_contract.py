@@ -424,6 +424,27 @@ def test_warnings(make):
         make(1, epsilon=50, random_state=SECRET, **GIVEN).fit(X)
 
 
+@every_estimator
+def test_a_warning_turned_into_an_error_leaves_what_was_paid_for(make):
+    estimator = make(2, epsilon=0.01, random_state=SECRET, **GIVEN)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(PrivacyWarning, match="stand out from the noise"):
+            estimator.fit(X)
+    assert estimator.components_.shape == (2, 12)
+    assert estimator.privacy_spent_.epsilon == 0.01
+
+
+@pytest.mark.parametrize("n_components", [0.999, "mle"])
+def test_components_that_noise_hides_are_not_counted(n_components):
+    digits = load_digits().data
+    pca = DPPCA(n_components, mean_norm=64, row_norm=40, random_state=SECRET)
+    with pytest.warns(PrivacyWarning, match=r"Only (\d+) of \d+ components stand out") as caught:
+        pca.fit(digits)
+    (text,) = (str(warning.message) for warning in caught)
+    assert pca.n_components_ == int(text.split()[1]) < 20
+
+
 # In scikit-learn's company
 
 

@@ -176,7 +176,8 @@ def test_limits(make):
 
     assert error(epsilon=np.inf) == 0
     assert error(epsilon=np.inf, row_norm=None, mean_norm=None) == 0
-    assert error(n_components=40) == 0
+    with pytest.raises(ValueError, match="40 entries for n_components=40"):
+        error(n_components=40)
     assert error(epsilon=1e6) < 0.01
     assert 0.95 < error(epsilon=1e-3) <= 1
     assert 0.95 < error(np.zeros(40)) <= 1

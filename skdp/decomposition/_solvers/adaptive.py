@@ -6,7 +6,7 @@ tells more about the leading subspace, each with a share fixed beforehand:
 - more of the matrix: further releases of it, of which the average is as good as a single one;
 - or two steps :math:`\sum_i x_i \psi_b(V^T x_i)^T` of the power method with clipped projections,
   which a row of norm c moves by `c b` rather than :math:`c^2`. They replace what the matrix says
-  about the span of V, weighted by their precision.
+  about the span of V, weighted by their precision; the variances along the final span come last.
 
 Which of the two is decided by a small release in between, of the squared coordinates in V, clipped
 at several levels b: it tells how much signal a level leaves. The steps win where rows are spread
@@ -28,39 +28,46 @@ from functools import partial
 import numpy as np
 from scipy.linalg import eigh
 
-from skdp.decomposition._solvers.covariance import decompose, solve_covariance
+from skdp.decomposition._solvers.covariance import decompose, release_moment, solve_covariance
 from skdp.decomposition._solvers.factors import Factors
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.linalg.rows import Rows
-from skdp.linalg.subspace import orthonormal_basis
+from skdp.linalg.spectrum import noise_edge
+from skdp.linalg.subspace import leading_eigenvectors, orthonormal_basis
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights
 
 __all__ = ["solve_adaptive"]
 
-# Parts of the solver's share.
+# Parts of the solver's share. The second step has the better basis, and so four times as much.
 _FIRST_PART, _PROBE_PART, _STEP_PARTS, _SPECTRUM_PART = 0.30, 0.02, (0.13, 0.52), 0.03
 # Clip levels to choose from, in units of the bound of the rows. Lower ones would count rows rather
 # than variance; the last clips nothing.
 _LEVELS = np.array([0.2, 0.4, 1.0])
 # Clipping also changes what is estimated: a step has to promise this many times the precision.
 _LEAST_GAIN = 2.0
-# An eigenvalue stands out if it exceeds the edge of the noise by this factor.
+# An eigenvalue stands out if it exceeds the edge of the noise by this factor, which chance alone
+# does not.
 _MARGIN = 1.05
 # What is kept of the matrix outside the span: to find directions that the span lacks it is needed,
 # but most of it is noise.
 _KEPT_OUTSIDE = 0.5
 # Where noise costs less than this share of the captured variance, clipping may cost more.
 _LEAST_LOSS = 1e-3
+# The signal that a column keeps is an estimate: below this it would blow up the noise.
 _SMALLEST_SIGNAL = 0.05
+# Few turns are enough: the basis is close already.
 _N_TURNS = 4
-# Rows whose squares are looked at, to choose a level.
+# A choice between few levels needs no more rows than this.
 _PROBE_ROWS = 1 << 15
 
 
 @dataclass(frozen=True)
 class _Estimate:
-    """Released second moment in units of the squared bound, and the scale of its noise."""
+    """Released second moment, and the scale of its noise before any refinement.
+
+    Both are in units of the squared bound, so that their squares do not overflow.
+    """
 
     matrix: np.ndarray
     scale: float
@@ -83,8 +90,9 @@ def solve_adaptive(
     estimate = _release_moment(
         rows, budget, moment, name="second moment 1", share=share * _FIRST_PART
     )
-    values, basis = _leading(estimate.matrix, basis_size)
-    level = _choose_level(rows, budget, basis, n_components, share * _PROBE_PART)
+    values, basis = leading_eigenvectors(estimate.matrix, basis_size)
+    squares = _release_squares(rows, budget, basis, share * _PROBE_PART)
+    level = _choose_level(squares[:, :n_components], budget.adjacency)
     if level is None or not _can_be_refined(values[:n_components], estimate):
         for number, part in enumerate((*_STEP_PARTS, _SPECTRUM_PART), start=2):
             more = _release_moment(
@@ -109,16 +117,10 @@ def _release_moment(
     name: str,
     share: float,
 ) -> _Estimate:
-    exact, rounding = moment
-    noisy = budget.symmetric_gaussian(
-        name,
-        exact,
-        sensitivity=sensitivity.second_moment(rows.bound, budget.adjacency, rounding),
-        share=share,
-    )
+    noisy, scale = release_moment(rows, budget, moment, name=name, share=share)
     unit = rows.bound**2
     noisy /= unit
-    return _Estimate(noisy, budget.last_scale / unit)
+    return _Estimate(noisy, scale / unit)
 
 
 def _average(one: _Estimate, other: _Estimate) -> _Estimate:
@@ -130,33 +132,25 @@ def _average(one: _Estimate, other: _Estimate) -> _Estimate:
     return _Estimate(matrix, one.scale * np.sqrt(weight))
 
 
-def _leading(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Find the `size` largest eigenvalues and their vectors, descending."""
-    last = len(matrix) - 1
-    values, vectors = eigh(matrix, subset_by_index=(last + 1 - size, last), check_finite=False)
-    return values[::-1], vectors[:, ::-1]
-
-
 def _turn_to_leading(matrix: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """Turn a basis close to the leading eigenvectors to them, without the price of `_leading`."""
+    """Turn a basis close to the leading eigenvectors to them, more cheaply than by decomposing."""
     for _ in range(_N_TURNS):
         basis = orthonormal_basis(matrix @ basis)
     _, turn = eigh(basis.T @ matrix @ basis, check_finite=False)
     return basis @ turn[:, ::-1]
 
 
-def _choose_level(
-    rows: Rows, budget: PrivacyBudget, basis: np.ndarray, n_components: int, share: float
-) -> float | None:
-    """Choose the clip level whose steps tell most, in units of the bound; None if none pays."""
+def _release_squares(
+    rows: Rows, budget: PrivacyBudget, basis: np.ndarray, share: float
+) -> np.ndarray:
+    """Release the squared coordinates in `basis`, summed over rows: one row for each clip level."""
 
     def _weigh(norms: np.ndarray) -> np.ndarray:
-        bounds = rows.bound * _LEVELS
-        weights = [clip_weights(norms, bound, basis.shape[1]) for bound in bounds]
+        weights = [clip_weights(norms, rows.bound * level, basis.shape[1]) for level in _LEVELS]
         return np.array(weights) / _LEVELS[:, None]
 
     squares, rounding = rows.thinned(_PROBE_ROWS).clipped_squares(basis, _weigh)
-    noisy = budget.gaussian(
+    return budget.gaussian(
         "clipped squares",
         squares,
         sensitivity=sensitivity.clipped_squares(
@@ -164,13 +158,15 @@ def _choose_level(
         ),
         share=share,
     )
-    signals = _LEVELS * noisy[:, :n_components].sum(axis=1)
+
+
+def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
+    """Choose the level at which a step tells most, in units of the bound; None if none pays."""
+    signals = _LEVELS * squares.sum(axis=1)
     # The last level clips nothing: its signal is the whole.
     kept = np.clip(signals / signals[-1], 0.0, 1.0) if signals[-1] > 0 else np.zeros(len(_LEVELS))
-    matrix_noise = sensitivity.second_moment(1.0, budget.adjacency) * np.sqrt(0.5)
-    step_noise = np.array(
-        [sensitivity.clipped_projection(1.0, level, budget.adjacency) for level in _LEVELS]
-    )
+    matrix_noise = sensitivity.second_moment(1.0, adjacency) * np.sqrt(0.5)
+    step_noise = [sensitivity.clipped_projection(1.0, level, adjacency) for level in _LEVELS]
     gains = (kept * matrix_noise / step_noise) ** 2
     best = int(np.argmax(gains))
     return float(_LEVELS[best]) if gains[best] >= _LEAST_GAIN else None
@@ -179,8 +175,7 @@ def _choose_level(
 def _can_be_refined(values: np.ndarray, estimate: _Estimate) -> bool:
     """Whether all of these eigenvalues stand out, and still suffer from noise."""
     n_features = len(estimate.matrix)
-    edge = 2 * estimate.entry_scale * np.sqrt(n_features)
-    if values.min() < _MARGIN * edge:
+    if values.min() < _MARGIN * noise_edge(estimate.entry_scale, n_features):
         return False
     # What the matrix would lose of the captured variance, with the whole share.
     loss = estimate.entry_scale**2 * _FIRST_PART * n_features * np.sum(1 / values)
@@ -211,6 +206,8 @@ def _refine(estimate: _Estimate, basis: np.ndarray, columns: np.ndarray, scale: 
     shrunk = np.einsum("ij,ij->j", basis, columns)
     kept = np.clip(shrunk / np.where(diagonal > 0, diagonal, np.inf), _SMALLEST_SIGNAL, 1.0)
     variances = (scale / kept) ** 2
+    # In the second step the scale of the estimate is still that of the first release: the step,
+    # whose share is larger, gets more weight than its precision alone would give.
     weights = estimate.entry_scale**2 / (estimate.entry_scale**2 + variances)
     after = before + weights * (columns / kept - before)
     # matrix = V C V' + S V' + V S' + R with V' S = 0 and R outside; C and S are exchanged.

@@ -13,10 +13,10 @@ from scipy.linalg import eigh
 
 from skdp.decomposition._solvers.factors import Factors
 from skdp.linalg.rows import Rows
-from skdp.linalg.spectrum import denoise_eigenvalues
+from skdp.linalg.spectrum import denoise_eigenvalues, noise_edge
 from skdp.privacy import PrivacyBudget, sensitivity
 
-__all__ = ["decompose", "solve_covariance"]
+__all__ = ["decompose", "release_moment", "solve_covariance"]
 
 
 def solve_covariance(rows: Rows, budget: PrivacyBudget, *, share: float) -> Factors:
@@ -24,14 +24,22 @@ def solve_covariance(rows: Rows, budget: PrivacyBudget, *, share: float) -> Fact
 
     Time O(n d^2 + d^3), memory O(d^2) beside a few blocks of rows.
     """
-    moment, rounding = rows.gram()
+    noisy, scale = release_moment(rows, budget, rows.gram(), name="second moment", share=share)
+    return decompose(noisy, scale)
+
+
+def release_moment(
+    rows: Rows, budget: PrivacyBudget, moment: tuple[np.ndarray, float], *, name: str, share: float
+) -> tuple[np.ndarray, float]:
+    """Release the second moment of `rows`, given with its rounding; return its noise scale too."""
+    exact, rounding = moment
     noisy = budget.symmetric_gaussian(
-        "second moment",
-        moment,
+        name,
+        exact,
         sensitivity=sensitivity.second_moment(rows.bound, budget.adjacency, rounding),
         share=share,
     )
-    return decompose(noisy, budget.last_scale)
+    return noisy, budget.last_scale
 
 
 def decompose(noisy: np.ndarray, scale: float, unit: float = 1.0) -> Factors:
@@ -47,6 +55,5 @@ def decompose(noisy: np.ndarray, scale: float, unit: float = 1.0) -> Factors:
         eigenvalues=unit * denoise_eigenvalues(eigenvalues, entry_scale),
         total=unit * float(eigenvalues.sum()),
         noise_scale=unit * scale,
-        # Noise alone has its largest eigenvalue at twice its entries' scale times sqrt(d).
-        n_above_noise=int(np.sum(eigenvalues > 2 * entry_scale * np.sqrt(len(eigenvalues)))),
+        n_above_noise=int(np.sum(eigenvalues > noise_edge(entry_scale, len(eigenvalues)))),
     )
