@@ -125,7 +125,9 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     sklearn.decomposition.PCA : The algorithm without privacy.
     DPTruncatedSVD : The same without centring.
 
-    Notes ----- **Privacy.** Unit: one row of X. Adjacency: `adjacency`. Mechanism: Gaussian,
+    Notes
+    -----
+    **Privacy.** Unit: one row of X. Adjacency: `adjacency`. Mechanism: Gaussian,
     accounted for exactly in Gaussian differential privacy [4]_; rows are clipped to `mean_norm` for
     the mean, centred by the released mean, and clipped to `row_norm`. Released: the mean (share .15
     of the budget); for each bound that is None ten noisy counts that find it (share .03); with

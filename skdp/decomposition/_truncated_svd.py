@@ -100,7 +100,9 @@ class DPTruncatedSVD(BaseDecomposition):
     sklearn.decomposition.TruncatedSVD : The algorithm without privacy.
     DPPCA : The same with private centring.
 
-    Notes ----- **Privacy.** Unit: one row of X. Adjacency: `adjacency`. Mechanism: Gaussian,
+    Notes
+    -----
+    **Privacy.** Unit: one row of X. Adjacency: `adjacency`. Mechanism: Gaussian,
     accounted for exactly in Gaussian differential privacy [4]_; rows are clipped to `row_norm`, for
     the column means to `mean_norm` if that is given. Released: the column means (share .02 of the
     budget); with ``row_norm=None`` ten noisy counts that find the bound (share .03); with
