@@ -104,6 +104,23 @@ def _csr(
     return matrix
 
 
+def _sparse(
+    name: str, make_data: Callable[[float], Any], row_norm: float, aim: float
+) -> list[Case]:
+    """Time float64, for which there is an aim, and float32."""
+    return [
+        Case(
+            f"{name} {dtype.__name__}: DPTruncatedSVD(10) / TruncatedSVD(10, n_iter=5)",
+            make_data,
+            lambda: DPTruncatedSVD(10, row_norm=row_norm, n_jobs=THREADS),
+            lambda: TruncatedSVD(10, n_iter=5),
+            aim=dtype_aim,
+            dtype=dtype,
+        )
+        for dtype, dtype_aim in ((np.float64, aim), (np.float32, None))
+    ]
+
+
 def _overhead(
     name: str, make_data: Callable[[float], Any], estimator: Any, solver: str, **bounds: float
 ) -> Case:
@@ -142,29 +159,8 @@ UNIFORM_NORM, RATINGS_NORM, DENSE_NORM, WIDE_NORM = 3.0, 70.0, 15.3, 45.9
 
 # Cases on the same data stand together: the data are made once, and dropped before the next.
 CASES = [
-    *(
-        Case(
-            f"sparse 1M x 20k {dtype.__name__}: DPTruncatedSVD(10) / TruncatedSVD(10, n_iter=5)",
-            UNIFORM,
-            lambda: DPTruncatedSVD(10, row_norm=UNIFORM_NORM, n_jobs=THREADS),
-            lambda: TruncatedSVD(10, n_iter=5),
-            aim=aim,
-            dtype=dtype,
-        )
-        for dtype, aim in ((np.float64, 0.40), (np.float32, None))
-    ),
-    *(
-        Case(
-            f"power law 138k x 27k {dtype.__name__}: "
-            "DPTruncatedSVD(10) / TruncatedSVD(10, n_iter=5)",
-            power_law,
-            lambda: DPTruncatedSVD(10, row_norm=RATINGS_NORM, n_jobs=THREADS),
-            lambda: TruncatedSVD(10, n_iter=5),
-            aim=aim,
-            dtype=dtype,
-        )
-        for dtype, aim in ((np.float64, 0.65), (np.float32, None))
-    ),
+    *_sparse("sparse 1M x 20k", UNIFORM, UNIFORM_NORM, aim=0.40),
+    *_sparse("power law 138k x 27k", power_law, RATINGS_NORM, aim=0.65),
     _overhead("power law 138k x 27k", power_law, DPTruncatedSVD, "power", row_norm=RATINGS_NORM),
     _overhead(
         "sparse 200k x 500",

@@ -103,7 +103,7 @@ ax.plot(dropped, variances[n_kept:18], markerfacecolor="white", markeredgewidth=
 
 pointer = {"arrowstyle": "-", "shrinkA": 3, "shrinkB": 5}
 ax.annotate(
-    f"released: {n_kept} components to keep,\nwith two standard deviations",
+    f"released: {n_kept} components stand out,\nwith two standard deviations",
     xy=(2, variances[1]),
     xytext=(4.2, 176),
     color=blue,

@@ -98,7 +98,13 @@ left.annotate(
     arrowprops={"arrowstyle": "-|>", "color": grey, "linewidth": 1.6},
 )
 left.plot(*on_circle, "D", color=grey, markersize=8, zorder=4)
-left.text(1.6, 7.4, "a row at distance 122\ncounts as one on the circle", color=grey, va="center")
+left.text(
+    1.6,
+    7.4,
+    "a row at distance 122 counts as\none on the circle, row_norm = 4",
+    color=grey,
+    va="center",
+)
 for estimator, colour, length in [(PCA(1), red, 5.6), (clone(private), blue, 7.4)]:
     axis = estimator.fit(bad).components_[0] * np.sign(estimator.components_[0, 0])
     left.plot(*np.outer(axis, [-length, length]), color=colour, linewidth=3)

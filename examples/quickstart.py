@@ -39,7 +39,7 @@ X_public, X_private, y_public, _ = train_test_split(X, y, train_size=800, random
 # %%
 # A bound on the norm of a row limits what one row can do to the result, and so decides how much
 # noise is needed. It must not come from private rows. Here both bounds come from the public
-# ones: 95% of those stay within. Any longer row is scaled down.
+# ones: 95% of those stay within, and any longer row is scaled down. The median would do as well.
 
 mean_norm = np.quantile(np.linalg.norm(X_public, axis=1), 0.95)
 row_norm = np.quantile(np.linalg.norm(X_public - X_public.mean(axis=0), axis=1), 0.95)
