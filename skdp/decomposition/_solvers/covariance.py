@@ -9,7 +9,6 @@ privacy-preserving principal component analysis". STOC. :doi:`10.1145/2591796.25
 """
 
 import numpy as np
-from scipy.linalg import eigh
 
 from skdp.decomposition._solvers.factors import Factors
 from skdp.linalg.rows import Rows
@@ -43,11 +42,11 @@ def release_moment(
 
 
 def decompose(noisy: np.ndarray, scale: float, unit: float = 1.0) -> Factors:
-    """Decompose a released second moment, overwriting it, whose noise has the given scale.
+    """Decompose a released second moment whose noise has the given scale.
 
     Both are in units of `unit`.
     """
-    eigenvalues, vectors = eigh(noisy, overwrite_a=True, check_finite=False, driver="evd")
+    eigenvalues, vectors = np.linalg.eigh(noisy)
     eigenvalues = eigenvalues[::-1]
     entry_scale = scale * np.sqrt(0.5)
     return Factors(
