@@ -75,9 +75,9 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         ``"adaptive"`` releases a rough matrix first, and spends the rest on more of it, or on
         products with its leading directions if those promise less noise. ``"power"`` is a block
         power iteration with clipped projections, in O(n_samples + n_features * n_components)
-        memory. The last two need an int `n_components`. ``"auto"`` takes "covariance" below 400
-        features and whenever `n_components` is not an int, "adaptive" up to 2000 (1000 for
-        ``adjacency="zero_out"``) and "power" beyond.
+        memory. The last two need an int `n_components`. ``"auto"`` takes "covariance" whenever
+        `n_components` is not an int; else "adaptive" for 400 to 1000 features, "power" for more
+        than 2000 (1000 for ``adjacency="zero_out"``), and "covariance" for the rest.
     n_iter : int or "auto", default="auto"
         Number of steps of the power solver, 1 to 100; ``"auto"`` is 3. More steps split the budget
         further.

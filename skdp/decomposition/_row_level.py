@@ -22,8 +22,8 @@ _NORM_QUANTILE = 0.95
 # So many standard deviations a count of all rows stays above the quantile sought: one step of the
 # search that goes wrong can end far away.
 _COUNT_MARGIN = 4.0
-# From so many features on, rows may be spread over many more dimensions than matter.
-_SMALLEST_ADAPTIVE = 400
+# Where rows may be spread over many more dimensions than matter, and eigenvectors cost little.
+_ADAPTIVE_FEATURES = (400, 1000)
 # Beyond, clipped projections lose less to noise than the d x d matrix does, and cost less; less
 # often so where a row is exchanged, as that moves a step twice as far.
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}
@@ -92,7 +92,8 @@ def choose_solver(solver: str, n_features: int, adjacency: str) -> str:
         return solver
     if n_features > _LARGEST_MATRIX[adjacency]:
         return "power"
-    return "adaptive" if n_features >= _SMALLEST_ADAPTIVE else "covariance"
+    fewest, most = _ADAPTIVE_FEATURES
+    return "adaptive" if fewest <= n_features <= most else "covariance"
 
 
 def solve(
