@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 
 from skdp.exceptions import BudgetError
-from skdp.privacy import gaussian_dp, sensitivity
+from skdp.privacy import sensitivity
+from skdp.privacy.currency import Currency
 from skdp.privacy.histogram import bin_counts
-from skdp.privacy.noise import NoiseSource, standard_normal, symmetric_normal
+from skdp.privacy.noise import NoiseSource, draw, joint_entries
 from skdp.privacy.quantile import search_quantile
 from skdp.privacy.record import PrivacySpent, Release
 
 __all__ = ["PrivacyBudget"]
 
 _SHARE_TOLERANCE = 1e-12
-# Below, squares of noise scales could overflow.
-_SMALLEST_MU = 1e-50
 
 
 class PrivacyBudget:
@@ -26,24 +25,29 @@ class PrivacyBudget:
     `epsilon` and `delta` are turned into mu once. A release spends a share of the square of mu; the
     shares of a fit may add to 1. Shares must not depend on the data.
 
+    With a `delta` of 0 a share is one of epsilon, and Gaussian noise, which needs a delta, is
+    refused: ``laplace`` and ``spherical`` remain.
+
     Parameters
     ----------
     epsilon : float
         Dimensionless, ``0 < epsilon <= inf``; ``inf`` switches the noise off.
     delta : float
-        Probability, ``0 <= delta < 1``; must be positive if `epsilon` is finite, since Gaussian
-        noise cannot do without it.
+        Probability, ``0 <= delta < 1``; 0 is pure differential privacy.
     unit : str
         What is protected, for the record.
     adjacency : {"replace", "zero_out"}
         How neighbouring datasets differ, for counts and for the record.
     noise : NoiseSource or None, default=None
         Where the noise comes from. ``None`` is the operating system.
+    enforced : bool, default=True
+        Whether the bounds behind the sensitivities are enforced by clipping, or promised by the
+        caller, for the record.
 
     Raises
     ------
     ValueError
-        If `epsilon`, `delta` or `adjacency` is out of range, or `delta` is 0 and `epsilon` finite.
+        If `epsilon`, `delta` or `adjacency` is out of range.
 
     Examples
     --------
@@ -64,6 +68,7 @@ class PrivacyBudget:
         unit: str,
         adjacency: str,
         noise: NoiseSource | None = None,
+        enforced: bool = True,
     ) -> None:
         if adjacency not in sensitivity.ADJACENCIES:
             raise ValueError(
@@ -73,12 +78,10 @@ class PrivacyBudget:
         self.delta = delta
         self.unit = unit
         self.adjacency = adjacency
-        self.mu = gaussian_dp.mu_from_epsilon_delta(epsilon, delta)
-        if self.mu < _SMALLEST_MU:
-            raise ValueError(
-                f"No usable Gaussian noise gives epsilon={epsilon} with delta={delta}; pass a "
-                "larger epsilon, and 0 < delta < 1, well below one over the number of rows."
-            )
+        self.enforced = enforced
+        self._currency = Currency(epsilon, delta)
+        self.mu = self._currency.mu
+        self.is_pure = self._currency.is_pure
         self._noise = noise if noise is not None else NoiseSource()
         self._releases: list[Release] = []
 
@@ -89,7 +92,7 @@ class PrivacyBudget:
 
     @property
     def last_scale(self) -> float:
-        """Standard deviation of the noise in the last release."""
+        """Standard deviation of the noise in an entry of the last release."""
         return self._releases[-1].noise_scale
 
     def gaussian(self, name: str, value: Any, *, sensitivity: float, share: float) -> np.ndarray:
@@ -114,8 +117,8 @@ class PrivacyBudget:
         Raises
         ------
         BudgetError
-            If the share or the sensitivity is not positive and finite, or the shares of all
-            releases would exceed 1.
+            If the share or the sensitivity is not positive and finite, the shares of all releases
+            would exceed 1, or delta is 0.
         """
         return self._release(name, "gaussian", value, sensitivity, share)
 
@@ -144,10 +147,76 @@ class PrivacyBudget:
         Raises
         ------
         BudgetError
+            If the share or the sensitivity is not positive and finite, the shares of all releases
+            would exceed 1, or delta is 0.
+        """
+        return self._release(name, "symmetric_gaussian", value, sensitivity, share)
+
+    def laplace(self, name: str, value: Any, *, sensitivity: float, share: float) -> np.ndarray:
+        r"""Release `value` with Laplace noise: pure differential privacy.
+
+        The noise of an entry of a vector, or of a row of a matrix, is drawn on its own, with
+        density proportional to :math:`\exp(-\epsilon_0 \|g\|_2 / \Delta)`: for one entry the
+        Laplace law, for a row a uniform direction and a length of gamma law.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release, for the record.
+        value : array-like of shape (n,) or (n, k)
+            The private statistic; a number counts as a vector of one entry.
+        sensitivity : float
+            Its largest change between neighbouring datasets: the sum of the absolute changes of
+            the entries of a vector, or of the Euclidean norms of those of the rows of a matrix.
+        share : float
+            Share of epsilon that is spent, or of the square of mu if delta is not 0.
+
+        Returns
+        -------
+        ndarray
+            The noisy statistic, in the shape of `value`.
+
+        Raises
+        ------
+        BudgetError
+            If the share or the sensitivity is not positive and finite, or the shares of all
+            releases would exceed 1.
+        ValueError
+            If `value` has more than two dimensions.
+        """
+        if np.ndim(value) > 2:
+            raise ValueError(f"value has {np.ndim(value)} dimensions; Laplace noise takes 1 or 2.")
+        return self._release(name, "laplace", value, sensitivity, share)
+
+    def spherical(self, name: str, value: Any, *, sensitivity: float, share: float) -> np.ndarray:
+        r"""Release `value` with one draw of spherical noise: pure differential privacy.
+
+        The noise has a density proportional to :math:`\exp(-\epsilon_0 \|G\|_F / \Delta)` on
+        all entries together.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release, for the record.
+        value : array-like
+            The private statistic.
+        sensitivity : float
+            Its largest Euclidean (Frobenius) change between neighbouring datasets.
+        share : float
+            Share of epsilon that is spent, or of the square of mu if delta is not 0.
+
+        Returns
+        -------
+        ndarray
+            The noisy statistic, in the shape of `value`.
+
+        Raises
+        ------
+        BudgetError
             If the share or the sensitivity is not positive and finite, or the shares of all
             releases would exceed 1.
         """
-        return self._release(name, "symmetric_gaussian", value, sensitivity, share)
+        return self._release(name, "spherical", value, sensitivity, share)
 
     def histogram(
         self, name: str, values: np.ndarray, *, edges: np.ndarray, share: float
@@ -173,8 +242,9 @@ class PrivacyBudget:
         Raises
         ------
         BudgetError
-            If the share is not positive or the shares of all releases would exceed 1.
+            If the share is not positive, the shares of all releases would exceed 1, or delta is 0.
         """
+        self._currency.check("gaussian")
         return self.gaussian(
             name,
             bin_counts(values, edges),
@@ -210,9 +280,10 @@ class PrivacyBudget:
         Raises
         ------
         BudgetError
-            If the share is not positive or the shares of all releases would exceed 1.
+            If the share is not positive, the shares of all releases would exceed 1, or delta is 0.
         """
         # Before the first count, so that a search is paid for as a whole or not at all.
+        self._currency.check("gaussian")
         self._check_share(name, share)
 
         def _noisy_count(step: int, n_steps: int, exact: float) -> float:
@@ -235,18 +306,25 @@ class PrivacyBudget:
         PrivacySpent
             An immutable record.
         """
-        shares = math.fsum(release.share for release in self._releases)
         return PrivacySpent(
             epsilon=float(self.epsilon),
             delta=float(self.delta),
-            mu=self.mu * math.sqrt(min(shares, 1.0)) if shares else 0.0,
+            mu=self._currency.spent_mu(release.share for release in self._releases),
             unit=self.unit,
             adjacency=self.adjacency,
             seeded=self._noise.seeded,
             releases=tuple(self._releases),
+            enforced=self.enforced,
         )
 
-    def noise_scale(self, sensitivity: float, share: float) -> float:
+    def noise_scale(
+        self,
+        sensitivity: float,
+        share: float,
+        *,
+        mechanism: str = "gaussian",
+        joint_entries: int = 1,
+    ) -> float:
         """Return the standard deviation of the noise that a release would get.
 
         Parameters
@@ -254,14 +332,25 @@ class PrivacyBudget:
         sensitivity : float
             Its sensitivity.
         share : float
-            Its share of the square of mu.
+            Its share of the square of mu, or of epsilon if delta is 0.
+        mechanism : {"gaussian", "symmetric_gaussian", "laplace", "spherical"}, default="gaussian"
+            Which noise.
+        joint_entries : int, default=1
+            How many entries one draw of Laplace or spherical noise is for: the columns of a matrix
+            or 1 for the former, all entries for the latter. Of no matter to Gaussian noise.
 
         Returns
         -------
         float
-            Standard deviation, in the units of the sensitivity; 0 if `epsilon` is infinite.
+            Standard deviation in an entry, in the units of the sensitivity; 0 if `epsilon` is
+            infinite.
+
+        Raises
+        ------
+        BudgetError
+            If delta is 0 and the noise Gaussian.
         """
-        return sensitivity / (self.mu * math.sqrt(share)) if self.is_private else 0.0
+        return self._currency.noise_scale(mechanism, sensitivity, share, joint_entries)
 
     def _check_share(self, name: str, share: float) -> None:
         spent = [release.share for release in self._releases]
@@ -271,24 +360,28 @@ class PrivacyBudget:
                 f"add to at most 1, and {1 - math.fsum(spent):.3g} is left."
             )
 
-    def _charge(self, name: str, mechanism: str, sensitivity: float, share: float) -> Release:
-        self._check_share(name, share)
-        scale = self.noise_scale(sensitivity, share)
+    def _charge(self, release: Release) -> None:
         smallest = sys.float_info.min if self.is_private else 0.0
-        if not (sensitivity > 0 and smallest <= scale < math.inf):
+        if not (release.sensitivity > 0 and smallest <= release.noise_scale < math.inf):
             raise BudgetError(
-                f"Release {name!r} has sensitivity {sensitivity!r}, which asks for noise of scale "
-                f"{scale!r}; both must be positive and neither too small nor too large for a float."
+                f"Release {release.name!r} has sensitivity {release.sensitivity!r}, which asks for "
+                f"noise of scale {release.noise_scale!r}; both must be positive and neither too "
+                "small nor too large for a float."
             )
-        release = Release(name, mechanism, float(sensitivity), scale, float(share))
         self._releases.append(release)
-        return release
 
     def _release(
         self, name: str, mechanism: str, value: Any, sensitivity: float, share: float
     ) -> np.ndarray:
-        release = self._charge(name, mechanism, sensitivity, share)
-        return self._publish(release, np.asarray(value, dtype=np.float64))
+        self._currency.check(mechanism)
+        self._check_share(name, share)
+        value = np.asarray(value, dtype=np.float64)
+        scale = self._currency.noise_scale(
+            mechanism, sensitivity, share, joint_entries(mechanism, value.shape)
+        )
+        release = Release(name, mechanism, float(sensitivity), scale, float(share))
+        self._charge(release)
+        return self._publish(release, value)
 
     def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
         if not self.is_private:
@@ -298,18 +391,7 @@ class PrivacyBudget:
         key = self._noise.key(
             len(self._releases), release.name, release.mechanism, release.noise_scale, value
         )
-        noise = _DRAWS[release.mechanism](value.shape, key)
+        noise = draw(release.mechanism, value.shape, key)
         noise *= release.noise_scale
         noise += value
         return noise
-
-
-def _isotropic_noise(shape: tuple[int, ...], key: bytes) -> np.ndarray:
-    return standard_normal(math.prod(shape), key).reshape(shape)
-
-
-def _symmetric_noise(shape: tuple[int, ...], key: bytes) -> np.ndarray:
-    return symmetric_normal(shape[0], key)
-
-
-_DRAWS = {"gaussian": _isotropic_noise, "symmetric_gaussian": _symmetric_noise}

@@ -1,6 +1,6 @@
 """Where random numbers come from: fresh or keyed noise, and the public stream of the algorithms.
 
-Noise is drawn from AES-256 in counter mode, by inversion of the normal distribution function. The
+Noise is drawn from AES-256 in counter mode, by inversion of a distribution function. The
 cipher of the `cryptography` package makes it about 2.3 times as dear as numpy's PCG64, a few per
 cent of a fit; in exchange nobody can recover the state of the generator from released noise.
 """
@@ -8,7 +8,8 @@ cent of a fit; in exchange nobody can recover the state of the generator from re
 import hashlib
 import math
 import os
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from numbers import Integral, Real
 from typing import Any
 
@@ -20,6 +21,7 @@ __all__ = [
     "NoiseSource",
     "algorithm_generator",
     "draw_seed",
+    "spherical_laplace",
     "standard_normal",
     "symmetric_normal",
 ]
@@ -81,24 +83,51 @@ def algorithm_generator(seed: int | None) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(_hash(b"", ("algorithm", seed)), "little"))
 
 
+def draw(mechanism: str, shape: tuple[int, ...], key: bytes) -> np.ndarray:
+    """Draw the noise of `mechanism` for a value of `shape`, at a noise scale of 1."""
+    size = math.prod(shape)
+    if mechanism == "symmetric_gaussian":
+        return symmetric_normal(shape[0], key)
+    if mechanism == "gaussian":
+        return standard_normal(size, key).reshape(shape)
+    dimension = joint_entries(mechanism, shape)
+    n_rows = size // dimension if dimension else 0
+    return spherical_laplace(n_rows, dimension, key).reshape(shape)
+
+
+def joint_entries(mechanism: str, shape: tuple[int, ...]) -> int:
+    """Count the entries of which one draw of pure noise is made, in a value of `shape`."""
+    if mechanism == "spherical":
+        return math.prod(shape)
+    return shape[1] if len(shape) == 2 else 1
+
+
 def standard_normal(size: int, key: bytes) -> np.ndarray:
     """Draw `size` independent N(0, 1) from the stream of `key`.
 
-    The 64 bits of a word are a sign and 63 bits of a tail probability in (0, 1/2], so that both
-    tails reach 9.1 standard deviations and neither end of the interval can occur.
+    Both tails reach 9.1 standard deviations, which is what 63 bits of a probability hold.
     """
-    encryptor = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-    plaintext = bytes(8 * min(size, _CHUNK))
-    out = np.empty(size)
-    for start in range(0, size, _CHUNK):
-        part = out[start : start + _CHUNK]
-        words = np.frombuffer(encryptor.update(plaintext[: 8 * part.size]), dtype=np.uint64)
-        np.add(words >> np.uint64(1), 0.5, out=part)
-        part *= 2.0**-64
-        ndtri(part, out=part)
-        sign_bits = part.view(np.uint64)
-        sign_bits ^= words << np.uint64(63)
-    return out
+    return _two_sided(size, key, ndtri)
+
+
+def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
+    """Draw independent rows with density proportional to exp(-r norm), of variance 1 an entry.
+
+    The direction of a row is uniform and r times its norm has the gamma law of shape `dimension`,
+    whence r is sqrt(dimension + 1). A row of one entry has the Laplace law.
+    """
+    if dimension == 1:
+        rows = _two_sided(n_rows, key, _laplace_quantile).reshape(-1, 1)
+        rows *= math.sqrt(0.5)
+        return rows
+    rows = standard_normal(n_rows * dimension, _hash(key, ("direction",)))
+    rows = rows.reshape(n_rows, dimension)
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    # Normals below 9.2 can not overflow. A row of zeros, as rare as 2 ** -108, stays one.
+    np.maximum(norms, sys.float_info.min, out=norms)
+    radii = _gamma(n_rows, dimension, _hash(key, ("radius",)))
+    rows *= (radii / norms / math.sqrt(dimension + 1))[:, np.newaxis]
+    return rows
 
 
 def symmetric_normal(order: int, key: bytes) -> np.ndarray:
@@ -115,6 +144,56 @@ def symmetric_normal(order: int, key: bytes) -> np.ndarray:
     matrix *= math.sqrt(0.5)
     matrix.flat[:: order + 1] *= math.sqrt(0.5)
     return matrix
+
+
+def _two_sided(
+    size: int, key: bytes, lower_quantile: Callable[[np.ndarray, np.ndarray], object]
+) -> np.ndarray:
+    """Draw from a symmetric law by inversion of its distribution function.
+
+    The 64 bits of a word are a sign and 63 bits of a tail probability in (0, 1/2], so that neither
+    end of the interval can occur and both tails reach equally far.
+    """
+    out = np.empty(size)
+    start = 0
+    for words in _words(size, key):
+        part = out[start : start + words.size]
+        np.add(words >> np.uint64(1), 0.5, out=part)
+        part *= 2.0**-64
+        lower_quantile(part, part)
+        sign_bits = part.view(np.uint64)
+        sign_bits ^= words << np.uint64(63)
+        start += words.size
+    return out
+
+
+def _laplace_quantile(probability: np.ndarray, out: np.ndarray) -> None:
+    # 63 bits end at 64 log 2 = 44.4 scales: the tails beyond have a probability of 2 ** -64.
+    np.multiply(probability, 2.0, out=out)
+    np.log(out, out=out)
+
+
+def _gamma(size: int, shape: int, key: bytes) -> np.ndarray:
+    """Draw from the gamma law of integer `shape`, as sums of `shape` exponentials."""
+    sums = np.zeros(size)
+    start = 0
+    for words in _words(size * shape, key):
+        # 64 bits end at 65 log 2 = 45.1: the tail beyond has a probability of 2 ** -65.
+        exponentials = -np.log((words + 0.5) * 2.0**-64)
+        owners = np.arange(start, start + words.size) // shape
+        first = owners[0]
+        sums[first : owners[-1] + 1] += np.bincount(owners - first, weights=exponentials)
+        start += words.size
+    return sums
+
+
+def _words(size: int, key: bytes) -> Iterator[np.ndarray]:
+    """Yield `size` words of 64 random bits, in chunks."""
+    encryptor = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+    plaintext = bytes(8 * min(size, _CHUNK))
+    for start in range(0, size, _CHUNK):
+        chunk = encryptor.update(plaintext[: 8 * min(_CHUNK, size - start)])
+        yield np.frombuffer(chunk, dtype=np.uint64)
 
 
 def _hash(key: bytes, parts: Iterable[Any]) -> bytes:

@@ -2,10 +2,10 @@
 
 import math
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
-from skdp.privacy import gaussian_dp
+from skdp.privacy import gaussian_dp, pure_dp
 
 __all__ = ["PrivacySpent", "Release"]
 
@@ -22,13 +22,13 @@ class Release:  # numpydoc ignore=PR02
     name : str
         What was released.
     mechanism : str
-        ``"gaussian"`` or ``"symmetric_gaussian"``.
+        ``"gaussian"``, ``"symmetric_gaussian"``, ``"laplace"`` or ``"spherical"``.
     sensitivity : float
         Largest change of the noiseless value between neighbouring datasets, in its own units.
     noise_scale : float
-        Standard deviation of the noise, in the same units.
+        Standard deviation of the noise in an entry, in the same units.
     share : float
-        Share of the square of the total mu.
+        Share of the square of the total mu; of epsilon, if the delta of the record is 0.
 
     Examples
     --------
@@ -51,9 +51,10 @@ class PrivacySpent:  # numpydoc ignore=PR02
     Parameters
     ----------
     epsilon, delta : float
-        The guarantee that was asked for; of a composition, the epsilon reached at delta.
+        The guarantee that was asked for; of a composition, the epsilon reached at delta. A delta of
+        0 with a finite epsilon is pure differential privacy.
     mu : float
-        Gaussian differential privacy actually spent.
+        Gaussian differential privacy actually spent, or implied by what was spent.
     unit : str
         What is protected, such as one row.
     adjacency : str
@@ -91,6 +92,17 @@ class PrivacySpent:  # numpydoc ignore=PR02
         """The same guarantee in zero-concentrated differential privacy."""
         return gaussian_dp.rho_from_mu(self.mu)
 
+    @property
+    def _is_pure(self) -> bool:
+        return self.delta == 0 and math.isfinite(self.epsilon)
+
+    @property
+    def _pure_epsilon(self) -> float:
+        """Pure differential privacy actually spent; inf unless all of it is pure."""
+        if not self._is_pure:
+            return math.inf
+        return self.epsilon * min(1.0, math.fsum(release.share for release in self.releases))
+
     def epsilon_at(self, delta: float) -> float:
         """Return the epsilon that goes with another `delta`.
 
@@ -102,9 +114,11 @@ class PrivacySpent:  # numpydoc ignore=PR02
         Returns
         -------
         float
-            Smallest epsilon, rounded up.
+            Smallest epsilon, rounded up. At 0 it is finite for pure differential privacy only.
         """
-        return gaussian_dp.epsilon_at(self.mu, delta)
+        return min(
+            gaussian_dp.epsilon_at(self.mu, delta), pure_dp.epsilon_at(self._pure_epsilon, delta)
+        )
 
     def delta_at(self, epsilon: float) -> float:
         """Return the delta that goes with another `epsilon`.
@@ -119,7 +133,9 @@ class PrivacySpent:  # numpydoc ignore=PR02
         float
             Smallest delta, rounded up.
         """
-        return gaussian_dp.delta_at(self.mu, epsilon)
+        return min(
+            gaussian_dp.delta_at(self.mu, epsilon), pure_dp.delta_at(self._pure_epsilon, epsilon)
+        )
 
     def compose(self, *others: "PrivacySpent") -> "PrivacySpent":
         """Return the record of all these fits together, on the same or overlapping data.
@@ -133,7 +149,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
         -------
         PrivacySpent
             The releases of all, each with its share of the square of the total mu, and the
-            epsilon that belongs to the `delta` of this record.
+            epsilon that belongs to the delta of the first record whose delta is not 0. If all are
+            pure, their epsilons add and the shares are those of the sum.
 
         Raises
         ------
@@ -154,16 +171,20 @@ class PrivacySpent:  # numpydoc ignore=PR02
             if len(values) > 1:
                 raise ValueError(f"Only records of the same {name} compose, got {values}.")
         mu = gaussian_dp.compose(record.mu for record in records)
+        delta = next((record.delta for record in records if record.delta > 0), 0.0)
+        if all(record._is_pure for record in records):
+            epsilon = math.fsum(record._pure_epsilon for record in records)
+            shared = [_shared_in_epsilon(record, epsilon) for record in records]
+        else:
+            epsilon = gaussian_dp.epsilon_at(mu, delta)
+            shared = [_shared_in_mu(record, mu) for record in records]
         return replace(
             self,
-            epsilon=gaussian_dp.epsilon_at(mu, self.delta),
+            epsilon=epsilon,
+            delta=delta,
             mu=mu,
             seeded=any(record.seeded for record in records),
-            releases=tuple(
-                replace(release, share=release.share * _square_ratio(record.mu, mu))
-                for record in records
-                for release in record.releases
-            ),
+            releases=tuple(chain.from_iterable(shared)),
             enforced=all(record.enforced for record in records),
         )
 
@@ -211,5 +232,25 @@ def _summary(releases: list[Release]) -> str:
     return f"  {name:<28}{share:>8.4f}{first.sensitivity:>13.4g}{first.noise_scale:>13.4g}"
 
 
-def _square_ratio(mu: float, total: float) -> float:
-    return (mu / total) ** 2 if 0 < total < math.inf else 1.0
+def _shared_in_epsilon(record: PrivacySpent, total: float) -> list[Release]:
+    """Express the shares of a pure record in those of the epsilon `total`."""
+    return [
+        replace(release, share=release.share * record.epsilon / total)
+        for release in record.releases
+    ]
+
+
+def _shared_in_mu(record: PrivacySpent, total: float) -> list[Release]:
+    """Express the shares of a record in those of the square of the mu `total`."""
+    if not 0 < total < math.inf:
+        return list(record.releases)
+    shares = [release.share for release in record.releases]
+    if record._is_pure:
+        mus = [pure_dp.mu_from_epsilon(share * record.epsilon) for share in shares]
+    else:
+        spent = math.fsum(shares)
+        mus = [record.mu * math.sqrt(share / spent) for share in shares]
+    return [
+        replace(release, share=(mu / total) ** 2)
+        for release, mu in zip(record.releases, mus, strict=True)
+    ]

@@ -8,6 +8,7 @@ from scipy.stats import beta, norm
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.privacy import PrivacyBudget
+from skdp.privacy.currency import Currency
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -61,11 +62,11 @@ def test_whole_fits_reveal_no_more_than_claimed(make, solver):
 
 
 def test_too_little_noise_is_caught(monkeypatch):
-    charge = PrivacyBudget._charge
+    noise_scale = Currency.noise_scale
 
-    def charge_too_little(self, name, mechanism, sensitivity, share):
-        return charge(self, name, mechanism, 0.7 * sensitivity, share)
+    def too_small_a_scale(*arguments):
+        return 0.7 * noise_scale(*arguments)
 
     claim = PrivacyBudget(EPSILON, DELTA, unit="row", adjacency="replace").mu
-    monkeypatch.setattr(PrivacyBudget, "_charge", charge_too_little)
+    monkeypatch.setattr(Currency, "noise_scale", too_small_a_scale)
     assert lower_bound_of_mu(partial(svd, solver="covariance")) > claim

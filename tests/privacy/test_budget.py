@@ -10,7 +10,7 @@ from skdp.exceptions import BudgetError
 from skdp.linalg.digest import digest
 from skdp.linalg.sources import as_source
 from skdp.privacy import PrivacyBudget, gaussian_dp
-from skdp.privacy import budget as budget_module
+from skdp.privacy import noise as noise_module
 from skdp.privacy.noise import NoiseSource
 
 SECRET = 2**127 + 99
@@ -46,7 +46,12 @@ def test_noise_has_the_scale_that_the_ledger_says(epsilon):
 
 def test_the_value_is_left_as_it_was():
     value = np.ones((2, 2))
-    for release in (PrivacyBudget.gaussian, PrivacyBudget.symmetric_gaussian):
+    for release in (
+        PrivacyBudget.gaussian,
+        PrivacyBudget.symmetric_gaussian,
+        PrivacyBudget.laplace,
+        PrivacyBudget.spherical,
+    ):
         noisy = release(open_budget(), "value", value, sensitivity=1.0, share=1.0)
         assert not np.shares_memory(noisy, value)
     np.testing.assert_array_equal(value, np.ones((2, 2)))
@@ -114,6 +119,8 @@ def test_shares_out_of_range_are_refused_and_leave_the_ledger_alone(epsilon, sha
     budget = open_budget(epsilon)
     for release, value in (
         (budget.gaussian, 0.0),
+        (budget.laplace, 0.0),
+        (budget.spherical, 0.0),
         (budget.symmetric_gaussian, np.zeros((2, 2))),
         (functools.partial(budget.histogram, edges=np.ones(1)), np.ones(3)),
     ):
@@ -128,8 +135,9 @@ def test_shares_out_of_range_are_refused_and_leave_the_ledger_alone(epsilon, sha
 @pytest.mark.parametrize("sensitivity", [math.inf, math.nan])
 def test_sensitivity_without_a_bound_is_refused_at_a_finite_epsilon(sensitivity):
     budget = open_budget()
-    with pytest.raises(BudgetError, match="sensitivity"):
-        budget.gaussian("sum", 0.0, sensitivity=sensitivity, share=0.5)
+    for release in (budget.gaussian, budget.laplace, budget.spherical):
+        with pytest.raises(BudgetError, match="sensitivity"):
+            release("sum", 0.0, sensitivity=sensitivity, share=0.5)
     assert budget.spent().releases == ()
     assert budget.spent().mu == 0.0
 
@@ -143,6 +151,9 @@ def test_infinite_epsilon_adds_no_noise():
     np.testing.assert_array_equal(released, value)
     released = budget.symmetric_gaussian("moment", value, sensitivity=1.0, share=0.2)
     np.testing.assert_array_equal(released, value)
+    for release in (budget.laplace, budget.spherical):
+        released = release("pure", value, sensitivity=math.inf, share=0.1)
+        np.testing.assert_array_equal(released, value)
     counts = budget.histogram("bins", np.arange(4.0), edges=np.array([1.0, 9.0]), share=0.2)
     np.testing.assert_array_equal(counts, [2, 2])
     assert budget.quantile("q", np.arange(4.0), q=0.5, grid=np.arange(4.0), share=0.2) == 1.0
@@ -151,9 +162,10 @@ def test_infinite_epsilon_adds_no_noise():
     assert {release.noise_scale for release in spent.releases} == {0.0}
 
 
-def test_pure_privacy_is_refused():
-    with pytest.raises(ValueError, match="delta=0"):
-        open_budget(1.0, 0.0)
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-60, 0.0), (1e-60, 1e-100)])
+def test_a_budget_without_a_usable_scale_is_refused(epsilon, delta):
+    with pytest.raises(ValueError, match="No usable noise"):
+        open_budget(epsilon, delta)
 
 
 @pytest.mark.parametrize(
@@ -250,6 +262,11 @@ def test_records_compose_by_adding_squares():
     assert three.mu == pytest.approx(math.sqrt(3) * first.mu, rel=1e-8)
     assert (three.seeded, three.enforced) == (False, False)
     assert len(three.releases) == 3 * len(first.releases)
+    # Of a budget that was not used up, the shares are still those of the total.
+    budget = open_budget()
+    budget.gaussian("half", 0.0, sensitivity=1.0, share=0.5)
+    parts = budget.spent().compose(budget.spent()).releases
+    assert [release.share for release in parts] == pytest.approx([0.5, 0.5])
     # It adds, rather than multiplies: two fits at 1 cost less than one at 2.
     assert 1.3 < first.compose(first).epsilon_at(1e-6) / first.epsilon_at(1e-6) < 1.6
 
@@ -319,35 +336,50 @@ def test_audit_finds_the_mu_that_is_claimed(cached_mu, outputs, direction):
 @pytest.mark.parametrize(("outputs", "direction"), AUDITS)
 def test_audit_catches_noise_that_is_too_small(cached_mu, monkeypatch, outputs, direction):
     for name in ("standard_normal", "symmetric_normal"):
-        sampler = getattr(budget_module, name)
+        sampler = getattr(noise_module, name)
         monkeypatch.setattr(
-            budget_module, name, lambda size, key, sampler=sampler: 0.7 * sampler(size, key)
+            noise_module, name, lambda size, key, sampler=sampler: 0.7 * sampler(size, key)
         )
     assert empirical_mu(outputs, direction, 4000) / cached_mu > 1.3
 
 
-def seeded_release(value, epsilon, context=()):
+def seeded_release(value, epsilon, context=(), mechanism="gaussian"):
     budget = open_budget(epsilon, noise=NoiseSource(SECRET, context))
-    return budget.gaussian("value", value, sensitivity=1.0, share=1.0), budget.last_scale
+    release = getattr(budget, mechanism)
+    return release("value", value, sensitivity=1.0, share=1.0), budget.last_scale
 
 
-def two_epsilon_attack(value, contexts=((), ())):
+def two_epsilon_attack(value, contexts=((), ()), mechanism="gaussian"):
     (first, scale), (second, other_scale) = (
-        seeded_release(value, epsilon, context)
+        seeded_release(value, epsilon, context, mechanism)
         for epsilon, context in zip((1.0, 2.0), contexts, strict=True)
     )
     recovered = (other_scale * first - scale * second) / (other_scale - scale)
     return np.abs(recovered - value).max()
 
 
-def test_equal_data_and_seed_at_two_epsilons_share_no_noise(monkeypatch):
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace", "spherical"])
+def test_equal_data_and_seed_at_two_epsilons_share_no_noise(monkeypatch, mechanism):
     value = np.random.default_rng(0).normal(size=50)
     # Even if the context forgot epsilon, the scale of the release would tell them apart.
-    assert two_epsilon_attack(value) > 1
-    assert two_epsilon_attack(value, ((("epsilon", 1.0),), (("epsilon", 2.0),))) > 1
+    assert two_epsilon_attack(value, mechanism=mechanism) > 1
+    contexts = ((("epsilon", 1.0),), (("epsilon", 2.0),))
+    assert two_epsilon_attack(value, contexts, mechanism) > 1
     # Shared noise would be solved for: two equations, two unknowns.
     monkeypatch.setattr(NoiseSource, "key", lambda self, *release: bytes(32))
-    assert two_epsilon_attack(value) < 1e-12
+    assert two_epsilon_attack(value, mechanism=mechanism) < 1e-10
+
+
+def test_mechanisms_share_no_noise():
+    keys = []
+    source = NoiseSource(SECRET)
+    source.key = lambda *release: keys.append(NoiseSource.key(source, *release)) or keys[-1]
+    for mechanism in ("gaussian", "symmetric_gaussian", "laplace", "spherical"):
+        budget = open_budget(noise=source)
+        # Whatever the scale: the name of the mechanism alone tells them apart.
+        budget._currency.noise_scale = lambda *release: 1.0
+        getattr(budget, mechanism)("value", np.eye(3), sensitivity=1.0, share=1.0)
+    assert len(set(keys)) == 4
 
 
 def test_equal_seed_on_neighbouring_data_shares_no_noise():

@@ -1,6 +1,7 @@
 import hashlib
 import inspect
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from skdp.privacy.noise import (
     NoiseSource,
     algorithm_generator,
     draw_seed,
+    spherical_laplace,
     standard_normal,
     symmetric_normal,
 )
@@ -78,8 +80,13 @@ def test_the_ends_of_the_stream_give_finite_draws(monkeypatch, byte):
     draws = standard_normal(10, make_key(0))
     assert np.isfinite(draws).all()
     assert np.abs(draws).max() < 9.2
+    for dimension in (1, 2, 50):
+        assert np.isfinite(spherical_laplace(10, dimension, make_key(0))).all()
     if byte == b"\x00":
         assert np.abs(draws).min() > 9.0
+        laplace = spherical_laplace(10, 1, make_key(0)) * math.sqrt(2)
+        np.testing.assert_allclose(np.abs(laplace), 64 * math.log(2))
+        np.testing.assert_allclose(noise._gamma(10, 3, make_key(0)), 3 * 65 * math.log(2))
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5])
@@ -136,6 +143,87 @@ def test_symmetric_noise_of_order_one_is_standard_normal():
     draws = [symmetric_normal(1, make_key(i)) for i in range(5000)]
     assert draws[0].shape == (1, 1)
     assert stats.kstest(np.ravel(draws), "norm").pvalue > 1e-3
+
+
+def test_rows_of_one_entry_follow_the_laplace_law():
+    draws = spherical_laplace(1_000_000, 1, make_key(4)).ravel()
+    law = stats.laplace(scale=math.sqrt(0.5))
+    assert stats.kstest(draws, law.cdf).pvalue > 1e-5
+    assert abs(draws.var() - 1) < 4 * math.sqrt(5 / draws.size)
+    for level in (4.0, 6.0):
+        expected = draws.size * law.sf(level)
+        for exceeding in ((draws > level).sum(), (draws < -level).sum()):
+            assert abs(exceeding - expected) < 4 * math.sqrt(expected)
+    assert np.unique(draws).size > draws.size - 5
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 10, 300])
+def test_rows_have_gamma_lengths_and_uniform_directions(dimension):
+    rows = spherical_laplace(600_000 // dimension, dimension, make_key(dimension))
+    lengths = np.linalg.norm(rows, axis=1)
+    radii = stats.gamma(dimension, scale=1 / math.sqrt(dimension + 1))
+    assert stats.kstest(lengths, radii.cdf).pvalue > 1e-5
+    # The square of one coordinate of a uniform direction has a beta law.
+    directions = rows / lengths[:, np.newaxis]
+    share = stats.beta(0.5, (dimension - 1) / 2)
+    fixed = np.random.default_rng(0).normal(size=dimension)
+    for coordinate in (directions[:, 0], directions @ fixed / np.linalg.norm(fixed)):
+        assert stats.kstest(coordinate**2, share.cdf).pvalue > 1e-5
+        assert abs((coordinate > 0).mean() - 0.5) < 4 * 0.5 / math.sqrt(len(rows))
+        assert abs(np.corrcoef(coordinate**2, lengths)[0, 1]) < 4.5 / math.sqrt(len(rows))
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 5, 100])
+def test_entries_of_spherical_noise_have_variance_one(dimension):
+    rows = spherical_laplace(1_000_000 // dimension, dimension, make_key(5))
+    squares = np.mean(rows**2, axis=1)
+    assert abs(squares.mean() - 1) < 4.5 * squares.std() / math.sqrt(len(rows))
+    assert np.abs(rows.mean(axis=0)).max() < 5 / math.sqrt(len(rows))
+
+
+def test_rows_of_spherical_noise_are_independent():
+    rows = spherical_laplace(200_000, 2, make_key(6))
+    lengths = np.linalg.norm(rows, axis=1)
+    for lag in (1, 2, CHUNK // 2):
+        for series in (rows[:, 0], lengths):
+            assert abs(np.corrcoef(series[:-lag], series[lag:])[0, 1]) < 4.5 / math.sqrt(len(rows))
+
+
+@pytest.mark.parametrize(
+    ("size", "shape"), [(5, 3), (1, CHUNK), (3, CHUNK - 1), (40_000, 3), (2, 3 * CHUNK + 1), (4, 0)]
+)
+def test_sums_of_exponentials_do_not_depend_on_chunks(size, shape):
+    words = np.concatenate([np.empty(0, np.uint64), *noise._words(size * shape, make_key(7))])
+    exponentials = -np.log((words + 0.5) / 2.0**64)
+    sums = noise._gamma(size, shape, make_key(7))
+    np.testing.assert_allclose(sums, exponentials.reshape(size, shape).sum(axis=1), rtol=1e-12)
+
+
+def test_length_and_direction_share_no_bits(monkeypatch):
+    keys = []
+    words = noise._words
+    monkeypatch.setattr(noise, "_words", lambda size, key: keys.append(key) or words(size, key))
+    key = make_key(8)
+    spherical_laplace(3, 2, key)
+    assert len({key, *keys}) == 3
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 1), (1, 7), (2 * CHUNK, 3), (0, 3), (3, 0)])
+def test_spherical_noise_is_that_of_its_key(shape):
+    first, again, other = (spherical_laplace(*shape, make_key(i)) for i in (9, 9, 10))
+    assert first.shape == shape
+    np.testing.assert_array_equal(first, again)
+    assert not np.isin(first, other).any()
+
+
+def test_one_large_row_of_spherical_noise_takes_no_large_temporaries():
+    tracemalloc.start()
+    row = spherical_laplace(1, 1_000_000, make_key(11))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < row.nbytes + 100 * CHUNK
+    # The length of so many entries hardly varies: by one part in a thousand.
+    assert np.linalg.norm(row) == pytest.approx(1000, rel=5e-3)
 
 
 def test_fresh_source_gives_a_new_key_for_every_call():

@@ -1,0 +1,93 @@
+"""What a share of a budget buys: the mu or epsilon of a release, and the scale of its noise."""
+
+import math
+import sys
+from collections.abc import Iterable
+
+from skdp.exceptions import BudgetError
+from skdp.privacy import gaussian_dp, pure_dp
+
+__all__ = ["Currency"]
+
+# Below, squares of noise scales could overflow.
+_SMALLEST_MU = 1e-50
+_PURE = ("laplace", "spherical")
+
+
+class Currency:
+    """The square of mu or, if delta is 0, epsilon: a share is a share of that.
+
+    Parameters
+    ----------
+    epsilon : float
+        Dimensionless, ``0 < epsilon <= inf``.
+    delta : float
+        Probability, ``0 <= delta < 1``.
+
+    Attributes
+    ----------
+    is_pure : bool
+        Whether shares are those of epsilon.
+    mu : float
+        The mu of the whole.
+
+    Raises
+    ------
+    ValueError
+        If `epsilon` or `delta` is out of range.
+
+    Examples
+    --------
+    >>> from skdp.privacy.currency import Currency
+    >>> round(Currency(1.0, 1e-6).noise_scale("gaussian", 1.0, share=0.25), 4)
+    8.4495
+    >>> round(Currency(1.0, 0.0).noise_scale("laplace", 1.0, share=0.25), 4)
+    5.6569
+    """
+
+    def __init__(self, epsilon: float, delta: float) -> None:
+        self.epsilon = epsilon
+        self.is_pure = delta == 0 and math.isfinite(epsilon)
+        self.mu = gaussian_dp.mu_from_epsilon_delta(epsilon, delta)
+        if self.is_pure:
+            self.mu = pure_dp.mu_from_epsilon(epsilon)
+        if self.mu < _SMALLEST_MU:
+            raise ValueError(
+                f"No usable noise gives epsilon={epsilon} with delta={delta}; pass larger ones."
+            )
+
+    def check(self, mechanism: str) -> None:
+        """Refuse a mechanism that no share can pay."""
+        if self.is_pure and mechanism not in _PURE:
+            raise BudgetError(
+                f"delta=0 admits the noise of {' and '.join(_PURE)} only, got {mechanism!r}; pass "
+                "a positive delta."
+            )
+
+    def noise_scale(
+        self, mechanism: str, sensitivity: float, share: float, joint_entries: int = 1
+    ) -> float:
+        """Compute the standard deviation of the noise in an entry."""
+        self.check(mechanism)
+        if math.isinf(self.mu):
+            return 0.0
+        if mechanism not in _PURE:
+            return sensitivity / (self.mu * math.sqrt(share))
+        epsilon = self._pure_epsilon(share)
+        if epsilon < sys.float_info.min:
+            return math.inf
+        # A radius of gamma law, of shape k and scale 1, has a mean square of k (k + 1).
+        return sensitivity / epsilon * math.sqrt(joint_entries + 1)
+
+    def spent_mu(self, shares: Iterable[float]) -> float:
+        """Compute the mu of releases with these shares together."""
+        if self.is_pure:
+            mus = [pure_dp.mu_from_epsilon(self._pure_epsilon(share)) for share in shares]
+            return min(self.mu, gaussian_dp.compose(mus))
+        total = min(math.fsum(shares), 1.0)
+        return self.mu * math.sqrt(total) if total else 0.0
+
+    def _pure_epsilon(self, share: float) -> float:
+        if self.is_pure:
+            return self.epsilon * share
+        return pure_dp.epsilon_from_mu(self.mu * math.sqrt(share))
