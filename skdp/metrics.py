@@ -6,9 +6,10 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
+from skdp.linalg import subspace
 from skdp.linalg.subspace import orthonormal_basis, principal_sines
 
-__all__ = ["captured_variance", "subspace_distance"]
+__all__ = ["captured_variance", "coherence", "subspace_distance"]
 
 
 def subspace_distance(components: Any, reference: Any) -> float:
@@ -82,3 +83,52 @@ def captured_variance(components: Any, X: Any) -> float:
     total = X.multiply(X).sum() if issparse(X) else np.vdot(X, X)
     projections = X @ basis
     return float(np.vdot(projections, projections) / total) if total > 0 else 0.0
+
+
+def coherence(components: Any) -> float:
+    r"""Coherence of the span of the components: how much of it lies along a single feature.
+
+    For k orthonormal rows :math:`V` with n columns it is :math:`(n / k) \max_j \|V_j\|^2`, where
+    :math:`V_j` is the j-th column [1]_.
+
+    Parameters
+    ----------
+    components : array-like of shape (n_components, n_features)
+        Linearly independent components as rows, as in ``components_``; they need not be
+        orthonormal.
+
+    Returns
+    -------
+    float
+        1 if the subspace is spread evenly over the features, ``n_features / n_components`` if it
+        holds the direction of a single one.
+
+    Raises
+    ------
+    ValueError
+        If `components` has more rows than columns.
+
+    Notes
+    -----
+    **Privacy.** A function of its argument; it is as private as that is. Of noisy components it
+    tells their own coherence, which is larger than that of the exact ones where the noise
+    dominates and those are spread evenly.
+
+    References
+    ----------
+    .. [1] E. J. Candès, B. Recht (2009). "Exact matrix completion via convex optimization".
+       Foundations of Computational Mathematics 9(6). :doi:`10.1007/s10208-009-9045-5`
+
+    Examples
+    --------
+    >>> from skdp.metrics import coherence
+    >>> coherence([[1, 1, 1, 1]]), coherence([[2, 0, 0, 0]])
+    (1.0, 4.0)
+    """
+    rows = check_array(components, dtype=np.float64)
+    if len(rows) > rows.shape[1]:
+        raise ValueError(
+            f"components has shape {rows.shape}, but should have at most as many rows as columns: "
+            "pass left singular vectors transposed."
+        )
+    return subspace.coherence(orthonormal_basis(rows.T))

@@ -4,6 +4,7 @@ import numpy as np
 from scipy.linalg import eigh, svdvals
 
 __all__ = [
+    "coherence",
     "deterministic_signs",
     "leading_eigenvectors",
     "orthonormal_basis",
@@ -20,6 +21,12 @@ def random_basis(n_features: int, size: int, generator: np.random.Generator) -> 
 def orthonormal_basis(vectors: np.ndarray) -> np.ndarray:
     """Compute orthonormal columns whose span holds those of `vectors`, whatever their rank."""
     return np.linalg.qr(vectors)[0]
+
+
+def coherence(basis: np.ndarray) -> float:
+    """Compute the largest squared row norm of an orthonormal basis, over their mean."""
+    n_rows, size = basis.shape
+    return float(np.einsum("ij,ij->i", basis, basis).max() * n_rows / size)
 
 
 def leading_eigenvectors(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
