@@ -3,11 +3,12 @@
 import math
 import re
 from abc import abstractmethod
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn import config_context
 from sklearn.base import (
     BaseEstimator,
@@ -19,10 +20,24 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skdp.decomposition._entry_level import EntryResult, solve_entries
+from skdp.decomposition._entry_parameters import (
+    ENTRY_CONSTRAINTS,
+    SQUARE_UNITS,
+    check_entry_input,
+    check_entry_parameters,
+    count_units,
+    settings_of,
+    unit_of,
+)
+from skdp.decomposition._row_level import warn_of_noise
+from skdp.decomposition._solvers.factors import Factors
+from skdp.decomposition._solvers.units import Entry, ShortRow, Unit
 from skdp.exceptions import warn_of_privacy
 from skdp.linalg.digest import digest
 from skdp.linalg.rows import Rows
 from skdp.linalg.sources import RowBlocks, Source, as_source, canonical_csr
+from skdp.linalg.subspace import coherence
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
@@ -37,6 +52,15 @@ _SMALLEST_SECRET = 2**64
 # The noise ends at 9.1 standard deviations.
 _SMALLEST_DELTA = 1e-15
 
+# What one fit has and the next one, with other parameters, may not have.
+_CHANGING_ATTRIBUTES = (
+    "coherence_left_",
+    "coherence_right_",
+    "failed_",
+    "left_components_",
+    "row_norm_",
+)
+
 _BOUND_CONSTRAINT = [
     Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
     Options(Real, {np.inf}),
@@ -45,16 +69,15 @@ _BOUND_CONSTRAINT = [
 
 
 class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Row-level private decomposition with components in feature space."""
+    """Private decomposition with components in feature space."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "epsilon": [Interval(Real, 0, None, closed="right")],
         "delta": [Interval(Real, 0, 1, closed="left")],
-        "privacy_unit": [StrOptions({"row"})],
         "adjacency": [StrOptions(set(ADJACENCIES))],
         "row_norm": _BOUND_CONSTRAINT,
         "mean_norm": _BOUND_CONSTRAINT,
-        "solver": [StrOptions({"auto", "covariance", "adaptive", "power"})],
+        **ENTRY_CONSTRAINTS,
         "n_iter": [Interval(Integral, 1, 100, closed="both"), StrOptions({"auto"})],
         "n_oversamples": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "n_jobs": [Integral, None],
@@ -127,9 +150,65 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         check_is_fitted(self)
         return self._restore(check_array(X, dtype=(np.float64, np.float32), estimator=self))
 
-    @abstractmethod
     def _fit(self, X: Any) -> None:
-        """Set the fitted attributes from checked input."""
+        for name in _CHANGING_ATTRIBUTES:
+            self.__dict__.pop(name, None)
+        unit = unit_of(self)
+        if unit is None:
+            self._fit_rows(X)
+        else:
+            self._fit_entries(X, unit)
+
+    @abstractmethod
+    def _fit_rows(self, X: Any) -> None:
+        """Set the fitted attributes from checked input, for rows of any length."""
+
+    def _fit_entries(self, X: Any, unit: Unit) -> None:
+        """Set the fitted attributes from checked input, for the other units."""
+        if isinstance(unit, ShortRow) and isinstance(X, np.ndarray):
+            X = csr_array(X)
+        raw, budget, generator = self._open_fit(X, unit.restrict)
+        center = self._entry_center()
+        result = solve_entries(
+            raw,
+            budget,
+            generator,
+            unit=unit,
+            settings=settings_of(self, X.shape, center),
+            center=center,
+        )
+        wanted = self._set_attributes(
+            result.factors, result.mean, result.mean_noise, raw.n_rows, X.dtype
+        )
+        self._set_entry_attributes(result, unit, X.dtype)
+        self.privacy_spent_ = budget.spent()
+        # Last: whoever turns warnings into errors keeps what was paid for.
+        if result.singular.failed:
+            warn_of_privacy(
+                f"A basis exceeded coherence_bound={self.coherence_bound}: the iteration ended, "
+                "and its budget is spent. Pass a larger bound, or None for none at all."
+            )
+        warn_of_noise(result.factors, wanted)
+
+    def _entry_center(self) -> np.ndarray | str | None:
+        """Say what rows are centred by: "private" means, a public point, or nothing."""
+        return None
+
+    @abstractmethod
+    def _set_attributes(
+        self, factors: Factors, mean: np.ndarray, mean_noise: float, n_rows: int, dtype: np.dtype
+    ) -> int:
+        """Set what the factors give; return how many components the parameters ask for."""
+
+    def _set_entry_attributes(self, result: EntryResult, unit: Unit, dtype: np.dtype) -> None:
+        singular = result.singular
+        self.coherence_right_ = coherence(singular.right)
+        self.failed_ = singular.failed
+        if isinstance(unit, Entry) and not isinstance(unit, ShortRow):
+            # The components may have been flipped.
+            flips = np.sign(np.einsum("ij,ji->i", self.components_, singular.right))
+            self.coherence_left_ = coherence(singular.left)
+            self.left_components_ = (singular.left * flips).astype(dtype)
 
     def _project(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -151,6 +230,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             X.check()
         else:
             checked = _check_rows(X, self)
+        check_entry_input(checked, self)
         self._check_parameters(*checked.shape)
         validate_data(self, X, skip_check_array=True)
         return checked
@@ -159,22 +239,24 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         """Refuse parameters that contradict each other or the shape of the data."""
         for name in ("row_norm", "mean_norm"):
             _check_bound(name, getattr(self, name), self.epsilon)
-        if self.delta == 0 and math.isfinite(self.epsilon):
+        check_entry_parameters(self, (n_rows, n_features))
+        if unit_of(self) is None and self.delta == 0 and math.isfinite(self.epsilon):
             raise ValueError(
                 f"delta=0 with epsilon={self.epsilon} asks for pure differential privacy, but the "
                 "solvers add Gaussian noise; pass 0 < delta < 1 / n_samples."
             )
 
-    def _warn_of_settings(self, n_rows: int) -> None:
+    def _warn_of_settings(self, shape: tuple[int, int]) -> None:
         """Say what public facts make of the guarantee."""
         if math.isinf(self.epsilon):
             return
-        if self.delta > 1 / n_rows:
+        n_units, units = count_units(self, shape)
+        if self.delta > 1 / n_units:
             warn_of_privacy(
-                f"delta={self.delta} exceeds one over the number of rows, {n_rows}: the guarantee "
-                "would allow some row to be published outright. Pass a smaller delta."
+                f"delta={self.delta} exceeds one over the number of {units}, {n_units}: the "
+                "guarantee would allow some of them to be published outright. Pass a smaller delta."
             )
-        if self.delta < _SMALLEST_DELTA:
+        if 0 < self.delta < _SMALLEST_DELTA:
             warn_of_privacy(
                 f"delta={self.delta} is below {_SMALLEST_DELTA}, the probability of what the noise "
                 "sampler leaves out; what holds is the epsilon at that delta."
@@ -206,13 +288,16 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             unit=self.privacy_unit,
             adjacency=self.adjacency,
             noise=noise,
+            enforced=self.privacy_unit != "spectral",
         )
 
-    def _open_fit(self, X: Any) -> tuple[Rows, PrivacyBudget, np.random.Generator]:
+    def _open_fit(
+        self, X: Any, function: Callable[[Any], Any] | None = None
+    ) -> tuple[Rows, PrivacyBudget, np.random.Generator]:
         """Open the rows, the budget and the algorithm's stream of one fit."""
-        self._warn_of_settings(X.shape[0])
+        self._warn_of_settings(X.shape)
         seed = draw_seed(self.random_state)
-        source = as_source(X)
+        source = as_source(X, function)
         budget = self._open_budget(source, seed)
         return Rows(source, self.n_jobs), budget, algorithm_generator(seed)
 
@@ -223,6 +308,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.privacy_unit in SQUARE_UNITS
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

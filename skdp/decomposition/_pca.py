@@ -192,9 +192,15 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         adjacency: str = "replace",
         row_norm: float | None = None,
         mean_norm: float | None = None,
+        entry_bounds: tuple[float, float] | None = None,
+        zero_is_missing: bool = True,
+        max_row_entries: int | None = None,
+        degree_floor: int = 1,
         solver: str = "auto",
         n_iter: int | str = "auto",
         n_oversamples: int | str = "auto",
+        clip: float | None = 2.0,
+        coherence_bound: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -207,13 +213,19 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         self.adjacency = adjacency
         self.row_norm = row_norm
         self.mean_norm = mean_norm
+        self.entry_bounds = entry_bounds
+        self.zero_is_missing = zero_is_missing
+        self.max_row_entries = max_row_entries
+        self.degree_floor = degree_floor
         self.solver = solver
         self.n_iter = n_iter
         self.n_oversamples = n_oversamples
+        self.clip = clip
+        self.coherence_bound = coherence_bound
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _fit(self, X: Any) -> None:
+    def _fit_rows(self, X: Any) -> None:
         raw, budget, generator = self._open_fit(X)
         shares = self._shares()
         mean = self._release_center(raw, budget, shares)
@@ -229,7 +241,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
             share=shares.solver,
             generator=generator,
         )
-        wanted = self._set_attributes(factors, mean, raw.n_rows, X.dtype)
+        wanted = self._set_attributes(factors, mean, 0.0, raw.n_rows, X.dtype)
         self.row_norm_ = float(rows.bound)
         self.privacy_spent_ = budget.spent()
         # Last: whoever turns warnings into errors keeps what was paid for.
@@ -288,10 +300,16 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         rows = clip(raw, budget, self.mean_norm, name="mean_norm", share=shares.mean_norm)
         return release_mean(rows, budget, share=shares.mean)
 
+    def _entry_center(self) -> np.ndarray | str | None:
+        if self.center is False:
+            return None
+        return self.center if isinstance(self.center, str) else np.asarray(self.center, float)
+
     def _set_attributes(
-        self, factors: Factors, mean: np.ndarray, n_rows: int, dtype: np.dtype
+        self, factors: Factors, mean: np.ndarray, mean_noise: float, n_rows: int, dtype: np.dtype
     ) -> int:
-        """Set what the factors give; return how many components the parameters ask for."""
+        if self.center is False:
+            mean = np.zeros_like(mean)
         degrees_of_freedom = max(n_rows - 1, 1)
         variances = factors.eigenvalues / degrees_of_freedom
         total = factors.total / degrees_of_freedom

@@ -15,6 +15,7 @@ from skdp.decomposition._row_level import (
     solve,
     warn_of_noise,
 )
+from skdp.decomposition._solvers.factors import Factors
 from skdp.linalg.subspace import deterministic_signs
 
 __all__ = ["DPTruncatedSVD"]
@@ -158,9 +159,15 @@ class DPTruncatedSVD(BaseDecomposition):
         adjacency: str = "replace",
         row_norm: float | None = None,
         mean_norm: float | None = None,
+        entry_bounds: tuple[float, float] | None = None,
+        zero_is_missing: bool = True,
+        max_row_entries: int | None = None,
+        degree_floor: int = 1,
         solver: str = "auto",
         n_iter: int | str = "auto",
         n_oversamples: int | str = "auto",
+        clip: float | None = 2.0,
+        coherence_bound: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -171,13 +178,19 @@ class DPTruncatedSVD(BaseDecomposition):
         self.adjacency = adjacency
         self.row_norm = row_norm
         self.mean_norm = mean_norm
+        self.entry_bounds = entry_bounds
+        self.zero_is_missing = zero_is_missing
+        self.max_row_entries = max_row_entries
+        self.degree_floor = degree_floor
         self.solver = solver
         self.n_iter = n_iter
         self.n_oversamples = n_oversamples
+        self.clip = clip
+        self.coherence_bound = coherence_bound
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _fit(self, X: Any) -> None:
+    def _fit_rows(self, X: Any) -> None:
         raw, budget, generator = self._open_fit(X)
         shares = self._shares()
 
@@ -186,7 +199,6 @@ class DPTruncatedSVD(BaseDecomposition):
         if self.mean_norm is not None:
             mean_rows = clip(raw, budget, self.mean_norm, name="mean_norm", share=shares.mean_norm)
         mean = release_mean(mean_rows, budget, share=shares.mean)
-        # What noise adds to the square of a coordinate of the mean, on average.
         mean_noise = budget.last_scale**2
         factors = solve(
             rows,
@@ -199,20 +211,27 @@ class DPTruncatedSVD(BaseDecomposition):
             generator=generator,
         )
 
-        components = deterministic_signs(factors.components[: self.n_components])
-        eigenvalues = factors.eigenvalues[: self.n_components]
-        squared_means = np.maximum((components @ mean) ** 2 - mean_noise, 0.0)
-        variances = np.maximum(eigenvalues / raw.n_rows - squared_means, 0.0)
-        squared_mean = max(mean @ mean - len(mean) * mean_noise, 0.0)
-        total = max(factors.total / raw.n_rows - squared_mean, variances.sum())
-        self.components_ = components.astype(X.dtype)
-        self.explained_variance_ = variances.astype(X.dtype)
-        self.explained_variance_ratio_ = ratios_of(variances, total).astype(X.dtype)
-        self.singular_values_ = np.sqrt(eigenvalues).astype(X.dtype)
+        wanted = self._set_attributes(factors, mean, mean_noise, raw.n_rows, X.dtype)
         self.row_norm_ = float(rows.bound)
         self.privacy_spent_ = budget.spent()
         # Last: whoever turns warnings into errors keeps what was paid for.
-        warn_of_noise(factors, self.n_components)
+        warn_of_noise(factors, wanted)
+
+    def _set_attributes(
+        self, factors: Factors, mean: np.ndarray, mean_noise: float, n_rows: int, dtype: np.dtype
+    ) -> int:
+        components = deterministic_signs(factors.components[: self.n_components])
+        eigenvalues = factors.eigenvalues[: self.n_components]
+        # Noise adds its variance to the square of a coordinate of the mean, on average.
+        squared_means = np.maximum((components @ mean) ** 2 - mean_noise, 0.0)
+        variances = np.maximum(eigenvalues / n_rows - squared_means, 0.0)
+        squared_mean = max(mean @ mean - len(mean) * mean_noise, 0.0)
+        total = max(factors.total / n_rows - squared_mean, variances.sum())
+        self.components_ = components.astype(dtype)
+        self.explained_variance_ = variances.astype(dtype)
+        self.explained_variance_ratio_ = ratios_of(variances, total).astype(dtype)
+        self.singular_values_ = np.sqrt(eigenvalues).astype(dtype)
+        return self.n_components
 
     def _shares(self) -> Shares:
         """Split the budget, by the parameters alone."""

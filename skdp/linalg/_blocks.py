@@ -51,6 +51,14 @@ class DenseBlock:
             rows = np.multiply(rows, self._weights[:, None], out=self._scratch)
         return rows.T @ rows
 
+    def dense(self) -> np.ndarray:
+        """Return the rows before weighting."""
+        return self._rows
+
+    def squared_deviations(self, point: np.ndarray) -> float:
+        """Sum the squared distances of the rows from `point`, less those of as many zero rows."""
+        return float((self._rows * (self._rows - 2 * point)).sum())
+
     def squared_norm(self) -> float:
         """Sum the squared norms of the rows."""
         # By norms, since squares of rows whose weight is small might overflow.
@@ -110,6 +118,15 @@ class SparseBlock:
             gram -= cross + cross.T
             gram += (self._weights @ self._weights) * np.outer(self._center, self._center)
         return gram
+
+    def dense(self) -> np.ndarray:
+        """Return the rows before centring and weighting, as an array."""
+        return self._raw.toarray()
+
+    def squared_deviations(self, point: np.ndarray) -> float:
+        """Sum the squared distances of the rows from `point`, less those of as many zero rows."""
+        data = self._raw.data.astype(np.float64, copy=False)
+        return float((data * (data - 2 * point[self._raw.indices])).sum())
 
     def squared_norm(self) -> float:
         """Sum the squared norms of the rows."""

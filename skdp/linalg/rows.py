@@ -21,6 +21,8 @@ __all__ = ["Rows"]
 # What is reported at least: room for what the bound leaves out, such as a basis that is orthonormal
 # up to rounding only.
 _LEAST_ROUNDING = 1e-5
+# Longest chain of additions in numpy's sum of a contiguous array, and of those before it.
+_PAIRWISE_DEPTH = 256
 
 T = TypeVar("T")
 
@@ -114,6 +116,24 @@ class Rows:
             return reduce(np.add, (b.adjoint(left[rows]) for rows, b in self._blocks(group)))
 
         return reduce(np.add, self._run(_work))
+
+    def dense(self) -> np.ndarray:
+        """Write the raw rows out as an array, of shape (n_rows, n_features)."""
+        return self._fill(self.source.shape, lambda block: block.dense())
+
+    def squared_deviations(self, point: np.ndarray) -> tuple[float, float]:
+        """Sum the squared distances of the raw rows from `point`, less those of zero rows.
+
+        Returns
+        -------
+        total : float
+            The sum, to which entries that are 0 add nothing.
+        rounding : float
+            Bound of its rounding error, in units of the largest contribution of one entry.
+        """
+        total = self._sum(lambda block: np.array(block.squared_deviations(point)))
+        depth = _PAIRWISE_DEPTH + len(self.source.bounds)
+        return float(total), depth * UNIT_ROUNDOFF * math.prod(self.source.shape)
 
     def projection_norms(self, basis: np.ndarray) -> np.ndarray:
         """Compute the norms of the rows times `basis`, of shape (n_rows,)."""

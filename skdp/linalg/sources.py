@@ -151,8 +151,9 @@ class RowBlocks:
 class ArraySource:
     """Rows of a dense array, a memory map or a CSR matrix, read by slices."""
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Any, function: Callable[[Any], Any] | None = None) -> None:
         self.is_sparse = sparse.issparse(X)
+        self._function = function
         self.X = canonical_csr(X) if self.is_sparse else X
         self.shape: tuple[int, int] = self.X.shape
         self.bounds = block_bounds(*self.shape, is_sparse=self.is_sparse)
@@ -170,13 +171,14 @@ class ArraySource:
 
     def every(self, step: int) -> "ArraySource":
         """Take one of `step` rows."""
-        return ArraySource(self.X[::step])
+        return ArraySource(self.X[::step], self._function)
 
     def blocks(self, group: range) -> Iterator[tuple[slice, RawBlock]]:
         """Yield the blocks of a group with the rows they stand for."""
         for index in group:
             rows = slice(self.bounds[index], self.bounds[index + 1])
-            yield rows, _csr_rows(self.X, rows) if self.is_sparse else self.X[rows]
+            block = _csr_rows(self.X, rows) if self.is_sparse else self.X[rows]
+            yield rows, block if self._function is None else self._function(block)
 
 
 class BlockSource:
@@ -201,9 +203,22 @@ class BlockSource:
 Source = ArraySource | BlockSource
 
 
-def as_source(X: Any) -> Source:
-    """Choose the source for a validated array, CSR matrix or `RowBlocks`."""
-    return BlockSource(X) if isinstance(X, RowBlocks) else ArraySource(X)
+def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
+    """Choose the source for a validated array, CSR matrix or `RowBlocks`.
+
+    Of the rows a `function` is taken, whose value for a block is that for its rows. For a CSR
+    matrix this is done at once, for others in every pass. It may turn dense rows into sparse ones
+    in a `RowBlocks` only.
+    """
+    if isinstance(X, RowBlocks):
+        return BlockSource(X if function is None else _mapped(X, function))
+    if function is not None and sparse.issparse(X):
+        return ArraySource(function(canonical_csr(X)))
+    return ArraySource(X, function)
+
+
+def _mapped(X: RowBlocks, function: Callable[[Any], Any]) -> RowBlocks:
+    return RowBlocks(lambda: map(function, X._checked_blocks()), X.shape, X.dtype)
 
 
 def block_bounds(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray:

@@ -1,10 +1,21 @@
 """Clipping that holds in floating point: no norm overflows, no clipped norm exceeds its bound."""
 
+from typing import Any
+
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
 from skdp.linalg.norms import row_norms
 
-__all__ = ["SMALLEST_BOUND", "SMALLEST_WEIGHT", "clip_rows", "clip_weights"]
+__all__ = [
+    "SMALLEST_BOUND",
+    "SMALLEST_WEIGHT",
+    "binarize",
+    "clip_entries",
+    "clip_rows",
+    "clip_weights",
+    "keep_largest",
+]
 
 # Squares of bounds, and what is computed from them, must stay normal floating-point numbers.
 SMALLEST_BOUND = 1e-100
@@ -50,3 +61,77 @@ def clip_rows(values: np.ndarray, bound: float) -> np.ndarray:
     values *= weights[:, None]
     values[weights == 0] = 0.0
     return values
+
+
+def clip_entries(values: Any, *, lower: float, upper: float, keep_zeros: bool) -> Any:
+    """Clip the entries of an array or sparse matrix to the bounds.
+
+    Parameters
+    ----------
+    values : {ndarray, csr_array} of shape (n_rows, n_columns)
+        Entries, left as they are.
+    lower, upper : float
+        Bounds. Entries that a sparse matrix does not store stay 0.
+    keep_zeros : bool
+        Whether 0 stays 0 even outside the bounds.
+
+    Returns
+    -------
+    {ndarray, csr_array} of shape (n_rows, n_columns)
+        `values` itself where nothing exceeds the bounds.
+    """
+    if not np.issubdtype(values.dtype, np.floating):
+        values = values.astype(np.float64)
+    entries = values.data if issparse(values) else values
+    lower, upper = _representable(lower, upper, entries.dtype)
+    if not entries.size or (entries.min() >= lower and entries.max() <= upper):
+        return values
+    # Unlike clip, these give a bound for NaN.
+    clipped = np.fmax(np.fmin(entries, upper), lower)
+    if keep_zeros:
+        clipped[entries == 0] = 0
+    return _with_data(values, clipped) if issparse(values) else clipped
+
+
+def binarize(values: Any) -> Any:
+    """Turn entries that are not 0 into 1."""
+    if issparse(values):
+        return _with_data(values, (values.data != 0).astype(values.dtype))
+    return (values != 0).astype(values.dtype)
+
+
+def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> csr_array:
+    """Keep the `n_entries` entries of each row that are largest in size.
+
+    Of equal ones those stay whose column has the lower `priority`, of shape (n_columns,). What
+    stays of a row is a function of that row alone.
+    """
+    counts = np.diff(rows.indptr)
+    if counts.max(initial=0) <= n_entries:
+        return rows
+    row_of_entry = np.repeat(np.arange(len(counts)), counts)
+    order = np.lexsort((priority[rows.indices], -np.abs(rows.data), row_of_entry))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order)) - np.repeat(rows.indptr[:-1], counts)
+    data = np.where(rank < n_entries, rows.data, 0)
+    return _without_zeros(_with_data(rows, data))
+
+
+def _representable(lower: float, upper: float, dtype: np.dtype) -> tuple[Any, Any]:
+    """Round the bounds inwards to numbers of that type."""
+    low, high = dtype.type(lower), dtype.type(upper)
+    if low < lower:
+        low = np.nextafter(low, dtype.type(np.inf))
+    if high > upper:
+        high = np.nextafter(high, dtype.type(-np.inf))
+    return low, high
+
+
+def _with_data(rows: csr_array, data: np.ndarray) -> csr_array:
+    return csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
+
+
+def _without_zeros(rows: csr_array) -> csr_array:
+    kept = rows.copy()
+    kept.eliminate_zeros()
+    return kept

@@ -1,32 +1,57 @@
-r"""Row-level sensitivities: how far one row can move a statistic, at worst.
+r"""Sensitivities: how far one protected unit can move a statistic, at worst.
 
-Throughout, rows are clipped to Euclidean norm `c` (`row_norm`), and the adjacency is
+At row level, rows are clipped to Euclidean norm `c` (`row_norm`), and the adjacency is
 
 - ``"replace"``: one row is exchanged for any other, n stays;
 - ``"zero_out"``: one row becomes null and contributes nothing to any sum or count, n stays.
 
-Every function returns the supremum over all neighbouring datasets in the Euclidean (for matrices
-the Frobenius) norm, plus twice `rounding` times the largest contribution of a row: the computed
-sums of two neighbours may each be off by that much [1]_. `rounding` is what
+Every function of this kind returns the supremum over all neighbouring datasets in the Euclidean
+(for matrices the Frobenius) norm, plus twice `rounding` times the largest contribution of a row:
+the computed sums of two neighbours may each be off by that much [1]_. `rounding` is what
 :class:`skdp.linalg.rows.Rows` reports with the sum.
+
+The other units change a few entries of a matrix A, multiplied by public bases: `norms` are the
+Euclidean norms of the rows of a basis, and `step` is the largest change of an entry. Where A turns
+into A + C, every function returns the supremum of the Frobenius norm of the change of the product,
+or, if its name ends in ``_l1``, of the sum of the Euclidean norms of its rows: what noise that is
+independent from row to row has to cover. Rounding is added by the caller.
 
 References
 ----------
 .. [1] S. Casacuberta, M. Shoemate, S. Vadhan, C. Wagaman (2022). "Widespread underestimation of
    sensitivity in differentially private libraries and how to fix it". CCS. :arxiv:`2207.10635`
+.. [2] M. Hardt, A. Roth (2013). "Beyond worst-case analysis in private singular vector
+   computation". STOC. :arxiv:`1211.0975`
 """
 
 import math
+
+import numpy as np
 
 __all__ = [
     "ADJACENCIES",
     "clipped_projection",
     "clipped_squares",
     "count",
+    "edge_core",
+    "edge_product",
+    "edge_product_l1",
+    "entry_core",
+    "entry_mean",
+    "entry_product",
+    "entry_squares",
+    "entry_step",
     "histogram",
+    "interaction_mean",
+    "interaction_product",
+    "interaction_squares",
     "projected_spectrum",
     "row_sum",
     "second_moment",
+    "short_row",
+    "short_row_product",
+    "spectral_product",
+    "symmetric_edge_core",
 ]
 
 ADJACENCIES = ("replace", "zero_out")
@@ -113,6 +138,154 @@ def count() -> float:
 def histogram(adjacency: str) -> float:
     """Sensitivity of disjoint counts: 1 for zero_out; replace takes from one and adds to one."""
     return _choose(adjacency, zero_out=1.0, replace=math.sqrt(2))
+
+
+def entry_step(lower: float, upper: float, adjacency: str) -> float:
+    """Largest change of an entry between the bounds: to any other value, or to 0."""
+    return _choose(adjacency, zero_out=max(abs(lower), abs(upper)), replace=upper - lower)
+
+
+def entry_product(step: float, norms: np.ndarray) -> float:
+    r"""Sensitivity of A Z to one entry: `step` times the largest row norm of Z.
+
+    :math:`C Z = \alpha e_s z_t^T` has one row that is not zero, so that this holds for the sum of
+    row norms too. It is linear in the size of the row, not in that of Z as a whole: the more evenly
+    Z is spread, the less one entry matters [2]_.
+    """
+    return step * float(norms.max())
+
+
+def entry_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
+    r"""Sensitivity of :math:`Y^T A Z` to one entry: the change is :math:`\alpha y_s z_t^T`."""
+    return step * float(left_norms.max() * right_norms.max())
+
+
+def entry_squares(lower: float, upper: float, center: np.ndarray) -> float:
+    """Sensitivity of the sum of squares of A minus a public row to one entry between the bounds."""
+    return float(np.maximum((upper - center) ** 2, (lower - center) ** 2).max())
+
+
+def entry_mean(step: float, n_rows: int) -> float:
+    """Sensitivity of the means of the columns to one entry."""
+    return step / n_rows
+
+
+def edge_product(step: float, norms: np.ndarray) -> float:
+    r"""Sensitivity of A Z to an edge, an entry together with its mirror image.
+
+    :math:`C Z = \alpha (e_s z_t^T + e_t z_s^T)`, two rows, of norm at most
+    :math:`\sqrt{r_1^2 + r_2^2}` with the two largest row norms of Z. The largest alone, which is
+    right for an entry and for a loop, would be too little by up to :math:`\sqrt 2`.
+    """
+    return step * math.hypot(*_two_largest(norms))
+
+
+def edge_product_l1(step: float, norms: np.ndarray) -> float:
+    """Sum of the row norms of the change that `edge_product` bounds."""
+    return step * math.fsum(_two_largest(norms))
+
+
+def edge_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
+    r"""Sensitivity of :math:`Y^T A Z` to an edge: :math:`y_{(1)} z_{(1)} + y_{(2)} z_{(2)}`.
+
+    The change is :math:`\alpha (y_s z_t^T + y_t z_s^T)`, and of all ways to pair the two largest
+    norms of either side the sorted one gives the largest sum. Not always attained.
+    """
+    pairs = zip(_two_largest(left_norms), _two_largest(right_norms), strict=True)
+    return step * math.fsum(left * right for left, right in pairs)
+
+
+def symmetric_edge_core(step: float, norms: np.ndarray) -> float:
+    r"""Sensitivity of :math:`Z^T A Z` to an edge: :math:`\max(2 r_1 r_2, r_1^2)`.
+
+    An edge between two nodes moves it by :math:`\alpha (z_s z_t^T + z_t z_s^T)`, a loop by
+    :math:`\alpha z_s z_s^T`.
+    """
+    first, second = _two_largest(norms)
+    return step * max(2 * first * second, first**2)
+
+
+def short_row(largest: float, step: float, n_entries: int, adjacency: str) -> float:
+    r"""Largest change of a row of at most w entries (`n_entries`), of size at most `largest`.
+
+    :math:`w b^2` squared for zero_out, b the largest size; for replace
+    :math:`w \max(2 b^2, d^2)`, d the step, as a column holds an entry before, after, or both.
+    That of the sum of all rows, and times the largest row norm of Y that of :math:`A^T Y`.
+    """
+    squared = _choose(adjacency, zero_out=largest**2, replace=max(2 * largest**2, step**2))
+    return math.sqrt(n_entries * squared)
+
+
+def short_row_product(
+    largest: float, step: float, n_entries: int, adjacency: str, norms: np.ndarray
+) -> float:
+    r"""Sensitivity of A Z to such a row, for columns of Z that are orthonormal or shorter.
+
+    One row of the product changes, by :math:`\sum_j c_j z_j` over the entries that change. For
+    zero_out these are w, each by at most b. For replace some j columns may hold an entry before and
+    after, which changes by d, and 2 (w - j) one of them, which changes by b: the maximum over j of
+    the sum with the largest row norms. The change is also no longer than that of the row itself,
+    `short_row`.
+    """
+    n_changed = n_entries * int(_choose(adjacency, zero_out=1, replace=2))
+    sums = np.concatenate([[0.0], np.cumsum(-np.sort(-norms)[:n_changed])])
+    shared = np.arange(n_entries + 1) if adjacency == "replace" else np.zeros(1, dtype=int)
+    both = sums[np.minimum(shared, len(sums) - 1)]
+    one_or_both = sums[np.minimum(n_changed - shared, len(sums) - 1)]
+    by_entries = step * both + largest * np.maximum(one_or_both - both, 0.0)
+    return min(float(by_entries.max()), short_row(largest, step, n_entries, adjacency))
+
+
+def interaction_product(norms: np.ndarray, degree_floor: int) -> float:
+    r"""Sensitivity of :math:`\sum_u r_u r_u^T Z / \max(d_u, f)` to one interaction.
+
+    The rows :math:`r_u` are 0/1 with :math:`d_u` ones, f is the floor, the columns of Z are
+    orthonormal or shorter, and m is its largest row norm:
+
+    .. math:: \sqrt{\max\left(\min(1/f, m^2) + (f - 1) m^2/f^2,\;
+              \min((1 + m^2)/(f + 1), m^2)\right)}.
+
+    Proof. Remove item k of a user with d items; let x be its row of Z and s the sum of the rows of
+    the others, so that :math:`\|s\| \le \min(\sqrt{d - 1}, (d - 1) m)` and
+    :math:`\|s + x\| \le \min(\sqrt d, d m)`. For :math:`d \le f` row k changes by
+    :math:`(s + x)/f`, the others by :math:`x/f`: at most the first term, at d = f. For
+    :math:`d > f` the squared change is :math:`\|x\|^2/d + \|s\|^2/(d (d - 1))`: at most the
+    second, at d = f + 1.
+    """
+    largest, floor = float(norms.max()) ** 2, float(degree_floor)
+    below = min(1 / floor, largest) + (floor - 1) * largest / floor**2
+    above = min((1 + largest) / (floor + 1), largest)
+    return math.sqrt(max(below, above))
+
+
+def interaction_mean(degree_floor: int, n_rows: int) -> float:
+    r"""Sensitivity of the mean of the rows :math:`r_u/\sqrt{\max(d_u, f)}` to one interaction.
+
+    A user with :math:`d \le f` items moves the sum by :math:`1/\sqrt f`; with more by
+    :math:`2 - 2\sqrt{1 - 1/d} \le 1/(d - 1) \le 1/f` squared.
+    """
+    return 1 / (math.sqrt(degree_floor) * n_rows)
+
+
+def interaction_squares(degree_floor: int) -> float:
+    r"""Sensitivity of the sum of the squared norms of these rows, :math:`\min(1, d_u / f)`."""
+    return 1 / degree_floor
+
+
+def spectral_product(norms: np.ndarray) -> float:
+    r"""Sensitivity of A Z to a change with :math:`\|C\|_2 \le 1`.
+
+    :math:`\|C Z\|_F \le \|C\|_2 \|Z\|_F`. Changes of rank one do with :math:`\|Z\|_2`; the identity
+    attains the bound. That of :math:`Y^T A Z` is no larger for an orthonormal Y.
+    """
+    return float(np.linalg.norm(norms))
+
+
+def _two_largest(norms: np.ndarray) -> tuple[float, float]:
+    if len(norms) == 1:
+        return float(norms[0]), 0.0
+    second, first = np.partition(norms, len(norms) - 2)[-2:]
+    return float(first), float(second)
 
 
 def _choose(adjacency: str, *, zero_out: float, replace: float) -> float:

@@ -1,0 +1,223 @@
+"""From a raw matrix to released factors where a unit is less than a row, or another matrix."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from skdp.decomposition._solvers.alternating import Steps, solve_alternating
+from skdp.decomposition._solvers.deflation import solve_deflation
+from skdp.decomposition._solvers.factors import Factors
+from skdp.decomposition._solvers.input_perturbation import solve_input
+from skdp.decomposition._solvers.noisy_matrix import NoisyMatrix, NoisyMoment
+from skdp.decomposition._solvers.singular_factors import SingularFactors
+from skdp.decomposition._solvers.symmetric_power import solve_symmetric_power
+from skdp.decomposition._solvers.units import Interaction, Spectral, Unit
+from skdp.linalg.rows import Rows
+from skdp.privacy import PrivacyBudget
+
+__all__ = ["EntryResult", "Settings", "choose_entry_solver", "solve_entries"]
+
+# Parts of the budget; the solver takes the rest. Those of epsilon are not squares.
+_MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01
+_PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03
+_DEFAULT_STEPS = {"alternating": 6, "deflation": 6, "power": 8}
+# Their matrix is a second moment, which is a product of two matrices already.
+_INTERACTION_STEPS = 4
+# One more column keeps what clipping mixes in apart from what is sought. Laplace noise grows with
+# the number of columns, and is worth none.
+_DEFAULT_OVERSAMPLES = 1
+# An iteration needs the noise of a few products to be spread over more rows than that.
+_LEAST_SIDE_PER_COLUMN = 8
+_LEAST_ROUNDING = 1e-5
+
+
+@dataclass(frozen=True)
+class EntryResult:  # numpydoc ignore=PR02
+    """What a fit has released.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n_features,)
+        Means of the columns, or a public centre.
+    mean_noise : float
+        Variance of the noise in each mean.
+    factors : Factors
+        Second moment of the centred rows.
+    singular : SingularFactors
+        The same as singular vectors and values.
+    """
+
+    mean: np.ndarray
+    mean_noise: float
+    factors: Factors
+    singular: SingularFactors
+
+
+@dataclass(frozen=True)
+class Settings:  # numpydoc ignore=PR02
+    """The algorithm and its parameters.
+
+    Parameters
+    ----------
+    solver : {"alternating", "deflation", "input", "power"}
+        Name of the algorithm.
+    n_components : int
+        Number of components.
+    n_iter, n_oversamples : int or "auto"
+        Steps, and columns beyond the components.
+    clip, coherence_bound : float or None
+        How bases are kept from sticking out.
+    """
+
+    solver: str
+    n_components: int
+    n_iter: int | str
+    n_oversamples: int | str
+    clip: float | None
+    coherence_bound: float | None
+
+
+def choose_entry_solver(
+    unit: str, shape: tuple[int, int], basis_size: int, *, is_pure: bool, is_centered: bool
+) -> str:
+    """Replace "auto", from public facts only."""
+    if unit in ("interaction", "spectral"):
+        return "power"
+    if unit == "edge" and not is_centered:
+        return "power"
+    if unit == "entry" and not is_pure and min(shape) < _LEAST_SIDE_PER_COLUMN * basis_size:
+        return "input"
+    return "alternating"
+
+
+def solve_entries(
+    raw: Rows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+    *,
+    unit: Unit,
+    settings: Settings,
+    center: np.ndarray | str | None,
+) -> EntryResult:
+    """Release the means of the columns, the sum of squares, and the singular factors.
+
+    `center` is "private" for the released means, None for no centring, or a public array.
+    """
+    rows = unit.weigh(raw)
+    shares = _shares(unit, budget, center)
+    mean, mean_noise = np.zeros(rows.n_features), 0.0
+    if shares.mean:
+        mean = _release_mean(rows, budget, unit, shares.mean)
+        mean_noise = budget.last_scale**2
+    if isinstance(center, np.ndarray):
+        mean = center
+    point = np.zeros(rows.n_features) if center is None else mean
+    total = None
+    if shares.total:
+        total = _release_total(rows, budget, unit, point, shares.total)
+        if isinstance(center, str):
+            # Squared distances from a noisy mean are larger.
+            total -= rows.n_rows * rows.n_features * mean_noise
+    singular = _decompose(rows, budget, generator, unit, settings, point, shares.solver)
+    is_moment = isinstance(unit, Interaction)
+    eigenvalues = singular.singular_values ** (1 if is_moment else 2)
+    factors = Factors(
+        components=singular.right.T,
+        eigenvalues=eigenvalues,
+        total=float(eigenvalues.sum()) if total is None else max(total, 0.0),
+        noise_scale=singular.noise_scale ** (1 if is_moment else 2),
+        n_above_noise=singular.n_above_noise,
+    )
+    return EntryResult(mean, mean_noise, factors, singular)
+
+
+@dataclass(frozen=True)
+class _Shares:
+    mean: float
+    total: float
+
+    @property
+    def solver(self) -> float:
+        return 1 - math.fsum([self.mean, self.total])
+
+
+def _shares(unit: Unit, budget: PrivacyBudget, center: np.ndarray | str | None) -> _Shares:
+    """Split the budget, by the parameters alone."""
+    if isinstance(unit, Spectral):
+        return _Shares(0.0, 0.0)
+    mean, total = _MEAN_SHARE, _TOTAL_SHARE
+    if budget.is_pure:
+        mean, total = _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE
+    return _Shares(0.0 if isinstance(center, np.ndarray) else mean, total)
+
+
+def _release_mean(rows: Rows, budget: PrivacyBudget, unit: Unit, share: float) -> np.ndarray:
+    total, rounding = rows.total()
+    # Of the sums of all columns, whose order may depend on every entry.
+    slack = 2 * rounding * unit.largest * math.sqrt(rows.n_features) / rows.n_rows
+    release = budget.laplace if budget.is_pure else budget.gaussian
+    return release(
+        "column means",
+        total / rows.n_rows,
+        sensitivity=unit.mean(rows.n_rows, by_rows=budget.is_pure) + slack,
+        share=share,
+    )
+
+
+def _release_total(
+    rows: Rows, budget: PrivacyBudget, unit: Unit, point: np.ndarray, share: float
+) -> float:
+    """Release the sum of the squared distances of the rows from a public point."""
+    deviations, rounding = rows.squared_deviations(point)
+    largest = unit.squares(point)
+    release = budget.laplace if budget.is_pure else budget.gaussian
+    noisy = release(
+        "sum of squares",
+        deviations,
+        sensitivity=largest * (1 + _LEAST_ROUNDING + 2 * rounding),
+        share=share,
+    )
+    return float(noisy) + rows.n_rows * float(point @ point)
+
+
+def _decompose(
+    rows: Rows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+    unit: Unit,
+    settings: Settings,
+    point: np.ndarray,
+    share: float,
+) -> SingularFactors:
+    is_moment = isinstance(unit, Interaction)
+    matrix = (NoisyMoment if is_moment else NoisyMatrix)(
+        rows,
+        budget,
+        unit,
+        # Without noise there is nothing to keep small.
+        clip=settings.clip if budget.is_private else None,
+        coherence_bound=settings.coherence_bound,
+    )
+    if point.any():
+        factor = point[:, None] * rows.n_rows if is_moment else np.ones((rows.n_rows, 1))
+        matrix = matrix.less(factor, point[:, None])
+    if settings.solver == "input":
+        return solve_input(matrix, share=share, n_components=settings.n_components)
+    n_iter = _INTERACTION_STEPS if is_moment else _DEFAULT_STEPS[settings.solver]
+    extra = settings.n_oversamples
+    if extra == "auto":
+        extra = 0 if budget.is_pure else _DEFAULT_OVERSAMPLES
+    steps = Steps(
+        n_iter if settings.n_iter == "auto" else int(settings.n_iter),
+        min(settings.n_components + int(extra), *matrix.shape),
+        generator,
+    )
+    solvers: dict[str, Callable[..., SingularFactors]] = {
+        "alternating": solve_alternating,
+        "deflation": partial(solve_deflation, is_symmetric=unit.is_symmetric),
+        "power": solve_symmetric_power,
+    }
+    return solvers[settings.solver](matrix, steps, share=share, n_components=settings.n_components)

@@ -1,0 +1,211 @@
+"""The parameters that say what may change in a matrix: checked, and made into a unit."""
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from skdp.decomposition._entry_level import Settings, choose_entry_solver
+from skdp.decomposition._solvers.units import Edge, Entry, Interaction, ShortRow, Spectral, Unit
+from skdp.linalg.sources import RowBlocks
+from skdp.privacy.clipping import SMALLEST_BOUND
+
+__all__ = [
+    "ENTRY_CONSTRAINTS",
+    "SQUARE_UNITS",
+    "check_entry_input",
+    "check_entry_parameters",
+    "count_units",
+    "settings_of",
+    "unit_of",
+]
+
+SQUARE_UNITS = ("edge", "spectral")
+# The first is what "auto" may take.
+_SOLVERS = {
+    "entry": ("alternating", "deflation", "input"),
+    "edge": ("power", "deflation", "alternating"),
+    "interaction": ("power",),
+    "spectral": ("power",),
+    "short row": ("alternating",),
+}
+_PURE_SOLVERS = {
+    "entry": ("alternating",),
+    "edge": ("power", "alternating"),
+    "spectral": ("power",),
+}
+_SYMMETRY_TOLERANCE = 1e-10
+
+ENTRY_CONSTRAINTS: dict[str, Any] = {
+    "privacy_unit": [StrOptions({"row", *_SOLVERS} - {"short row"})],
+    "entry_bounds": ["array-like", None],
+    "zero_is_missing": ["boolean"],
+    "max_row_entries": [Interval(Integral, 1, None, closed="left"), None],
+    "degree_floor": [Interval(Integral, 1, None, closed="left")],
+    "solver": [
+        StrOptions({"auto", "covariance", "adaptive", "power", "alternating", "deflation", "input"})
+    ],
+    "clip": [Interval(Real, 0, None, closed="neither"), None],
+    "coherence_bound": [Interval(Real, 1, None, closed="left"), None],
+}
+
+
+def unit_of(estimator: Any) -> Unit | None:
+    """Make the unit that the parameters describe; None for whole rows of any length."""
+    unit = estimator.privacy_unit
+    if unit == "interaction":
+        return Interaction(estimator.degree_floor)
+    if unit == "spectral":
+        return Spectral()
+    if unit == "row" and estimator.max_row_entries is None:
+        return None
+    bounds = estimator.entry_bounds
+    lower, upper = (-math.inf, math.inf) if bounds is None else map(float, bounds)
+    entry = (lower, upper, bool(estimator.zero_is_missing), estimator.adjacency)
+    if unit == "row":
+        return ShortRow(*entry, n_entries=estimator.max_row_entries)
+    return Edge(*entry) if unit == "edge" else Entry(*entry)
+
+
+def settings_of(
+    estimator: Any, shape: tuple[int, int], center: np.ndarray | str | None
+) -> Settings:
+    """Collect what says how to compute; a rank that is not given is the largest."""
+    n_components = estimator.n_components
+    solver = estimator.solver
+    if n_components is None:
+        n_components, solver = min(shape), "input"
+    if solver == "auto":
+        solver = choose_entry_solver(
+            _unit_name(estimator),
+            shape,
+            n_components,
+            is_pure=estimator.delta == 0 and math.isfinite(estimator.epsilon),
+            is_centered=center is not None,
+        )
+    return Settings(
+        solver=solver,
+        n_components=n_components,
+        n_iter=estimator.n_iter,
+        n_oversamples=estimator.n_oversamples,
+        clip=estimator.clip,
+        coherence_bound=estimator.coherence_bound,
+    )
+
+
+def count_units(estimator: Any, shape: tuple[int, int]) -> tuple[int, str]:
+    """Count what is protected, and name it."""
+    if estimator.privacy_unit in ("entry", "interaction"):
+        return math.prod(shape), "entries"
+    if estimator.privacy_unit == "edge":
+        return math.comb(shape[0] + 1, 2), "pairs of nodes"
+    return shape[0], "rows"
+
+
+def check_entry_input(X: Any, estimator: Any) -> None:
+    """Refuse data that the unit does not go with."""
+    unit = estimator.privacy_unit
+    if unit in SQUARE_UNITS:
+        if isinstance(X, RowBlocks):
+            raise ValueError(f"privacy_unit={unit!r} needs a matrix in memory, got RowBlocks.")
+        if X.shape[0] != X.shape[1] or not _is_symmetric(X):
+            raise ValueError(
+                f"privacy_unit={unit!r} needs a symmetric matrix, got one of shape {X.shape} that "
+                "is not; privacy_unit='entry' takes any matrix."
+            )
+    bounds = estimator.entry_bounds
+    if bounds is None or estimator.zero_is_missing or unit not in ("entry", "edge", "row"):
+        return
+    if X.is_sparse if isinstance(X, RowBlocks) else issparse(X):
+        lower, upper = bounds
+        if not lower <= 0 <= upper:
+            raise ValueError(
+                f"X is sparse, but entry_bounds={bounds!r} exclude its zeros; pass "
+                "zero_is_missing=True, bounds that include 0, or a dense X."
+            )
+
+
+def check_entry_parameters(estimator: Any, shape: tuple[int, int]) -> None:
+    """Refuse parameters that contradict each other, the unit, or the shape of the data."""
+    if estimator.max_row_entries is not None and estimator.privacy_unit != "row":
+        raise ValueError(
+            f"max_row_entries={estimator.max_row_entries} is for privacy_unit='row', got "
+            f"privacy_unit={estimator.privacy_unit!r}."
+        )
+    unit = unit_of(estimator)
+    if unit is None:
+        return
+    if isinstance(unit, Entry):
+        _check_entry_bounds(estimator)
+    _check_solver(estimator)
+    n_components = estimator.n_components
+    if n_components is not None and n_components > min(shape):
+        raise ValueError(
+            f"n_components={n_components} must be at most min(n_samples, n_features)={min(shape)}."
+        )
+    if estimator.coherence_bound is not None and (
+        not isinstance(unit, Entry) or estimator.solver == "input"
+    ):
+        raise ValueError(
+            "coherence_bound is for the iterations of privacy_unit='entry' and 'edge', got "
+            f"privacy_unit={estimator.privacy_unit!r} and solver={estimator.solver!r}."
+        )
+
+
+def _check_solver(estimator: Any) -> None:
+    unit, solver = _unit_name(estimator), estimator.solver
+    described = f"privacy_unit={estimator.privacy_unit!r}"
+    if unit == "short row":
+        described += f" with max_row_entries={estimator.max_row_entries}"
+    if solver not in ("auto", *_SOLVERS[unit]):
+        raise ValueError(
+            f"solver={solver!r} is not for {described}; choose 'auto' or one of {_SOLVERS[unit]}."
+        )
+    if estimator.delta > 0 or math.isinf(estimator.epsilon):
+        return
+    pure = _PURE_SOLVERS.get(unit, ())
+    if not pure:
+        raise ValueError(
+            f"delta=0 asks for pure differential privacy, but {described} needs Gaussian noise; "
+            "pass 0 < delta < 1 / n_samples."
+        )
+    if solver not in ("auto", *pure) or estimator.n_components is None:
+        raise ValueError(
+            f"delta=0 asks for pure differential privacy, but solver={solver!r} adds Gaussian "
+            f"noise; pass solver={pure[0]!r} and an int for n_components, or a positive delta."
+        )
+
+
+def _check_entry_bounds(estimator: Any) -> None:
+    bounds, epsilon = estimator.entry_bounds, estimator.epsilon
+    if bounds is None:
+        if math.isinf(epsilon):
+            return
+        raise ValueError(
+            f"entry_bounds=None with privacy_unit={estimator.privacy_unit!r}: pass the smallest "
+            "and the largest value that an entry of X can have, as public knowledge says, such "
+            "as (0, 1) for clicks or (1, 5) for stars."
+        )
+    values = np.asarray(bounds, dtype=np.float64)
+    if values.shape != (2,) or not values[0] < values[1]:
+        raise ValueError(f"entry_bounds must be two ascending numbers, got {bounds!r}.")
+    if math.isinf(epsilon):
+        return
+    if not np.abs(values).max() <= 1 / SMALLEST_BOUND or values[1] - values[0] < SMALLEST_BOUND:
+        raise ValueError(
+            f"entry_bounds={bounds!r} with epsilon={epsilon} must be finite, at most "
+            f"{1 / SMALLEST_BOUND} in size and at least {SMALLEST_BOUND} apart."
+        )
+
+
+def _unit_name(estimator: Any) -> str:
+    return "short row" if estimator.privacy_unit == "row" else str(estimator.privacy_unit)
+
+
+def _is_symmetric(X: Any) -> bool:
+    with np.errstate(all="ignore"):
+        difference = abs(X - X.T).max()
+        return bool(difference <= _SYMMETRY_TOLERANCE * abs(X).max())

@@ -1,0 +1,172 @@
+r"""Private alternating block iteration: noise that follows the released iterate.
+
+The change of A Z when one entry of A moves is that entry times a row of Z, so that noise in
+proportion to the largest row norm of the *released* basis Z is private for every matrix, and little
+if Z is spread evenly: there are no coherence assumptions, only coherence that pays. Hardt and Roth
+found this for single vectors with a bound on the coherence promised beforehand; here the
+sensitivity is exact, rows of the basis that stick out are cut, and the iteration alternates between
+both sides of a rectangular matrix.
+
+Every product that was released before takes part in the next basis: those of one side are averaged
+by least squares, and their rows shrunk to what is likely behind them, both of which is free. A last
+release, of order p, turns the bases to the singular vectors.
+
+References
+----------
+M. Hardt, A. Roth (2013). "Beyond worst-case analysis in private singular vector computation". STOC.
+:arxiv:`1211.0975`
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.decomposition._solvers.noisy_matrix import NoisyMatrix
+from skdp.decomposition._solvers.singular_factors import SingularFactors
+from skdp.linalg.averaging import NoisyProduct, average_products, count_above_noise
+from skdp.linalg.shrinkage import shrink_rows
+from skdp.linalg.subspace import orthonormal_basis, random_basis
+
+__all__ = [
+    "N_KEPT",
+    "Bases",
+    "Steps",
+    "basis_from",
+    "core_part",
+    "find_bases",
+    "solve_alternating",
+    "step_weights",
+    "turned_factors",
+]
+
+# Of epsilon a larger part, as that is not a square.
+_CORE_PART, _PURE_CORE_PART = 0.02, 0.05
+# Products of a side that are kept, and so the memory.
+N_KEPT = 6
+# A step gets this many times the share of the next one.
+_DECAY = 0.8
+# Rounds in which the last basis of a side looks again at the products of the other.
+_N_REFINEMENTS = 2
+
+
+@dataclass(frozen=True)
+class Steps:  # numpydoc ignore=PR02
+    """How long and how wide an iteration is.
+
+    Parameters
+    ----------
+    n_iter : int
+        Number of steps.
+    basis_size : int
+        Columns of a basis.
+    generator : numpy.random.Generator
+        Where it starts.
+    """
+
+    n_iter: int
+    basis_size: int
+    generator: np.random.Generator
+
+
+@dataclass(frozen=True)
+class Bases:  # numpydoc ignore=PR02
+    """Released bases of both sides of a matrix.
+
+    Parameters
+    ----------
+    left, right : ndarray of shape (n, size)
+        Orthonormal columns.
+    n_above_noise : int
+        How many of them stand out from noise.
+    failed : bool
+        Whether one exceeded the coherence bound.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    n_above_noise: int
+    failed: bool
+
+
+def solve_alternating(
+    matrix: NoisyMatrix, steps: Steps, *, share: float, n_components: int
+) -> SingularFactors:
+    """Find the leading singular triplets of `matrix`.
+
+    Time O(nnz p) a product, two products a step; memory O((m + n) p).
+    """
+    bases = find_bases(matrix, steps, share=share * (1 - core_part(matrix)))
+    core = matrix.core("core", bases.left, bases.right, share * core_part(matrix))
+    return turned_factors(bases, core, n_components, matrix.budget.last_scale)
+
+
+def find_bases(matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str = "") -> Bases:
+    """Iterate from a random basis; a basis that exceeds the coherence bound ends it early."""
+    n_rows, n_columns = matrix.shape
+    left = random_basis(n_rows, steps.basis_size, steps.generator)
+    right = random_basis(n_columns, steps.basis_size, steps.generator)
+    of_right: deque[NoisyProduct] = deque(maxlen=N_KEPT)
+    of_left: deque[NoisyProduct] = deque(maxlen=N_KEPT)
+    # The best split where both sides are equally coherent: noise on a side grows with its length.
+    parts = np.array([n_rows, n_columns]) / (n_rows + n_columns)
+    shares = share * np.outer(step_weights(steps.n_iter), parts)
+    n_taken = 0
+    for step, (right_share, left_share) in enumerate(shares, start=1):
+        if matrix.refuses(right):
+            break
+        of_right.append(matrix.matmul(f"{prefix}right product {step}", right, right_share))
+        left, n_taken = basis_from(of_right, right), n_taken + 1
+        if matrix.refuses(left):
+            break
+        of_left.append(matrix.adjoint(f"{prefix}left product {step}", left, left_share))
+        right, n_taken = basis_from(of_left, left), n_taken + 1
+    failed = n_taken < shares.size
+    if failed:
+        matrix.forfeit(float(shares.flat[n_taken:].sum()))
+    if not of_left:
+        return Bases(left, right, 0, failed)
+    for _ in range(_N_REFINEMENTS):
+        left = basis_from(of_right, right)
+        right = basis_from(of_left, left)
+    n_above_noise = min(
+        count_above_noise(*average_products(of_right, right)),
+        count_above_noise(*average_products(of_left, left)),
+    )
+    return Bases(left, right, n_above_noise, failed)
+
+
+def core_part(matrix: NoisyMatrix) -> float:
+    """Part of the solver's share for the last release."""
+    return _PURE_CORE_PART if matrix.budget.is_pure else _CORE_PART
+
+
+def turned_factors(
+    bases: Bases, core: np.ndarray, n_components: int, scale: float
+) -> SingularFactors:
+    """Turn the bases to the singular vectors of `core`."""
+    left_turn, singular_values, right_turn = np.linalg.svd(core)
+    return SingularFactors(
+        left=bases.left @ left_turn[:, :n_components],
+        singular_values=singular_values[:n_components],
+        right=bases.right @ right_turn.T[:, :n_components],
+        noise_scale=scale,
+        n_above_noise=min(bases.n_above_noise, n_components),
+        failed=bases.failed,
+    )
+
+
+def basis_from(products: Sequence[NoisyProduct], basis: np.ndarray) -> np.ndarray:
+    """Compute a basis of the range of a matrix from its noisy products, the last with `basis`."""
+    estimate, covariance = average_products(products, basis)
+    # Large draws of other noise would be taken for signal.
+    if products[-1].is_gaussian:
+        estimate = shrink_rows(estimate, covariance)
+    return orthonormal_basis(estimate)
+
+
+def step_weights(n_iter: int) -> np.ndarray:
+    """Split the budget over the steps: the first ones need only a rough direction."""
+    weights = _DECAY ** -np.arange(n_iter, dtype=float)
+    return weights / weights.sum()

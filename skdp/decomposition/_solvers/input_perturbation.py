@@ -1,0 +1,48 @@
+"""Noise on every entry of the matrix, whose singular value decomposition is then free.
+
+References
+----------
+A. Blum, C. Dwork, F. McSherry, K. Nissim (2005). "Practical privacy: the SuLQ framework". PODS.
+:doi:`10.1145/1065167.1065184`
+
+M. Gavish, D. L. Donoho (2017). "Optimal shrinkage of singular values". IEEE Transactions on
+Information Theory 63(4). :doi:`10.1109/TIT.2017.2653801`
+"""
+
+import numpy as np
+
+from skdp.decomposition._solvers.noisy_matrix import NoisyMatrix
+from skdp.decomposition._solvers.singular_factors import SingularFactors
+
+__all__ = ["solve_input"]
+
+
+def solve_input(matrix: NoisyMatrix, *, share: float, n_components: int) -> SingularFactors:
+    """Decompose the noisy matrix.
+
+    Time O(m n min(m, n)), memory O(m n): sparse rows become dense.
+    """
+    noisy, scale = matrix.perturbed("matrix", share)
+    left, singular_values, right = np.linalg.svd(noisy, full_matrices=False)
+    edge = scale * float(np.sqrt(noisy.shape).sum())
+    return SingularFactors(
+        left=left[:, :n_components],
+        singular_values=_without_push(singular_values[:n_components], scale, noisy.shape),
+        right=right[:n_components].T,
+        noise_scale=scale,
+        n_above_noise=int(np.sum(singular_values[:n_components] > edge)),
+    )
+
+
+def _without_push(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> np.ndarray:
+    r"""Take out what noise adds to singular values.
+
+    A singular value x of a large matrix is seen at y with
+    :math:`y^2 = (x^2 + \sigma^2 m) (x^2 + \sigma^2 n) / x^2`; below the edge of the noise nothing
+    is left of it.
+    """
+    n_rows, n_columns = shape
+    noise = scale**2 * np.array([n_rows, n_columns], dtype=float)
+    excess = np.square(values) - noise.sum()
+    root = np.sqrt(np.maximum(np.square(excess) - 4 * noise.prod(), 0.0))
+    return np.sqrt(np.where(excess > 0, (excess + root) / 2, 0.0))

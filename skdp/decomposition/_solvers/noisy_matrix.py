@@ -1,0 +1,204 @@
+"""A private matrix that is seen through noisy products with public bases only."""
+
+import copy
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from skdp.decomposition._solvers.units import Unit
+from skdp.linalg.averaging import NoisyProduct
+from skdp.linalg.norms import UNIT_ROUNDOFF, row_norms
+from skdp.linalg.rows import Rows
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.clipping import clip_rows
+
+__all__ = ["NoisyMatrix", "NoisyMoment"]
+
+# What is charged at least: room for what the bounds leave out, such as the rounding of norms.
+_LEAST_ROUNDING = 1e-5
+
+
+class NoisyMatrix:
+    """Noisy products of the matrix of `rows`, less a known part.
+
+    Parameters
+    ----------
+    rows : Rows
+        The private matrix, as restricted by the unit.
+    budget : PrivacyBudget
+        What pays for every product.
+    unit : Unit
+        What may change between neighbouring matrices.
+    clip : float or None
+        Rows of a basis are cut to `clip` times their mean square before it is multiplied, which
+        bounds what one entry can do; None cuts nothing.
+    coherence_bound : float or None, default=None
+        Charges every product as if the rows of the basis reached this many times their mean square,
+        and refuses bases that exceed it; nothing is cut then.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        budget: PrivacyBudget,
+        unit: Unit,
+        *,
+        clip: float | None,
+        coherence_bound: float | None = None,
+    ) -> None:
+        self._rows = rows
+        self.budget = budget
+        self._unit = unit
+        self._clip = clip if coherence_bound is None else None
+        self._coherence_bound = coherence_bound
+        self._known = (np.zeros((self.shape[0], 0)), np.zeros((self.shape[1], 0)))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self._rows.source.shape
+
+    def less(self, left: np.ndarray, right: np.ndarray) -> "NoisyMatrix":
+        """Return a view of the matrix minus ``left @ right.T``, both public.
+
+        Neighbouring matrices differ as before: only released products are corrected.
+        """
+        other = copy.copy(self)
+        other._known = (np.hstack([self._known[0], left]), np.hstack([self._known[1], right]))
+        return other
+
+    def refuses(self, basis: np.ndarray) -> bool:
+        """Whether the basis exceeds the coherence bound."""
+        if self._coherence_bound is None:
+            return False
+        return bool(row_norms(basis).max() > self._level(self._coherence_bound, basis))
+
+    def matmul(self, name: str, basis: np.ndarray, share: float) -> NoisyProduct:
+        """Release the matrix times `basis`, of shape (n_columns, size)."""
+        basis, norms = self._spread(basis)
+        value, rounding = self._multiply(basis, norms)
+        bound = self._unit.product(norms, by_rows=self.budget.is_pure)
+        left, right = self._known
+        return self._release_product(
+            name, basis, value, bound + 2 * rounding, share, left @ (right.T @ basis)
+        )
+
+    def adjoint(self, name: str, basis: np.ndarray, share: float) -> NoisyProduct:
+        """Release the transposed matrix times `basis`, of shape (n_rows, size)."""
+        basis, norms = self._spread(basis)
+        n_rows, n_columns = self.shape
+        # Of all rows of the product: the order of its sums may depend on every entry.
+        rounding = self._rounding(n_rows, norms) * math.sqrt(n_columns)
+        bound = self._unit.adjoint(norms, by_rows=self.budget.is_pure)
+        left, right = self._known
+        return self._release_product(
+            name,
+            basis,
+            self._rows.adjoint(basis),
+            bound + 2 * rounding,
+            share,
+            right @ (left.T @ basis),
+        )
+
+    def core(self, name: str, left: np.ndarray, right: np.ndarray, share: float) -> np.ndarray:
+        """Release ``left.T @ matrix @ right``."""
+        left_norms, right_norms = row_norms(left), row_norms(right)
+        bound = self._unit.core(left_norms, right_norms)
+        return self._release_core(name, left, right, (left_norms, right_norms), bound, share)
+
+    def symmetric_core(self, name: str, basis: np.ndarray, share: float) -> np.ndarray:
+        """Release ``basis.T @ matrix @ basis`` of a symmetric matrix."""
+        norms = row_norms(basis)
+        bound = self._unit.symmetric_core(norms)
+        noisy = self._release_core(name, basis, basis, (norms, norms), bound, share)
+        return (noisy + noisy.T) / 2
+
+    def perturbed(self, name: str, share: float) -> tuple[np.ndarray, float]:
+        """Release the matrix itself, and the scale of its noise."""
+        bound = self._unit.product(np.ones(1)) * (1 + _LEAST_ROUNDING)
+        noisy = self.budget.gaussian(name, self._rows.dense(), sensitivity=bound, share=share)
+        left, right = self._known
+        return noisy - left @ right.T, self.budget.last_scale
+
+    def forfeit(self, share: float) -> None:
+        """Spend a share on nothing: to stop early, as the data say, must not save budget."""
+        self._noise(is_local=True)("not used", np.zeros(0), sensitivity=1.0, share=share)
+
+    def _multiply(self, basis: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, float]:
+        """Multiply, and bound the rounding error of the rows that one unit may change."""
+        return self._rows.matmul(basis), 2 * self._rounding(self.shape[1], norms)
+
+    def _core_rounding(self, norms: tuple[np.ndarray, np.ndarray]) -> float:
+        return self._rounding(sum(self.shape), norms[0]) * float(norms[1].sum())
+
+    def _spread(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Cut the rows that are long beside the others; give the norms to charge for."""
+        if self._clip is not None:
+            basis = clip_rows(basis.copy(), self._level(self._clip, basis))
+        if self._coherence_bound is not None:
+            return basis, np.full(len(basis), self._level(self._coherence_bound, basis))
+        return basis, row_norms(basis)
+
+    @staticmethod
+    def _level(multiple: float, basis: np.ndarray) -> float:
+        """Norm of a row whose square is so many times the mean of an orthonormal basis."""
+        return min(1.0, math.sqrt(multiple * basis.shape[1] / len(basis)))
+
+    def _release_product(
+        self,
+        name: str,
+        basis: np.ndarray,
+        value: np.ndarray,
+        bound: float,
+        share: float,
+        known: np.ndarray,
+    ) -> NoisyProduct:
+        noisy = self._noise(is_local=self._unit.is_local)(
+            name, value, sensitivity=bound * (1 + _LEAST_ROUNDING), share=share
+        )
+        return NoisyProduct(basis, noisy - known, self.budget.last_scale, not self.budget.is_pure)
+
+    def _release_core(
+        self,
+        name: str,
+        left: np.ndarray,
+        right: np.ndarray,
+        norms: tuple[np.ndarray, np.ndarray],
+        bound: float,
+        share: float,
+    ) -> np.ndarray:
+        value = left.T @ self._multiply(right, norms[1])[0]
+        bound += 2 * self._core_rounding(norms)
+        noisy = self._noise(is_local=False)(
+            name, value, sensitivity=bound * (1 + _LEAST_ROUNDING), share=share
+        )
+        known_left, known_right = self._known
+        return noisy - (left.T @ known_left) @ (known_right.T @ right)
+
+    def _noise(self, *, is_local: bool) -> Callable[..., np.ndarray]:
+        if not self.budget.is_pure:
+            return self.budget.gaussian
+        return self.budget.laplace if is_local else self.budget.spherical
+
+    def _rounding(self, depth: int, norms: np.ndarray) -> float:
+        """Bound the rounding error of a sum of so many entries times the rows of a basis."""
+        return (depth + 2) * UNIT_ROUNDOFF * self._unit.largest * float(norms.sum())
+
+
+class NoisyMoment(NoisyMatrix):
+    """Noisy products of the second moment of `rows`, a symmetric matrix."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns, both the number of features."""
+        return self._rows.n_features, self._rows.n_features
+
+    def _multiply(self, basis: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, float]:
+        product, rounding = self._rows.normal_product(basis, lambda projections: projections)
+        return product, self._rows.bound**2 * rounding
+
+    def _core_rounding(self, norms: tuple[np.ndarray, np.ndarray]) -> float:
+        # Of the product, and of adding its rows up.
+        depth = self._rows.n_rows + self._rows.n_features
+        return 2 * self._rows.bound**2 * (depth * UNIT_ROUNDOFF * self._rows.n_rows + 1e-5)

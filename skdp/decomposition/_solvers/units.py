@@ -1,0 +1,228 @@
+"""What may change between neighbouring matrices, how it is enforced, and how far it reaches."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from skdp.linalg.rows import Rows
+from skdp.privacy import sensitivity
+from skdp.privacy.clipping import binarize, clip_entries, keep_largest
+
+__all__ = ["Edge", "Entry", "Interaction", "ShortRow", "Spectral", "Unit"]
+
+
+class Unit(ABC):
+    """Sensitivities of what is computed from a matrix A, given the row norms of public bases.
+
+    With `by_rows` they are sums of row norms, for noise that is independent from row to row, which
+    makes sense where a unit changes few rows (`is_local`). `largest` bounds the size of an entry,
+    for rounding errors.
+    """
+
+    is_local: ClassVar[bool] = False
+    is_symmetric: ClassVar[bool] = False
+    is_enforced: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def largest(self) -> float:
+        """Largest size of an entry."""
+
+    def restrict(self, block: Any) -> Any:
+        """Bring rows within the bounds that the sensitivities need."""
+        return block
+
+    def weigh(self, rows: Rows) -> Rows:
+        """Return the rows of the matrix that is decomposed."""
+        return rows
+
+    @abstractmethod
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        """Sensitivity of A Z."""
+
+    def adjoint(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        """Sensitivity of A' Y."""
+        return self.product(norms, by_rows=by_rows)
+
+    def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
+        """Sensitivity of Y' A Z."""
+        raise NotImplementedError
+
+    def symmetric_core(self, norms: np.ndarray) -> float:
+        """Sensitivity of Z' A Z for a symmetric A."""
+        raise NotImplementedError
+
+    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+        """Sensitivity of the means of the columns."""
+        raise NotImplementedError
+
+    def squares(self, point: np.ndarray) -> float:
+        """Sensitivity of the sum of the squared distances of the rows from a public point."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Entry(Unit):
+    """One entry, clipped to the bounds.
+
+    With `keep_zeros`, 0 stands for a missing entry and stays 0.
+    """
+
+    is_local: ClassVar[bool] = True
+
+    lower: float
+    upper: float
+    keep_zeros: bool
+    adjacency: str
+
+    @property
+    def hull(self) -> tuple[float, float]:
+        """All values that an entry can take, 0 included if it may be missing or null."""
+        if self.keep_zeros or self.adjacency == "zero_out":
+            return min(self.lower, 0.0), max(self.upper, 0.0)
+        return self.lower, self.upper
+
+    @property
+    def step(self) -> float:
+        """Largest change of an entry."""
+        return sensitivity.entry_step(*self.hull, self.adjacency)
+
+    @property
+    def largest(self) -> float:
+        return max(map(abs, self.hull))
+
+    def restrict(self, block: Any) -> Any:
+        return clip_entries(block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros)
+
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        return sensitivity.entry_product(self.step, norms)
+
+    def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
+        return sensitivity.entry_core(self.step, left_norms, right_norms)
+
+    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+        return sensitivity.entry_mean(self.step, n_rows)
+
+    def squares(self, point: np.ndarray) -> float:
+        return sensitivity.entry_squares(*self.hull, point)
+
+
+@dataclass(frozen=True)
+class Edge(Entry):
+    """One entry of a symmetric matrix and its mirror image."""
+
+    is_symmetric: ClassVar[bool] = True
+
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        bound = sensitivity.edge_product_l1 if by_rows else sensitivity.edge_product
+        return bound(self.step, norms)
+
+    def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
+        return sensitivity.edge_core(self.step, left_norms, right_norms)
+
+    def symmetric_core(self, norms: np.ndarray) -> float:
+        return sensitivity.symmetric_edge_core(self.step, norms)
+
+    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+        # Of two columns.
+        return (2.0 if by_rows else np.sqrt(2)) * super().mean(n_rows)
+
+    def squares(self, point: np.ndarray) -> float:
+        return 2 * super().squares(point)
+
+
+@dataclass(frozen=True)
+class ShortRow(Entry):
+    """One row, of which the `n_entries` largest entries are kept."""
+
+    is_local: ClassVar[bool] = False
+
+    n_entries: int
+
+    @property
+    def hull(self) -> tuple[float, float]:
+        """All values that an entry can take, 0 for those that are not kept."""
+        return min(self.lower, 0.0), max(self.upper, 0.0)
+
+    def restrict(self, block: Any) -> Any:
+        rows = csr_array(super().restrict(block))
+        # Which of two equal entries stays must not favour the first columns.
+        priority = np.random.default_rng(0).permutation(rows.shape[1])
+        return keep_largest(rows, n_entries=self.n_entries, priority=priority)
+
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        return sensitivity.short_row_product(
+            self.largest, self.step, self.n_entries, self.adjacency, norms
+        )
+
+    def adjoint(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        return self._change * float(norms.max())
+
+    def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
+        return float(left_norms.max()) * self.product(right_norms)
+
+    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+        return self._change / n_rows
+
+    def squares(self, point: np.ndarray) -> float:
+        n_changed = self.n_entries * (2 if self.adjacency == "replace" else 1)
+        return n_changed * super().squares(point)
+
+    @property
+    def _change(self) -> float:
+        return sensitivity.short_row(self.largest, self.step, self.n_entries, self.adjacency)
+
+
+@dataclass(frozen=True)
+class Interaction(Unit):
+    """One entry of a 0/1 table, whose rows are divided by the roots of their sums.
+
+    Sums below `degree_floor` count as that. The matrix is the second moment of the rows.
+    """
+
+    degree_floor: int
+
+    @property
+    def largest(self) -> float:
+        return 1.0
+
+    def restrict(self, block: Any) -> Any:
+        return binarize(block)
+
+    def weigh(self, rows: Rows) -> Rows:
+        return rows.clipped(1.0, lambda norms: 1 / np.maximum(norms, np.sqrt(self.degree_floor)))
+
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        return sensitivity.interaction_product(norms, self.degree_floor)
+
+    def symmetric_core(self, norms: np.ndarray) -> float:
+        # Multiplying by an orthonormal basis does not lengthen the change.
+        return self.product(norms)
+
+    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+        return sensitivity.interaction_mean(self.degree_floor, n_rows)
+
+    def squares(self, point: np.ndarray) -> float:
+        return sensitivity.interaction_squares(self.degree_floor)
+
+
+@dataclass(frozen=True)
+class Spectral(Unit):
+    """A change whose spectral norm is at most 1, as promised by the caller."""
+
+    is_symmetric: ClassVar[bool] = True
+    is_enforced: ClassVar[bool] = False
+
+    @property
+    def largest(self) -> float:
+        # Rounding is left to the promise, too.
+        return 0.0
+
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        return sensitivity.spectral_product(norms)
+
+    def symmetric_core(self, norms: np.ndarray) -> float:
+        return self.product(norms)

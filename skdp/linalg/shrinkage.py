@@ -1,0 +1,91 @@
+"""Shrink the rows of a noisy matrix to what is likely behind them."""
+
+import numpy as np
+from scipy.special import logsumexp
+
+__all__ = ["shrink_rows"]
+
+# Variances of the signal in a row, as multiples of the average one. A geometric grid from rows of
+# nothing but noise to a single row that holds everything.
+_N_SCALES = 16
+_SMALLEST_SCALE = 1e-4
+# Rows that the distribution of scales is estimated from, and steps that it takes.
+_SAMPLE = 1 << 12
+_N_STEPS = 30
+# Directions that hold less signal than this share of the noise keep that much.
+_LEAST_SIGNAL = 0.02
+
+
+def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    r"""Replace rows :math:`\theta_i + N(0, \Gamma)` by estimates of :math:`\theta_i`.
+
+    Empirical Bayes with a scale mixture of Gaussians as the prior, :math:`\theta_i \sim \sum_j
+    \pi_j N(0, t_j H)`: H is the covariance of all rows less that of the noise, and the weights
+    :math:`\pi_j` on a grid of scales maximise the likelihood [1]_, [2]_. Many small rows beside few
+    large ones, as in coherent singular vectors, then lose nearly all their noise, while rows of one
+    size are shrunk alike.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, size)
+        Noisy rows.
+    covariance : ndarray of shape (size, size)
+        Covariance of the noise in a row; if it is 0, the rows stay as they are.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, size)
+        Posterior means.
+
+    References
+    ----------
+    .. [1] B. Efron (2010). "Large-scale inference: empirical Bayes methods for estimation, testing,
+       and prediction". Cambridge University Press. :doi:`10.1017/CBO9780511761362`
+    .. [2] M. Stephens (2017). "False discovery rates: a new deal". Biostatistics 18(2).
+       :doi:`10.1093/biostatistics/kxw041`
+    """
+    if not covariance.any():
+        return values
+    whiten, color = _whitening(covariance)
+    rows = values @ whiten
+    n_rows, size = rows.shape
+    signal, axes = np.linalg.eigh(rows.T @ rows / n_rows - np.eye(size))
+    signal = np.maximum(signal, _LEAST_SIGNAL)
+    rows = rows @ axes
+    scales = np.geomspace(_SMALLEST_SCALE, max(n_rows / 4, 4.0), _N_SCALES)
+    variances = scales[:, None] * signal
+    sample = rows[:: max(n_rows // _SAMPLE, 1)]
+    log_weights = _fit_weights(_log_likelihood(sample, variances))
+    log_posterior = _log_likelihood(rows, variances)
+    log_posterior += log_weights
+    log_posterior -= log_posterior.max(axis=1, keepdims=True)
+    posterior = np.exp(log_posterior, out=log_posterior)
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    rows *= posterior @ (variances / (1 + variances))
+    return rows @ (axes.T @ color)
+
+
+def _whitening(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Matrices that turn noise of that covariance into N(0, 1), and back."""
+    values, axes = np.linalg.eigh(covariance)
+    scales = np.sqrt(np.maximum(values, 1e-12 * values[-1]))
+    return axes / scales, (axes * scales).T
+
+
+def _log_likelihood(rows: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Log density of each row under N(0, 1 + variances), up to a constant, (n_rows, n_scales)."""
+    total = 1 + variances
+    log_likelihood = np.square(rows) @ (-0.5 / total).T
+    log_likelihood -= 0.5 * np.log(total).sum(axis=1)
+    return log_likelihood
+
+
+def _fit_weights(log_likelihood: np.ndarray) -> np.ndarray:
+    """Log weights of a mixture, by expectation maximisation from equal ones."""
+    n_rows, n_scales = log_likelihood.shape
+    log_weights = np.full(n_scales, -np.log(n_scales))
+    for _ in range(_N_STEPS):
+        joint = log_likelihood + log_weights
+        joint -= logsumexp(joint, axis=1, keepdims=True)
+        log_weights = logsumexp(joint, axis=0) - np.log(n_rows)
+    return log_weights
