@@ -32,7 +32,7 @@ from skdp.decomposition._entry_parameters import (
 )
 from skdp.decomposition._row_level import warn_of_noise
 from skdp.decomposition._solvers.factors import Factors
-from skdp.decomposition._solvers.units import Entry, ShortRow, Unit
+from skdp.decomposition._solvers.units import ShortRow, Unit
 from skdp.exceptions import warn_of_privacy
 from skdp.linalg.digest import digest
 from skdp.linalg.rows import Rows
@@ -204,7 +204,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         singular = result.singular
         self.coherence_right_ = coherence(singular.right)
         self.failed_ = singular.failed
-        if isinstance(unit, Entry) and not isinstance(unit, ShortRow):
+        if unit.has_left_factors:
             # The components may have been flipped.
             flips = np.sign(np.einsum("ij,ji->i", self.components_, singular.right))
             self.coherence_left_ = coherence(singular.left)

@@ -141,8 +141,15 @@ def check_entry_parameters(estimator: Any, shape: tuple[int, int]) -> None:
     if isinstance(unit, Entry):
         _check_entry_bounds(estimator)
     _check_solver(estimator)
+    _check_center(estimator)
     n_components = estimator.n_components
-    if n_components is not None and n_components > min(shape):
+    whole = estimator.privacy_unit == "entry" and estimator.solver in ("auto", "input")
+    if not isinstance(n_components, Integral) and not (n_components is None and whole):
+        raise ValueError(
+            f"n_components={n_components!r} with privacy_unit={estimator.privacy_unit!r}: pass an "
+            "int, or None with solver='input' for entries."
+        )
+    if n_components is not None and int(n_components) > min(shape):
         raise ValueError(
             f"n_components={n_components} must be at most min(n_samples, n_features)={min(shape)}."
         )
@@ -176,6 +183,20 @@ def _check_solver(estimator: Any) -> None:
         raise ValueError(
             f"delta=0 asks for pure differential privacy, but solver={solver!r} adds Gaussian "
             f"noise; pass solver={pure[0]!r} and an int for n_components, or a positive delta."
+        )
+
+
+def _check_center(estimator: Any) -> None:
+    """Refuse centring where the matrix would not stay symmetric."""
+    if estimator._entry_center() is None:
+        return
+    unit, solver = estimator.privacy_unit, estimator.solver
+    if unit == "spectral":
+        raise ValueError(f"center={estimator.center!r} with privacy_unit='spectral': pass False.")
+    if unit == "edge" and solver not in ("auto", "alternating"):
+        raise ValueError(
+            f"center={estimator.center!r} with privacy_unit='edge' and solver={solver!r}, which "
+            "needs a symmetric matrix: pass center=False or solver='alternating'."
         )
 
 

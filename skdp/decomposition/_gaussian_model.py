@@ -9,18 +9,22 @@ Royal Statistical Society B 61(3). :doi:`10.1111/1467-9868.00196`
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-__all__ = ["GaussianModelMixin"]
+from skdp.privacy.clipping import SMALLEST_BOUND
+
+__all__ = ["GaussianModelMixin", "check_center"]
 
 
 class GaussianModelMixin:
-    """Likelihood of rows under released components, variances and mean."""
+    """Coordinates and likelihood of rows under released components, variances and mean."""
 
     components_: np.ndarray
     explained_variance_: np.ndarray
     mean_: np.ndarray
     noise_variance_: float
+    whiten: bool
 
     def get_covariance(self) -> np.ndarray:
         """Covariance of the probabilistic model: components and isotropic noise.
@@ -78,6 +82,20 @@ class GaussianModelMixin:
         """
         return float(np.mean(self.score_samples(X)))
 
+    def _project(self, X: Any) -> np.ndarray:
+        scores = super()._project(X) - self.mean_ @ self.components_.T  # type: ignore[misc]
+        return np.asarray(scores / self._scales() if self.whiten else scores)
+
+    def _restore(self, scores: np.ndarray) -> np.ndarray:
+        if self.whiten:
+            scores = scores * self._scales()
+        return super()._restore(scores) + self.mean_  # type: ignore[misc]
+
+    def _scales(self) -> np.ndarray:
+        """Return standard deviations for whitening, none below that of the axes left out."""
+        smallest = max(self.noise_variance_, np.finfo(self.explained_variance_.dtype).eps)
+        return np.sqrt(np.maximum(self.explained_variance_, smallest))
+
 
 def _covariance(components: np.ndarray, variances: np.ndarray, noise_variance: float) -> np.ndarray:
     """Covariance with the given variances along the components and `noise_variance` elsewhere."""
@@ -102,3 +120,14 @@ def _log_likelihood(centered: np.ndarray, inverse: np.ndarray) -> np.ndarray:
     quadratic = np.einsum("ij,ij->i", centered @ inverse, centered)
     log_volume = len(inverse) * np.log(2 * np.pi) - np.linalg.slogdet(inverse)[1]
     return -0.5 * (quadratic + log_volume)
+
+
+def check_center(center: Any, n_features: int) -> None:
+    """Refuse a public centre that does not fit the rows."""
+    if isinstance(center, str) or center is False:
+        return
+    center = check_array(center, ensure_2d=False, dtype=np.float64, input_name="center")
+    if np.abs(center).max(initial=0.0) > 1 / SMALLEST_BOUND:
+        raise ValueError(f"center must not exceed {1 / SMALLEST_BOUND} in size.")
+    if center.shape != (n_features,):
+        raise ValueError(f"center has shape {center.shape}, but X has {n_features} features.")

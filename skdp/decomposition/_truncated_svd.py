@@ -25,29 +25,45 @@ _MEAN_SHARE = 0.02
 
 
 class DPTruncatedSVD(BaseDecomposition):
-    """Truncated SVD with row-level differential privacy.
+    """Truncated SVD with differential privacy for rows, entries or edges.
+
+    One entry is not one person: if a person is a row, keep ``privacy_unit="row"``. The other units
+    protect a single rating, click or friendship, and people with many of them far less.
 
     Finds the leading right singular vectors of X without centring it, so that sparse data stay
     sparse, and publishes them, the singular values and the explained variances under
-    (epsilon, delta)-differential privacy for each row of X. With ``epsilon=inf`` and
-    ``row_norm=inf`` it computes what :class:`sklearn.decomposition.TruncatedSVD` does.
+    (epsilon, delta)-differential privacy. With ``epsilon=inf``, no bounds and a solver that sees
+    the whole matrix ("covariance" or "input") it computes what
+    :class:`sklearn.decomposition.TruncatedSVD` does.
 
     Parameters
     ----------
     n_components : int, default=2
-        Number of components, at most the number of features.
+        Number of components, at most the number of features; of rows, too, unless these are the
+        unit.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches the noise off.
     delta : float, default=1e-6
-        Probability with which the guarantee may fail, ``0 < delta < 1``. Choose it well below one
-        over the number of rows.
-    privacy_unit : {"row"}, default="row"
-        What is protected: one row of X.
+        Probability with which the guarantee may fail, ``0 <= delta < 1``. Choose it well below one
+        over the number of protected units. 0 is pure differential privacy, which needs Laplace
+        noise: for entries ("alternating"), edges ("power", "alternating") and spectral changes.
+    privacy_unit : {"row", "entry", "edge", "interaction", "spectral"}, default="row"
+        What is protected.
+
+        - ``"row"``: one row of X.
+        - ``"entry"``: one entry of X.
+        - ``"edge"``: one entry of a symmetric X together with its mirror image, as the edge of a
+          graph.
+        - ``"interaction"``: one entry of the 0/1 table of where X is not 0. Its rows are divided by
+          the roots of their sums, and what is decomposed is the second moment of these.
+        - ``"spectral"``: a change of a symmetric X whose spectral norm is at most 1, *promised by
+          the caller*: nothing enforces it.
     adjacency : {"replace", "zero_out"}, default="replace"
-        Neighbouring datasets differ by exchanging one row for any other, or by one row that
-        contributes nothing. The number of rows is public in both. ``"zero_out"`` needs less noise
-        and promises less: mu for "replace" is at most twice that for "zero_out".
+        Neighbouring datasets differ by exchanging one row or entry for any other, or by one that
+        is null: a row that contributes nothing, an entry that is 0. The shape of X is public in
+        both. ``"zero_out"`` needs less noise and promises less: for rows, mu for "replace" is at
+        most twice that for "zero_out".
     row_norm : float or None, default=None
         Public bound on the Euclidean norm of a row, in the units of X; longer rows are scaled down
         to it. From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``. ``None`` estimates the .95
@@ -56,19 +72,51 @@ class DPTruncatedSVD(BaseDecomposition):
     mean_norm : float or None, default=None
         The same bound for the column means, which `explained_variance_` needs. ``None`` takes that
         of `row_norm`.
-    solver : {"auto", "covariance", "adaptive", "power"}, default="auto"
-        ``"covariance"`` releases the whole matrix of second moments, in O(n_features ** 2) memory.
-        ``"adaptive"`` releases a rough matrix first, and spends the rest on more of it, or on
-        products with its leading directions if those promise less noise. ``"power"`` is a block
-        power iteration with clipped projections, in O(n_samples + n_features * n_components)
-        memory. ``"auto"`` takes "adaptive" for 400 to 1000 features, "power" for more than 2000
-        (1000 for ``adjacency="zero_out"``), and else "covariance".
+    entry_bounds : tuple of two floats or None, default=None
+        Public bounds of an entry, in the units of X, such as (0, 1) for clicks; entries are clipped
+        to them. Needed for entries, edges, and rows with `max_row_entries`, unless
+        ``epsilon=inf``; unused otherwise.
+    zero_is_missing : bool, default=True
+        Whether a 0 stands for a missing entry and stays 0 even outside `entry_bounds`. Whether an
+        entry is missing is then protected like its value.
+    max_row_entries : int or None, default=None
+        For rows of few entries: each row keeps so many, the largest in size, and the noise follows
+        the released bases as it does for entries. ``None`` bounds rows by `row_norm`.
+    degree_floor : int, default=1
+        For interactions: sums of rows below it count as it. A larger floor needs less noise, and
+        gives users of few items less weight.
+    solver : {"auto", "covariance", "adaptive", "power", "alternating", "deflation", "input"}, \
+            default="auto"
+        For rows: ``"covariance"`` releases the whole matrix of second moments, in
+        O(n_features ** 2) memory. ``"adaptive"`` releases a rough matrix first, and spends the rest
+        on more of it, or on products with its leading directions if those promise less noise.
+        ``"power"`` is a block power iteration with clipped projections, in
+        O(n_samples + n_features * n_components) memory. ``"auto"`` takes "adaptive" for 400 to
+        1000 features, "power" for more than 2000 (1000 for ``adjacency="zero_out"``), and else
+        "covariance".
+
+        For the other units, and rows with `max_row_entries`: ``"alternating"`` multiplies released
+        bases by X and its transpose in turn; ``"power"`` does so with a symmetric matrix;
+        ``"deflation"`` finds one component after the other; ``"input"`` adds noise to every entry
+        of X, in O(n_samples * n_features) memory. Entries take "alternating", "deflation" or
+        "input", edges "power", "deflation" or "alternating", short rows "alternating", and
+        interactions and spectral changes "power". ``"auto"`` takes the first of each, but
+        "input" for entries of a matrix so small that no iteration can do better.
     n_iter : int or "auto", default="auto"
-        Number of steps of the power solver, 1 to 100; ``"auto"`` is 3. More steps split the budget
-        further.
+        Number of steps of an iteration, 1 to 100. ``"auto"`` is 3 for rows, 4 for interactions, 6
+        for the alternating solver and deflation, and 8 for the power solver of symmetric matrices.
+        More steps split the budget further.
     n_oversamples : int or "auto", default="auto"
-        Columns beyond `n_components` in the basis of the adaptive and the power solver;
-        ``"auto"`` is `n_components`.
+        Columns beyond `n_components` in a basis. ``"auto"`` is `n_components` for the adaptive and
+        the power solver of rows; else 1, or 0 with ``delta=0``.
+    clip : float or None, default=2.0
+        Where the noise follows the released bases: rows of a basis are cut to so many times their
+        mean square before it is multiplied. What is spread evenly does better with less, such as
+        1.2; ``None`` cuts nothing.
+    coherence_bound : float or None, default=None
+        For entries and edges, instead of `clip`: noise is scaled for bases of this coherence, and
+        the iteration ends as failed, its budget spent, with the first basis that exceeds it, as in
+        the published algorithm [5]_. ``None`` scales the noise by what each basis needs.
     n_jobs : int or None, default=None
         Number of threads that share the rows. ``None`` is 1, with multi-threaded matrix products.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -89,6 +137,17 @@ class DPTruncatedSVD(BaseDecomposition):
         Singular values of the clipped rows. Covered by the guarantee.
     row_norm_ : float
         Bound that the rows were clipped to. Covered by the guarantee.
+    left_components_ : ndarray of shape (n_samples, n_components)
+        Left singular vectors, for entries, edges and spectral changes only. Covered by the
+        guarantee.
+    coherence_left_, coherence_right_ : float
+        Coherence of the left and the right singular vectors as released, the former where there are
+        `left_components_`, both not for rows bounded by `row_norm`: from 1, spread evenly, to
+        n_samples or n_features over the number of components. The larger, the more noise there was;
+        if only noise was found it is some 2 log(n). Covered by the guarantee.
+    failed_ : bool
+        Whether a basis exceeded `coherence_bound`; not for rows bounded by `row_norm`. Covered by
+        the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
     n_features_in_ : int
@@ -103,18 +162,29 @@ class DPTruncatedSVD(BaseDecomposition):
 
     Notes
     -----
-    **Privacy.** Unit: one row of X. Adjacency: `adjacency`. Mechanism: Gaussian,
-    accounted for exactly in Gaussian differential privacy [4]_; rows are clipped to `row_norm`, for
-    the column means to `mean_norm` if that is given. Released: the column means (share .02 of the
-    budget); with ``row_norm=None`` ten noisy counts that find the bound (share .03); with
-    "covariance" the matrix of second moments [1]_; with "adaptive" that matrix, the squared
-    coordinates in its leading directions, and then either the matrix three more times or two
-    products with these directions and the variances along them; with "power" a histogram of
-    projection norms and a product for each step, and the projected second moment [2]_, [3]_.
-    Assumed public: the number of rows and features, the parameters, the feature names, the dtype of
-    X and whether it is dense or sparse. NaN and infinity are refused, which tells that there are
-    none. Not covered: what `transform` and `fit_transform` return, a noise-free function of the
-    rows.
+    **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for
+    exactly in Gaussian differential privacy [4]_, or Laplace with ``delta=0``. Rows as units are
+    clipped to `row_norm`, for the column means to `mean_norm` if that is given. Released: the
+    column means (share .02 of the budget); with ``row_norm=None`` ten noisy counts that find the
+    bound (share .03); with "covariance" the matrix of second moments [1]_; with "adaptive" that
+    matrix, the squared coordinates in its leading directions, and then either the matrix three more
+    times or two products with these directions and the variances along them; with "power" a
+    histogram of projection norms and a product for each step, and the projected second moment [2]_,
+    [3]_. Assumed public: the number of rows and features, the parameters, the feature names, the
+    dtype of X and whether it is dense or sparse. NaN and infinity are refused, which tells that
+    there are none. Not covered: what `transform` and `fit_transform` return, a noise-free function
+    of the rows.
+
+    For the other units: an entry is clipped to `entry_bounds`; the product of X with a released
+    basis then changes by at most the step of an entry times the largest row norm of the basis,
+    however large X is [5]_. Released: the means of the columns (share .02 of the budget) and the
+    sum of squares (.01), neither for spectral changes; two products, or one of a symmetric matrix,
+    for each step, and a last one of two bases (.02 of the rest); deflation releases a value for
+    each component, too, and "input" the noisy matrix instead. With ``delta=0`` the noise is Laplace
+    noise for each row of a product, and spherical noise for the last product and for spectral
+    changes [6]_; the shares of epsilon are .05, .03 and .05. Every sensitivity and noise scale is
+    in `privacy_spent_`. The running time of a sparse product depends on how many entries are
+    stored, which is private.
 
     Memory beside X: one number a row, or two with `mean_norm`; O(n_features ** 2) for "covariance"
     and "adaptive", or a few arrays of n_features times twice n_components for "power"; and for each
@@ -131,6 +201,10 @@ class DPTruncatedSVD(BaseDecomposition):
        private and decentralized randomized power method". :arxiv:`2411.01931`
     .. [4] J. Dong, A. Roth, W. J. Su (2022). "Gaussian differential privacy". Journal of the Royal
        Statistical Society B 84(1). :doi:`10.1111/rssb.12454`
+    .. [5] M. Hardt, A. Roth (2013). "Beyond worst-case analysis in private singular vector
+       computation". STOC. :arxiv:`1211.0975`
+    .. [6] M. Kapralov, K. Talwar (2013). "On differentially private low rank approximation". SODA.
+       :doi:`10.1137/1.9781611973105.101`
 
     Examples
     --------

@@ -124,6 +124,11 @@ class Rows:
     def squared_deviations(self, point: np.ndarray) -> tuple[float, float]:
         """Sum the squared distances of the raw rows from `point`, less those of zero rows.
 
+        Parameters
+        ----------
+        point : ndarray of shape (n_features,)
+            Any point.
+
         Returns
         -------
         total : float

@@ -1,7 +1,6 @@
 """Shrink the rows of a noisy matrix to what is likely behind them."""
 
 import numpy as np
-from scipy.special import logsumexp
 
 __all__ = ["shrink_rows"]
 
@@ -54,13 +53,9 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     rows = rows @ axes
     scales = np.geomspace(_SMALLEST_SCALE, max(n_rows / 4, 4.0), _N_SCALES)
     variances = scales[:, None] * signal
-    sample = rows[:: max(n_rows // _SAMPLE, 1)]
-    log_weights = _fit_weights(_log_likelihood(sample, variances))
-    log_posterior = _log_likelihood(rows, variances)
-    log_posterior += log_weights
-    log_posterior -= log_posterior.max(axis=1, keepdims=True)
-    posterior = np.exp(log_posterior, out=log_posterior)
-    posterior /= posterior.sum(axis=1, keepdims=True)
+    likelihood = _likelihood(rows, variances)
+    posterior = likelihood * _fit_weights(likelihood[:: max(n_rows // _SAMPLE, 1)])
+    posterior /= np.maximum(posterior.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     rows *= posterior @ (variances / (1 + variances))
     return rows @ (axes.T @ color)
 
@@ -72,20 +67,20 @@ def _whitening(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return axes / scales, (axes * scales).T
 
 
-def _log_likelihood(rows: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """Log density of each row under N(0, 1 + variances), up to a constant, (n_rows, n_scales)."""
+def _likelihood(rows: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Density of each row under N(0, 1 + variances), over the largest, (n_rows, n_scales)."""
     total = 1 + variances
     log_likelihood = np.square(rows) @ (-0.5 / total).T
     log_likelihood -= 0.5 * np.log(total).sum(axis=1)
-    return log_likelihood
+    log_likelihood -= log_likelihood.max(axis=1, keepdims=True)
+    return np.exp(log_likelihood, out=log_likelihood)
 
 
-def _fit_weights(log_likelihood: np.ndarray) -> np.ndarray:
-    """Log weights of a mixture, by expectation maximisation from equal ones."""
-    n_rows, n_scales = log_likelihood.shape
-    log_weights = np.full(n_scales, -np.log(n_scales))
+def _fit_weights(likelihood: np.ndarray) -> np.ndarray:
+    """Weights of a mixture, by expectation maximisation from equal ones."""
+    n_rows, n_scales = likelihood.shape
+    weights = np.full(n_scales, 1 / n_scales)
     for _ in range(_N_STEPS):
-        joint = log_likelihood + log_weights
-        joint -= logsumexp(joint, axis=1, keepdims=True)
-        log_weights = logsumexp(joint, axis=0) - np.log(n_rows)
-    return log_weights
+        density = np.maximum(likelihood @ weights, np.finfo(float).tiny)
+        weights *= (1 / density) @ likelihood / n_rows
+    return weights

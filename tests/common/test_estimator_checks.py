@@ -29,6 +29,29 @@ ESTIMATORS = [
     DPTruncatedSVD(n_components=1, solver="power", **GENEROUS),
     DPTruncatedSVD(adjacency="zero_out", **GENEROUS),
 ]
+# The checks fit a few rows, and square kernels of them for units that need these.
+LOOSE = {"n_components": 1, "epsilon": 1000.0, "entry_bounds": (-20, 20)}
+UNITS = [
+    {"privacy_unit": "entry"},
+    {"privacy_unit": "entry", "solver": "alternating"},
+    {"privacy_unit": "entry", "solver": "alternating", "delta": 0},
+    {"privacy_unit": "entry", "solver": "deflation", "adjacency": "zero_out"},
+    {"privacy_unit": "entry", "solver": "input", "zero_is_missing": False},
+    {"privacy_unit": "edge", "entry_bounds": (-1e3, 1e3)},
+    {"privacy_unit": "edge", "solver": "alternating", "delta": 0},
+    {"privacy_unit": "edge", "solver": "alternating", "coherence_bound": 20},
+    {"privacy_unit": "interaction", "degree_floor": 3},
+    {"privacy_unit": "row", "max_row_entries": 5},
+]
+SYMMETRIC = [
+    {"privacy_unit": "edge", "solver": "deflation"},
+    {"privacy_unit": "spectral"},
+    {"privacy_unit": "spectral", "delta": 0},
+]
+ESTIMATORS += [DPTruncatedSVD(**{**LOOSE, **unit}) for unit in UNITS + SYMMETRIC]
+ESTIMATORS += [DPPCA(**{**LOOSE, **unit}) for unit in UNITS]
+ESTIMATORS += [DPPCA(**{**LOOSE, **unit, "center": False}) for unit in SYMMETRIC]
+ESTIMATORS.append(DPPCA(privacy_unit="entry", entry_bounds=(-20, 20), epsilon=1000.0))
 
 KEPT_BACK = [
     "check_dataframe_column_names_consistency",

@@ -20,7 +20,7 @@ _LEAST_ROUNDING = 1e-5
 
 
 class NoisyMatrix:
-    """Noisy products of the matrix of `rows`, less a known part.
+    """A private matrix, less a known part, seen through noisy products.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class NoisyMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
+        """Shape of the matrix."""
         return self._rows.source.shape
 
     def less(self, left: np.ndarray, right: np.ndarray) -> "NoisyMatrix":
@@ -187,11 +187,11 @@ class NoisyMatrix:
 
 
 class NoisyMoment(NoisyMatrix):
-    """Noisy products of the second moment of `rows`, a symmetric matrix."""
+    """The second moment of private rows, a symmetric matrix, seen through noisy products."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns, both the number of features."""
+        """Shape of the matrix, square."""
         return self._rows.n_features, self._rows.n_features
 
     def _multiply(self, basis: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, float]:

@@ -25,6 +25,8 @@ class Unit(ABC):
     is_local: ClassVar[bool] = False
     is_symmetric: ClassVar[bool] = False
     is_enforced: ClassVar[bool] = True
+    # A row of them says nothing about a whole row that is protected, or there are none.
+    has_left_factors: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -72,6 +74,7 @@ class Entry(Unit):
     """
 
     is_local: ClassVar[bool] = True
+    has_left_factors: ClassVar[bool] = True
 
     lower: float
     upper: float
@@ -139,6 +142,7 @@ class ShortRow(Entry):
     """One row, of which the `n_entries` largest entries are kept."""
 
     is_local: ClassVar[bool] = False
+    has_left_factors: ClassVar[bool] = False
 
     n_entries: int
 
@@ -215,6 +219,7 @@ class Spectral(Unit):
 
     is_symmetric: ClassVar[bool] = True
     is_enforced: ClassVar[bool] = False
+    has_left_factors: ClassVar[bool] = True
 
     @property
     def largest(self) -> float:
