@@ -23,7 +23,7 @@ __all__ = ["EntryResult", "Settings", "choose_entry_solver", "solve_entries"]
 # Parts of the budget; the solver takes the rest. Those of epsilon are not squares.
 _MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01
 _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03
-_DEFAULT_STEPS = {"alternating": 6, "deflation": 6, "power": 8}
+_DEFAULT_STEPS = {"alternating": 5, "deflation": 5, "power": 8}
 # Their matrix is a second moment, which is a product of two matrices already.
 _INTERACTION_STEPS = 4
 # One more column keeps what clipping mixes in apart from what is sought. Laplace noise grows with

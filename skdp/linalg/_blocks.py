@@ -3,7 +3,7 @@
 from typing import TypeAlias
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 
 from skdp.linalg.norms import centered_sparse_norms, row_norms, sparse_row_norms
 
@@ -93,10 +93,11 @@ class SparseBlock:
     def __init__(self, raw: csr_array, center: np.ndarray | None) -> None:
         self._raw, self._center = raw, center
         self._weights = np.ones(raw.shape[0])
+        self._is_weighted = False
 
     def weigh(self, weights: np.ndarray) -> None:
         """Weight the rows."""
-        self._weights = weights
+        self._weights, self._is_weighted = weights, True
 
     def norms(self) -> np.ndarray:
         """Compute the norms of the centred rows before weighting, or upper bounds of them."""
@@ -142,15 +143,17 @@ class SparseBlock:
         product = self._raw @ right
         if self._center is not None:
             product -= self._center @ right
-        product *= self._weights[:, None]
-        # The product of a row so long that it is null may be infinite.
-        product[self._weights == 0] = 0.0
+        if self._is_weighted:
+            product *= self._weights[:, None]
+            # The product of a row so long that it is null may be infinite.
+            product[self._weights == 0] = 0.0
         return product
 
     def adjoint(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`."""
-        left = self._weights[:, None] * left
-        product = self._raw.T @ left
+        if self._is_weighted:
+            left = self._weights[:, None] * left
+        product = _transposed(self._raw) @ left
         if self._center is not None:
             product -= np.outer(self._center, left.sum(axis=0))
         return product
@@ -158,6 +161,13 @@ class SparseBlock:
     def _weighted(self) -> csr_array:
         data = self._raw.data * np.repeat(self._weights, np.diff(self._raw.indptr))
         return csr_array((data, self._raw.indices, self._raw.indptr), shape=self._raw.shape)
+
+
+def _transposed(rows: csr_array) -> csc_array:
+    """View of the transpose: the attribute copies what is less than half of a longer array."""
+    view = csc_array(rows.shape[::-1], dtype=rows.dtype)
+    view.data, view.indices, view.indptr = rows.data, rows.indices, rows.indptr
+    return view
 
 
 Block: TypeAlias = DenseBlock | SparseBlock

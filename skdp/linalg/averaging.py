@@ -1,15 +1,14 @@
 """One estimate of a low-rank product from several noisy ones with different bases."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
-__all__ = ["NoisyProduct", "average_products", "count_above_noise"]
+__all__ = ["NoisyProduct", "ProductAverage", "count_above_noise"]
 
 # The second look already knows which products the model does not explain.
 _N_LOOKS = 3
+_TINY = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True)
@@ -34,10 +33,8 @@ class NoisyProduct:  # numpydoc ignore=PR02
     is_gaussian: bool = True
 
 
-def average_products(
-    products: Sequence[NoisyProduct], basis: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    r"""Estimate A V for an orthonormal V from all products :math:`A Z_t + N_t`.
+class ProductAverage:
+    r"""Estimate A V for an orthonormal V from the last products :math:`R_t = A Z_t + N_t`.
 
     Weighted least squares for the model :math:`A = L V^T`, which gives
 
@@ -45,43 +42,92 @@ def average_products(
               \quad C_t = Z_t^T V.
 
     The weights are the inverse variances of the noise, or of the residuals where these are larger,
-    as they are for the early products, which the model does not fit yet.
+    as they are for the early products, which the model does not fit yet. The products stand side by
+    side, so that their inner products tell all residuals, and a single product gives L.
 
     Parameters
     ----------
-    products : sequence of NoisyProduct
-        Products of one matrix, the last of them with `basis` or almost so.
-    basis : ndarray of shape (n_columns, size)
-        Orthonormal basis V.
-
-    Returns
-    -------
-    estimate : ndarray of shape (n_rows, size)
-        Estimate of A V.
-    covariance : ndarray of shape (size, size)
-        Covariance of the noise in each of its rows; 0 if there is none.
+    n_kept : int
+        How many products are kept.
     """
-    last = products[-1]
-    if last.noise_scale == 0:
-        return last.value, np.zeros((basis.shape[1],) * 2)
-    overlaps = [product.basis.T @ basis for product in products]
-    turned = [product.value @ overlap for product, overlap in zip(products, overlaps, strict=True)]
-    squares = np.array([np.vdot(product.value, product.value) for product in products])
-    noise = np.array([product.noise_scale**2 for product in products])
-    # In units of the noise of the last one, so that nothing overflows.
-    unit = noise[-1]
-    variances = noise / unit
-    for _ in range(_N_LOOKS):
-        information = _weighted_sum((c.T @ c for c in overlaps), variances)
-        inverse = _regularized_inverse(information)
-        estimate = _weighted_sum(turned, variances) @ inverse
-        gram = estimate.T @ estimate
-        residuals = [
-            square - 2 * np.vdot(estimate, turn) + np.vdot(overlap.T @ overlap, gram)
-            for square, turn, overlap in zip(squares, turned, overlaps, strict=True)
-        ]
-        variances = np.maximum(noise, np.array(residuals) / last.value.size) / unit
-    return estimate, unit * inverse
+
+    def __init__(self, n_kept: int) -> None:
+        self._n_kept = n_kept
+        self._n_added = 0
+        self._noise_scales: list[float] = []
+        self.is_gaussian = True
+        # Bases and values of all products side by side, and inner products of the values.
+        self._bases = np.zeros((0, 0))
+        self._values = np.zeros((0, 0))
+        self._gram = np.zeros((0, 0))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no product yet."""
+        return self._n_added == 0
+
+    def add(self, product: NoisyProduct) -> None:
+        """Take one more product, in the place of the oldest one if need be."""
+        n_rows, size = product.value.shape
+        if self.is_empty:
+            self._bases = np.zeros((len(product.basis), self._n_kept * size), order="F")
+            self._values = np.zeros((n_rows, self._n_kept * size), order="F")
+            self._gram = np.zeros((self._n_kept * size,) * 2)
+        slot = self._n_added % self._n_kept
+        self._n_added += 1
+        self._noise_scales[slot : slot + 1] = [product.noise_scale]
+        self.is_gaussian = product.is_gaussian
+        place = slice(slot * size, (slot + 1) * size)
+        self._bases[:, place] = product.basis
+        self._values[:, place] = product.value
+        inner = self._values.T @ product.value
+        self._gram[:, place], self._gram[place] = inner, inner.T
+
+    def estimate(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Estimate the product with an orthonormal basis, which the last product had or almost.
+
+        Parameters
+        ----------
+        basis : ndarray of shape (n_columns, size)
+            Orthonormal basis V.
+
+        Returns
+        -------
+        estimate : ndarray of shape (n_rows, size)
+            Estimate of A V.
+        covariance : ndarray of shape (size, size)
+            Covariance of the noise in each of its rows; 0 if there is none.
+        """
+        size = basis.shape[1]
+        noise = np.square(self._noise_scales)
+        if noise.min() == 0:
+            slot = (self._n_added - 1) % self._n_kept
+            last = self._values[:, slot * size : (slot + 1) * size]
+            return last, np.zeros((size, size))
+        overlaps = self._bases[:, : len(noise) * size].T @ basis
+        coefficients, covariance = self._fit(overlaps, noise, len(self._values))
+        return self._values[:, : len(overlaps)] @ coefficients, covariance
+
+    def _fit(
+        self, overlaps: np.ndarray, noise: np.ndarray, n_rows: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Compute how to combine the columns of all products, and the covariance of the result."""
+        size = overlaps.shape[1]
+        n_values = n_rows * size
+        gram = self._gram[: len(overlaps), : len(overlaps)]
+        # In units of the smallest noise, so that nothing overflows.
+        unit = noise.min()
+        variances = noise / unit
+        for _ in range(_N_LOOKS):
+            weighted = overlaps / np.repeat(variances, size)[:, None]
+            inverse = _regularized_inverse(weighted.T @ overlaps)
+            coefficients = weighted @ inverse
+            # Of the products less overlaps times the estimate, transposed.
+            residual = np.eye(len(overlaps)) - coefficients @ overlaps.T
+            squares = np.einsum("ij,ij->j", residual, gram @ residual)
+            per_product = squares.reshape(-1, size).sum(axis=1) / n_values
+            variances = np.maximum(noise, per_product) / unit
+        return coefficients, unit * inverse
 
 
 def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
@@ -90,17 +136,13 @@ def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
     if not covariance.any():
         return size
     scales, axes = np.linalg.eigh(covariance)
-    whitened = (estimate @ axes) / np.sqrt(np.maximum(scales, np.finfo(float).tiny))
+    whitened = (estimate @ axes) / np.sqrt(np.maximum(scales, _TINY))
     edge = np.sqrt(n_rows) + np.sqrt(size)
-    return int(np.sum(np.linalg.svd(whitened, compute_uv=False) > edge))
-
-
-def _weighted_sum(terms: Iterable[np.ndarray], variances: np.ndarray) -> np.ndarray:
-    return reduce(np.add, (t / variance for t, variance in zip(terms, variances, strict=True)))
+    return int(np.sum(np.linalg.eigvalsh(whitened.T @ whitened) > edge**2))
 
 
 def _regularized_inverse(matrix: np.ndarray) -> np.ndarray:
     """Invert a positive matrix that may be singular up to rounding."""
     values, vectors = np.linalg.eigh(matrix)
-    values = np.maximum(values, 1e-12 * max(values[-1], np.finfo(float).tiny))
+    values = np.maximum(values, 1e-12 * max(values[-1], _TINY))
     return (vectors / values) @ vectors.T

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from typing import TypeVar
@@ -113,7 +113,7 @@ class Rows:
         """Multiply the transposed rows by `left`, to (n_features, n_columns) numbers."""
 
         def _work(group: range) -> np.ndarray:
-            return reduce(np.add, (b.adjoint(left[rows]) for rows, b in self._blocks(group)))
+            return _add_up(b.adjoint(left[rows]) for rows, b in self._blocks(group))
 
         return reduce(np.add, self._run(_work))
 
@@ -257,8 +257,7 @@ class Rows:
 
     def _sum(self, kernel: Callable[[Block], np.ndarray]) -> np.ndarray:
         def _work(group: range) -> np.ndarray:
-            parts = (kernel(block) for _, block in self._blocks(group))
-            return reduce(lambda total, part: np.add(total, part, out=total), parts)
+            return _add_up(kernel(block) for _, block in self._blocks(group))
 
         return reduce(np.add, self._run(_work))
 
@@ -312,3 +311,8 @@ class Rows:
         # takes to notice its end.
         with threadpool_limits(1, "blas"), ThreadPoolExecutor(len(groups)) as threads:
             return list(threads.map(_quiet_work, groups))
+
+
+def _add_up(parts: Iterable[np.ndarray]) -> np.ndarray:
+    """Add arrays up, into the first of them."""
+    return reduce(lambda total, part: np.add(total, part, out=total), parts)

@@ -6,7 +6,7 @@ __all__ = ["shrink_rows"]
 
 # Variances of the signal in a row, as multiples of the average one. A geometric grid from rows of
 # nothing but noise to a single row that holds everything.
-_N_SCALES = 16
+_N_SCALES = 12
 _SMALLEST_SCALE = 1e-4
 # Rows that the distribution of scales is estimated from, and steps that it takes.
 _SAMPLE = 1 << 12
@@ -46,11 +46,11 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     if not covariance.any():
         return values
     whiten, color = _whitening(covariance)
-    rows = values @ whiten
-    n_rows, size = rows.shape
-    signal, axes = np.linalg.eigh(rows.T @ rows / n_rows - np.eye(size))
+    n_rows, size = values.shape
+    moment = whiten.T @ (values.T @ values) @ whiten / n_rows
+    signal, axes = np.linalg.eigh(moment - np.eye(size))
     signal = np.maximum(signal, _LEAST_SIGNAL)
-    rows = rows @ axes
+    rows = values @ (whiten @ axes)
     scales = np.geomspace(_SMALLEST_SCALE, max(n_rows / 4, 4.0), _N_SCALES)
     variances = scales[:, None] * signal
     likelihood = _likelihood(rows, variances)

@@ -17,15 +17,13 @@ M. Hardt, A. Roth (2013). "Beyond worst-case analysis in private singular vector
 :arxiv:`1211.0975`
 """
 
-from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from skdp.decomposition._solvers.noisy_matrix import NoisyMatrix
 from skdp.decomposition._solvers.singular_factors import SingularFactors
-from skdp.linalg.averaging import NoisyProduct, average_products, count_above_noise
+from skdp.linalg.averaging import ProductAverage, count_above_noise
 from skdp.linalg.shrinkage import shrink_rows
 from skdp.linalg.subspace import orthonormal_basis, random_basis
 
@@ -47,8 +45,6 @@ _CORE_PART, _PURE_CORE_PART = 0.02, 0.05
 N_KEPT = 6
 # A step gets this many times the share of the next one.
 _DECAY = 0.8
-# Rounds in which the last basis of a side looks again at the products of the other.
-_N_REFINEMENTS = 2
 
 
 @dataclass(frozen=True)
@@ -107,8 +103,7 @@ def find_bases(matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str =
     n_rows, n_columns = matrix.shape
     left = random_basis(n_rows, steps.basis_size, steps.generator)
     right = random_basis(n_columns, steps.basis_size, steps.generator)
-    of_right: deque[NoisyProduct] = deque(maxlen=N_KEPT)
-    of_left: deque[NoisyProduct] = deque(maxlen=N_KEPT)
+    of_right, of_left = ProductAverage(N_KEPT), ProductAverage(N_KEPT)
     # The best split where both sides are equally coherent: noise on a side grows with its length.
     parts = np.array([n_rows, n_columns]) / (n_rows + n_columns)
     shares = share * np.outer(step_weights(steps.n_iter), parts)
@@ -116,23 +111,23 @@ def find_bases(matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str =
     for step, (right_share, left_share) in enumerate(shares, start=1):
         if matrix.refuses(right):
             break
-        of_right.append(matrix.matmul(f"{prefix}right product {step}", right, right_share))
+        of_right.add(matrix.matmul(f"{prefix}right product {step}", right, right_share))
         left, n_taken = basis_from(of_right, right), n_taken + 1
         if matrix.refuses(left):
             break
-        of_left.append(matrix.adjoint(f"{prefix}left product {step}", left, left_share))
+        of_left.add(matrix.adjoint(f"{prefix}left product {step}", left, left_share))
         right, n_taken = basis_from(of_left, left), n_taken + 1
     failed = n_taken < shares.size
     if failed:
         matrix.forfeit(float(shares.flat[n_taken:].sum()))
-    if not of_left:
+    if of_left.is_empty:
         return Bases(left, right, 0, failed)
-    for _ in range(_N_REFINEMENTS):
-        left = basis_from(of_right, right)
-        right = basis_from(of_left, left)
+    # The last basis of a side looks at the products of the other once more.
+    left = basis_from(of_right, right)
+    right = basis_from(of_left, left)
     n_above_noise = min(
-        count_above_noise(*average_products(of_right, right)),
-        count_above_noise(*average_products(of_left, left)),
+        count_above_noise(*of_right.estimate(right)),
+        count_above_noise(*of_left.estimate(left)),
     )
     return Bases(left, right, n_above_noise, failed)
 
@@ -157,11 +152,11 @@ def turned_factors(
     )
 
 
-def basis_from(products: Sequence[NoisyProduct], basis: np.ndarray) -> np.ndarray:
+def basis_from(products: ProductAverage, basis: np.ndarray) -> np.ndarray:
     """Compute a basis of the range of a matrix from its noisy products, the last with `basis`."""
-    estimate, covariance = average_products(products, basis)
+    estimate, covariance = products.estimate(basis)
     # Large draws of other noise would be taken for signal.
-    if products[-1].is_gaussian:
+    if products.is_gaussian:
         estimate = shrink_rows(estimate, covariance)
     return orthonormal_basis(estimate)
 

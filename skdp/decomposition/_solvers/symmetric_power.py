@@ -13,8 +13,6 @@ M. Kapralov, K. Talwar (2013). "On differentially private low rank approximation
 :doi:`10.1137/1.9781611973105.101`
 """
 
-from collections import deque
-
 import numpy as np
 
 from skdp.decomposition._solvers.alternating import (
@@ -27,7 +25,7 @@ from skdp.decomposition._solvers.alternating import (
 )
 from skdp.decomposition._solvers.noisy_matrix import NoisyMatrix
 from skdp.decomposition._solvers.singular_factors import SingularFactors
-from skdp.linalg.averaging import NoisyProduct, average_products, count_above_noise
+from skdp.linalg.averaging import ProductAverage, count_above_noise
 from skdp.linalg.subspace import random_basis
 
 __all__ = ["find_basis", "signed_factors", "solve_symmetric_power"]
@@ -48,15 +46,15 @@ def solve_symmetric_power(
 def find_basis(matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str = "") -> Bases:
     """Iterate from a random basis, which is that of both sides."""
     basis = random_basis(matrix.shape[0], steps.basis_size, steps.generator)
-    products: deque[NoisyProduct] = deque(maxlen=N_KEPT)
+    products = ProductAverage(N_KEPT)
     shares = share * step_weights(steps.n_iter)
     for step, step_share in enumerate(shares, start=1):
         if matrix.refuses(basis):
             matrix.forfeit(float(shares[step - 1 :].sum()))
             return Bases(basis, basis, 0, failed=True)
-        products.append(matrix.matmul(f"{prefix}product {step}", basis, step_share))
+        products.add(matrix.matmul(f"{prefix}product {step}", basis, step_share))
         basis = basis_from(products, basis)
-    n_above_noise = count_above_noise(*average_products(products, basis))
+    n_above_noise = count_above_noise(*products.estimate(basis))
     return Bases(basis, basis, n_above_noise, failed=False)
 
 
