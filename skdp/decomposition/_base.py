@@ -240,11 +240,6 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         for name in ("row_norm", "mean_norm"):
             _check_bound(name, getattr(self, name), self.epsilon)
         check_entry_parameters(self, (n_rows, n_features))
-        if unit_of(self) is None and self.delta == 0 and math.isfinite(self.epsilon):
-            raise ValueError(
-                f"delta=0 with epsilon={self.epsilon} asks for pure differential privacy, but the "
-                "solvers add Gaussian noise; pass 0 < delta < 1 / n_samples."
-            )
 
     def _warn_of_settings(self, shape: tuple[int, int]) -> None:
         """Say what public facts make of the guarantee."""

@@ -117,17 +117,17 @@ def solve_entries(
     point = np.zeros(rows.n_features) if center is None else mean
     total = None
     if shares.total:
-        total = _release_total(rows, budget, unit, point, shares.total)
-        if isinstance(center, str):
-            # Squared distances from a noisy mean are larger.
-            total -= rows.n_rows * rows.n_features * mean_noise
+        point_noise = 0.0 if center is None else mean_noise
+        total = _release_total(
+            rows, budget, unit, shares.total, point=point, point_noise=point_noise
+        )
     singular = _decompose(rows, budget, generator, unit, settings, point, shares.solver)
     is_moment = isinstance(unit, Interaction)
     eigenvalues = singular.singular_values ** (1 if is_moment else 2)
     factors = Factors(
         components=singular.right.T,
         eigenvalues=eigenvalues,
-        total=float(eigenvalues.sum()) if total is None else max(total, 0.0),
+        total=float(eigenvalues.sum()) if total is None else total,
         noise_scale=singular.noise_scale ** (1 if is_moment else 2),
         n_above_noise=singular.n_above_noise,
     )
@@ -168,19 +168,31 @@ def _release_mean(rows: Rows, budget: PrivacyBudget, unit: Unit, share: float) -
 
 
 def _release_total(
-    rows: Rows, budget: PrivacyBudget, unit: Unit, point: np.ndarray, share: float
+    rows: Rows,
+    budget: PrivacyBudget,
+    unit: Unit,
+    share: float,
+    *,
+    point: np.ndarray,
+    point_noise: float,
 ) -> float:
-    """Release the sum of the squared distances of the rows from a public point."""
-    deviations, rounding = rows.squared_deviations(point)
+    """Release the sum of the squared distances of the rows from a point.
+
+    If the point is their mean with noise of variance `point_noise`, those from the mean are meant.
+    """
+    # How much more or less the squares of the rows themselves are.
+    shift = rows.n_rows * (float(point @ point) - rows.n_features * point_noise)
     largest = unit.squares(point)
+    if isinstance(unit, Interaction):
+        squares, rounding = rows.squared_norm()
+        slack, shift = 2 * rounding, -shift
+    else:
+        squares, rounding = rows.squared_deviations(point)
+        slack = 2 * rounding * largest
     release = budget.laplace if budget.is_pure else budget.gaussian
-    noisy = release(
-        "sum of squares",
-        deviations,
-        sensitivity=largest * (1 + _LEAST_ROUNDING + 2 * rounding),
-        share=share,
-    )
-    return float(noisy) + rows.n_rows * float(point @ point)
+    sensitivity = largest * (1 + _LEAST_ROUNDING) + slack
+    noisy = release("sum of squares", squares, sensitivity=sensitivity, share=share)
+    return max(float(noisy) + shift, 0.0)
 
 
 def _decompose(

@@ -26,6 +26,7 @@ __all__ = [
 SQUARE_UNITS = ("edge", "spectral")
 # The first is what "auto" may take.
 _SOLVERS = {
+    "row": ("covariance", "adaptive", "power"),
     "entry": ("alternating", "deflation", "input"),
     "edge": ("power", "deflation", "alternating"),
     "interaction": ("power",),
@@ -40,7 +41,7 @@ _PURE_SOLVERS = {
 _SYMMETRY_TOLERANCE = 1e-10
 
 ENTRY_CONSTRAINTS: dict[str, Any] = {
-    "privacy_unit": [StrOptions({"row", *_SOLVERS} - {"short row"})],
+    "privacy_unit": [StrOptions(set(_SOLVERS) - {"short row"})],
     "entry_bounds": ["array-like", None],
     "zero_is_missing": ["boolean"],
     "max_row_entries": [Interval(Integral, 1, None, closed="left"), None],
@@ -135,12 +136,12 @@ def check_entry_parameters(estimator: Any, shape: tuple[int, int]) -> None:
             f"max_row_entries={estimator.max_row_entries} is for privacy_unit='row', got "
             f"privacy_unit={estimator.privacy_unit!r}."
         )
-    unit = unit_of(estimator)
-    if unit is None:
-        return
-    if isinstance(unit, Entry):
+    name = _unit_name(estimator)
+    if name in ("entry", "edge", "short row"):
         _check_entry_bounds(estimator)
-    _check_solver(estimator)
+    _check_solver(estimator, name)
+    if name == "row":
+        return
     _check_center(estimator)
     n_components = estimator.n_components
     whole = estimator.privacy_unit == "entry" and estimator.solver in ("auto", "input")
@@ -154,7 +155,7 @@ def check_entry_parameters(estimator: Any, shape: tuple[int, int]) -> None:
             f"n_components={n_components} must be at most min(n_samples, n_features)={min(shape)}."
         )
     if estimator.coherence_bound is not None and (
-        not isinstance(unit, Entry) or estimator.solver == "input"
+        name not in ("entry", "edge") or estimator.solver == "input"
     ):
         raise ValueError(
             "coherence_bound is for the iterations of privacy_unit='entry' and 'edge', got "
@@ -162,8 +163,8 @@ def check_entry_parameters(estimator: Any, shape: tuple[int, int]) -> None:
         )
 
 
-def _check_solver(estimator: Any) -> None:
-    unit, solver = _unit_name(estimator), estimator.solver
+def _check_solver(estimator: Any, unit: str) -> None:
+    solver = estimator.solver
     described = f"privacy_unit={estimator.privacy_unit!r}"
     if unit == "short row":
         described += f" with max_row_entries={estimator.max_row_entries}"
@@ -193,6 +194,8 @@ def _check_center(estimator: Any) -> None:
     unit, solver = estimator.privacy_unit, estimator.solver
     if unit == "spectral":
         raise ValueError(f"center={estimator.center!r} with privacy_unit='spectral': pass False.")
+    if unit == "interaction" and not isinstance(estimator.center, str):
+        raise ValueError("A public center is not for privacy_unit='interaction': pass 'private'.")
     if unit == "edge" and solver not in ("auto", "alternating"):
         raise ValueError(
             f"center={estimator.center!r} with privacy_unit='edge' and solver={solver!r}, which "
@@ -210,7 +213,10 @@ def _check_entry_bounds(estimator: Any) -> None:
             "and the largest value that an entry of X can have, as public knowledge says, such "
             "as (0, 1) for clicks or (1, 5) for stars."
         )
-    values = np.asarray(bounds, dtype=np.float64)
+    try:
+        values = np.asarray(bounds, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.array([])
     if values.shape != (2,) or not values[0] < values[1]:
         raise ValueError(f"entry_bounds must be two ascending numbers, got {bounds!r}.")
     if math.isinf(epsilon):
@@ -223,7 +229,8 @@ def _check_entry_bounds(estimator: Any) -> None:
 
 
 def _unit_name(estimator: Any) -> str:
-    return "short row" if estimator.privacy_unit == "row" else str(estimator.privacy_unit)
+    is_short = estimator.privacy_unit == "row" and estimator.max_row_entries is not None
+    return "short row" if is_short else str(estimator.privacy_unit)
 
 
 def _is_symmetric(X: Any) -> bool:

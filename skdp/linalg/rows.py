@@ -140,6 +140,11 @@ class Rows:
         depth = _PAIRWISE_DEPTH + len(self.source.bounds)
         return float(total), depth * UNIT_ROUNDOFF * math.prod(self.source.shape)
 
+    def squared_norm(self) -> tuple[float, float]:
+        """Sum the squared norms of the rows; return the sum and its rounding."""
+        total = self._sum(lambda block: np.array(block.squared_norm()))
+        return float(total), self._rounding(2)
+
     def projection_norms(self, basis: np.ndarray) -> np.ndarray:
         """Compute the norms of the rows times `basis`, of shape (n_rows,)."""
         return self._fill((self.n_rows,), lambda block: row_norms(block.matmul(basis)))

@@ -1,0 +1,330 @@
+"""skdp's own contract for entries, edges and the other units beside whole rows."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, RowBlocks
+from skdp.datasets import make_block_graph, make_low_rank
+
+SECRET = 0xD1CE << 100
+TABLE = np.clip(make_low_rank(80, 60, singular_values=(30, 20), random_state=0)[0], -1, 1)
+GRAPH = make_block_graph(70, p_within=0.5, p_between=0.1, random_state=0)[0].toarray()
+BOUNDS = {"entry_bounds": (-1.0, 1.0)}
+CELLS = {
+    "entry, alternating": {"privacy_unit": "entry", "solver": "alternating", **BOUNDS},
+    "entry, deflation": {"privacy_unit": "entry", "solver": "deflation", **BOUNDS},
+    "entry, input": {"privacy_unit": "entry", "solver": "input", **BOUNDS},
+    "entry, pure": {"privacy_unit": "entry", "delta": 0.0, **BOUNDS},
+    "edge, power": {"privacy_unit": "edge", "solver": "power", **BOUNDS},
+    "edge, deflation": {"privacy_unit": "edge", "solver": "deflation", **BOUNDS},
+    "edge, alternating": {"privacy_unit": "edge", "solver": "alternating", **BOUNDS},
+    "edge, pure": {"privacy_unit": "edge", "delta": 0.0, **BOUNDS},
+    "interaction": {"privacy_unit": "interaction", "degree_floor": 5},
+    "spectral": {"privacy_unit": "spectral"},
+    "spectral, pure": {"privacy_unit": "spectral", "delta": 0.0},
+    "short rows": {"max_row_entries": 10, **BOUNDS},
+}
+RESULTS = ["components_", "explained_variance_", "explained_variance_ratio_", "singular_values_"]
+
+every_estimator = pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD])
+every_cell = pytest.mark.parametrize("cell", CELLS)
+quiet = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+pytestmark = quiet
+
+
+def estimator_of(make, cell, **more):
+    parameters = {"n_components": 2, **CELLS[cell], **more}
+    if make is DPPCA and cell not in ("entry, alternating", "entry, pure", "interaction"):
+        parameters["center"] = False
+    return make(**parameters)
+
+
+def data_of(cell):
+    if cell.startswith(("edge", "spectral")):
+        return GRAPH
+    return (TABLE > 0.3).astype(float) if cell == "interaction" else TABLE
+
+
+@every_estimator
+@every_cell
+def test_fresh_noise_without_a_seed_and_the_same_with_one(make, cell):
+    X = data_of(cell)
+    fresh = [estimator_of(make, cell).fit(X) for _ in range(2)]
+    assert not np.allclose(fresh[0].components_, fresh[1].components_, atol=1e-6)
+    seeded = [estimator_of(make, cell, random_state=SECRET).fit(X) for _ in range(2)]
+    np.testing.assert_array_equal(seeded[0].components_, seeded[1].components_)
+    other = estimator_of(make, cell, random_state=SECRET, epsilon=2.0).fit(X)
+    assert not np.allclose(seeded[0].components_, other.components_, atol=1e-6)
+
+
+@every_estimator
+@every_cell
+def test_only_documented_attributes_and_parameters(make, cell):
+    estimator = estimator_of(make, cell)
+    parameters = estimator.get_params()
+    X = data_of(cell)
+    estimator.fit(pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])]))
+    assert estimator.get_params() == parameters
+    kept = set(vars(estimator)) - set(parameters)
+    documented = {*RESULTS, "privacy_spent_", "n_features_in_", "feature_names_in_"}
+    documented |= {"coherence_right_", "failed_"}
+    if cell not in ("interaction", "short rows"):
+        documented |= {"left_components_", "coherence_left_"}
+        assert estimator.left_components_.shape == (len(X), 2)
+    if make is DPPCA:
+        documented |= {"mean_", "noise_variance_", "n_components_", "n_samples_"}
+    assert kept == documented
+    assert all(name in make.__doc__ for name in kept)
+    spent = estimator.privacy_spent_
+    assert spent.unit == CELLS[cell].get("privacy_unit", "row")
+    assert spent.enforced == (not cell.startswith("spectral"))
+    assert "promised" in repr(spent) or spent.enforced
+    restored = pickle.loads(pickle.dumps(estimator.set_params(random_state=SECRET)))
+    assert restored.random_state is None
+    np.testing.assert_array_equal(restored.components_, estimator.components_)
+
+
+@every_estimator
+@every_cell
+def test_containers_give_the_same_fit(make, cell):
+    X = data_of(cell).astype(np.float32).astype(np.float64)
+    containers = {
+        "F order": np.asfortranarray(X),
+        "csr": sparse.csr_array(X),
+        "csc": sparse.csc_matrix(X),
+        "float32": X.astype(np.float32),
+    }
+    if not cell.startswith(("edge", "spectral")):
+        containers["blocks"] = RowBlocks(lambda: np.array_split(X, 7), X.shape)
+        containers["sparse blocks"] = RowBlocks(
+            lambda: map(sparse.csr_array, np.array_split(X, 7)), X.shape
+        )
+    noiseless = estimator_of(make, cell, epsilon=np.inf, random_state=SECRET)
+    reference = clone(noiseless).fit(X)
+    for name, data in containers.items():
+        other = clone(noiseless).set_params(n_jobs=2).fit(data)
+        assert other.components_.dtype == (np.float32 if name == "float32" else np.float64)
+        tolerance = 1e-4 if name == "float32" else 1e-8
+        for result in RESULTS:
+            np.testing.assert_allclose(
+                getattr(other, result), getattr(reference, result), rtol=tolerance, atol=tolerance
+            )
+
+
+@every_estimator
+# Of short rows others are decomposed than those passed in.
+@pytest.mark.parametrize("cell", [cell for cell in CELLS if cell != "short rows"])
+def test_without_noise_the_components_are_the_best_ones(make, cell):
+    estimator = estimator_of(make, cell, epsilon=np.inf, n_iter=60).fit(data_of(cell))
+    X = data_of(cell)
+    if cell == "interaction":
+        X = X / np.sqrt(np.maximum(X.sum(axis=1, keepdims=True), 5))
+    exact = TruncatedSVD(2, algorithm="arpack")
+    if make is DPPCA and estimator.center is not False:
+        exact = PCA(2)
+    exact.fit(X)
+    cosines = np.abs(np.sum(estimator.components_ * exact.components_, axis=1))
+    np.testing.assert_allclose(cosines, 1, atol=1e-6)
+    np.testing.assert_allclose(estimator.singular_values_, exact.singular_values_, rtol=1e-6)
+    if not cell.startswith("spectral"):
+        ratios = exact.explained_variance_ratio_
+        if make is DPPCA and estimator.center is False:
+            ratios = exact.singular_values_**2 / np.sum(X**2)
+        np.testing.assert_allclose(estimator.explained_variance_ratio_, ratios, rtol=1e-5)
+    if hasattr(estimator, "left_components_"):
+        centred = X - (X.mean(axis=0) if isinstance(exact, PCA) else 0)
+        triplets = estimator.left_components_ * estimator.singular_values_
+        np.testing.assert_allclose(triplets, centred @ estimator.components_.T, atol=1e-4)
+
+
+def test_whole_spectrum_by_input_perturbation():
+    pca = DPPCA(privacy_unit="entry", epsilon=np.inf).fit(TABLE)
+    exact = PCA().fit(TABLE)
+    np.testing.assert_allclose(
+        pca.explained_variance_[:50], exact.explained_variance_[:50], rtol=1e-8
+    )
+
+
+def test_a_fit_of_another_kind_leaves_nothing_of_the_last_one():
+    estimator = DPTruncatedSVD(2, privacy_unit="entry", **BOUNDS).fit(TABLE)
+    assert hasattr(estimator, "left_components_")
+    estimator.set_params(privacy_unit="row", row_norm=3.0).fit(TABLE)
+    assert not any(hasattr(estimator, name) for name in ("left_components_", "failed_"))
+    estimator.set_params(privacy_unit="entry").fit(TABLE)
+    assert not hasattr(estimator, "row_norm_")
+
+
+@every_estimator
+def test_square_units_are_pairwise(make):
+    for unit, expected in (("row", False), ("entry", False), ("edge", True), ("spectral", True)):
+        tags = make(privacy_unit=unit).__sklearn_tags__()
+        assert tags.input_tags.pairwise is expected
+
+
+@every_estimator
+def test_the_published_mode_ends_early_and_keeps_nothing_back(make):
+    estimator = estimator_of(make, "entry, alternating", coherence_bound=1.0)
+    with pytest.warns(PrivacyWarning, match=r"exceeded coherence_bound=1\.0"):
+        estimator.fit(TABLE)
+    assert estimator.failed_
+    shares = [release.share for release in estimator.privacy_spent_.releases]
+    assert sum(shares) == pytest.approx(1)
+    generous = estimator_of(make, "entry, alternating", coherence_bound=1e9, epsilon=50).fit(TABLE)
+    assert not generous.failed_
+    steps = [r for r in generous.privacy_spent_.releases if r.name.startswith("right product")]
+    # Capped: no row of an orthonormal basis is longer than 1.
+    assert {round(release.sensitivity, 3) for release in steps} == {2.0}
+
+
+# Bad input
+
+BAD = {
+    "privacy_unit='entry', entry_bounds=None": "entry_bounds=None.*pass the smallest",
+    "privacy_unit='edge', entry_bounds=None": "pass the smallest",
+    "max_row_entries=3, entry_bounds=None": "pass the smallest",
+    "entry_bounds=(1, 1), privacy_unit='entry'": "two ascending numbers",
+    "entry_bounds=(1, 0), privacy_unit='entry'": "two ascending numbers",
+    "entry_bounds=(0, 1, 2), privacy_unit='entry'": "two ascending numbers",
+    "entry_bounds=1.0, privacy_unit='entry'": "entry_bounds",
+    "entry_bounds=(0, float('inf')), privacy_unit='entry'": "must be finite",
+    "entry_bounds=(0, float('nan')), privacy_unit='entry'": "two ascending numbers",
+    "entry_bounds=(0, 1e-101), privacy_unit='entry'": "apart",
+    "entry_bounds=('a', 'b'), privacy_unit='entry'": "entry_bounds",
+    "privacy_unit='entry', solver='power'": "choose 'auto' or one of",
+    "privacy_unit='edge', solver='input'": "choose 'auto' or one of",
+    "privacy_unit='interaction', solver='alternating'": "choose 'auto' or one of",
+    "privacy_unit='spectral', solver='deflation', center=False": "choose 'auto' or one of",
+    "max_row_entries=3, solver='covariance'": "choose 'auto' or one of",
+    "solver='alternating'": "solver='alternating'",
+    "privacy_unit='entry', delta=0, solver='deflation'": "adds Gaussian noise",
+    "privacy_unit='entry', delta=0, solver='input'": "adds Gaussian noise",
+    "privacy_unit='edge', delta=0, solver='deflation', center=False": "adds Gaussian noise",
+    "privacy_unit='interaction', delta=0": "needs Gaussian noise",
+    "max_row_entries=3, delta=0": "needs Gaussian noise",
+    "privacy_unit='entry', max_row_entries=3": "max_row_entries=3 is for privacy_unit='row'",
+    "privacy_unit='entry', n_components=71": "n_components=71",
+    "privacy_unit='entry', coherence_bound=0.5": "coherence_bound",
+    "privacy_unit='entry', coherence_bound=4, solver='input'": "coherence_bound is for",
+    "privacy_unit='spectral', coherence_bound=4, center=False": "coherence_bound is for",
+    "privacy_unit='entry', clip=0": "clip",
+    "privacy_unit='interaction', degree_floor=0": "degree_floor",
+    "max_row_entries=0": "max_row_entries",
+    "privacy_unit='entry', zero_is_missing='yes'": "zero_is_missing",
+    "privacy_unit='user'": "privacy_unit",
+}
+BAD_PCA = {
+    "privacy_unit='spectral'": "center='private' with privacy_unit='spectral'",
+    "privacy_unit='edge', solver='power'": "center=False or solver='alternating'",
+    "privacy_unit='entry', n_components=0.5": "pass an int",
+    "privacy_unit='edge', n_components=None": "pass an int",
+    "privacy_unit='entry', n_components=None, solver='alternating'": "pass an int",
+    "privacy_unit='interaction', center=[0.0] * 70": "public center is not for",
+}
+
+
+def refused(estimator, X, monkeypatch):
+    """Message of the refusal, which must come before a budget is opened."""
+    before = dict(vars(estimator))
+    monkeypatch.setattr(type(estimator), "_open_budget", lambda *_: pytest.fail("budget opened"))
+    with pytest.raises((ValueError, TypeError)) as error:
+        estimator.fit(X)
+    assert dict(vars(estimator)) == before
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "bad", "message"),
+    [
+        *((make, bad, message) for make in (DPPCA, DPTruncatedSVD) for bad, message in BAD.items()),
+        *((DPPCA, bad, message) for bad, message in BAD_PCA.items()),
+    ],
+)
+def test_bad_parameters_are_refused_before_anything_is_spent(make, bad, message, monkeypatch):
+    parameters = {"n_components": 2, **BOUNDS, **eval(f"dict({bad})")}
+    if make is DPTruncatedSVD:
+        parameters.pop("center", None)
+    told = refused(make(**parameters), GRAPH, monkeypatch)
+    with pytest.raises(ValueError, match=message):
+        raise ValueError(told)
+
+
+@every_estimator
+@pytest.mark.parametrize("unit", ["edge", "spectral"])
+def test_asymmetric_input_is_refused(make, unit, monkeypatch):
+    estimator = make(1, privacy_unit=unit, **BOUNDS)
+    if make is DPPCA:
+        estimator.set_params(center=False)
+    asymmetric = GRAPH.copy()
+    asymmetric[3, 4] += 1
+    for X in (asymmetric, sparse.csr_array(asymmetric), TABLE):
+        assert "symmetric" in refused(clone(estimator), X, monkeypatch)
+    blocks = RowBlocks(lambda: [GRAPH], GRAPH.shape)
+    assert "RowBlocks" in refused(estimator, blocks, monkeypatch)
+
+
+@every_estimator
+def test_sparse_zeros_outside_the_bounds_are_refused(make, monkeypatch):
+    estimator = make(1, privacy_unit="entry", entry_bounds=(1, 5), zero_is_missing=False)
+    ratings = sparse.csr_array(np.maximum(TABLE, 0) * 5)
+    assert "zero_is_missing=True" in refused(estimator, ratings, monkeypatch)
+
+
+def test_missing_stars_are_protected_as_such():
+    ratings = np.where(TABLE > 0.2, 4.0, 0.0)
+    for missing, step in ((True, 5.0), (False, 4.0)):
+        svd = DPTruncatedSVD(
+            1, privacy_unit="entry", solver="input", entry_bounds=(1, 5), zero_is_missing=missing
+        ).fit(ratings)
+        assert svd.privacy_spent_.releases[-1].sensitivity == pytest.approx(step, rel=1e-4)
+
+
+@every_estimator
+def test_warnings(make):
+    entry = {"privacy_unit": "entry", **BOUNDS}
+    with pytest.warns(PrivacyWarning, match=r"delta=0\.001 exceeds one over .* entries, 4800"):
+        make(1, delta=1e-3, **entry).fit(TABLE)
+    with pytest.warns(PrivacyWarning, match="of 2 components stand out from the noise"):
+        make(2, epsilon=0.01, **entry).fit(TABLE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(1, delta=0, epsilon=500, **entry).fit(TABLE)
+
+
+# What comes out
+
+
+def test_indefinite_matrices_keep_their_signs():
+    eigenvalues = (40.0, -30.0, 20.0)
+    X, _, _ = make_low_rank(200, 200, singular_values=eigenvalues, symmetric=True, random_state=1)
+    bounds = (float(X.min()), float(X.max()))
+    for solver in ("power", "deflation"):
+        svd = DPTruncatedSVD(
+            3, privacy_unit="edge", entry_bounds=bounds, solver=solver, epsilon=100
+        ).fit(X)
+        restored = (svd.left_components_ * svd.singular_values_) @ svd.components_
+        signs = np.sign(np.sum(svd.left_components_ * svd.components_.T, axis=0))
+        np.testing.assert_array_equal(signs, [1, -1, 1])
+        assert np.linalg.norm(X - restored, 2) < 5
+
+
+@pytest.mark.filterwarnings("ignore:lbfgs failed to converge")
+def test_grid_search_and_pipeline():
+    digits, target = load_digits(return_X_y=True)
+    pipeline = make_pipeline(
+        DPPCA(n_components=8, privacy_unit="entry", entry_bounds=(0, 16)),
+        LogisticRegression(max_iter=2000),
+    )
+    search = GridSearchCV(pipeline, {"dppca__epsilon": [0.01, 1e4]}, cv=3).fit(digits, target)
+    assert search.best_params_ == {"dppca__epsilon": 1e4}
+    assert search.best_score_ > 0.8
