@@ -161,6 +161,13 @@ UNIFORM_NORM, RATINGS_NORM, DENSE_NORM, WIDE_NORM = 3.0, 70.0, 15.3, 45.9
 CASES = [
     *_sparse("sparse 1M x 20k", UNIFORM, UNIFORM_NORM, aim=0.40),
     *_sparse("power law 138k x 27k", power_law, RATINGS_NORM, aim=0.65),
+    Case(
+        "power law 138k x 27k: DPTruncatedSVD(10, privacy_unit='entry') / TruncatedSVD(10, n_iter=5)",
+        power_law,
+        lambda: DPTruncatedSVD(10, privacy_unit="entry", entry_bounds=(0.5, 5)),
+        lambda: TruncatedSVD(10, n_iter=5),
+        aim=1.0,
+    ),
     _overhead("power law 138k x 27k", power_law, DPTruncatedSVD, "power", row_norm=RATINGS_NORM),
     _overhead(
         "sparse 200k x 500",
