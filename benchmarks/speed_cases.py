@@ -162,7 +162,7 @@ CASES = [
     *_sparse("sparse 1M x 20k", UNIFORM, UNIFORM_NORM, aim=0.40),
     *_sparse("power law 138k x 27k", power_law, RATINGS_NORM, aim=0.65),
     Case(
-        "power law 138k x 27k: DPTruncatedSVD(10, privacy_unit='entry') / TruncatedSVD(10, n_iter=5)",
+        "power law 138k x 27k, entries: DPTruncatedSVD(10) / TruncatedSVD(10, n_iter=5)",
         power_law,
         lambda: DPTruncatedSVD(10, privacy_unit="entry", entry_bounds=(0.5, 5)),
         lambda: TruncatedSVD(10, n_iter=5),

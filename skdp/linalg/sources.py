@@ -206,15 +206,15 @@ Source = ArraySource | BlockSource
 def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
     """Choose the source for a validated array, CSR matrix or `RowBlocks`.
 
-    Of the rows a `function` is taken, whose value for a block is that for its rows. For a CSR
-    matrix this is done at once, for others in every pass. It may turn dense rows into sparse ones
-    in a `RowBlocks` only.
+    Of the rows a `function` is taken, whose value for a block is that for its rows: for what is in
+    memory at once, for a memory map or a `RowBlocks`, where it may turn dense rows into sparse
+    ones, in every pass.
     """
     if isinstance(X, RowBlocks):
         return BlockSource(X if function is None else _mapped(X, function))
-    if function is not None and sparse.issparse(X):
-        return ArraySource(function(canonical_csr(X)))
-    return ArraySource(X, function)
+    if function is None or isinstance(X, np.memmap):
+        return ArraySource(X, function)
+    return ArraySource(function(canonical_csr(X) if sparse.issparse(X) else X))
 
 
 def _mapped(X: RowBlocks, function: Callable[[Any], Any]) -> RowBlocks:

@@ -94,10 +94,13 @@ def clip_entries(values: Any, *, lower: float, upper: float, keep_zeros: bool) -
 
 
 def binarize(values: Any) -> Any:
-    """Turn entries that are not 0 into 1."""
-    if issparse(values):
-        return _with_data(values, (values.data != 0).astype(values.dtype))
-    return (values != 0).astype(values.dtype)
+    """Turn entries that are not 0 into 1; `values` itself if there is nothing to turn."""
+    entries = values.data if issparse(values) else values
+    is_one = entries != 0
+    if np.array_equal(entries, is_one):
+        return values
+    ones = is_one.astype(values.dtype)
+    return _with_data(values, ones) if issparse(values) else ones
 
 
 def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> csr_array:
@@ -119,10 +122,12 @@ def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> cs
 
 def _representable(lower: float, upper: float, dtype: np.dtype) -> tuple[Any, Any]:
     """Round the bounds inwards to numbers of that type."""
-    low, high = dtype.type(lower), dtype.type(upper)
-    if low < lower:
+    with np.errstate(over="ignore"):
+        low, high = dtype.type(lower), dtype.type(upper)
+    # As floats: numpy would round the bounds before it compares.
+    if float(low) < lower:
         low = np.nextafter(low, dtype.type(np.inf))
-    if high > upper:
+    if float(high) > upper:
         high = np.nextafter(high, dtype.type(-np.inf))
     return low, high
 

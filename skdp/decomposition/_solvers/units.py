@@ -9,9 +9,11 @@ from scipy.sparse import csr_array
 
 from skdp.linalg.rows import Rows
 from skdp.privacy import sensitivity
-from skdp.privacy.clipping import binarize, clip_entries, keep_largest
+from skdp.privacy.clipping import SMALLEST_BOUND, binarize, clip_entries, keep_largest
 
 __all__ = ["Edge", "Entry", "Interaction", "ShortRow", "Spectral", "Unit"]
+
+_HUGE = 1 / SMALLEST_BOUND
 
 
 class Unit(ABC):
@@ -225,6 +227,10 @@ class Spectral(Unit):
     def largest(self) -> float:
         # Rounding is left to the promise, too.
         return 0.0
+
+    def restrict(self, block: Any) -> Any:
+        # Beyond, products may overflow, and numbers are too far apart to keep the promise.
+        return clip_entries(block, lower=-_HUGE, upper=_HUGE, keep_zeros=True)
 
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
         return sensitivity.spectral_product(norms)
