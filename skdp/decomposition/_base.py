@@ -188,7 +188,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                 f"A basis exceeded coherence_bound={self.coherence_bound}: the iteration ended, "
                 "and its budget is spent. Pass a larger bound, or None for none at all."
             )
-        warn_of_noise(result.factors, wanted)
+        warn_of_noise(result.factors, wanted, unit.bound)
 
     def _entry_center(self) -> np.ndarray | str | None:
         """Say what rows are centred by: "private" means, a public point, or nothing."""

@@ -132,10 +132,10 @@ def ratios_of(parts: np.ndarray, whole: float) -> np.ndarray:
     return parts / whole if whole > 0 else np.zeros_like(parts)
 
 
-def warn_of_noise(factors: Factors, n_components: int) -> None:
+def warn_of_noise(factors: Factors, n_components: int, bound: str = "row_norm") -> None:
     """Say so when a released component looks like noise; reads released values only."""
     if factors.noise_scale > 0 and factors.n_above_noise < n_components:
         warn_of_privacy(
             f"Only {factors.n_above_noise} of {n_components} components stand out from the noise. "
-            "Ask for fewer components, or use more rows, a larger epsilon or a tighter row_norm."
+            f"Ask for fewer components, or use more rows, a larger epsilon or a tighter {bound}."
         )

@@ -112,7 +112,7 @@ class DPTruncatedSVD(BaseDecomposition):
     clip : float or None, default=2.0
         Where the noise follows the released bases: rows of a basis are cut to so many times their
         mean square before it is multiplied. What is spread evenly does better with less, such as
-        1.2; ``None`` cuts nothing.
+        1.2; ``None`` cuts nothing, and loses much where noise is strong.
     coherence_bound : float or None, default=None
         For entries and edges, instead of `clip`: noise is scaled for bases of this coherence, and
         the iteration ends as failed, its budget spent, with the first basis that exceeds it, as in
@@ -143,8 +143,8 @@ class DPTruncatedSVD(BaseDecomposition):
     coherence_left_, coherence_right_ : float
         Coherence of the left and the right singular vectors as released, the former where there are
         `left_components_`, both not for rows bounded by `row_norm`: from 1, spread evenly, to
-        n_samples or n_features over the number of components. The larger, the more noise there was;
-        if only noise was found it is some 2 log(n). Covered by the guarantee.
+        n_samples or n_features over the number of components. The larger, the more noise there is
+        on a product, and mere noise may look coherent, too. Covered by the guarantee.
     failed_ : bool
         Whether a basis exceeded `coherence_bound`; not for rows bounded by `row_norm`. Covered by
         the guarantee.

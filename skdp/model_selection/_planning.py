@@ -154,6 +154,11 @@ def _check_estimator(estimator: Any, n_rows: int, n_features: int) -> None:
     check_scalar(n_rows, "n_rows", Integral, min_val=1)
     estimator._validate_params()
     estimator._check_parameters(n_rows, n_features)
+    if estimator.privacy_unit != "row" or estimator.max_row_entries is not None:
+        raise ValueError(
+            f"privacy_unit={estimator.privacy_unit!r} with max_row_entries="
+            f"{estimator.max_row_entries}: the plan is for whole rows, without max_row_entries."
+        )
     if estimator.solver not in ("auto", "covariance"):
         raise ValueError(
             f"solver={estimator.solver!r} cannot be planned for, only solver='covariance': pass "

@@ -237,6 +237,14 @@ def test_auto_is_taken_for_covariance():
         (DPPCA(3, delta=0, **BOUNDS), "delta=0"),
         (DPPCA(3, epsilon=-1.0, **BOUNDS), "epsilon"),
         (DPPCA(3, center=np.zeros(4), row_norm=1.0), "center has shape"),
+        (
+            DPTruncatedSVD(1, privacy_unit="entry", entry_bounds=(0, 1), row_norm=1.0),
+            "the plan is for whole rows",
+        ),
+        (
+            DPTruncatedSVD(1, max_row_entries=2, entry_bounds=(0, 1), row_norm=1.0),
+            "the plan is for whole rows",
+        ),
     ],
 )
 def test_refuses_estimators(estimator, message):

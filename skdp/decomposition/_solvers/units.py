@@ -29,6 +29,8 @@ class Unit(ABC):
     is_enforced: ClassVar[bool] = True
     # A row of them says nothing about a whole row that is protected, or there are none.
     has_left_factors: ClassVar[bool] = False
+    # The parameter that says how far one unit reaches.
+    bound: ClassVar[str] = "entry_bounds"
 
     @property
     @abstractmethod
@@ -189,6 +191,8 @@ class Interaction(Unit):
     Sums below `degree_floor` count as that. The matrix is the second moment of the rows.
     """
 
+    bound: ClassVar[str] = "degree_floor"
+
     degree_floor: int
 
     @property
@@ -221,6 +225,7 @@ class Spectral(Unit):
 
     is_symmetric: ClassVar[bool] = True
     is_enforced: ClassVar[bool] = False
+    bound: ClassVar[str] = "unit of X"
     has_left_factors: ClassVar[bool] = True
 
     @property
