@@ -304,25 +304,31 @@ def test_warnings(make):
 # What comes out
 
 
-def test_indefinite_matrices_keep_their_signs():
-    eigenvalues = (40.0, -30.0, 20.0)
-    X, _, _ = make_low_rank(200, 200, singular_values=eigenvalues, symmetric=True, random_state=1)
-    bounds = (float(X.min()), float(X.max()))
-    for solver in ("power", "deflation"):
-        svd = DPTruncatedSVD(
-            3, privacy_unit="edge", entry_bounds=bounds, solver=solver, epsilon=100
-        ).fit(X)
-        restored = (svd.left_components_ * svd.singular_values_) @ svd.components_
-        signs = np.sign(np.sum(svd.left_components_ * svd.components_.T, axis=0))
-        np.testing.assert_array_equal(signs, [1, -1, 1])
-        assert np.linalg.norm(X - restored, 2) < 5
+@pytest.mark.parametrize("solver", ["power", "deflation", "alternating"])
+def test_indefinite_matrices_keep_their_signs(solver):
+    X, _, _ = make_low_rank(
+        200, 200, singular_values=(50.0, -30.0, 18.0), symmetric=True, random_state=1
+    )
+    svd = DPTruncatedSVD(
+        3,
+        privacy_unit="edge",
+        entry_bounds=(float(X.min()), float(X.max())),
+        solver=solver,
+        epsilon=1000.0,
+        random_state=SECRET,
+    ).fit(X)
+    restored = (svd.left_components_ * svd.singular_values_) @ svd.components_
+    signs = np.sign(np.sum(svd.left_components_ * svd.components_.T, axis=0))
+    np.testing.assert_array_equal(signs, [1, -1, 1])
+    # Of 50 other seeds the largest is 4.9; with a wrong sign it would be 36 or more.
+    assert np.linalg.norm(X - restored, 2) < 8
 
 
 @pytest.mark.filterwarnings("ignore:lbfgs failed to converge")
 def test_grid_search_and_pipeline():
     digits, target = load_digits(return_X_y=True)
     pipeline = make_pipeline(
-        DPPCA(n_components=8, privacy_unit="entry", entry_bounds=(0, 16)),
+        DPPCA(n_components=8, privacy_unit="entry", entry_bounds=(0, 16), random_state=SECRET),
         LogisticRegression(max_iter=2000),
     )
     search = GridSearchCV(pipeline, {"dppca__epsilon": [0.01, 1e4]}, cv=3).fit(digits, target)
