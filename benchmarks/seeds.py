@@ -15,7 +15,8 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
-from accuracy_cases import CASES, Case  # noqa: E402
+from accuracy_cases import CASES  # noqa: E402
+from utility import Case  # noqa: E402
 
 TITLE = """\
 # Utility tests under fresh seeds

@@ -6,37 +6,19 @@ otherwise, epsilon is 1, delta 1e-6, and the rows are `make_spiked(k=5)`.
 """
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from entry_accuracy_cases import ENTRY_CASES
 from scipy.sparse.linalg import svds
 from sklearn.datasets import load_digits
+from utility import KEY, Case
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning
 from skdp.datasets import make_spiked
 from skdp.metrics import captured_variance, subspace_distance
 
 K = 5
-# Repeatable fits need a key; this one stands in a public file, and hides nothing.
-KEY = 0x5D0F4B6E83C2479A9E1B7C5508D6A2F3
-
-
-@dataclass(frozen=True)
-class Case:
-    name: str
-    measure: Callable[[int], float]
-    at_least: float | None = None
-    at_most: float | None = None
-
-    @property
-    def threshold(self) -> str:
-        return f">= {self.at_least:g}" if self.at_most is None else f"<= {self.at_most:g}"
-
-    def holds(self, value: float) -> bool:
-        # Such that NaN does not hold.
-        return bool(value >= self.at_least if self.at_most is None else value <= self.at_most)
 
 
 def fitted(make, X, seed, **parameters):
@@ -260,4 +242,5 @@ CASES = [
     ),
     Case("row_norm=None, light tails", partial(row_norm_miss, 0.2, 1.0), at_most=1.2),
     Case("row_norm=None, heavy tails, tiny unit", partial(row_norm_miss, 0.7, 1e-6), at_most=1.2),
+    *ENTRY_CASES,
 ]

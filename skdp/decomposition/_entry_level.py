@@ -25,12 +25,13 @@ _MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01
 _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03
 _DEFAULT_STEPS = {"alternating": 5, "deflation": 5, "power": 8}
 # Their matrix is a second moment, which is a product of two matrices already.
-_INTERACTION_STEPS = 4
+_INTERACTION_STEPS = 6
 # One more column keeps what clipping mixes in apart from what is sought. Laplace noise grows with
 # the number of columns, and is worth none.
 _DEFAULT_OVERSAMPLES = 1
-# An iteration needs the noise of a few products to be spread over more rows than that.
-_LEAST_SIDE_PER_COLUMN = 8
+# Measured: an iteration is better for larger sides, times the root of what it cuts rows to. Rows of
+# noise that nothing cuts are some so many times their mean square.
+_LEAST_SIDE_PER_COLUMN, _LARGEST_CUT = 12, 12
 _LEAST_ROUNDING = 1e-5
 
 
@@ -81,16 +82,29 @@ class Settings:  # numpydoc ignore=PR02
 
 
 def choose_entry_solver(
-    unit: str, shape: tuple[int, int], basis_size: int, *, is_pure: bool, is_centered: bool
+    unit: str,
+    shape: tuple[int, int],
+    basis_size: int,
+    *,
+    clip: float | None,
+    is_pure: bool,
+    is_centered: bool,
 ) -> str:
     """Replace "auto", from public facts only."""
     if unit in ("interaction", "spectral"):
         return "power"
     if unit == "edge" and not is_centered:
         return "power"
-    if unit == "entry" and not is_pure and min(shape) < _LEAST_SIDE_PER_COLUMN * basis_size:
+    if unit == "entry" and not is_pure and _is_small(shape, basis_size, clip):
         return "input"
     return "alternating"
+
+
+def _is_small(shape: tuple[int, int], basis_size: int, clip: float | None) -> bool:
+    """Whether so few rows or columns cannot spread the noise of an iteration thin enough."""
+    side = (min(shape) ** 2 * max(shape)) ** (1 / 3)
+    cut = _LARGEST_CUT if clip is None else min(clip, _LARGEST_CUT)
+    return side < _LEAST_SIDE_PER_COLUMN * math.sqrt(cut) * basis_size
 
 
 def solve_entries(
@@ -157,7 +171,8 @@ def _shares(unit: Unit, budget: PrivacyBudget, center: np.ndarray | str | None) 
 def _release_mean(rows: Rows, budget: PrivacyBudget, unit: Unit, share: float) -> np.ndarray:
     total, rounding = rows.total()
     # Of the sums of all columns, whose order may depend on every entry.
-    slack = 2 * rounding * unit.largest * math.sqrt(rows.n_features) / rows.n_rows
+    n_sums = rows.n_features if budget.is_pure else math.sqrt(rows.n_features)
+    slack = 2 * rounding * unit.largest * n_sums / rows.n_rows
     release = budget.laplace if budget.is_pure else budget.gaussian
     return release(
         "column means",
@@ -188,7 +203,7 @@ def _release_total(
         slack, shift = 2 * rounding, -shift
     else:
         squares, rounding = rows.squared_deviations(point)
-        slack = 2 * rounding * largest
+        slack = 2 * rounding * unit.largest * (unit.largest + 2 * float(np.abs(point).max()))
     release = budget.laplace if budget.is_pure else budget.gaussian
     sensitivity = largest * (1 + _LEAST_ROUNDING) + slack
     noisy = release("sum of squares", squares, sensitivity=sensitivity, share=share)

@@ -49,7 +49,7 @@ ENTRY_CONSTRAINTS: dict[str, Any] = {
     "solver": [
         StrOptions({"auto", "covariance", "adaptive", "power", "alternating", "deflation", "input"})
     ],
-    "clip": [Interval(Real, 0, None, closed="neither"), None],
+    "clip": [Interval(Real, 0.01, None, closed="left"), None],
     "coherence_bound": [Interval(Real, 1, None, closed="left"), None],
 }
 
@@ -65,6 +65,8 @@ def unit_of(estimator: Any) -> Unit | None:
         return None
     bounds = estimator.entry_bounds
     lower, upper = (-math.inf, math.inf) if bounds is None else map(float, bounds)
+    # Without noise there may be no bounds, but products must not overflow.
+    lower, upper = max(lower, -1 / SMALLEST_BOUND), min(upper, 1 / SMALLEST_BOUND)
     entry = (lower, upper, bool(estimator.zero_is_missing), estimator.adjacency)
     if unit == "row":
         return ShortRow(*entry, n_entries=estimator.max_row_entries)
@@ -83,7 +85,8 @@ def settings_of(
         solver = choose_entry_solver(
             _unit_name(estimator),
             shape,
-            n_components,
+            n_components + _extra(estimator),
+            clip=estimator.clip,
             is_pure=estimator.delta == 0 and math.isfinite(estimator.epsilon),
             is_centered=center is not None,
         )
@@ -95,6 +98,10 @@ def settings_of(
         clip=estimator.clip,
         coherence_bound=estimator.coherence_bound,
     )
+
+
+def _extra(estimator: Any) -> int:
+    return 1 if estimator.n_oversamples == "auto" else int(estimator.n_oversamples)
 
 
 def count_units(estimator: Any, shape: tuple[int, int]) -> tuple[int, str]:
@@ -234,6 +241,9 @@ def _unit_name(estimator: Any) -> str:
 
 
 def _is_symmetric(X: Any) -> bool:
+    """Compare each pair of entries by its own size: others must not matter."""
     with np.errstate(all="ignore"):
-        difference = abs(X - X.T).max()
-        return bool(difference <= _SYMMETRY_TOLERANCE * abs(X).max())
+        difference, size = abs(X - X.T), abs(X)
+        size = size.maximum(size.T) if issparse(X) else np.maximum(size, size.T)
+        too_large = difference > _SYMMETRY_TOLERANCE * size
+        return bool(too_large.nnz == 0 if issparse(X) else not too_large.any())

@@ -116,7 +116,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         "alternating" for edges whose rows are centred, and "input" for entries of a matrix so small
         that no iteration can do better, or without an `n_components`.
     n_iter : int or "auto", default="auto"
-        Number of steps of an iteration, 1 to 100. ``"auto"`` is 3 for rows, 4 for interactions, 5
+        Number of steps of an iteration, 1 to 100. ``"auto"`` is 3 for rows, 6 for interactions, 5
         for the alternating solver and deflation, and 8 for the power solver of symmetric matrices.
         More steps split the budget further.
     n_oversamples : int or "auto", default="auto"

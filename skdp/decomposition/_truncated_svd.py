@@ -103,7 +103,7 @@ class DPTruncatedSVD(BaseDecomposition):
         interactions and spectral changes "power". ``"auto"`` takes the first of each, but
         "input" for entries of a matrix so small that no iteration can do better.
     n_iter : int or "auto", default="auto"
-        Number of steps of an iteration, 1 to 100. ``"auto"`` is 3 for rows, 4 for interactions, 5
+        Number of steps of an iteration, 1 to 100. ``"auto"`` is 3 for rows, 6 for interactions, 5
         for the alternating solver and deflation, and 8 for the power solver of symmetric matrices.
         More steps split the budget further.
     n_oversamples : int or "auto", default="auto"

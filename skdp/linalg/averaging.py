@@ -8,6 +8,7 @@ __all__ = ["NoisyProduct", "ProductAverage", "count_above_noise"]
 
 # The second look already knows which products the model does not explain.
 _N_LOOKS = 3
+_SLACK = 1.05
 _TINY = np.finfo(np.float64).tiny
 
 
@@ -41,9 +42,10 @@ class ProductAverage:
     .. math:: L = \Big(\sum_t w_t R_t C_t\Big) \Big(\sum_t w_t C_t^T C_t\Big)^{-1},
               \quad C_t = Z_t^T V.
 
-    The weights are the inverse variances of the noise, or of the residuals where these are larger,
-    as they are for the early products, which the model does not fit yet. The products stand side by
-    side, so that their inner products tell all residuals, and a single product gives L.
+    The weights are the inverse variances of the noise, and of what the residuals show beside it in
+    their strongest direction: much of that for the early products, which the model does not fit
+    yet. The products stand side by side, so that their inner products tell all residuals, and a
+    single product gives L.
 
     Parameters
     ----------
@@ -113,7 +115,6 @@ class ProductAverage:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Compute how to combine the columns of all products, and the covariance of the result."""
         size = overlaps.shape[1]
-        n_values = n_rows * size
         gram = self._gram[: len(overlaps), : len(overlaps)]
         # In units of the smallest noise, so that nothing overflows.
         unit = noise.min()
@@ -124,10 +125,19 @@ class ProductAverage:
             coefficients = weighted @ inverse
             # Of the products less overlaps times the estimate, transposed.
             residual = np.eye(len(overlaps)) - coefficients @ overlaps.T
-            squares = np.einsum("ij,ij->j", residual, gram @ residual)
-            per_product = squares.reshape(-1, size).sum(axis=1) / n_values
-            variances = np.maximum(noise, per_product) / unit
+            strongest = _largest_of_blocks(residual.T @ gram @ residual, size) / n_rows
+            # Noise alone reaches its variance times the edge, or a little more.
+            strongest /= (1 + np.sqrt(size / n_rows)) ** 2
+            variances = (noise + size * np.maximum(strongest - _SLACK * noise, 0.0)) / unit
         return coefficients, unit * inverse
+
+
+def _largest_of_blocks(matrix: np.ndarray, size: int) -> np.ndarray:
+    """Find the largest eigenvalue of each diagonal block."""
+    n_blocks = len(matrix) // size
+    blocks = matrix.reshape(n_blocks, size, n_blocks, size)
+    diagonal = blocks[np.arange(n_blocks), :, np.arange(n_blocks)]
+    return np.linalg.eigvalsh(diagonal)[:, -1]
 
 
 def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:

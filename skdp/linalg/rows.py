@@ -244,6 +244,11 @@ class Rows:
         return self._rounding(2, factor=2.0, extra=2 * inner)
 
     @property
+    def depth(self) -> int:
+        """Longest chain of additions in a sum over the rows."""
+        return self._block_size + len(self.source.bounds) + 2
+
+    @property
     def _block_size(self) -> int:
         return int(np.diff(self.source.bounds).max())
 
@@ -253,11 +258,10 @@ class Rows:
         A chain of at most as many additions as a block has rows, then one for every block. Sparse
         rows are centred in the products, whose terms are longer than the centred rows.
         """
-        depth = self._block_size + len(self.source.bounds) + 2
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
-        rounding = depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
+        rounding = self.depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
         return max(_LEAST_ROUNDING, float(factor * rounding + extra))
 
     def _sum(self, kernel: Callable[[Block], np.ndarray]) -> np.ndarray:

@@ -83,11 +83,16 @@ def clip_entries(values: Any, *, lower: float, upper: float, keep_zeros: bool) -
     if not np.issubdtype(values.dtype, np.floating):
         values = values.astype(np.float64)
     entries = values.data if issparse(values) else values
-    lower, upper = _representable(lower, upper, entries.dtype)
-    if not entries.size or (entries.min() >= lower and entries.max() <= upper):
+    low, high = _representable(lower, upper, entries.dtype)
+    if low > high:
+        # No number of that type lies between the bounds.
+        return clip_entries(
+            values.astype(np.float64), lower=lower, upper=upper, keep_zeros=keep_zeros
+        )
+    if not entries.size or (entries.min() >= low and entries.max() <= high):
         return values
     # Unlike clip, these give a bound for NaN.
-    clipped = np.fmax(np.fmin(entries, upper), lower)
+    clipped = np.fmax(np.fmin(entries, high), low)
     if keep_zeros:
         clipped[entries == 0] = 0
     return _with_data(values, clipped) if issparse(values) else clipped

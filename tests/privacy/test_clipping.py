@@ -3,9 +3,18 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from skdp.linalg.norms import row_norms
-from skdp.privacy.clipping import SMALLEST_BOUND, SMALLEST_WEIGHT, clip_rows, clip_weights
+from skdp.privacy.clipping import (
+    SMALLEST_BOUND,
+    SMALLEST_WEIGHT,
+    binarize,
+    clip_entries,
+    clip_rows,
+    clip_weights,
+    keep_largest,
+)
 
 BOUNDS = (SMALLEST_BOUND, 1e-3, 1.0, 70.0, 1e100)
 
@@ -118,3 +127,117 @@ def test_weights_lie_between_zero_and_one_without_warnings():
     # So that the product of a weight and a clipped entry keeps its digits.
     assert np.all((weights == 0) | (weights >= SMALLEST_WEIGHT))
     assert np.finfo(float).tiny < 1e-40 * SMALLEST_WEIGHT * SMALLEST_BOUND
+
+
+ENTRIES = np.array([0.0, -0.0, 5e-324, -1e-310, 1e-3, 0.5, -0.5, 1.0, 7.0, 1e300, -1e300])
+ENTRY_BOUNDS = [(0.0, 1.0), (3.0, 5.0), (-5.0, -3.0), (-0.1, 0.3), (1e-100, 2e-100)]
+
+
+@pytest.mark.parametrize("container", [np.array, csr_array])
+@pytest.mark.parametrize("keep_zeros", [True, False])
+@pytest.mark.parametrize(("lower", "upper"), ENTRY_BOUNDS)
+def test_entries_are_brought_within_the_bounds(container, keep_zeros, lower, upper):
+    values = container(ENTRIES.reshape(1, -1))
+    clipped = clip_entries(values, lower=lower, upper=upper, keep_zeros=keep_zeros)
+    expected = np.clip(ENTRIES, lower, upper)
+    if keep_zeros or container is csr_array:
+        expected[ENTRIES == 0] = 0
+    found = clipped.toarray() if container is csr_array else clipped
+    np.testing.assert_array_equal(found[0], expected)
+    # Again does nothing, and copies nothing.
+    inside = clip_entries(np.full((2, 2), lower), lower=lower, upper=upper, keep_zeros=keep_zeros)
+    assert clip_entries(inside, lower=lower, upper=upper, keep_zeros=keep_zeros) is inside
+
+
+@pytest.mark.parametrize("keep_zeros", [True, False])
+def test_each_entry_is_clipped_on_its_own(keep_zeros):
+    generator = np.random.default_rng(0)
+    values = generator.permuted(np.tile(ENTRIES, (50, 1)), axis=1)
+    together = clip_entries(values, lower=-0.1, upper=0.3, keep_zeros=keep_zeros)
+    alone = [
+        clip_entries(values[i : i + 1, j : j + 1], lower=-0.1, upper=0.3, keep_zeros=keep_zeros)
+        for i in range(50)
+        for j in range(len(ENTRIES))
+    ]
+    np.testing.assert_array_equal(together.ravel(), np.ravel(alone))
+
+
+@pytest.mark.parametrize("keep_zeros", [True, False])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_entries_that_are_not_finite_become_bounds(keep_zeros, value):
+    clipped = clip_entries(np.array([[value, 0.2]]), lower=-1.0, upper=2.0, keep_zeros=keep_zeros)
+    assert clipped[0, 0] in (-1.0, 2.0)
+    assert clipped[0, 1] == 0.2
+
+
+@pytest.mark.parametrize("keep_zeros", [True, False])
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [(0.0, 0.1), (-0.1, 0.3), (1.0, 1 + 7e-8), (1e-50, 1e-49), (0.0, 1e-45), (0.0, 1e39)],
+)
+def test_clipped_entries_are_no_further_apart_than_the_bounds_in_float32(lower, upper, keep_zeros):
+    # The nearest float32 may lie outside: 1 + 1.2e-7 for 1 + 7e-8, almost twice as far from 1.
+    values = np.array([[-3e38, -1.0, 0.0, 1e-45, 1.0, 2.0, 3e38]], dtype=np.float32)
+    with np.errstate(over="ignore"):
+        clipped = clip_entries(values, lower=lower, upper=upper, keep_zeros=keep_zeros)
+    if keep_zeros:
+        lower, upper = min(lower, 0.0), max(upper, 0.0)
+    assert np.ptp(clipped.astype(np.float64)) <= upper - lower
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint64, np.float32])
+def test_entries_of_other_types_are_clipped_too(dtype):
+    values = np.array([[0, 1, 100]]).astype(dtype)
+    expected = np.clip(values.astype(float), 0.5, 3.0)
+    clipped = clip_entries(values, lower=0.5, upper=3.0, keep_zeros=False)
+    np.testing.assert_array_equal(clipped, expected)
+
+
+@pytest.mark.parametrize("container", [np.array, csr_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_not_zero_becomes_one(container, dtype):
+    values = np.array([[0.0, -0.0, 1e-40, -7.0, 1e38]], dtype=dtype)
+    found = binarize(container(values))
+    assert found.dtype == dtype
+    found = found.toarray() if container is csr_array else found
+    np.testing.assert_array_equal(found, [[0, 0, 1, 1, 1]])
+
+
+def test_binarizing_ignores_zeros_that_are_stored():
+    stored = csr_array((np.array([0.0, 3.0]), np.array([0, 1]), np.array([0, 2])), shape=(1, 3))
+    np.testing.assert_array_equal(binarize(stored).toarray(), [[0, 1, 0]])
+
+
+def test_the_largest_entries_of_a_row_stay():
+    generator = np.random.default_rng(1)
+    dense = generator.normal(size=(200, 9)) * (generator.random((200, 9)) < 0.7)
+    for n_entries in (1, 3, 9):
+        kept = keep_largest(
+            csr_array(dense), n_entries=n_entries, priority=generator.permutation(9)
+        ).toarray()
+        threshold = -np.sort(-np.abs(dense), axis=1)[:, n_entries - 1, None]
+        np.testing.assert_array_equal(kept, np.where(np.abs(dense) >= threshold, dense, 0))
+
+
+def test_of_equal_entries_those_with_the_lower_priority_stay():
+    priority = np.array([3, 0, 4, 1, 2])
+    kept = keep_largest(csr_array(np.ones((2, 5))), n_entries=2, priority=priority).toarray()
+    np.testing.assert_array_equal(kept, np.tile([0, 1, 0, 1, 0], (2, 1)))
+
+
+def test_what_stays_of_a_row_depends_on_that_row_alone():
+    generator = np.random.default_rng(2)
+    dense = generator.choice([-2.0, -1.0, 0.0, 1.0, 2.0], size=(100, 12))
+    priority = generator.permutation(12)
+    together = keep_largest(csr_array(dense), n_entries=4, priority=priority).toarray()
+    assert (together != 0).sum(axis=1).max() == 4
+    for row, kept in zip(dense, together, strict=True):
+        alone = keep_largest(csr_array(row[None]), n_entries=4, priority=priority)
+        np.testing.assert_array_equal(alone.toarray()[0], kept)
+
+
+def test_zeros_that_are_stored_take_no_place():
+    rows = csr_array((np.array([0.0, 0.0, 1.0]), np.arange(3), np.array([0, 3])), shape=(1, 3))
+    kept = keep_largest(rows, n_entries=1, priority=np.arange(3))
+    np.testing.assert_array_equal(kept.toarray(), [[0, 0, 1]])
+    assert kept.nnz == 1

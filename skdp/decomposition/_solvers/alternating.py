@@ -108,23 +108,25 @@ def find_bases(matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str =
     parts = np.array([n_rows, n_columns]) / (n_rows + n_columns)
     shares = share * np.outer(step_weights(steps.n_iter), parts)
     n_taken = 0
+    # What shrinkage leaves sticks out: the next product pays for that, unless it is cut.
+    shrink = matrix.is_clipped
     for step, (right_share, left_share) in enumerate(shares, start=1):
         if matrix.refuses(right):
             break
         of_right.add(matrix.matmul(f"{prefix}right product {step}", right, right_share))
-        left, n_taken = basis_from(of_right, right), n_taken + 1
+        left, n_taken = basis_from(of_right, right, shrink=shrink), n_taken + 1
         if matrix.refuses(left):
             break
         of_left.add(matrix.adjoint(f"{prefix}left product {step}", left, left_share))
-        right, n_taken = basis_from(of_left, left), n_taken + 1
+        right, n_taken = basis_from(of_left, left, shrink=shrink), n_taken + 1
     failed = n_taken < shares.size
     if failed:
         matrix.forfeit(float(shares.flat[n_taken:].sum()))
     if of_left.is_empty:
         return Bases(left, right, 0, failed)
     # The last basis of a side looks at the products of the other once more.
-    left = basis_from(of_right, right)
-    right = basis_from(of_left, left)
+    left = basis_from(of_right, right, shrink=True)
+    right = basis_from(of_left, left, shrink=True)
     n_above_noise = min(
         count_above_noise(*of_right.estimate(right)),
         count_above_noise(*of_left.estimate(left)),
@@ -152,11 +154,11 @@ def turned_factors(
     )
 
 
-def basis_from(products: ProductAverage, basis: np.ndarray) -> np.ndarray:
+def basis_from(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> np.ndarray:
     """Compute a basis of the range of a matrix from its noisy products, the last with `basis`."""
     estimate, covariance = products.estimate(basis)
     # Large draws of other noise would be taken for signal.
-    if products.is_gaussian:
+    if shrink and products.is_gaussian:
         estimate = shrink_rows(estimate, covariance)
     return orthonormal_basis(estimate)
 

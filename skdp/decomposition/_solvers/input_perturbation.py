@@ -41,8 +41,9 @@ def _without_push(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> n
     :math:`y^2 = (x^2 + \sigma^2 m) (x^2 + \sigma^2 n) / x^2`; below the edge of the noise nothing
     is left of it.
     """
-    n_rows, n_columns = shape
-    noise = scale**2 * np.array([n_rows, n_columns], dtype=float)
-    excess = np.square(values) - noise.sum()
+    # Fourth powers could overflow.
+    unit = max(float(values.max()), scale) or 1.0
+    noise = (scale / unit) ** 2 * np.array(shape, dtype=float)
+    excess = np.square(values / unit) - noise.sum()
     root = np.sqrt(np.maximum(np.square(excess) - 4 * noise.prod(), 0.0))
-    return np.sqrt(np.where(excess > 0, (excess + root) / 2, 0.0))
+    return unit * np.sqrt(np.where(excess > 0, (excess + root) / 2, 0.0))

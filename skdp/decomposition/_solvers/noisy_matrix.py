@@ -59,6 +59,11 @@ class NoisyMatrix:
         """Shape of the matrix."""
         return self._rows.source.shape
 
+    @property
+    def is_clipped(self) -> bool:
+        """Whether rows of a basis that stick out are cut."""
+        return self._clip is not None
+
     def less(self, left: np.ndarray, right: np.ndarray) -> "NoisyMatrix":
         """Return a view of the matrix minus ``left @ right.T``, both public.
 
@@ -89,9 +94,9 @@ class NoisyMatrix:
     def adjoint(self, name: str, basis: np.ndarray, share: float) -> NoisyProduct:
         """Release the transposed matrix times `basis`, of shape (n_rows, size)."""
         basis, norms = self._spread(basis)
-        n_rows, n_columns = self.shape
         # Of all rows of the product: the order of its sums may depend on every entry.
-        rounding = self._rounding(n_rows, norms) * math.sqrt(n_columns)
+        n_sums = self.shape[1] if self.budget.is_pure else math.sqrt(self.shape[1])
+        rounding = self._rounding(self._rows.depth, norms) * n_sums
         bound = self._unit.adjoint(norms, by_rows=self.budget.is_pure)
         left, right = self._known
         return self._release_product(

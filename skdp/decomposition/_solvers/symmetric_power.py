@@ -53,7 +53,8 @@ def find_basis(matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str =
             matrix.forfeit(float(shares[step - 1 :].sum()))
             return Bases(basis, basis, 0, failed=True)
         products.add(matrix.matmul(f"{prefix}product {step}", basis, step_share))
-        basis = basis_from(products, basis)
+        basis = basis_from(products, basis, shrink=matrix.is_clipped)
+    basis = basis_from(products, basis, shrink=True)
     n_above_noise = count_above_noise(*products.estimate(basis))
     return Bases(basis, basis, n_above_noise, failed=False)
 

@@ -1,0 +1,229 @@
+"""Entries, edges and interactions: what is charged, and that it goes through for every matrix."""
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from skdp import DPPCA, DPTruncatedSVD
+from skdp.datasets import make_block_graph, make_low_rank
+from skdp.decomposition._entry_level import choose_entry_solver
+from skdp.decomposition._solvers.units import Edge, Entry
+from skdp.linalg.norms import row_norms
+from skdp.privacy.gaussian_dp import delta_at, mu_from_epsilon_delta
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "papers"))
+
+from coherence_svd import (
+    DELTA,
+    figure_2,
+    figure_3,
+    printed_noise,
+    recommended_bound,
+    residual_norm,
+    symmetric,
+)
+
+KEY = 2**100 + 23
+ENTRY = {"privacy_unit": "entry", "entry_bounds": (-1, 1), "zero_is_missing": False}
+EDGE = {**ENTRY, "privacy_unit": "edge"}
+FITS = [
+    {**ENTRY, "solver": "alternating"},
+    {**ENTRY, "solver": "alternating", "clip": None},
+    {**ENTRY, "solver": "alternating", "coherence_bound": 5.0},
+    {**ENTRY, "solver": "alternating", "delta": 0.0},
+    {**ENTRY, "solver": "deflation"},
+    {**ENTRY, "solver": "input"},
+    {**EDGE, "solver": "power"},
+    {**EDGE, "solver": "power", "clip": None},
+    {**EDGE, "solver": "power", "delta": 0.0},
+    {**EDGE, "solver": "deflation"},
+    {**EDGE, "solver": "alternating"},
+    {"privacy_unit": "interaction", "degree_floor": 3},
+    {"privacy_unit": "spectral"},
+    {"privacy_unit": "row", "max_row_entries": 4, "entry_bounds": (-1, 1)},
+]
+
+
+def name_of(parameters):
+    return " ".join(str(value) for value in parameters.values())
+
+
+def spike(n):
+    X = np.zeros((n, n))
+    X[0, 0] = 2e6
+    return X
+
+
+def random_matrix(n):
+    X = np.random.default_rng(0).normal(size=(n, n))
+    return X + X.T
+
+
+MATRICES = {
+    "zeros": lambda n: np.zeros((n, n)),
+    "ones": lambda n: np.ones((n, n)),
+    "one entry": spike,
+    "identity": np.eye,
+    "huge": lambda n: 1e300 * random_matrix(n),
+    "tiny": lambda n: 1e-300 * random_matrix(n),
+    "random": random_matrix,
+}
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("parameters", FITS, ids=name_of)
+def test_any_matrix_goes_through_and_spends_the_whole_budget(parameters, name):
+    X = MATRICES[name](30)
+    svd = DPTruncatedSVD(2, random_state=KEY, **parameters).fit(X)
+    for attribute in ("components_", "singular_values_", "explained_variance_ratio_"):
+        assert np.isfinite(getattr(svd, attribute)).all(), attribute
+    assert_allclose(svd.components_ @ svd.components_.T, np.eye(2), atol=1e-8)
+    spent = svd.privacy_spent_
+    assert_allclose(math.fsum(release.share for release in spent.releases), 1.0, atol=1e-9)
+    if "delta" not in parameters:
+        squares = [(r.sensitivity / r.noise_scale) ** 2 for r in spent.releases]
+        assert_allclose(math.fsum(squares), spent.mu**2, rtol=1e-9)
+
+
+def test_mu_of_epsilon_1():
+    mu = mu_from_epsilon_delta(1.0, 1e-6)
+    assert_allclose(mu, 0.23670, atol=1e-5)
+    assert_allclose(delta_at(mu, 1.0), 1e-6, rtol=1e-7)
+
+
+def entry_changes(n_draws, random, n_rows, n_columns, is_symmetric):
+    """Moves of one entry or pair of entries by at most 1; most are as large as that."""
+    draws = np.arange(n_draws)
+    i, j = random.integers(n_rows, size=n_draws), random.integers(n_columns, size=n_draws)
+    changes = np.zeros((n_draws, n_rows, n_columns))
+    changes[draws, i, j] = np.clip(random.uniform(-4, 4, size=n_draws), -1, 1)
+    if is_symmetric:
+        changes[draws, j, i] = changes[draws, i, j]
+    return changes
+
+
+STATISTICS = {
+    "A Z": (lambda C, Y, Z: C @ Z, lambda unit, Y, Z: unit.product(row_norms(Z))),
+    "A' Y": (lambda C, Y, Z: C.T @ Y, lambda unit, Y, Z: unit.adjoint(row_norms(Y))),
+    "Y' A Z": (
+        lambda C, Y, Z: Y.T @ C @ Z,
+        lambda unit, Y, Z: unit.core(row_norms(Y), row_norms(Z)),
+    ),
+    "Z' A Z": (lambda C, Y, Z: Z.T @ C @ Z, lambda unit, Y, Z: unit.symmetric_core(row_norms(Z))),
+}
+REACHED = [("entry", "A Z"), ("entry", "A' Y"), ("entry", "Y' A Z"), ("edge", "A Z")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "statistic"), [*REACHED, ("edge", "A' Y"), ("edge", "Y' A Z"), ("edge", "Z' A Z")]
+)
+def test_sensitivities_are_not_exceeded_by_random_neighbours(kind, statistic):
+    random = np.random.default_rng(0)
+    is_edge, n_draws = kind == "edge", 7_000
+    unit = (Edge if is_edge else Entry)(0.0, 1.0, False, "replace")
+    n_rows, n_columns = (5, 5) if is_edge else (6, 5)
+    value, declared = STATISTICS[statistic]
+    found = []
+    for size in (1, 2, 3):
+        left, right = (
+            np.linalg.qr(random.normal(size=(n_draws, n, size)))[0] for n in (n_rows, n_columns)
+        )
+        changes = entry_changes(n_draws, random, n_rows, n_columns, is_edge)
+        for change, Y, Z in zip(changes, left, right, strict=True):
+            found.append(np.linalg.norm(value(change, Y, Z)) / declared(unit, Y, Z))
+    assert max(found) <= 1 + 1e-9
+    if (kind, statistic) in REACHED:
+        assert max(found) >= 0.999
+
+
+def test_the_largest_row_alone_is_too_little_for_an_edge():
+    change = np.zeros((4, 4))
+    change[0, 1] = change[1, 0] = 1.0
+    Z = np.full((4, 1), 0.5)
+    moved = np.linalg.norm(change @ Z)
+    single, pair = (
+        kind(0.0, 1.0, False, "replace").product(row_norms(Z)) for kind in (Entry, Edge)
+    )
+    assert moved > 1.4 * single
+    assert_allclose(moved, pair)
+
+
+def test_noise_follows_the_released_basis():
+    X = make_low_rank(400, 500, singular_values=(60.0, 20.0), coherence=1, random_state=0)[0]
+    svd = DPTruncatedSVD(1, random_state=KEY, n_oversamples=0, epsilon=4.0, **ENTRY).fit(X)
+    products = [r for r in svd.privacy_spent_.releases if "right product" in r.name]
+    # A step of 2, and rows of norm 1 / sqrt(500) if all were alike.
+    sensitivities = np.array([release.sensitivity for release in products]) * np.sqrt(500) / 2
+    assert np.all(sensitivities > 1)
+    assert np.all(sensitivities <= np.sqrt(2) * 1.001)
+
+
+@pytest.mark.parametrize("make", [DPTruncatedSVD, DPPCA])
+def test_edges_and_entries_are_exact_without_noise(make):
+    X = make_block_graph(60, random_state=0)[0].toarray()
+    for unit in ("entry", "edge"):
+        fit = make(2, epsilon=math.inf, privacy_unit=unit, entry_bounds=(0, 1), random_state=0)
+        fit.set_params(n_iter=60).fit(X)
+        centred = X - X.mean(axis=0) if make is DPPCA else X
+        exact = np.linalg.svd(centred, compute_uv=False)[:2]
+        assert_allclose(fit.singular_values_, exact, rtol=1e-6)
+
+
+def test_small_matrices_are_perturbed_as_a_whole():
+    choose = {"clip": 2.0, "is_pure": False, "is_centered": False}
+    assert choose_entry_solver("entry", (8, 8), 2, **choose) == "input"
+    assert choose_entry_solver("entry", (1000, 1000), 2, **choose) == "alternating"
+    # What is cut to less needs less.
+    assert choose_entry_solver("entry", (30, 30), 2, **choose) == "input"
+    assert choose_entry_solver("entry", (30, 30), 2, **choose | {"clip": 1.2}) == "alternating"
+    assert choose_entry_solver("edge", (16, 16), 2, **choose) == "power"
+
+
+def test_sparse_and_dense_matrices_give_the_same():
+    X = make_block_graph(80, random_state=0)[0]
+    settings = {"privacy_unit": "edge", "entry_bounds": (0, 1), "epsilon": 20.0}
+    settings["random_state"] = KEY
+    dense = DPTruncatedSVD(2, **settings).fit(X.toarray())
+    thin = DPTruncatedSVD(2, **settings).fit(sparse.csr_array(X))
+    assert_allclose(thin.components_, dense.components_, atol=1e-6)
+
+
+def test_published_listing_never_fails_and_is_useless():
+    """With its noise and the recommended bound on the coherence, 50 times."""
+    captured = []
+    for seed in range(50):
+        A, vectors = symmetric(512, (200.0, 100.0, 50.0), seed)
+        bound = recommended_bound(vectors)
+        assert bound > len(A)
+        x = figure_2(A, 1.0, DELTA, bound, np.random.default_rng(seed))
+        assert x is not None
+        captured.append(np.linalg.norm(A @ x) / 200)
+    assert np.mean(captured) <= 0.1
+
+
+def test_published_listing_spends_less_than_it_claims():
+    # mu of 8 steps, each of sensitivity 1 in units of the entry that moves most.
+    mu = math.sqrt(8) / printed_noise(1.0, DELTA)
+    assert_allclose(mu, 1 / (4 * math.sqrt(math.log(1 / DELTA))))
+    assert mu < 0.4 * mu_from_epsilon_delta(1.0, DELTA)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_published_deflation_diverges_for_negative_eigenvalues(seed):
+    leading = (400.0, -300.0, 240.0, -200.0, 160.0)
+    A, _ = symmetric(256, (*leading, 40.0, 36.0), seed)
+    settings = {"epsilon": 2.0, "bound": 30.0, "noise": 0.1}
+    wrong, right = (
+        residual_norm(
+            A, *figure_3(A, 5, random=np.random.default_rng(seed), signed=signed, **settings)
+        )
+        for signed in (False, True)
+    )
+    assert wrong > 1000
+    assert right < 250

@@ -1,0 +1,158 @@
+"""What can be asked of the estimators where a unit is less than a row, or another matrix."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from skdp import DPPCA, DPTruncatedSVD
+
+N_ROWS, N_COLUMNS = 12, 9
+N_ENTRIES = 3  # of a short row
+CENTER = np.linspace(-1, 2, N_COLUMNS)
+MODELS = {
+    "svd": (DPTruncatedSVD, {}),
+    "pca": (DPPCA, {}),
+    "pca, public centre": (DPPCA, {"center": CENTER}),
+    "pca, not centred": (DPPCA, {"center": False}),
+}
+# Smallest and largest entry, and whether 0 is missing.
+BOUNDS = {
+    "clicks": (0.0, 1.0, True),
+    "stars": (3.0, 5.0, True),
+    "signed": (-1.0, 2.0, False),
+    "away from 0": (3.0, 5.0, False),
+}
+ADJACENCIES = ("replace", "zero_out")
+SQUARE_UNITS = ("edge", "spectral")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One way to ask for a fit."""
+
+    unit: str
+    solver: str
+    model: str
+    adjacency: str = "replace"
+    bounds: str | None = None
+    is_pure: bool = False
+    degree_floor: int = 1
+    coherence_bound: float | None = None
+
+    def __call__(self, **more):
+        """Make an estimator."""
+        make, parameters = MODELS[self.model]
+        parameters = {**parameters, **self._unit_parameters(), **more}
+        return make(
+            **{
+                "n_components": 2,
+                "n_iter": 2,
+                "delta": 0 if self.is_pure else 1e-6,
+                "adjacency": self.adjacency,
+                "solver": self.solver,
+                "coherence_bound": self.coherence_bound,
+                **parameters,
+            }
+        )
+
+    def _unit_parameters(self):
+        if self.unit == "interaction":
+            return {"privacy_unit": "interaction", "degree_floor": self.degree_floor}
+        if self.unit == "spectral":
+            return {"privacy_unit": "spectral"}
+        lower, upper, zero_is_missing = BOUNDS[self.bounds]
+        parameters = {
+            "privacy_unit": self.unit,
+            "entry_bounds": (lower, upper),
+            "zero_is_missing": zero_is_missing,
+        }
+        if self.unit == "row":
+            parameters["max_row_entries"] = N_ENTRIES
+        return parameters
+
+    @property
+    def shape(self):
+        return (N_COLUMNS, N_COLUMNS) if self.unit in SQUARE_UNITS else (N_ROWS, N_COLUMNS)
+
+    @property
+    def hull(self):
+        """Smallest and largest value of an entry, 0 included if it may be one."""
+        lower, upper, zero_is_missing = BOUNDS[self.bounds]
+        if zero_is_missing or self.adjacency == "zero_out" or self.unit == "row":
+            return min(lower, 0.0), max(upper, 0.0)
+        return lower, upper
+
+    def __str__(self):
+        parts = [self.unit, self.solver, self.model, self.adjacency, self.bounds]
+        if self.is_pure:
+            parts.append("pure")
+        if self.unit == "interaction":
+            parts.append(f"floor {self.degree_floor}")
+        if self.coherence_bound:
+            parts.append(f"coherence {self.coherence_bound}")
+        return ", ".join(filter(None, parts))
+
+    def data(self, generator):
+        """Draw a matrix with entries at the bounds."""
+        if self.unit == "interaction":
+            return (generator.random(self.shape) < 0.5).astype(float)
+        if self.unit == "spectral":
+            half = generator.normal(size=self.shape)
+            return half + half.T
+        lower, upper = self.hull
+        # What becomes null moves by its size.
+        at_top = self.adjacency == "zero_out" or generator.random(self.shape) < 0.5
+        X = np.where(at_top, upper, np.full(self.shape, lower))
+        if self.unit == "row":
+            # More entries than are kept.
+            X[generator.random(self.shape) < 0.4] = 0.0
+        return np.triu(X) + np.triu(X, 1).T if self.unit == "edge" else X
+
+
+def _cells():
+    for adjacency in ADJACENCIES:
+        for bounds in BOUNDS:
+            # The others add a centre, which is public or released.
+            models = ["svd", "pca"] if bounds in ("signed", "away from 0") else MODELS
+            for model in models:
+                ours = {"model": model, "adjacency": adjacency, "bounds": bounds}
+                for solver in ("alternating", "deflation", "input"):
+                    yield Cell("entry", solver, **ours)
+                yield Cell("entry", "alternating", is_pure=True, **ours)
+                yield Cell("edge", "alternating", **ours)
+                yield Cell("edge", "alternating", is_pure=True, **ours)
+                yield Cell("row", "alternating", **ours)
+            for model in ("svd", "pca, not centred"):
+                ours = {"model": model, "adjacency": adjacency, "bounds": bounds}
+                yield Cell("edge", "power", **ours)
+                yield Cell("edge", "deflation", **ours)
+                yield Cell("edge", "power", is_pure=True, **ours)
+    for model in ("svd", "pca", "pca, not centred"):
+        for degree_floor in (1, 3):
+            yield Cell("interaction", "power", model, degree_floor=degree_floor)
+    for model in ("svd", "pca, not centred"):
+        for is_pure in (False, True):
+            yield Cell("spectral", "power", model, is_pure=is_pure)
+    # The iteration of the paper, with a bound that holds and one that does not.
+    for coherence_bound in (1.0, 4.0, 100.0):
+        ours = {"bounds": "clicks", "coherence_bound": coherence_bound}
+        yield Cell("entry", "alternating", "svd", **ours)
+        yield Cell("entry", "deflation", "svd", **ours)
+        yield Cell("edge", "power", "svd", is_pure=True, **ours)
+        yield Cell("edge", "deflation", "svd", **ours)
+
+
+CELLS = tuple(_cells())
+
+
+def each(*units, **wanted):
+    """Parametrise a test by the cells of these units, or all, with these values."""
+    cells = [
+        cell
+        for cell in CELLS
+        if (not units or cell.unit in units)
+        and all(getattr(cell, name) == value for name, value in wanted.items())
+    ]
+    assert cells
+    return pytest.mark.parametrize("cell", cells, ids=str)

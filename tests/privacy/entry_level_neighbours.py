@@ -1,0 +1,137 @@
+"""Neighbours in an entry, an edge, an interaction, a short row, or the spectral norm."""
+
+import numpy as np
+from entry_level_cells import N_ENTRIES
+from harness import movements, null_cell, record, replay, watched_bases
+
+ODD_VALUES = (0.0, -0.0, 1e300, -1e20, 5e-324, -1e-310, np.finfo(float).max, 0.7)
+
+
+def attack(cell, X, generator, make=None):
+    """Largest movement of every release over neighbours of X, in declared sensitivities."""
+    make = make or cell
+    with watched_bases() as bases:
+        recorded = record(make, X)
+    worst = {}
+    for before, after, null in neighbours(cell, X, bases, generator):
+        one = recorded if before is X else record(make, before)
+        with null_cell(null):
+            other = replay(make, after, one.released)
+        for name, ratio in movements(one, other).items():
+            worst[name] = max(worst.get(name, 0.0), ratio)
+    return worst
+
+
+def neighbours(cell, X, bases, generator):
+    """Pairs of neighbouring matrices, and the entry that is null in the second one, if any."""
+    find = {
+        "row": row_neighbours,
+        "interaction": interaction_neighbours,
+        "spectral": spectral_neighbours,
+    }
+    return find.get(cell.unit, entry_neighbours)(cell, X, bases, generator)
+
+
+def entry_neighbours(cell, X, bases, generator):
+    targets = worst_entries(cell, bases)
+    if cell.adjacency == "zero_out":
+        return [(X, X, target) for target in targets]
+    is_edge = cell.unit == "edge"
+    lower, upper = cell.hull
+    loop = (targets[0][1],) * 2
+    found = [
+        (X, with_entry(X, target, lower + upper - X[target], mirror=is_edge), None)
+        for target in [*targets, loop]
+    ]
+    for value in ODD_VALUES:
+        target = tuple(generator.integers(0, min(X.shape), 2).tolist())
+        found.append((X, with_entry(X, target, value, mirror=is_edge), None))
+    return found
+
+
+def worst_entries(cell, bases):
+    """Entries whose change moves some product as far as any does."""
+    right, left = bases
+    if cell.unit == "edge":
+        return list(dict.fromkeys(tuple(sorted(longest_rows(b)[:2])) for b in right + left))
+    rows = [int(longest_rows(basis)[0]) for basis in left] or [0]
+    columns = [int(longest_rows(basis)[0]) for basis in right] or [0]
+    n = max(len(rows), len(columns))
+    return list(dict.fromkeys(zip((rows * n)[:n], (columns * n)[:n], strict=True)))
+
+
+def longest_rows(basis):
+    """Rows of a basis, from the longest to the shortest."""
+    return np.argsort(-np.linalg.norm(basis, axis=1)).tolist()
+
+
+def row_neighbours(cell, X, bases, generator):
+    # In the place of the row that is longest in the last basis of the other side.
+    index = longest_rows(bases[1][-1])[0]
+    rows = short_rows(cell, bases[0][-1], generator)
+    if cell.adjacency == "zero_out":
+        # A row of zeros adds nothing to anything.
+        null = with_row(X, index, np.zeros(X.shape[1]))
+        return [(with_row(X, index, row), null, None) for row in rows]
+    return [(with_row(X, index, rows[0]), with_row(X, index, row), None) for row in rows[1:]] + [
+        (X, with_row(X, index, row), None) for row in rows
+    ]
+
+
+def short_rows(cell, basis, generator):
+    """Rows with more entries than are kept, along a basis and at random."""
+    lower, upper = cell.hull
+    d = len(basis)
+    order = longest_rows(basis)
+    first, second = np.zeros(d), np.zeros(d)
+    first[order[:N_ENTRIES]] = upper
+    second[order[:N_ENTRIES]] = lower
+    second[order[N_ENTRIES : 2 * N_ENTRIES]] = upper
+    along = basis @ generator.normal(size=basis.shape[1])
+    rows = [first, second, np.where(along > 0, upper, lower), np.where(along > 0, lower, upper)]
+    rows += [np.zeros(d), np.full(d, 1e300), np.full(d, -1e300), np.full(d, 5e-324)]
+    rows += [10.0 ** np.linspace(-300, 300, d), np.where(np.arange(d) == d - 1, -1e20, upper)]
+    return rows + [generator.choice([lower, upper, 0.0], size=d) for _ in range(4)]
+
+
+def interaction_neighbours(cell, X, bases, generator):
+    """One interaction more, of a user with about as many as the floor."""
+    found = []
+    for degree in range(cell.degree_floor + 4):
+        basis = bases[0][degree % len(bases[0])]
+        item = longest_rows(basis)[0]
+        # Those in the direction of the item, which add up.
+        similarity = basis @ basis[item]
+        similarity[item] = -np.inf
+        before = np.zeros(len(basis))
+        before[np.argsort(-similarity)[:degree]] = generator.choice([1.0, -1e300, 5e-324])
+        after = before.copy()
+        after[item] = 1.0
+        found.append((with_row(X, 0, before), with_row(X, 0, after), None))
+    return found
+
+
+def spectral_neighbours(cell, X, bases, generator):
+    """Changes of spectral norm 1."""
+    basis = bases[0][-1]
+    direction = basis[:, 0] / np.linalg.norm(basis[:, 0])
+    half = generator.normal(size=X.shape)
+    full = (half + half.T) / np.linalg.norm(half + half.T, 2)
+    identity, projector = np.eye(len(X)), np.outer(direction, direction)
+    changes = [projector, identity, -identity, full, full / 1e6, identity - 2 * projector]
+    return [(X, X + change, None) for change in changes]
+
+
+def with_row(X, index, row):
+    X = X.copy()
+    X[index] = row
+    return X
+
+
+def with_entry(X, index, value, *, mirror):
+    """Change one entry, and its mirror image."""
+    X = X.copy()
+    X[index] = value
+    if mirror:
+        X[index[::-1]] = value
+    return X

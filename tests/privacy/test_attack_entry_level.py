@@ -1,0 +1,246 @@
+"""Every release of fits that protect entries, edges, interactions and short rows, attacked."""
+
+import dataclasses
+import functools
+import itertools
+
+import numpy as np
+import pytest
+from entry_level_cells import CELLS, Cell, each
+from entry_level_neighbours import attack, with_entry, with_row
+from harness import movements, record, replay
+from scipy import sparse
+
+from skdp import RowBlocks
+from skdp.privacy import sensitivity
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),
+    pytest.mark.usefixtures("_quick_post_processing"),
+]
+
+ROUNDING = 1 + 1e-12
+
+
+@pytest.fixture
+def _quick_post_processing(monkeypatch):
+    # Whatever is done with releases, the next one has to be private.
+    monkeypatch.setattr("skdp.linalg.shrinkage._N_STEPS", 1)
+
+
+@each()
+def test_no_neighbour_moves_a_release_further_than_declared(cell):
+    generator = np.random.default_rng(0)
+    worst = attack(cell, cell.data(generator), generator)
+    assert max(worst.values()) <= ROUNDING, worst
+    # An attack that gets nowhere would prove nothing.
+    assert max(worst.values()) > 0.7
+    if cell.unit in ("entry", "edge") and cell.adjacency == "replace" and not cell.coherence_bound:
+        # More noise than that would be wasted.
+        assert min(ratio for name, ratio in worst.items() if is_exact(name)) > 0.999
+
+
+def is_exact(name):
+    return "product" in name or name == "matrix"
+
+
+@pytest.mark.slow
+@each(coherence_bound=None)
+def test_long_search_finds_no_worse_neighbour(cell):
+    generator = np.random.default_rng(2)
+    for _ in range(2):
+        X = cell.data(generator)
+        for scale in (0.1, 1.0, 1e10):
+            worst = attack(cell, scale * X if cell.unit != "interaction" else X, generator)
+            assert max(worst.values()) <= ROUNDING, worst
+
+
+@pytest.mark.slow
+@each("entry", "edge", model="pca", bounds="signed")
+def test_no_entry_at_all_moves_a_release_further_than_declared(cell):
+    X = cell.data(np.random.default_rng(3))
+    recorded = record(cell, X)
+    is_edge = cell.unit == "edge"
+    ratios = []
+    for index in itertools.product(*map(range, X.shape)):
+        for value in (0.0,) if cell.adjacency == "zero_out" else cell.hull:
+            neighbour = with_entry(X, index, value, mirror=is_edge)
+            replayed = replay(cell, neighbour, recorded.released)
+            ratios.append(max(movements(recorded, replayed).values()))
+    assert max(ratios) <= ROUNDING
+
+
+def contain(X, container):
+    """Give a matrix in another container."""
+    rows = sparse.csr_array(X)
+    if container == "csr with duplicates":
+        return sparse.csr_array(
+            (np.repeat(rows.data / 2, 2), np.repeat(rows.indices, 2), 2 * rows.indptr),
+            shape=rows.shape,
+        )
+    if container == "csr with zeros":
+        everywhere = sparse.csr_array(np.ones(X.shape))
+        return sparse.csr_array((X.ravel(), everywhere.indices, everywhere.indptr), shape=X.shape)
+    if container == "float32":
+        return np.clip(X, -1e38, 1e38).astype(np.float32)
+    if container == "blocks":
+        return RowBlocks(lambda: (X[i : i + 5] for i in range(0, len(X), 5)), X.shape)
+    if container == "sparse blocks":
+        return RowBlocks(lambda: (rows[i : i + 5] for i in range(0, len(X), 5)), X.shape)
+    return rows
+
+
+CONTAINERS = (
+    "csr",
+    "csr with duplicates",
+    "csr with zeros",
+    "float32",
+    "blocks",
+    "sparse blocks",
+)
+
+
+CONTAINED = [
+    pytest.param(cell, container, id=f"{cell}, {container}")
+    for cell in CELLS
+    for container in CONTAINERS
+    if cell.model == "pca" and cell.adjacency == "replace" and not cell.is_pure
+    # Edges need a matrix in memory; the zeros of a sparse one have to be within the bounds.
+    if not (cell.unit == "edge" and "blocks" in container)
+    if not (cell.bounds == "away from 0" and container not in ("float32", "blocks"))
+    if cell.solver != "deflation" and cell.bounds not in ("stars", "clicks")
+]
+
+
+@pytest.mark.parametrize(("cell", "container"), CONTAINED)
+def test_other_containers_keep_the_sensitivity(cell, container):
+    def make():
+        estimator = cell()
+        fit = estimator.fit
+        estimator.fit = lambda X: fit(contain(X, container))
+        return estimator
+
+    generator = np.random.default_rng(4)
+    worst = attack(cell, cell.data(generator), generator, make)
+    assert max(worst.values()) <= ROUNDING, worst
+
+
+def largest_norm(step, norms):
+    return step * norms.max()
+
+
+SLIPS = {
+    "an edge moves one row": ("edge_product", largest_norm, Cell("edge", "power", "svd")),
+    "an edge moves one row of the sums": (
+        "edge_product_l1",
+        lambda step, norms: sensitivity.edge_product(step, norms),
+        Cell("edge", "power", "svd", is_pure=True),
+    ),
+    "an edge moves one entry of the core": (
+        "symmetric_edge_core",
+        lambda step, norms: step * np.prod(np.sort(norms)[-2:]),
+        Cell("edge", "power", "svd"),
+    ),
+    "a short row is exchanged for nothing": (
+        "short_row",
+        lambda largest, step, n, adjacency: largest * np.sqrt(n),
+        Cell("row", "alternating", "svd"),
+    ),
+    "a change of any rank is one of rank one": (
+        "spectral_product",
+        lambda norms: 1.0,
+        Cell("spectral", "power", "svd"),
+    ),
+    "an interaction moves one row": (
+        "interaction_product",
+        lambda norms, floor: norms.max() / floor,
+        Cell("interaction", "power", "svd", degree_floor=3),
+    ),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+@pytest.mark.parametrize("bounds", ["clicks", "signed"])
+def test_the_search_catches_a_sensitivity_that_is_too_small(monkeypatch, slip, bounds):
+    name, wrong, cell = SLIPS[slip]
+    monkeypatch.setattr(sensitivity, name, wrong)
+    cell = dataclasses.replace(cell, bounds=bounds)
+    generator = np.random.default_rng(5)
+    excess = max(max(attack(cell, cell.data(generator), generator).values()) for _ in range(2))
+    assert excess > 1.05
+
+
+@pytest.mark.parametrize("solver", ["alternating", "deflation", "input"])
+@pytest.mark.parametrize(
+    ("bounds", "adjacency"),
+    [("stars", "replace"), ("away from 0", "zero_out"), ("stars", "zero_out")],
+)
+def test_a_range_without_the_missing_and_the_null_is_caught(monkeypatch, solver, bounds, adjacency):
+    # Stars from 3 to 5 lie 2 apart, but 5 from none at all.
+    cell = Cell("entry", solver, "pca", adjacency, bounds)
+    generator = np.random.default_rng(6)
+    assert max(attack(cell, cell.data(generator), generator).values()) <= ROUNDING
+    monkeypatch.setattr(sensitivity, "entry_step", lambda lower, upper, _: min(upper - lower, 2))
+    assert max(attack(cell, cell.data(generator), generator).values()) > 2.4
+
+
+def test_exchanging_a_short_row_moves_further_than_losing_it():
+    # With the numbers of the latter, opposite rows would go twice as far as declared.
+    ours = {"solver": "alternating", "model": "svd", "bounds": "signed"}
+    declared = {}
+    for adjacency in ("replace", "zero_out"):
+        cell = Cell("row", adjacency=adjacency, **ours)
+        releases = record(cell, np.zeros(cell.shape)).spent().releases
+        declared[adjacency] = {release.name: release.sensitivity for release in releases}
+    cell = Cell("row", **ours)
+    X = np.zeros(cell.shape)
+    moved = movements(
+        recorded := record(cell, with_row(X, 0, np.full(len(X[0]), 2.0))),
+        replay(cell, with_row(X, 0, np.full(len(X[0]), -9.0)), recorded.released),
+    )
+    name = "column means"
+    assert moved[name] <= 1
+    assert moved[name] * declared["replace"][name] > 1.2 * declared["zero_out"][name]
+
+
+def test_the_residual_of_a_deflation_gives_the_data_away():
+    # The printed algorithm returns what is left of the matrix. Beside any matrix of low rank that
+    # could have been taken off there is only one dataset, whatever the noise.
+    cell = Cell("edge", "deflation", "svd", bounds="clicks")
+    for seed in range(20):
+        generator = np.random.default_rng(seed)
+        X = cell.data(generator)
+        neighbour = with_entry(X, (0, 1), 1 - X[0, 1], mirror=True)
+        fitted = cell(epsilon=0.01).fit(X)
+        factors = (fitted.left_components_ * fitted.singular_values_) @ fitted.components_
+        residual = X - factors
+        ranks = [np.linalg.matrix_rank(data - residual, tol=1e-8) for data in (X, neighbour)]
+        assert ranks[0] == 2 < ranks[1]
+        for name, value in vars(fitted).items():
+            assert np.shape(value) != X.shape, name
+
+
+@pytest.mark.parametrize("center", ["private", "public"])
+@pytest.mark.parametrize("lower", [1.0, 1e6])
+def test_bounds_close_to_each_other_and_far_from_0_keep_the_sensitivity(lower, center):
+    # Sums of large numbers round by more than what their small differences are charged.
+    bounds = (lower, lower + (1.0 if lower > 1 else 1e-9))
+    cell = Cell("entry", "alternating", "pca", bounds="away from 0")
+    center = "private" if center == "private" else np.full(9, lower)
+    generator = np.random.default_rng(7)
+    for _ in range(4):
+        X = generator.uniform(*bounds, size=(2000, 9))
+        X[0, 0], neighbour = bounds[0], with_entry(X, (0, 0), bounds[1], mirror=False)
+        make = functools.partial(cell, entry_bounds=bounds, center=center, n_iter=1)
+        recorded = record(make, X)
+        replayed = replay(make, neighbour, recorded.released)
+        assert max(movements(recorded, replayed).values()) <= ROUNDING
+
+
+def test_float32_keeps_the_sensitivity_of_bounds_that_it_cannot_hold():
+    cell = Cell("entry", "alternating", "svd", bounds="away from 0")
+    X = np.ones(cell.shape, dtype=np.float32)
+    neighbour = with_entry(X, (0, 0), 2.0, mirror=False)
+    make = functools.partial(cell, entry_bounds=(1.0, 1 + 7e-8))
+    recorded = record(make, X)
+    assert max(movements(recorded, replay(make, neighbour, recorded.released)).values()) <= ROUNDING
