@@ -217,6 +217,7 @@ ENTRY_CASES = [
     Case("captured, edge, n 512", partial(captured, 512), at_least=0.97),
     Case("captured, edge, n 2048", partial(captured, 2048), at_least=0.97),
     Case("captured beyond input, edge, n 2048", partial(gain_over_input, 2048), at_least=0.3),
+    Case("captured, edge, clip=None", partial(captured, 1024, clip=None), at_least=0.95),
     Case("captured, edge, delta 0", partial(captured, 1024, delta=0.0), at_least=0.95),
     Case(
         "captured beyond input, edge, coherence 64",
