@@ -32,7 +32,7 @@ from skdp.decomposition._entry_parameters import (
 )
 from skdp.decomposition._row_level import warn_of_noise
 from skdp.decomposition._solvers.factors import Factors
-from skdp.decomposition._solvers.units import ShortRow, Unit
+from skdp.decomposition._solvers.units import Interaction, ShortRow, Unit
 from skdp.exceptions import warn_of_privacy
 from skdp.linalg.digest import digest
 from skdp.linalg.rows import Rows
@@ -186,9 +186,11 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         if result.singular.failed:
             warn_of_privacy(
                 f"A basis exceeded coherence_bound={self.coherence_bound}: the iteration ended, "
-                "and its budget is spent. Pass a larger bound, or None for none at all."
+                "its budget is spent, and the components are noise. A random basis has a coherence "
+                "of some 2 log(n); pass a larger bound, or None for none at all."
             )
-        warn_of_noise(result.factors, wanted, unit.bound)
+        else:
+            warn_of_noise(result.factors, wanted, unit.remedy)
 
     def _entry_center(self) -> np.ndarray | str | None:
         """Say what rows are centred by: "private" means, a public point, or nothing."""
@@ -216,9 +218,15 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             validate_data(self, X, skip_check_array=True, reset=False)
             X.check()
             components = self.components_.astype(np.float64)
-            return Rows(as_source(X), self.n_jobs).matmul(components.T).astype(X.dtype)
+            source = as_source(X, self._as_decomposed)
+            return Rows(source, self.n_jobs).matmul(components.T).astype(X.dtype)
         X = validate_data(self, X, **_INPUT, reset=False)
-        return np.asarray(X @ self.components_.T)
+        return np.asarray(self._as_decomposed(X) @ self.components_.T)
+
+    def _as_decomposed(self, X: Any) -> Any:
+        """Bring rows into the form whose components were found."""
+        unit = unit_of(self)
+        return unit.normalize(X) if isinstance(unit, Interaction) else X
 
     def _restore(self, scores: np.ndarray) -> np.ndarray:
         return np.asarray(scores @ self.components_)
@@ -230,8 +238,8 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             X.check()
         else:
             checked = _check_rows(X, self)
-        check_entry_input(checked, self)
         self._check_parameters(*checked.shape)
+        check_entry_input(checked, self)
         validate_data(self, X, skip_check_array=True)
         return checked
 
@@ -249,7 +257,8 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         if self.delta > 1 / n_units:
             warn_of_privacy(
                 f"delta={self.delta} exceeds one over the number of {units}, {n_units}: the "
-                "guarantee would allow some of them to be published outright. Pass a smaller delta."
+                "guarantee would allow some of them to be published outright. Pass a smaller "
+                f"delta, such as {0.1 / n_units:.0e}."
             )
         if 0 < self.delta < _SMALLEST_DELTA:
             warn_of_privacy(

@@ -122,7 +122,8 @@ def check_entry_input(X: Any, estimator: Any) -> None:
         if X.shape[0] != X.shape[1] or not _is_symmetric(X):
             raise ValueError(
                 f"privacy_unit={unit!r} needs a symmetric matrix, got one of shape {X.shape} that "
-                "is not; privacy_unit='entry' takes any matrix."
+                "is not. Of a graph with one triangle stored pass X + X.T; privacy_unit='entry' "
+                "takes any matrix."
             )
     bounds = estimator.entry_bounds
     if bounds is None or estimator.zero_is_missing or unit not in ("entry", "edge", "row"):
@@ -144,12 +145,29 @@ def check_entry_parameters(estimator: Any, shape: tuple[int, int]) -> None:
             f"privacy_unit={estimator.privacy_unit!r}."
         )
     name = _unit_name(estimator)
+    if name == "row" and estimator.entry_bounds is not None:
+        raise ValueError(
+            f"entry_bounds={estimator.entry_bounds!r} with privacy_unit='row': pass another "
+            "privacy_unit, such as 'entry', max_row_entries, or row_norm in place of bounds."
+        )
     if name in ("entry", "edge", "short row"):
         _check_entry_bounds(estimator)
     _check_solver(estimator, name)
-    if name == "row":
-        return
     _check_center(estimator)
+    _check_rank(estimator, shape)
+    if estimator.coherence_bound is not None and (
+        name not in ("entry", "edge") or estimator.solver == "input"
+    ):
+        raise ValueError(
+            "coherence_bound is for the iterations of privacy_unit='entry' and 'edge', got "
+            f"privacy_unit={estimator.privacy_unit!r} and solver={estimator.solver!r}."
+        )
+
+
+def _check_rank(estimator: Any, shape: tuple[int, int]) -> None:
+    """Refuse numbers of components that the solvers for entries and the like do not find."""
+    if unit_of(estimator) is None:
+        return
     n_components = estimator.n_components
     whole = estimator.privacy_unit == "entry" and estimator.solver in ("auto", "input")
     if not isinstance(n_components, Integral) and not (n_components is None and whole):
@@ -160,13 +178,6 @@ def check_entry_parameters(estimator: Any, shape: tuple[int, int]) -> None:
     if n_components is not None and int(n_components) > min(shape):
         raise ValueError(
             f"n_components={n_components} must be at most min(n_samples, n_features)={min(shape)}."
-        )
-    if estimator.coherence_bound is not None and (
-        name not in ("entry", "edge") or estimator.solver == "input"
-    ):
-        raise ValueError(
-            "coherence_bound is for the iterations of privacy_unit='entry' and 'edge', got "
-            f"privacy_unit={estimator.privacy_unit!r} and solver={estimator.solver!r}."
         )
 
 
@@ -185,7 +196,7 @@ def _check_solver(estimator: Any, unit: str) -> None:
     if not pure:
         raise ValueError(
             f"delta=0 asks for pure differential privacy, but {described} needs Gaussian noise; "
-            "pass 0 < delta < 1 / n_samples."
+            "pass a positive delta."
         )
     if solver not in ("auto", *pure) or estimator.n_components is None:
         raise ValueError(
@@ -200,7 +211,7 @@ def _check_center(estimator: Any) -> None:
         return
     unit, solver = estimator.privacy_unit, estimator.solver
     if unit == "spectral":
-        raise ValueError(f"center={estimator.center!r} with privacy_unit='spectral': pass False.")
+        raise ValueError(f"privacy_unit={unit!r} takes no center: pass center=False.")
     if unit == "interaction" and not isinstance(estimator.center, str):
         raise ValueError("A public center is not for privacy_unit='interaction': pass 'private'.")
     if unit == "edge" and solver not in ("auto", "alternating"):

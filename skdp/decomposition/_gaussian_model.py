@@ -63,6 +63,7 @@ class GaussianModelMixin:
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        X = self._as_decomposed(X)  # type: ignore[attr-defined]
         return _log_likelihood(X - self.mean_, self.get_precision())
 
     def score(self, X: Any, y: Any = None) -> float:

@@ -18,6 +18,7 @@ from skdp.privacy.quantile import SCALE_GRID, search_steps
 
 __all__ = ["Shares", "clip", "ratios_of", "release_mean", "solve", "warn_of_noise"]
 
+_REMEDY = "more rows, a larger epsilon or a tighter row_norm"
 _NORM_QUANTILE = 0.95
 # So many standard deviations a count of all rows stays above the quantile sought: one step of the
 # search that goes wrong can end far away.
@@ -132,10 +133,10 @@ def ratios_of(parts: np.ndarray, whole: float) -> np.ndarray:
     return parts / whole if whole > 0 else np.zeros_like(parts)
 
 
-def warn_of_noise(factors: Factors, n_components: int, bound: str = "row_norm") -> None:
+def warn_of_noise(factors: Factors, n_components: int, remedy: str = _REMEDY) -> None:
     """Say so when a released component looks like noise; reads released values only."""
     if factors.noise_scale > 0 and factors.n_above_noise < n_components:
         warn_of_privacy(
             f"Only {factors.n_above_noise} of {n_components} components stand out from the noise. "
-            f"Ask for fewer components, or use more rows, a larger epsilon or a tighter {bound}."
+            f"Ask for fewer components, or use {remedy}."
         )

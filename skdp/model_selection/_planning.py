@@ -156,8 +156,8 @@ def _check_estimator(estimator: Any, n_rows: int, n_features: int) -> None:
     estimator._check_parameters(n_rows, n_features)
     if estimator.privacy_unit != "row" or estimator.max_row_entries is not None:
         raise ValueError(
-            f"privacy_unit={estimator.privacy_unit!r} with max_row_entries="
-            f"{estimator.max_row_entries}: the plan is for whole rows, without max_row_entries."
+            f"privacy_unit={estimator.privacy_unit!r}, max_row_entries="
+            f"{estimator.max_row_entries}: the plan is for privacy_unit='row' with a row_norm only."
         )
     if estimator.solver not in ("auto", "covariance"):
         raise ValueError(

@@ -159,9 +159,9 @@ def test_whole_spectrum_by_input_perturbation():
 def test_a_fit_of_another_kind_leaves_nothing_of_the_last_one():
     estimator = DPTruncatedSVD(2, privacy_unit="entry", **BOUNDS).fit(TABLE)
     assert hasattr(estimator, "left_components_")
-    estimator.set_params(privacy_unit="row", row_norm=3.0).fit(TABLE)
+    estimator.set_params(privacy_unit="row", entry_bounds=None, row_norm=3.0).fit(TABLE)
     assert not any(hasattr(estimator, name) for name in ("left_components_", "failed_"))
-    estimator.set_params(privacy_unit="entry").fit(TABLE)
+    estimator.set_params(privacy_unit="entry", **BOUNDS).fit(TABLE)
     assert not hasattr(estimator, "row_norm_")
 
 
@@ -206,7 +206,9 @@ BAD = {
     "privacy_unit='interaction', solver='alternating'": "choose 'auto' or one of",
     "privacy_unit='spectral', solver='deflation', center=False": "choose 'auto' or one of",
     "max_row_entries=3, solver='covariance'": "choose 'auto' or one of",
-    "solver='alternating'": "solver='alternating'",
+    "solver='alternating', entry_bounds=None": "choose 'auto' or one of",
+    "entry_bounds=(0, 1)": "entry_bounds=.* with privacy_unit='row': pass another",
+    "entry_bounds=None, coherence_bound=4": "coherence_bound is for",
     "privacy_unit='entry', delta=0, solver='deflation'": "adds Gaussian noise",
     "privacy_unit='entry', delta=0, solver='input'": "adds Gaussian noise",
     "privacy_unit='edge', delta=0, solver='deflation', center=False": "adds Gaussian noise",
@@ -224,7 +226,7 @@ BAD = {
     "privacy_unit='user'": "privacy_unit",
 }
 BAD_PCA = {
-    "privacy_unit='spectral'": "center='private' with privacy_unit='spectral'",
+    "privacy_unit='spectral'": "takes no center: pass center=False",
     "privacy_unit='edge', solver='power'": "center=False or solver='alternating'",
     "privacy_unit='entry', n_components=0.5": "pass an int",
     "privacy_unit='edge', n_components=None": "pass an int",
@@ -294,7 +296,7 @@ def test_warnings(make):
     entry = {"privacy_unit": "entry", **BOUNDS}
     with pytest.warns(PrivacyWarning, match=r"delta=0\.001 exceeds one over .* entries, 4800"):
         make(1, delta=1e-3, **entry).fit(TABLE)
-    with pytest.warns(PrivacyWarning, match="of 2 components .* a tighter entry_bounds"):
+    with pytest.warns(PrivacyWarning, match="of 2 components .* narrower entry_bounds"):
         make(2, epsilon=0.01, **entry).fit(TABLE)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -322,6 +324,22 @@ def test_indefinite_matrices_keep_their_signs(solver):
     np.testing.assert_array_equal(signs, [1, -1, 1])
     # Of 50 other seeds the largest is 4.9; with a wrong sign it would be 36 or more.
     assert np.linalg.norm(X - restored, 2) < 8
+
+
+@every_estimator
+@pytest.mark.parametrize("contain", [np.asarray, sparse.csr_array])
+def test_interactions_are_transformed_as_they_are_decomposed(make, contain):
+    table = (TABLE > 0.3).astype(float)
+    fitted = make(2, privacy_unit="interaction", degree_floor=5, epsilon=np.inf).fit(table)
+    rows = table / np.sqrt(np.maximum(table.sum(axis=1, keepdims=True), 5))
+    mean = rows.mean(axis=0) if make is DPPCA else 0
+    expected = (rows - mean) @ fitted.components_.T
+    np.testing.assert_allclose(fitted.transform(contain(7 * table)), expected, atol=1e-12)
+    blocks = RowBlocks(lambda: [contain(table[:33]), contain(table[33:])], table.shape)
+    np.testing.assert_allclose(fitted.transform(blocks), expected, atol=1e-12)
+    if make is DPPCA:
+        likelihoods = fitted.score_samples(3 * table)
+        np.testing.assert_allclose(likelihoods, fitted.score_samples(table))
 
 
 @pytest.mark.filterwarnings("ignore:lbfgs failed to converge")

@@ -239,11 +239,11 @@ def test_auto_is_taken_for_covariance():
         (DPPCA(3, center=np.zeros(4), row_norm=1.0), "center has shape"),
         (
             DPTruncatedSVD(1, privacy_unit="entry", entry_bounds=(0, 1), row_norm=1.0),
-            "the plan is for whole rows",
+            "the plan is for privacy_unit='row'",
         ),
         (
             DPTruncatedSVD(1, max_row_entries=2, entry_bounds=(0, 1), row_norm=1.0),
-            "the plan is for whole rows",
+            "the plan is for privacy_unit='row'",
         ),
     ],
 )

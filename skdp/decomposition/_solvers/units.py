@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from skdp.linalg.rows import Rows
 from skdp.privacy import sensitivity
@@ -29,8 +29,11 @@ class Unit(ABC):
     is_enforced: ClassVar[bool] = True
     # A row of them says nothing about a whole row that is protected, or there are none.
     has_left_factors: ClassVar[bool] = False
-    # The parameter that says how far one unit reaches.
-    bound: ClassVar[str] = "entry_bounds"
+    # What helps if noise hides the components.
+    remedy: ClassVar[str] = (
+        "a larger epsilon, narrower entry_bounds or, for many more rows than columns, "
+        "privacy_unit='row', which protects more"
+    )
 
     @property
     @abstractmethod
@@ -147,6 +150,7 @@ class ShortRow(Entry):
 
     is_local: ClassVar[bool] = False
     has_left_factors: ClassVar[bool] = False
+    remedy: ClassVar[str] = "more rows, a larger epsilon, or row_norm without max_row_entries"
 
     n_entries: int
 
@@ -191,7 +195,7 @@ class Interaction(Unit):
     Sums below `degree_floor` count as that. The matrix is the second moment of the rows.
     """
 
-    bound: ClassVar[str] = "degree_floor"
+    remedy: ClassVar[str] = "more rows or a larger epsilon"
 
     degree_floor: int
 
@@ -201,6 +205,13 @@ class Interaction(Unit):
 
     def restrict(self, block: Any) -> Any:
         return binarize(block)
+
+    def normalize(self, X: Any) -> Any:
+        """Compute the rows that a fit decomposes."""
+        table = binarize(X)
+        sums = np.asarray(table.sum(axis=1)).ravel()
+        weights = (1 / np.sqrt(np.maximum(sums, self.degree_floor))).astype(X.dtype)
+        return table.multiply(weights[:, None]).tocsr() if issparse(X) else table * weights[:, None]
 
     def weigh(self, rows: Rows) -> Rows:
         return rows.clipped(1.0, lambda norms: 1 / np.maximum(norms, np.sqrt(self.degree_floor)))
@@ -225,7 +236,7 @@ class Spectral(Unit):
 
     is_symmetric: ClassVar[bool] = True
     is_enforced: ClassVar[bool] = False
-    bound: ClassVar[str] = "unit of X"
+    remedy: ClassVar[str] = "a larger epsilon"
     has_left_factors: ClassVar[bool] = True
 
     @property
