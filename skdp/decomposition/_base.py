@@ -176,6 +176,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             unit=unit,
             settings=settings_of(self, X.shape, center),
             center=center,
+            needs_mean=self._needs_mean,
         )
         wanted = self._set_attributes(
             result.factors, result.mean, result.mean_noise, raw.n_rows, X.dtype
@@ -195,6 +196,11 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _entry_center(self) -> np.ndarray | str | None:
         """Say what rows are centred by: "private" means, a public point, or nothing."""
         return None
+
+    @property
+    def _needs_mean(self) -> bool:
+        """Whether the means of the columns are of use."""
+        return True
 
     @abstractmethod
     def _set_attributes(
@@ -277,7 +283,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     def _open_budget(self, source: Source, seed: int | None) -> PrivacyBudget:
         """Open the budget of one fit: the only place where it is made."""
-        noise = NoiseSource()
+        noise, unit = NoiseSource(), unit_of(self)
         # Without noise a digest would be a pass over the data for nothing.
         if seed is not None and math.isfinite(self.epsilon):
             parameters = sorted(
@@ -292,7 +298,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             unit=self.privacy_unit,
             adjacency=self.adjacency,
             noise=noise,
-            enforced=self.privacy_unit != "spectral",
+            enforced=unit is None or unit.is_enforced,
         )
 
     def _open_fit(

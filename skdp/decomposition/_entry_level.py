@@ -11,10 +11,11 @@ from skdp.decomposition._solvers.alternating import Steps, solve_alternating
 from skdp.decomposition._solvers.deflation import solve_deflation
 from skdp.decomposition._solvers.factors import Factors
 from skdp.decomposition._solvers.input_perturbation import solve_input
-from skdp.decomposition._solvers.noisy_matrix import NoisyMatrix, NoisyMoment
+from skdp.decomposition._solvers.noisy_matrix import CenteredMatrix, NoisyMatrix, NoisyMoment
 from skdp.decomposition._solvers.singular_factors import SingularFactors
 from skdp.decomposition._solvers.symmetric_power import solve_symmetric_power
 from skdp.decomposition._solvers.units import Interaction, Spectral, Unit
+from skdp.linalg.norms import LEAST_ROUNDING
 from skdp.linalg.rows import Rows
 from skdp.privacy import PrivacyBudget
 
@@ -32,7 +33,6 @@ _DEFAULT_OVERSAMPLES = 1
 # Measured: an iteration is better for larger sides, times the root of what it cuts rows to. Rows of
 # noise that nothing cuts are some so many times their mean square.
 _LEAST_SIDE_PER_COLUMN, _LARGEST_CUT = 12, 12
-_LEAST_ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
@@ -115,37 +115,31 @@ def solve_entries(
     unit: Unit,
     settings: Settings,
     center: np.ndarray | str | None,
+    needs_mean: bool = True,
 ) -> EntryResult:
     """Release the means of the columns, the sum of squares, and the singular factors.
 
-    `center` is "private" for the released means, None for no centring, or a public array.
+    `center` is "private" for the exact mean, whose release is noisy; None for no centring; or a
+    public array. Without `needs_mean` nothing is released for a mean that is not used.
     """
     rows = unit.weigh(raw)
-    shares = _shares(unit, budget, center)
+    shares = _shares(unit, budget, needs_mean=needs_mean and not isinstance(center, np.ndarray))
     mean, mean_noise = np.zeros(rows.n_features), 0.0
     if shares.mean:
         mean = _release_mean(rows, budget, unit, shares.mean)
         mean_noise = budget.last_scale**2
     if isinstance(center, np.ndarray):
         mean = center
-    point = np.zeros(rows.n_features) if center is None else mean
     total = None
     if shares.total:
+        point = np.zeros(rows.n_features) if center is None else mean
         point_noise = 0.0 if center is None else mean_noise
         total = _release_total(
             rows, budget, unit, shares.total, point=point, point_noise=point_noise
         )
-    singular = _decompose(rows, budget, generator, unit, settings, point, shares.solver)
-    is_moment = isinstance(unit, Interaction)
-    eigenvalues = singular.singular_values ** (1 if is_moment else 2)
-    factors = Factors(
-        components=singular.right.T,
-        eigenvalues=eigenvalues,
-        total=float(eigenvalues.sum()) if total is None else total,
-        noise_scale=singular.noise_scale ** (1 if is_moment else 2),
-        n_above_noise=singular.n_above_noise,
-    )
-    return EntryResult(mean, mean_noise, factors, singular)
+    matrix = _matrix_of(rows, budget, unit, settings, center)
+    singular = _decompose(matrix, generator, unit, settings, shares.solver)
+    return EntryResult(mean, mean_noise, _factors_of(singular, unit, total), singular)
 
 
 @dataclass(frozen=True)
@@ -158,14 +152,14 @@ class _Shares:
         return 1 - math.fsum([self.mean, self.total])
 
 
-def _shares(unit: Unit, budget: PrivacyBudget, center: np.ndarray | str | None) -> _Shares:
+def _shares(unit: Unit, budget: PrivacyBudget, *, needs_mean: bool) -> _Shares:
     """Split the budget, by the parameters alone."""
     if isinstance(unit, Spectral):
         return _Shares(0.0, 0.0)
     mean, total = _MEAN_SHARE, _TOTAL_SHARE
     if budget.is_pure:
         mean, total = _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE
-    return _Shares(0.0 if isinstance(center, np.ndarray) else mean, total)
+    return _Shares(mean * needs_mean, total)
 
 
 def _release_mean(rows: Rows, budget: PrivacyBudget, unit: Unit, share: float) -> np.ndarray:
@@ -191,36 +185,36 @@ def _release_total(
     point: np.ndarray,
     point_noise: float,
 ) -> float:
-    """Release the sum of the squared distances of the rows from a point.
+    """Release the sum of the squared distances of the rows from a public point.
 
     If the point is their mean with noise of variance `point_noise`, those from the mean are meant.
     """
-    # How much more or less the squares of the rows themselves are.
-    shift = rows.n_rows * (float(point @ point) - rows.n_features * point_noise)
-    largest = unit.squares(point)
     if isinstance(unit, Interaction):
         squares, rounding = rows.squared_norm()
-        slack, shift = 2 * rounding, -shift
+        slack = 2 * rounding
     else:
         squares, rounding = rows.squared_deviations(point)
         slack = 2 * rounding * unit.largest * (unit.largest + 2 * float(np.abs(point).max()))
     release = budget.laplace if budget.is_pure else budget.gaussian
-    sensitivity = largest * (1 + _LEAST_ROUNDING) + slack
+    sensitivity = unit.squares(point) * (1 + LEAST_ROUNDING) + slack
     noisy = release("sum of squares", squares, sensitivity=sensitivity, share=share)
+    # The squares of the rows less those of their distances, and of the noise in these.
+    shift = rows.n_rows * (float(point @ point) - rows.n_features * point_noise)
     return max(float(noisy) + shift, 0.0)
 
 
-def _decompose(
+def _matrix_of(
     rows: Rows,
     budget: PrivacyBudget,
-    generator: np.random.Generator,
     unit: Unit,
     settings: Settings,
-    point: np.ndarray,
-    share: float,
-) -> SingularFactors:
-    is_moment = isinstance(unit, Interaction)
-    matrix = (NoisyMoment if is_moment else NoisyMatrix)(
+    center: np.ndarray | str | None,
+) -> NoisyMatrix:
+    """Hide the rows behind noisy products."""
+    kind = NoisyMoment if isinstance(unit, Interaction) else NoisyMatrix
+    if isinstance(center, str):
+        kind = CenteredMatrix
+    matrix = kind(
         rows,
         budget,
         unit,
@@ -228,23 +222,47 @@ def _decompose(
         clip=settings.clip if budget.is_private else None,
         coherence_bound=settings.coherence_bound,
     )
-    if point.any():
-        factor = point[:, None] * rows.n_rows if is_moment else np.ones((rows.n_rows, 1))
-        matrix = matrix.less(factor, point[:, None])
+    if isinstance(center, np.ndarray):
+        matrix = matrix.less(np.ones((rows.n_rows, 1)), center[:, None])
+    return matrix
+
+
+def _decompose(
+    matrix: NoisyMatrix,
+    generator: np.random.Generator,
+    unit: Unit,
+    settings: Settings,
+    share: float,
+) -> SingularFactors:
+    n_components = settings.n_components
     if settings.solver == "input":
-        return solve_input(matrix, share=share, n_components=settings.n_components)
+        return solve_input(matrix, share=share, n_components=n_components)
+    is_moment = isinstance(unit, Interaction)
     n_iter = _INTERACTION_STEPS if is_moment else _DEFAULT_STEPS[settings.solver]
     extra = settings.n_oversamples
     if extra == "auto":
-        extra = 0 if budget.is_pure else _DEFAULT_OVERSAMPLES
+        extra = 0 if matrix.budget.is_pure else _DEFAULT_OVERSAMPLES
     steps = Steps(
         n_iter if settings.n_iter == "auto" else int(settings.n_iter),
-        min(settings.n_components + int(extra), *matrix.shape),
+        min(n_components + int(extra), *matrix.shape),
         generator,
     )
     solvers: dict[str, Callable[..., SingularFactors]] = {
         "alternating": solve_alternating,
         "deflation": partial(solve_deflation, is_symmetric=unit.is_symmetric),
-        "power": solve_symmetric_power,
+        "power": partial(solve_symmetric_power, is_definite=is_moment),
     }
-    return solvers[settings.solver](matrix, steps, share=share, n_components=settings.n_components)
+    return solvers[settings.solver](matrix, steps, share=share, n_components=n_components)
+
+
+def _factors_of(singular: SingularFactors, unit: Unit, total: float | None) -> Factors:
+    """Turn singular values into eigenvalues of the second moment; theirs is the sum by default."""
+    power = 1 if isinstance(unit, Interaction) else 2
+    eigenvalues = singular.singular_values**power
+    return Factors(
+        components=singular.right.T,
+        eigenvalues=eigenvalues,
+        total=float(eigenvalues.sum()) if total is None else total,
+        noise_scale=singular.noise_scale**power,
+        n_above_noise=singular.n_above_noise,
+    )

@@ -144,6 +144,10 @@ def check_entry_parameters(estimator: Any, shape: tuple[int, int]) -> None:
             f"max_row_entries={estimator.max_row_entries} is for privacy_unit='row', got "
             f"privacy_unit={estimator.privacy_unit!r}."
         )
+    if estimator.max_row_entries is not None and not estimator.zero_is_missing:
+        raise ValueError(
+            "zero_is_missing=False with max_row_entries: entries that are not kept count as 0."
+        )
     name = _unit_name(estimator)
     if name == "row" and estimator.entry_bounds is not None:
         raise ValueError(
@@ -210,10 +214,8 @@ def _check_center(estimator: Any) -> None:
     if estimator._entry_center() is None:
         return
     unit, solver = estimator.privacy_unit, estimator.solver
-    if unit == "spectral":
+    if unit in ("interaction", "spectral"):
         raise ValueError(f"privacy_unit={unit!r} takes no center: pass center=False.")
-    if unit == "interaction" and not isinstance(estimator.center, str):
-        raise ValueError("A public center is not for privacy_unit='interaction': pass 'private'.")
     if unit == "edge" and solver not in ("auto", "alternating"):
         raise ValueError(
             f"center={estimator.center!r} with privacy_unit='edge' and solver={solver!r}, which "

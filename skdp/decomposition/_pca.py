@@ -361,11 +361,13 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
             return None
         return self.center if isinstance(self.center, str) else np.asarray(self.center, float)
 
+    @property
+    def _needs_mean(self) -> bool:
+        return self.center is not False
+
     def _set_attributes(
         self, factors: Factors, mean: np.ndarray, mean_noise: float, n_rows: int, dtype: np.dtype
     ) -> int:
-        if self.center is False:
-            mean = np.zeros_like(mean)
         degrees_of_freedom = max(n_rows - 1, 1)
         variances = factors.eigenvalues / degrees_of_freedom
         total = factors.total / degrees_of_freedom

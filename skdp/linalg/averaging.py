@@ -154,5 +154,6 @@ def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
 def _regularized_inverse(matrix: np.ndarray) -> np.ndarray:
     """Invert a positive matrix that may be singular up to rounding."""
     values, vectors = np.linalg.eigh(matrix)
-    values = np.maximum(values, 1e-12 * max(values[-1], _TINY))
+    # Where nothing is known at all, as from bases that are 0, noise is huge but finite.
+    values = np.maximum(values, max(1e-12 * values[-1], 1e-100))
     return (vectors / values) @ vectors.T

@@ -3,12 +3,21 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-__all__ = ["UNIT_ROUNDOFF", "centered_sparse_norms", "row_norms", "sparse_row_norms"]
+__all__ = [
+    "LEAST_ROUNDING",
+    "UNIT_ROUNDOFF",
+    "centered_sparse_norms",
+    "row_norms",
+    "sparse_row_norms",
+]
 
 # Beyond these exponents squares of scaled entries are safe without scaling further, and within
 # them 2 ** exponent is a normal floating-point number.
 _EXPONENT_RANGE = (-1000, 1000)
 UNIT_ROUNDOFF = 2.0**-53
+# Relative rounding that is charged at least: room for what bounds of it leave out, such as a basis
+# that is orthonormal up to rounding only.
+LEAST_ROUNDING = 1e-5
 # Sums of squares that have lost nothing to overflow or underflow.
 _SAFE_SQUARES = (1e-200, 1e200)
 

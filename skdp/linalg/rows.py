@@ -13,14 +13,11 @@ from scipy.sparse import issparse
 from threadpoolctl import threadpool_limits
 
 from skdp.linalg._blocks import Block, DenseBlock, SparseBlock
-from skdp.linalg.norms import UNIT_ROUNDOFF, row_norms
+from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 from skdp.linalg.sources import ArraySource, BlockSource, Source
 
 __all__ = ["Rows"]
 
-# What is reported at least: room for what the bound leaves out, such as a basis that is orthonormal
-# up to rounding only.
-_LEAST_ROUNDING = 1e-5
 # Longest chain of additions in numpy's sum of a contiguous array, and of those before it.
 _PAIRWISE_DEPTH = 256
 
@@ -262,7 +259,7 @@ class Rows:
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
         rounding = self.depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
-        return max(_LEAST_ROUNDING, float(factor * rounding + extra))
+        return max(LEAST_ROUNDING, float(factor * rounding + extra))
 
     def _sum(self, kernel: Callable[[Block], np.ndarray]) -> np.ndarray:
         def _work(group: range) -> np.ndarray:

@@ -212,9 +212,18 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
     """
     if isinstance(X, RowBlocks):
         return BlockSource(X if function is None else _mapped(X, function))
-    if function is None or isinstance(X, np.memmap):
+    if function is None or _is_mapped(X):
         return ArraySource(X, function)
     return ArraySource(function(canonical_csr(X) if sparse.issparse(X) else X))
+
+
+def _is_mapped(X: Any) -> bool:
+    """Whether an array is a memory map, or a view of one."""
+    while isinstance(X, np.ndarray):
+        if isinstance(X, np.memmap):
+            return True
+        X = X.base
+    return False
 
 
 def _mapped(X: RowBlocks, function: Callable[[Any], Any]) -> RowBlocks:

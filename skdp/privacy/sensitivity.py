@@ -12,9 +12,9 @@ the computed sums of two neighbours may each be off by that much [1]_. `rounding
 
 The other units change a few entries of a matrix A, multiplied by public bases: `norms` are the
 Euclidean norms of the rows of a basis, and `step` is the largest change of an entry. Where A turns
-into A + C, every function returns the supremum of the Frobenius norm of the change of the product,
-or, if its name ends in ``_l1``, of the sum of the Euclidean norms of its rows: what noise that is
-independent from row to row has to cover. Rounding is added by the caller.
+into A + C, every function bounds the Frobenius norm of the change of the product, or, if its name
+ends in ``_l1``, the sum of the Euclidean norms of its rows: what noise that is independent from row
+to row has to cover. The bound is attained unless it says otherwise; the caller adds rounding.
 
 References
 ----------
@@ -34,8 +34,11 @@ __all__ = [
     "clipped_squares",
     "count",
     "edge_core",
+    "edge_mean",
+    "edge_mean_l1",
     "edge_product",
     "edge_product_l1",
+    "edge_squares",
     "entry_core",
     "entry_mean",
     "entry_product",
@@ -49,7 +52,9 @@ __all__ = [
     "row_sum",
     "second_moment",
     "short_row",
+    "short_row_adjoint",
     "short_row_product",
+    "short_row_squares",
     "spectral_product",
     "symmetric_edge_core",
 ]
@@ -161,7 +166,11 @@ def entry_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> 
 
 
 def entry_squares(lower: float, upper: float, center: np.ndarray) -> float:
-    """Sensitivity of the sum of squares of A minus a public row to one entry between the bounds."""
+    r"""Sensitivity of :math:`\sum_{ij} (a_{ij} - p_j)^2` to one entry between the bounds.
+
+    Both values of :math:`(a - p)^2` lie between 0 and its maximum over the bounds, to which 0
+    belongs where an entry may be missing or null. Attained if p lies between the bounds.
+    """
     return float(np.maximum((upper - center) ** 2, (lower - center) ** 2).max())
 
 
@@ -183,6 +192,21 @@ def edge_product(step: float, norms: np.ndarray) -> float:
 def edge_product_l1(step: float, norms: np.ndarray) -> float:
     """Sum of the row norms of the change that `edge_product` bounds."""
     return step * math.fsum(_two_largest(norms))
+
+
+def edge_mean(step: float, n_rows: int) -> float:
+    """Sensitivity of the means of the columns to an edge, which changes two of them."""
+    return math.sqrt(2) * entry_mean(step, n_rows)
+
+
+def edge_mean_l1(step: float, n_rows: int) -> float:
+    """Sum of the changes of the means that `edge_mean` bounds."""
+    return 2 * entry_mean(step, n_rows)
+
+
+def edge_squares(lower: float, upper: float, center: np.ndarray) -> float:
+    """Sensitivity of the sum that `entry_squares` is for to an edge: two entries."""
+    return 2 * entry_squares(lower, upper, center)
 
 
 def edge_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
@@ -209,11 +233,30 @@ def short_row(largest: float, step: float, n_entries: int, adjacency: str) -> fl
     r"""Largest change of a row of at most w entries (`n_entries`), of size at most `largest`.
 
     :math:`w b^2` squared for zero_out, b the largest size; for replace
-    :math:`w \max(2 b^2, d^2)`, d the step, as a column holds an entry before, after, or both.
-    That of the sum of all rows, and times the largest row norm of Y that of :math:`A^T Y`.
+    :math:`w \max(2 b^2, d^2)`, d the step: j columns hold an entry before and after, which changes
+    by d, and 2 (w - j) one of them, and :math:`j d^2 + 2 (w - j) b^2` is largest at an end. That of
+    the sum of all rows, too.
     """
     squared = _choose(adjacency, zero_out=largest**2, replace=max(2 * largest**2, step**2))
     return math.sqrt(n_entries * squared)
+
+
+def short_row_adjoint(
+    largest: float, step: float, n_entries: int, adjacency: str, norms: np.ndarray
+) -> float:
+    """Sensitivity of A' Y to such a row: the change of the row, times a row norm of Y."""
+    return short_row(largest, step, n_entries, adjacency) * float(norms.max())
+
+
+def short_row_squares(
+    lower: float, upper: float, n_entries: int, adjacency: str, center: np.ndarray
+) -> float:
+    """Sensitivity of the sum that `entry_squares` is for to such a row, entry by entry.
+
+    Not always attained.
+    """
+    n_changed = n_entries * _choose(adjacency, zero_out=1.0, replace=2.0)
+    return n_changed * entry_squares(lower, upper, center)
 
 
 def short_row_product(
@@ -224,8 +267,9 @@ def short_row_product(
     One row of the product changes, by :math:`\sum_j c_j z_j` over the entries that change. For
     zero_out these are w, each by at most b. For replace some j columns may hold an entry before and
     after, which changes by d, and 2 (w - j) one of them, which changes by b: the maximum over j of
-    the sum with the largest row norms. The change is also no longer than that of the row itself,
-    `short_row`.
+    the sum, with the largest row norms for those that change most, as d is at least b where 0 lies
+    between the bounds. The change is also no longer than that of the row itself, `short_row`; the
+    smaller of the two bounds need not be attained.
     """
     n_changed = n_entries * int(_choose(adjacency, zero_out=1, replace=2))
     sums = np.concatenate([[0.0], np.cumsum(-np.sort(-norms)[:n_changed])])

@@ -45,7 +45,7 @@ pytestmark = quiet
 
 def estimator_of(make, cell, **more):
     parameters = {"n_components": 2, **CELLS[cell], **more}
-    if make is DPPCA and cell not in ("entry, alternating", "entry, pure", "interaction"):
+    if make is DPPCA and cell not in ("entry, alternating", "entry, pure"):
         parameters["center"] = False
     return make(**parameters)
 
@@ -203,7 +203,7 @@ BAD = {
     "entry_bounds=('a', 'b'), privacy_unit='entry'": "entry_bounds",
     "privacy_unit='entry', solver='power'": "choose 'auto' or one of",
     "privacy_unit='edge', solver='input'": "choose 'auto' or one of",
-    "privacy_unit='interaction', solver='alternating'": "choose 'auto' or one of",
+    "privacy_unit='interaction', solver='alternating', center=False": "choose 'auto' or one of",
     "privacy_unit='spectral', solver='deflation', center=False": "choose 'auto' or one of",
     "max_row_entries=3, solver='covariance'": "choose 'auto' or one of",
     "solver='alternating', entry_bounds=None": "choose 'auto' or one of",
@@ -212,7 +212,7 @@ BAD = {
     "privacy_unit='entry', delta=0, solver='deflation'": "adds Gaussian noise",
     "privacy_unit='entry', delta=0, solver='input'": "adds Gaussian noise",
     "privacy_unit='edge', delta=0, solver='deflation', center=False": "adds Gaussian noise",
-    "privacy_unit='interaction', delta=0": "needs Gaussian noise",
+    "privacy_unit='interaction', delta=0, center=False": "needs Gaussian noise",
     "max_row_entries=3, delta=0": "needs Gaussian noise",
     "privacy_unit='entry', max_row_entries=3": "max_row_entries=3 is for privacy_unit='row'",
     "privacy_unit='entry', n_components=71": "n_components=71",
@@ -231,7 +231,8 @@ BAD_PCA = {
     "privacy_unit='entry', n_components=0.5": "pass an int",
     "privacy_unit='edge', n_components=None": "pass an int",
     "privacy_unit='entry', n_components=None, solver='alternating'": "pass an int",
-    "privacy_unit='interaction', center=[0.0] * 70": "public center is not for",
+    "privacy_unit='interaction', center=[0.0] * 70": "takes no center",
+    "privacy_unit='interaction'": "takes no center",
 }
 
 
@@ -330,10 +331,11 @@ def test_indefinite_matrices_keep_their_signs(solver):
 @pytest.mark.parametrize("contain", [np.asarray, sparse.csr_array])
 def test_interactions_are_transformed_as_they_are_decomposed(make, contain):
     table = (TABLE > 0.3).astype(float)
-    fitted = make(2, privacy_unit="interaction", degree_floor=5, epsilon=np.inf).fit(table)
+    center = {"center": False} if make is DPPCA else {}
+    fitted = make(2, privacy_unit="interaction", degree_floor=5, epsilon=np.inf, **center)
+    fitted.fit(table)
     rows = table / np.sqrt(np.maximum(table.sum(axis=1, keepdims=True), 5))
-    mean = rows.mean(axis=0) if make is DPPCA else 0
-    expected = (rows - mean) @ fitted.components_.T
+    expected = rows @ fitted.components_.T
     np.testing.assert_allclose(fitted.transform(contain(7 * table)), expected, atol=1e-12)
     blocks = RowBlocks(lambda: [contain(table[:33]), contain(table[33:])], table.shape)
     np.testing.assert_allclose(fitted.transform(blocks), expected, atol=1e-12)

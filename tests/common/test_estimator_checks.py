@@ -40,17 +40,17 @@ UNITS = [
     {"privacy_unit": "edge", "entry_bounds": (-1e3, 1e3)},
     {"privacy_unit": "edge", "solver": "alternating", "delta": 0},
     {"privacy_unit": "edge", "solver": "alternating", "coherence_bound": 20},
-    {"privacy_unit": "interaction", "degree_floor": 3},
     {"privacy_unit": "row", "max_row_entries": 5},
 ]
-SYMMETRIC = [
+NOT_CENTERED = [
+    {"privacy_unit": "interaction", "degree_floor": 3},
     {"privacy_unit": "edge", "solver": "deflation"},
     {"privacy_unit": "spectral"},
     {"privacy_unit": "spectral", "delta": 0},
 ]
-ESTIMATORS += [DPTruncatedSVD(**{**LOOSE, **unit}) for unit in UNITS + SYMMETRIC]
+ESTIMATORS += [DPTruncatedSVD(**{**LOOSE, **unit}) for unit in UNITS + NOT_CENTERED]
 ESTIMATORS += [DPPCA(**{**LOOSE, **unit}) for unit in UNITS]
-ESTIMATORS += [DPPCA(**{**LOOSE, **unit, "center": False}) for unit in SYMMETRIC]
+ESTIMATORS += [DPPCA(**{**LOOSE, **unit, "center": False}) for unit in NOT_CENTERED]
 ESTIMATORS.append(DPPCA(privacy_unit="entry", entry_bounds=(-20, 20), epsilon=1000.0))
 
 KEPT_BACK = [

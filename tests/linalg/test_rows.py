@@ -454,7 +454,7 @@ def test_weights_taken_in_the_first_pass_are_those_of_the_norms(container, n_job
 @pytest.fixture
 def bare_rounding(monkeypatch):
     # What is reported at least would hide a bound that is too small.
-    monkeypatch.setattr("skdp.linalg.rows._LEAST_ROUNDING", 0.0)
+    monkeypatch.setattr("skdp.linalg.rows.LEAST_ROUNDING", 0.0)
 
 
 def exact(values):

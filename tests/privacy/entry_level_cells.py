@@ -20,7 +20,7 @@ MODELS = {
 BOUNDS = {
     "clicks": (0.0, 1.0, True),
     "stars": (3.0, 5.0, True),
-    "signed": (-1.0, 2.0, False),
+    "signed": (-1.0, 2.0, True),
     "away from 0": (3.0, 5.0, False),
 }
 ADJACENCIES = ("replace", "zero_out")
@@ -122,13 +122,14 @@ def _cells():
                 yield Cell("entry", "alternating", is_pure=True, **ours)
                 yield Cell("edge", "alternating", **ours)
                 yield Cell("edge", "alternating", is_pure=True, **ours)
-                yield Cell("row", "alternating", **ours)
+                if BOUNDS[bounds][2]:
+                    yield Cell("row", "alternating", **ours)
             for model in ("svd", "pca, not centred"):
                 ours = {"model": model, "adjacency": adjacency, "bounds": bounds}
                 yield Cell("edge", "power", **ours)
                 yield Cell("edge", "deflation", **ours)
                 yield Cell("edge", "power", is_pure=True, **ours)
-    for model in ("svd", "pca", "pca, not centred"):
+    for model in ("svd", "pca, not centred"):
         for degree_floor in (1, 3):
             yield Cell("interaction", "power", model, degree_floor=degree_floor)
     for model in ("svd", "pca, not centred"):
@@ -138,6 +139,7 @@ def _cells():
     for coherence_bound in (1.0, 4.0, 100.0):
         ours = {"bounds": "clicks", "coherence_bound": coherence_bound}
         yield Cell("entry", "alternating", "svd", **ours)
+        yield Cell("entry", "alternating", "pca", **ours)
         yield Cell("entry", "deflation", "svd", **ours)
         yield Cell("edge", "power", "svd", is_pure=True, **ours)
         yield Cell("edge", "deflation", "svd", **ours)

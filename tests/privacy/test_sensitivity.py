@@ -213,7 +213,7 @@ def with_first_row_reversed(X):
 @pytest.fixture
 def bare_rounding(monkeypatch):
     # What is reported at least would hide a bound that is too small.
-    monkeypatch.setattr("skdp.linalg.rows._LEAST_ROUNDING", 0.0)
+    monkeypatch.setattr("skdp.linalg.rows.LEAST_ROUNDING", 0.0)
 
 
 def totals(*datasets):

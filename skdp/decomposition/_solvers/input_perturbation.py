@@ -46,4 +46,5 @@ def _without_push(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> n
     noise = (scale / unit) ** 2 * np.array(shape, dtype=float)
     excess = np.square(values / unit) - noise.sum()
     root = np.sqrt(np.maximum(np.square(excess) - 4 * noise.prod(), 0.0))
-    return unit * np.sqrt(np.where(excess > 0, (excess + root) / 2, 0.0))
+    is_seen = excess > 2 * np.sqrt(noise.prod())
+    return unit * np.sqrt(np.where(is_seen, (excess + root) / 2, 0.0))

@@ -3,20 +3,22 @@
 import copy
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from skdp.decomposition._solvers.units import Unit
 from skdp.linalg.averaging import NoisyProduct
-from skdp.linalg.norms import UNIT_ROUNDOFF, row_norms
+from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 from skdp.linalg.rows import Rows
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import clip_rows
 
-__all__ = ["NoisyMatrix", "NoisyMoment"]
+__all__ = ["CenteredMatrix", "NoisyMatrix", "NoisyMoment"]
 
-# What is charged at least: room for what the bounds leave out, such as the rounding of norms.
-_LEAST_ROUNDING = 1e-5
+
+# Of a row, beside the mean.
+_LEAST_NORM = 1e-6
 
 
 class NoisyMatrix:
@@ -78,14 +80,14 @@ class NoisyMatrix:
         if self._coherence_bound is None:
             return False
         # A row of an orthonormal basis may be longer than 1 by rounding, which is charged for.
-        largest = self._level(self._coherence_bound, basis) * (1 + _LEAST_ROUNDING / 2)
+        largest = self._level(self._coherence_bound, basis) * (1 + LEAST_ROUNDING / 2)
         return bool(row_norms(basis).max() > largest)
 
     def matmul(self, name: str, basis: np.ndarray, share: float) -> NoisyProduct:
         """Release the matrix times `basis`, of shape (n_columns, size)."""
         basis, norms = self._spread(basis)
         value, rounding = self._multiply(basis, norms)
-        bound = self._unit.product(norms, by_rows=self.budget.is_pure)
+        bound = self._unit.product(norms, by_rows=self._is_by_rows)
         left, right = self._known
         return self._release_product(
             name, basis, value, bound + 2 * rounding, share, left @ (right.T @ basis)
@@ -93,11 +95,11 @@ class NoisyMatrix:
 
     def adjoint(self, name: str, basis: np.ndarray, share: float) -> NoisyProduct:
         """Release the transposed matrix times `basis`, of shape (n_rows, size)."""
-        basis, norms = self._spread(basis)
+        basis, norms = self._spread_left(basis)
         # Of all rows of the product: the order of its sums may depend on every entry.
-        n_sums = self.shape[1] if self.budget.is_pure else math.sqrt(self.shape[1])
+        n_sums = self.shape[1] if self._is_by_rows else math.sqrt(self.shape[1])
         rounding = self._rounding(self._rows.depth, norms) * n_sums
-        bound = self._unit.adjoint(norms, by_rows=self.budget.is_pure)
+        bound = self._unit.adjoint(norms, by_rows=self._is_by_rows)
         left, right = self._known
         return self._release_product(
             name,
@@ -110,20 +112,20 @@ class NoisyMatrix:
 
     def core(self, name: str, left: np.ndarray, right: np.ndarray, share: float) -> np.ndarray:
         """Release ``left.T @ matrix @ right``."""
-        left_norms, right_norms = row_norms(left), row_norms(right)
+        left_norms, right_norms = self._norms(left), self._norms(right)
         bound = self._unit.core(left_norms, right_norms)
         return self._release_core(name, left, right, (left_norms, right_norms), bound, share)
 
     def symmetric_core(self, name: str, basis: np.ndarray, share: float) -> np.ndarray:
         """Release ``basis.T @ matrix @ basis`` of a symmetric matrix."""
-        norms = row_norms(basis)
+        norms = self._norms(basis)
         bound = self._unit.symmetric_core(norms)
         noisy = self._release_core(name, basis, basis, (norms, norms), bound, share)
         return (noisy + noisy.T) / 2
 
     def perturbed(self, name: str, share: float) -> tuple[np.ndarray, float]:
         """Release the matrix itself, and the scale of its noise."""
-        bound = self._unit.product(np.ones(1)) * (1 + _LEAST_ROUNDING)
+        bound = self._unit.product(np.ones(1)) * (1 + LEAST_ROUNDING)
         noisy = self.budget.gaussian(name, self._rows.dense(), sensitivity=bound, share=share)
         left, right = self._known
         return noisy - left @ right.T, self.budget.last_scale
@@ -143,9 +145,20 @@ class NoisyMatrix:
         """Cut the rows that are long beside the others; give the norms to charge for."""
         if self._clip is not None:
             basis = clip_rows(basis.copy(), self._level(self._clip, basis))
-        if self._coherence_bound is not None:
-            return basis, np.full(len(basis), self._level(self._coherence_bound, basis))
-        return basis, row_norms(basis)
+        return basis, self._charged_norms(basis)
+
+    def _spread_left(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._spread(basis)
+
+    def _charged_norms(self, basis: np.ndarray) -> np.ndarray:
+        norms = self._norms(basis)
+        if self._coherence_bound is None:
+            return norms
+        return np.maximum(norms, self._level(self._coherence_bound, basis))
+
+    def _norms(self, basis: np.ndarray) -> np.ndarray:
+        """Row norms, but not 0: a centred basis of one row is, and noise must have a scale."""
+        return np.maximum(row_norms(basis), _LEAST_NORM * self._level(1.0, basis))
 
     @staticmethod
     def _level(multiple: float, basis: np.ndarray) -> float:
@@ -162,7 +175,7 @@ class NoisyMatrix:
         known: np.ndarray,
     ) -> NoisyProduct:
         noisy = self._noise(is_local=self._unit.is_local)(
-            name, value, sensitivity=bound * (1 + _LEAST_ROUNDING), share=share
+            name, value, sensitivity=bound * (1 + LEAST_ROUNDING), share=share
         )
         return NoisyProduct(basis, noisy - known, self.budget.last_scale, not self.budget.is_pure)
 
@@ -178,10 +191,15 @@ class NoisyMatrix:
         value = left.T @ self._multiply(right, norms[1])[0]
         bound += 2 * self._core_rounding(norms)
         noisy = self._noise(is_local=False)(
-            name, value, sensitivity=bound * (1 + _LEAST_ROUNDING), share=share
+            name, value, sensitivity=bound * (1 + LEAST_ROUNDING), share=share
         )
         known_left, known_right = self._known
         return noisy - (left.T @ known_left) @ (known_right.T @ right)
+
+    @property
+    def _is_by_rows(self) -> bool:
+        """Whether the noise of a product is drawn row by row."""
+        return self.budget.is_pure and self._unit.is_local
 
     def _noise(self, *, is_local: bool) -> Callable[..., np.ndarray]:
         if not self.budget.is_pure:
@@ -191,6 +209,37 @@ class NoisyMatrix:
     def _rounding(self, depth: int, norms: np.ndarray) -> float:
         """Bound the rounding error of a sum of so many entries times the rows of a basis."""
         return (depth + 2) * UNIT_ROUNDOFF * self._unit.largest * float(norms.sum())
+
+
+class CenteredMatrix(NoisyMatrix):
+    r"""A private matrix whose columns are centred: :math:`(I - 1 1^T / m) A`.
+
+    The map from the left is public, so that it may be applied to what is released, and to bases
+    before they are multiplied. Unlike subtracting released means it is exact, and adds no noise.
+    """
+
+    def matmul(self, name: str, basis: np.ndarray, share: float) -> NoisyProduct:
+        """Release the matrix times `basis`, of shape (n_columns, size)."""
+        product = super().matmul(name, basis, share)
+        return replace(product, value=_centered(product.value))
+
+    def core(self, name: str, left: np.ndarray, right: np.ndarray, share: float) -> np.ndarray:
+        """Release ``left.T @ matrix @ right``."""
+        return super().core(name, _centered(left), right, share)
+
+    def perturbed(self, name: str, share: float) -> tuple[np.ndarray, float]:
+        """Release the matrix itself, and the scale of its noise."""
+        noisy, scale = super().perturbed(name, share)
+        return _centered(noisy), scale
+
+    def _spread_left(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        # Centred after it is cut: otherwise the cut would bring the means back.
+        basis = _centered(self._spread(basis)[0])
+        return basis, self._charged_norms(basis)
+
+
+def _centered(values: np.ndarray) -> np.ndarray:
+    return np.asarray(values - values.mean(axis=0))
 
 
 class NoisyMoment(NoisyMatrix):
@@ -208,4 +257,6 @@ class NoisyMoment(NoisyMatrix):
     def _core_rounding(self, norms: tuple[np.ndarray, np.ndarray]) -> float:
         # Of the product, and of adding its rows up.
         depth = self._rows.n_rows + self._rows.n_features
-        return 2 * self._rows.bound**2 * (depth * UNIT_ROUNDOFF * self._rows.n_rows + 1e-5)
+        return (
+            2 * self._rows.bound**2 * (depth * UNIT_ROUNDOFF * self._rows.n_rows + LEAST_ROUNDING)
+        )

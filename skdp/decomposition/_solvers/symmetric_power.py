@@ -32,15 +32,19 @@ __all__ = ["find_basis", "signed_factors", "solve_symmetric_power"]
 
 
 def solve_symmetric_power(
-    matrix: NoisyMatrix, steps: Steps, *, share: float, n_components: int
+    matrix: NoisyMatrix, steps: Steps, *, share: float, n_components: int, is_definite: bool
 ) -> SingularFactors:
     """Find the eigenvectors of `matrix` whose eigenvalues are largest in size.
+
+    If it is positive definite, negative ones are noise.
 
     Time O(nnz p) a step; memory O(n p).
     """
     bases = find_basis(matrix, steps, share=share * (1 - core_part(matrix)))
     core = matrix.symmetric_core("core", bases.right, share * core_part(matrix))
-    return signed_factors(bases, core, n_components, matrix.budget.last_scale)
+    return signed_factors(
+        bases, core, n_components, matrix.budget.last_scale, is_definite=is_definite
+    )
 
 
 def find_basis(matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str = "") -> Bases:
@@ -60,10 +64,12 @@ def find_basis(matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str =
 
 
 def signed_factors(
-    bases: Bases, core: np.ndarray, n_components: int, scale: float
+    bases: Bases, core: np.ndarray, n_components: int, scale: float, *, is_definite: bool = False
 ) -> SingularFactors:
     """Turn a basis to the eigenvectors of a symmetric `core`, by falling size of eigenvalues."""
     eigenvalues, turn = np.linalg.eigh(core)
+    if is_definite:
+        eigenvalues = np.maximum(eigenvalues, 0.0)
     order = np.argsort(-np.abs(eigenvalues), kind="stable")[:n_components]
     right = bases.right @ turn[:, order]
     return SingularFactors(

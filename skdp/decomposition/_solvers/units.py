@@ -137,11 +137,11 @@ class Edge(Entry):
         return sensitivity.symmetric_edge_core(self.step, norms)
 
     def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
-        # Of two columns.
-        return (2.0 if by_rows else np.sqrt(2)) * super().mean(n_rows)
+        bound = sensitivity.edge_mean_l1 if by_rows else sensitivity.edge_mean
+        return bound(self.step, n_rows)
 
     def squares(self, point: np.ndarray) -> float:
-        return 2 * super().squares(point)
+        return sensitivity.edge_squares(*self.hull, point)
 
 
 @dataclass(frozen=True)
@@ -171,21 +171,19 @@ class ShortRow(Entry):
         )
 
     def adjoint(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
-        return self._change * float(norms.max())
+        return sensitivity.short_row_adjoint(
+            self.largest, self.step, self.n_entries, self.adjacency, norms
+        )
 
     def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
         return float(left_norms.max()) * self.product(right_norms)
 
     def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
-        return self._change / n_rows
+        change = sensitivity.short_row(self.largest, self.step, self.n_entries, self.adjacency)
+        return change / n_rows
 
     def squares(self, point: np.ndarray) -> float:
-        n_changed = self.n_entries * (2 if self.adjacency == "replace" else 1)
-        return n_changed * super().squares(point)
-
-    @property
-    def _change(self) -> float:
-        return sensitivity.short_row(self.largest, self.step, self.n_entries, self.adjacency)
+        return sensitivity.short_row_squares(*self.hull, self.n_entries, self.adjacency, point)
 
 
 @dataclass(frozen=True)
