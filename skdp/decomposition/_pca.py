@@ -11,6 +11,7 @@ from skdp.decomposition._entry_parameters import unit_of
 from skdp.decomposition._gaussian_model import GaussianModelMixin, check_center
 from skdp.decomposition._row_level import (
     Shares,
+    choose_rank,
     clip,
     ratios_of,
     release_mean,
@@ -19,7 +20,6 @@ from skdp.decomposition._row_level import (
 )
 from skdp.decomposition._solvers.factors import Factors
 from skdp.linalg.rows import Rows
-from skdp.linalg.spectrum import components_for_ratio, most_likely_rank
 from skdp.linalg.subspace import deterministic_signs
 from skdp.privacy import PrivacyBudget
 
@@ -50,8 +50,9 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     whiten : bool, default=False
         Whether `transform` scales the components to unit variance, by released variances.
     center : "private", array-like of shape (n_features,) or False, default="private"
-        ``"private"`` releases the mean of the rows, with a share .15 of the budget. An array, in
-        the units of X, is taken as a public centre. ``False`` does not centre.
+        ``"private"`` releases the mean of the rows, with a share .15 of the budget, .02 for units
+        other than rows. An array, in the units of X, is taken as a public centre. ``False`` does
+        not centre, as interactions and spectral changes need it.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches the noise off.
@@ -67,14 +68,15 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         - ``"edge"``: one entry of a symmetric X together with its mirror image, as the edge of a
           graph.
         - ``"interaction"``: one entry of the 0/1 table of where X is not 0. Its rows are divided by
-          the roots of their sums, and what is decomposed is the second moment of these.
+          the roots of their sums, and what is decomposed is the second moment of these;
+          `transform` does the same.
         - ``"spectral"``: a change of a symmetric X whose spectral norm is at most 1, *promised by
           the caller*: nothing enforces it.
     adjacency : {"replace", "zero_out"}, default="replace"
-        Neighbouring datasets differ by exchanging one row or entry for any other, or by one that
-        is null: a row that contributes nothing, an entry that is 0. The shape of X is public in
-        both. ``"zero_out"`` needs less noise and promises less: for rows, mu for "replace" is at
-        most twice that for "zero_out".
+        Neighbouring datasets differ by exchanging one row or entry for any other, or by one that is
+        null: a row that contributes nothing, an entry that is 0. Interactions and spectral changes
+        are the same in both. The shape of X is public. ``"zero_out"`` needs less noise and promises
+        less: for rows, mu for "replace" is at most twice that for "zero_out".
     row_norm : float or None, default=None
         Public bound on the Euclidean norm of a row **after** centring, in the units of X; longer
         rows are scaled down to it. From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``. ``None``
@@ -85,8 +87,8 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         too. Unused unless ``center="private"``.
     entry_bounds : tuple of two floats or None, default=None
         Public bounds of an entry, in the units of X, such as (0, 1) for clicks; entries are clipped
-        to them. Needed for entries, edges, and rows with `max_row_entries`, unless
-        ``epsilon=inf``; unused otherwise.
+        to them. For entries, edges, and rows with `max_row_entries`, which need it unless
+        ``epsilon=inf``.
     zero_is_missing : bool, default=True
         Whether a 0 stands for a missing entry and stays 0 even outside `entry_bounds`. Whether an
         entry is missing is then protected like its value.
@@ -120,12 +122,12 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         for the alternating solver and deflation, and 8 for the power solver of symmetric matrices.
         More steps split the budget further.
     n_oversamples : int or "auto", default="auto"
-        Columns beyond `n_components` in a basis. ``"auto"`` is `n_components` for the adaptive and
-        the power solver of rows; else 1, or 0 with ``delta=0``.
+        Columns beyond `n_components` in a basis; deflation has none. ``"auto"`` is `n_components`
+        for the adaptive and the power solver of rows; else 1, or 0 with ``delta=0``.
     clip : float or None, default=2.0
         Where the noise follows the released bases: rows of a basis are cut to so many times their
         mean square before it is multiplied. What is spread evenly does better with less, such as
-        1.2; ``None`` cuts nothing, and loses much where noise is strong.
+        1.2; ``None`` cuts nothing, and loses much where noise is strong. Off if ``epsilon=inf``.
     coherence_bound : float or None, default=None
         For entries and edges, instead of `clip`: noise is scaled for bases of this coherence, and
         the iteration ends as failed, its budget spent, with the first basis that exceeds it, as in
@@ -154,14 +156,15 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         Mean variance along the axes left out, not below the scale of the noise in a variance.
         Covered by the guarantee.
     row_norm_ : float
-        Bound that the centred rows were clipped to. Covered by the guarantee.
+        For rows without `max_row_entries`: bound that the centred rows were clipped to. Covered by
+        the guarantee.
     n_components_ : int
         Number of components. Covered by the guarantee.
     n_samples_ : int
         Number of rows. Public.
     left_components_ : ndarray of shape (n_samples, `n_components_`)
         Left singular vectors, for entries, edges and spectral changes only. Covered by the
-        guarantee.
+        guarantee, as `transform` is not.
     coherence_left_, coherence_right_ : float
         Coherence of the left and the right singular vectors as released, the former where there are
         `left_components_`, both not for rows bounded by `row_norm`: from 1, spread evenly, to
@@ -211,7 +214,9 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     Memory beside X: two numbers a row; O(n_features ** 2) for "covariance" and "adaptive", or a few
     arrays of n_features times twice n_components for "power"; and for each thread a block of dense
     rows, of 16 MB or of 256 rows if that is more. X is not copied if it is float32 or float64 and
-    dense or CSR without duplicate entries; sparse rows are never centred explicitly.
+    dense or CSR without duplicate entries; sparse rows are never centred explicitly. For the other
+    units some 20 arrays of n_samples plus n_features times n_components + 1 numbers, and a copy of
+    X in memory where an entry exceeds its bounds.
 
     References
     ----------
@@ -371,7 +376,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         degrees_of_freedom = max(n_rows - 1, 1)
         variances = factors.eigenvalues / degrees_of_freedom
         total = factors.total / degrees_of_freedom
-        wanted = n_components = self._choose_n_components(variances, total, n_rows)
+        wanted = n_components = choose_rank(self.n_components, variances, total, n_rows)
         if isinstance(self.n_components, str | float) and factors.noise_scale > 0:
             # A share of the variance may be out of reach of all but axes of noise.
             n_components = min(wanted, max(factors.n_above_noise, 1))
@@ -390,13 +395,3 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         # A variance that noise has made 0 would make the precision infinite.
         self.noise_variance_ = float(max(noise_variance, factors.noise_scale / degrees_of_freedom))
         return wanted
-
-    def _choose_n_components(self, variances: np.ndarray, total: float, n_rows: int) -> int:
-        if self.n_components is None:
-            return min(n_rows, len(variances))
-        if self.n_components == "mle":
-            return most_likely_rank(variances, n_rows)
-        if isinstance(self.n_components, Integral):
-            return int(self.n_components)
-        ratios = ratios_of(variances, total)
-        return min(components_for_ratio(ratios, float(self.n_components)), n_rows)

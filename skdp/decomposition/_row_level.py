@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 
 import numpy as np
 
@@ -12,11 +13,12 @@ from skdp.decomposition._solvers.factors import Factors
 from skdp.decomposition._solvers.power import solve_power
 from skdp.exceptions import warn_of_privacy
 from skdp.linalg.rows import Rows
+from skdp.linalg.spectrum import components_for_ratio, most_likely_rank
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.quantile import SCALE_GRID, search_steps
 
-__all__ = ["Shares", "clip", "ratios_of", "release_mean", "solve", "warn_of_noise"]
+__all__ = ["Shares", "choose_rank", "clip", "ratios_of", "release_mean", "solve", "warn_of_noise"]
 
 _REMEDY = "more rows, a larger epsilon or a tighter row_norm"
 _NORM_QUANTILE = 0.95
@@ -131,6 +133,20 @@ def solve(
 def ratios_of(parts: np.ndarray, whole: float) -> np.ndarray:
     """Divide `parts` by `whole`, which they add to at most; nothing of nothing is 0."""
     return parts / whole if whole > 0 else np.zeros_like(parts)
+
+
+def choose_rank(
+    n_components: int | float | str | None, variances: np.ndarray, total: float, n_rows: int
+) -> int:
+    """Choose the number of components of a released spectrum."""
+    if n_components is None:
+        return min(n_rows, len(variances))
+    if n_components == "mle":
+        return most_likely_rank(variances, n_rows)
+    if isinstance(n_components, Integral):
+        return int(n_components)
+    ratios = ratios_of(variances, total)
+    return min(components_for_ratio(ratios, float(n_components)), n_rows)
 
 
 def warn_of_noise(factors: Factors, n_components: int, remedy: str = _REMEDY) -> None:

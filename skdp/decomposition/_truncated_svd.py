@@ -39,8 +39,8 @@ class DPTruncatedSVD(BaseDecomposition):
     Parameters
     ----------
     n_components : int, default=2
-        Number of components, at most the number of features; of rows, too, unless these are the
-        unit.
+        Number of components, at most the number of features; and, but for rows bounded by
+        `row_norm`, that of rows.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches the noise off.
@@ -56,14 +56,15 @@ class DPTruncatedSVD(BaseDecomposition):
         - ``"edge"``: one entry of a symmetric X together with its mirror image, as the edge of a
           graph.
         - ``"interaction"``: one entry of the 0/1 table of where X is not 0. Its rows are divided by
-          the roots of their sums, and what is decomposed is the second moment of these.
+          the roots of their sums, and what is decomposed is the second moment of these;
+          `transform` does the same.
         - ``"spectral"``: a change of a symmetric X whose spectral norm is at most 1, *promised by
           the caller*: nothing enforces it.
     adjacency : {"replace", "zero_out"}, default="replace"
-        Neighbouring datasets differ by exchanging one row or entry for any other, or by one that
-        is null: a row that contributes nothing, an entry that is 0. The shape of X is public in
-        both. ``"zero_out"`` needs less noise and promises less: for rows, mu for "replace" is at
-        most twice that for "zero_out".
+        Neighbouring datasets differ by exchanging one row or entry for any other, or by one that is
+        null: a row that contributes nothing, an entry that is 0. Interactions and spectral changes
+        are the same in both. The shape of X is public. ``"zero_out"`` needs less noise and promises
+        less: for rows, mu for "replace" is at most twice that for "zero_out".
     row_norm : float or None, default=None
         Public bound on the Euclidean norm of a row, in the units of X; longer rows are scaled down
         to it. From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``. ``None`` estimates the .95
@@ -74,8 +75,8 @@ class DPTruncatedSVD(BaseDecomposition):
         of `row_norm`.
     entry_bounds : tuple of two floats or None, default=None
         Public bounds of an entry, in the units of X, such as (0, 1) for clicks; entries are clipped
-        to them. Needed for entries, edges, and rows with `max_row_entries`, unless
-        ``epsilon=inf``; unused otherwise.
+        to them. For entries, edges, and rows with `max_row_entries`, which need it unless
+        ``epsilon=inf``.
     zero_is_missing : bool, default=True
         Whether a 0 stands for a missing entry and stays 0 even outside `entry_bounds`. Whether an
         entry is missing is then protected like its value.
@@ -107,12 +108,12 @@ class DPTruncatedSVD(BaseDecomposition):
         for the alternating solver and deflation, and 8 for the power solver of symmetric matrices.
         More steps split the budget further.
     n_oversamples : int or "auto", default="auto"
-        Columns beyond `n_components` in a basis. ``"auto"`` is `n_components` for the adaptive and
-        the power solver of rows; else 1, or 0 with ``delta=0``.
+        Columns beyond `n_components` in a basis; deflation has none. ``"auto"`` is `n_components`
+        for the adaptive and the power solver of rows; else 1, or 0 with ``delta=0``.
     clip : float or None, default=2.0
         Where the noise follows the released bases: rows of a basis are cut to so many times their
         mean square before it is multiplied. What is spread evenly does better with less, such as
-        1.2; ``None`` cuts nothing, and loses much where noise is strong.
+        1.2; ``None`` cuts nothing, and loses much where noise is strong. Off if ``epsilon=inf``.
     coherence_bound : float or None, default=None
         For entries and edges, instead of `clip`: noise is scaled for bases of this coherence, and
         the iteration ends as failed, its budget spent, with the first basis that exceeds it, as in
@@ -130,16 +131,21 @@ class DPTruncatedSVD(BaseDecomposition):
     components_ : ndarray of shape (n_components, n_features)
         Right singular vectors. Covered by the guarantee.
     explained_variance_ : ndarray of shape (n_components,)
-        Variance of the clipped rows along each component. Covered by the guarantee.
+        Variance of the clipped rows along each component; for spectral changes, which release no
+        means, the mean square. Covered by the guarantee.
     explained_variance_ratio_ : ndarray of shape (n_components,)
-        Share of the total variance along each component. Covered by the guarantee.
+        Share of the total variance along each component; for spectral changes that of the
+        components found. Covered by the guarantee.
     singular_values_ : ndarray of shape (n_components,)
-        Singular values of the clipped rows. Covered by the guarantee.
+        Singular values of what is decomposed: X with its rows or entries clipped, or the rows
+        scaled for interactions. Covered by the guarantee.
     row_norm_ : float
-        Bound that the rows were clipped to. Covered by the guarantee.
-    left_components_ : ndarray of shape (n_samples, n_components)
-        Left singular vectors, for entries, edges and spectral changes only. Covered by the
+        For rows without `max_row_entries`: bound that the rows were clipped to. Covered by the
         guarantee.
+    left_components_ : ndarray of shape (n_samples, n_components)
+        Left singular vectors, for entries, edges and spectral changes only:
+        ``left_components_ * singular_values_`` are covered by the guarantee, where `transform` is
+        not.
     coherence_left_, coherence_right_ : float
         Coherence of the left and the right singular vectors as released, the former where there are
         `left_components_`, both not for rows bounded by `row_norm`: from 1, spread evenly, to
@@ -189,7 +195,9 @@ class DPTruncatedSVD(BaseDecomposition):
     Memory beside X: one number a row, or two with `mean_norm`; O(n_features ** 2) for "covariance"
     and "adaptive", or a few arrays of n_features times twice n_components for "power"; and for each
     thread a block of dense rows, of 16 MB or of 256 rows if that is more. X is not copied if it is
-    float32 or float64 and dense or CSR without duplicate entries.
+    float32 or float64 and dense or CSR without duplicate entries. For the other units some 20
+    arrays of n_samples plus n_features times n_components + 1 numbers, and a copy of X in memory
+    where an entry exceeds its bounds.
 
     References
     ----------
