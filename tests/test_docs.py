@@ -13,6 +13,7 @@ PUBLIC_MODULES = [
     "skdp.model_selection",
     "skdp.privacy",
     "skdp.privacy.gaussian_dp",
+    "skdp.privacy.pure_dp",
 ]
 
 

@@ -50,9 +50,9 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     whiten : bool, default=False
         Whether `transform` scales the components to unit variance, by released variances.
     center : "private", array-like of shape (n_features,) or False, default="private"
-        ``"private"`` releases the mean of the rows, with a share .15 of the budget, .02 for units
-        other than rows. An array, in the units of X, is taken as a public centre. ``False`` does
-        not centre, as interactions and spectral changes need it.
+        ``"private"`` releases the mean of the rows, with a share .15 of the budget, .02 if rows are
+        not the unit. An array, in the units of X, is a public centre. ``False`` does not centre,
+        as interactions and spectral changes need it.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches the noise off.
@@ -65,8 +65,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
 
         - ``"row"``: one row of X.
         - ``"entry"``: one entry of X.
-        - ``"edge"``: one entry of a symmetric X together with its mirror image, as the edge of a
-          graph.
+        - ``"edge"``: one entry of a symmetric X with its mirror image, such as an edge of a graph.
         - ``"interaction"``: one entry of the 0/1 table of where X is not 0. Its rows are divided by
           the roots of their sums, and what is decomposed is the second moment of these;
           `transform` does the same.
@@ -376,7 +375,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         degrees_of_freedom = max(n_rows - 1, 1)
         variances = factors.eigenvalues / degrees_of_freedom
         total = factors.total / degrees_of_freedom
-        wanted = n_components = choose_rank(self.n_components, variances, total, n_rows)
+        wanted = n_components = self._choose_n_components(variances, total, n_rows)
         if isinstance(self.n_components, str | float) and factors.noise_scale > 0:
             # A share of the variance may be out of reach of all but axes of noise.
             n_components = min(wanted, max(factors.n_above_noise, 1))
@@ -395,3 +394,6 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         # A variance that noise has made 0 would make the precision infinite.
         self.noise_variance_ = float(max(noise_variance, factors.noise_scale / degrees_of_freedom))
         return wanted
+
+    def _choose_n_components(self, variances: np.ndarray, total: float, n_rows: int) -> int:
+        return choose_rank(self.n_components, variances, total, n_rows)

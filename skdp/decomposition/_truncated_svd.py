@@ -53,8 +53,7 @@ class DPTruncatedSVD(BaseDecomposition):
 
         - ``"row"``: one row of X.
         - ``"entry"``: one entry of X.
-        - ``"edge"``: one entry of a symmetric X together with its mirror image, as the edge of a
-          graph.
+        - ``"edge"``: one entry of a symmetric X with its mirror image, such as an edge of a graph.
         - ``"interaction"``: one entry of the 0/1 table of where X is not 0. Its rows are divided by
           the roots of their sums, and what is decomposed is the second moment of these;
           `transform` does the same.
