@@ -1,5 +1,6 @@
 """What may change between neighbouring matrices, how it is enforced, and how far it reaches."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -58,19 +59,20 @@ class Unit(ABC):
 
     def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
         """Sensitivity of Y' A Z."""
-        raise NotImplementedError
+        # Multiplying by an orthonormal basis does not lengthen the change.
+        return self.product(right_norms)
 
     def symmetric_core(self, norms: np.ndarray) -> float:
         """Sensitivity of Z' A Z for a symmetric A."""
-        raise NotImplementedError
+        return self.core(norms, norms)
 
+    @abstractmethod
     def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
         """Sensitivity of the means of the columns."""
-        raise NotImplementedError
 
+    @abstractmethod
     def squares(self, point: np.ndarray) -> float:
         """Sensitivity of the sum of the squared distances of the rows from a public point."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -217,10 +219,6 @@ class Interaction(Unit):
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
         return sensitivity.interaction_product(norms, self.degree_floor)
 
-    def symmetric_core(self, norms: np.ndarray) -> float:
-        # Multiplying by an orthonormal basis does not lengthen the change.
-        return self.product(norms)
-
     def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
         return sensitivity.interaction_mean(self.degree_floor, n_rows)
 
@@ -249,5 +247,9 @@ class Spectral(Unit):
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
         return sensitivity.spectral_product(norms)
 
-    def symmetric_core(self, norms: np.ndarray) -> float:
-        return self.product(norms)
+    # The promise bounds neither of these, and neither is released.
+    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+        return math.inf
+
+    def squares(self, point: np.ndarray) -> float:
+        return math.inf
