@@ -55,12 +55,12 @@ plain iteration pays for. It loses to input perturbation at a coherence of n / 4
 is that of noise, some 2 log n. With products averaged and rows shrunk the solvers lose next to
 nothing there.
 
-Clipping is what makes this safe: shrinkage keeps the rows that stick out, be they signal or noise,
-and without a bound on them the noise of the next step grows with them. `clip=1.2` is at least as
-good as the default wherever signal is scarce. Deflation takes one column a step, which is best for
-the first vector of MovieLens and worse than two columns where vectors are coherent. For several
-vectors it is behind, as each has a part of the budget and the errors of those before it; with
-eigenvalues close to each other it may miss one.
+Clipping matters where signal is scarce: the noise of a step grows with the rows that stick out, be
+they signal or noise. `clip=None` loses most there, and `clip=1.2` is at least as good as the
+default; at large epsilon there is next to no difference. Deflation takes one column a step, which
+is best for the first vector of MovieLens and worse than two columns where vectors are coherent. For
+several vectors it is behind, as each has a part of the budget and the errors of those before it;
+with eigenvalues close to each other it may miss one.
 
 For whole matrices whose change is small the power iteration wins where there is a gap after the
 wanted eigenvectors and noise is what limits; where the eigenvalues fall slowly, and at epsilon 10,
