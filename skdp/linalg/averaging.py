@@ -77,13 +77,15 @@ class ProductAverage:
             self._gram = np.zeros((self._n_kept * size,) * 2)
         slot = self._n_added % self._n_kept
         self._n_added += 1
+        # Appends as long as there is room, and overwrites the oldest then.
         self._noise_scales[slot : slot + 1] = [product.noise_scale]
         self.is_gaussian = product.is_gaussian
         place = slice(slot * size, (slot + 1) * size)
         self._bases[:, place] = product.basis
         self._values[:, place] = product.value
-        inner = self._values.T @ product.value
-        self._gram[:, place], self._gram[place] = inner, inner.T
+        filled = len(self._noise_scales) * size
+        inner = self._values[:, :filled].T @ product.value
+        self._gram[:filled, place], self._gram[place, :filled] = inner, inner.T
 
     def estimate(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Estimate the product with an orthonormal basis, which the last product had or almost.

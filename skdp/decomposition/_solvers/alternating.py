@@ -103,7 +103,8 @@ def find_bases(matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str =
     n_rows, n_columns = matrix.shape
     left = random_basis(n_rows, steps.basis_size, steps.generator)
     right = random_basis(n_columns, steps.basis_size, steps.generator)
-    of_right, of_left = ProductAverage(N_KEPT), ProductAverage(N_KEPT)
+    n_kept = min(N_KEPT, steps.n_iter)
+    of_right, of_left = ProductAverage(n_kept), ProductAverage(n_kept)
     # The best split where both sides are equally coherent: noise on a side grows with its length.
     parts = np.array([n_rows, n_columns]) / (n_rows + n_columns)
     shares = share * np.outer(step_weights(steps.n_iter), parts)

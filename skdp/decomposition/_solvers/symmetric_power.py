@@ -50,7 +50,7 @@ def solve_symmetric_power(
 def find_basis(matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str = "") -> Bases:
     """Iterate from a random basis, which is that of both sides."""
     basis = random_basis(matrix.shape[0], steps.basis_size, steps.generator)
-    products = ProductAverage(N_KEPT)
+    products = ProductAverage(min(N_KEPT, steps.n_iter))
     shares = share * step_weights(steps.n_iter)
     for step, step_share in enumerate(shares, start=1):
         if matrix.refuses(basis):
