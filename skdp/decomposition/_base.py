@@ -1,17 +1,13 @@
 """What the private decompositions share: checks, the door, and linear transforms."""
 
-import math
-import re
 from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
-from sklearn import config_context
+from scipy.sparse import csr_array
 from sklearn.base import (
-    BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     _fit_context,
@@ -20,6 +16,7 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skdp._estimator import INPUT, PrivateEstimator, check_finite_bound, check_rows
 from skdp.decomposition._entry_level import EntryResult, solve_entries
 from skdp.decomposition._entry_parameters import (
     ENTRY_CONSTRAINTS,
@@ -36,21 +33,13 @@ from skdp.decomposition._solvers.units import Interaction, ShortRow, Unit
 from skdp.exceptions import warn_of_privacy
 from skdp.linalg.digest import digest
 from skdp.linalg.rows import Rows
-from skdp.linalg.sources import RowBlocks, Source, as_source, canonical_csr
+from skdp.linalg.sources import RowBlocks, Source, as_source
 from skdp.linalg.subspace import coherence
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import SMALLEST_BOUND
-from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
-from skdp.privacy.sensitivity import ADJACENCIES
+from skdp.privacy.noise import algorithm_generator, draw_seed
 
 __all__ = ["BaseDecomposition"]
-
-_INPUT = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
-# One says how to compute, not what; the other is the key.
-_NOT_IN_NOISE_KEY = ("n_jobs", "random_state")
-_SMALLEST_SECRET = 2**64
-# The noise ends at 9.1 standard deviations.
-_SMALLEST_DELTA = 1e-15
 
 # What one fit has and the next one, with other parameters, may not have.
 _CHANGING_ATTRIBUTES = (
@@ -68,25 +57,16 @@ _BOUND_CONSTRAINT = [
 ]
 
 
-class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
     """Private decomposition with components in feature space."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "epsilon": [Interval(Real, 0, None, closed="right")],
-        "delta": [Interval(Real, 0, 1, closed="left")],
-        "adjacency": [StrOptions(set(ADJACENCIES))],
+        **PrivateEstimator._parameter_constraints,
         "row_norm": _BOUND_CONSTRAINT,
         "mean_norm": _BOUND_CONSTRAINT,
         **ENTRY_CONSTRAINTS,
         "n_iter": [Interval(Integral, 1, 100, closed="both"), StrOptions({"auto"})],
         "n_oversamples": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
-        "n_jobs": [Integral, None],
-        "random_state": [
-            Interval(Integral, 0, None, closed="left"),
-            np.random.RandomState,
-            np.random.Generator,
-            None,
-        ],
     }
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -226,7 +206,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             components = self.components_.astype(np.float64)
             source = as_source(X, self._as_decomposed)
             return Rows(source, self.n_jobs).matmul(components.T).astype(X.dtype)
-        X = validate_data(self, X, **_INPUT, reset=False)
+        X = validate_data(self, X, **INPUT, reset=False)
         return np.asarray(self._as_decomposed(X) @ self.components_.T)
 
     def _as_decomposed(self, X: Any) -> Any:
@@ -243,7 +223,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             checked = X
             X.check()
         else:
-            checked = _check_rows(X, self)
+            checked = check_rows(X, self)
         self._check_parameters(*checked.shape)
         check_entry_input(checked, self)
         validate_data(self, X, skip_check_array=True)
@@ -252,52 +232,18 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _check_parameters(self, n_rows: int, n_features: int) -> None:
         """Refuse parameters that contradict each other or the shape of the data."""
         for name in ("row_norm", "mean_norm"):
-            _check_bound(name, getattr(self, name), self.epsilon)
+            check_finite_bound(name, getattr(self, name), self.epsilon)
         check_entry_parameters(self, (n_rows, n_features))
-
-    def _warn_of_settings(self, shape: tuple[int, int]) -> None:
-        """Say what public facts make of the guarantee."""
-        if math.isinf(self.epsilon):
-            return
-        n_units, units = count_units(self, shape)
-        if self.delta > 1 / n_units:
-            warn_of_privacy(
-                f"delta={self.delta} exceeds one over the number of {units}, {n_units}: the "
-                "guarantee would allow some of them to be published outright. Pass a smaller "
-                f"delta, such as {0.1 / n_units:.0e}."
-            )
-        if 0 < self.delta < _SMALLEST_DELTA:
-            warn_of_privacy(
-                f"delta={self.delta} is below {_SMALLEST_DELTA}, the probability of what the noise "
-                "sampler leaves out; what holds is the epsilon at that delta."
-            )
-        is_int = isinstance(self.random_state, Integral)
-        secret = self.random_state is None or (
-            is_int and int(self.random_state) >= _SMALLEST_SECRET
-        )
-        if not secret:
-            warn_of_privacy(
-                f"random_state={self.random_state} may be guessed, and whoever guesses it can take "
-                "the noise out. Pass None for the guarantee, or secrets.randbits(128) and keep it."
-            )
 
     def _open_budget(self, source: Source, seed: int | None) -> PrivacyBudget:
         """Open the budget of one fit: the only place where it is made."""
-        noise, unit = NoiseSource(), unit_of(self)
-        # Without noise a digest would be a pass over the data for nothing.
-        if seed is not None and math.isfinite(self.epsilon):
-            parameters = sorted(
-                (name, value)
-                for name, value in self.get_params(deep=False).items()
-                if name not in _NOT_IN_NOISE_KEY
-            )
-            noise = NoiseSource(seed, (type(self).__name__, tuple(parameters), digest(source)))
+        unit = unit_of(self)
         return PrivacyBudget(
             self.epsilon,
             self.delta,
             unit=self.privacy_unit,
             adjacency=self.adjacency,
-            noise=noise,
+            noise=self._noise_source(seed, lambda: digest(source)),
             enforced=unit is None or unit.is_enforced,
         )
 
@@ -305,7 +251,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self, X: Any, function: Callable[[Any], Any] | None = None
     ) -> tuple[Rows, PrivacyBudget, np.random.Generator]:
         """Open the rows, the budget and the algorithm's stream of one fit."""
-        self._warn_of_settings(X.shape)
+        self._warn_of_settings(*count_units(self, X.shape))
         seed = draw_seed(self.random_state)
         source = as_source(X, function)
         budget = self._open_budget(source, seed)
@@ -321,39 +267,3 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         tags.input_tags.pairwise = self.privacy_unit in SQUARE_UNITS
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Released results with the seed beside them can be cleared of their noise.
-        state = super().__getstate__()
-        if hasattr(self, "components_"):
-            state = {**state, "random_state": None}
-        return state
-
-
-def _check_rows(X: Any, estimator: BaseEstimator) -> Any:
-    """Validate as scikit-learn does, without warnings or errors that tell values."""
-    try:
-        # Summing huge entries, as the check for infinity does, would warn of them.
-        # NaN and infinity are looked for even where scikit-learn is told not to.
-        with np.errstate(all="ignore"), config_context(assume_finite=False):
-            checked = check_array(X, **_INPUT, estimator=estimator, input_name="X")
-            if issparse(checked):
-                # Duplicate entries of a cell may be finite and their sum not.
-                checked = check_array(canonical_csr(checked), accept_sparse="csr", input_name="X")
-            return checked
-    except ValueError as error:
-        # Values, if any, follow on the second line or behind the colon.
-        message = re.sub(r"(to float|instead):.*", r"\1.", str(error).partition("\n")[0])
-        if "NaN" in message:
-            message += " Fill it by a constant: imputing from other rows would not be private."
-    # Outside the handler, whose error would be attached and tells values.
-    raise ValueError(message)
-
-
-def _check_bound(name: str, bound: float | None, epsilon: float) -> None:
-    """Refuse an infinite bound beside a finite epsilon."""
-    if bound is not None and math.isinf(bound) and math.isfinite(epsilon):
-        raise ValueError(
-            f"{name}=inf with epsilon={epsilon} gives no guarantee: one row could move the result "
-            f"without limit. Pass a finite {name}, or None."
-        )
