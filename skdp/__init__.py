@@ -2,8 +2,18 @@
 
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import BudgetError, PrivacyWarning
+from skdp.linalg.rank_one import RankOneMatrices
 from skdp.linalg.sources import RowBlocks
+from skdp.linear_model import DPTraceRegressor
 
 __version__ = "0.1.0"
 
-__all__ = ["DPPCA", "BudgetError", "DPTruncatedSVD", "PrivacyWarning", "RowBlocks"]
+__all__ = [
+    "DPPCA",
+    "BudgetError",
+    "DPTraceRegressor",
+    "DPTruncatedSVD",
+    "PrivacyWarning",
+    "RankOneMatrices",
+    "RowBlocks",
+]

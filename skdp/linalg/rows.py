@@ -3,16 +3,13 @@
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
-from typing import TypeVar
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy.sparse import issparse
-from threadpoolctl import threadpool_limits
 
 from skdp.linalg._blocks import Block, DenseBlock, SparseBlock
+from skdp.linalg._threads import run_groups
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 from skdp.linalg.sources import ArraySource, BlockSource, Source
 
@@ -20,8 +17,6 @@ __all__ = ["Rows"]
 
 # Longest chain of additions in numpy's sum of a contiguous array, and of those before it.
 _PAIRWISE_DEPTH = 256
-
-T = TypeVar("T")
 
 
 class Rows:
@@ -112,7 +107,7 @@ class Rows:
         def _work(group: range) -> np.ndarray:
             return _add_up(b.adjoint(left[rows]) for rows, b in self._blocks(group))
 
-        return reduce(np.add, self._run(_work))
+        return reduce(np.add, run_groups(self.source, self.n_jobs, _work))
 
     def dense(self) -> np.ndarray:
         """Write the raw rows out as an array, of shape (n_rows, n_features)."""
@@ -265,7 +260,7 @@ class Rows:
         def _work(group: range) -> np.ndarray:
             return _add_up(kernel(block) for _, block in self._blocks(group))
 
-        return reduce(np.add, self._run(_work))
+        return reduce(np.add, run_groups(self.source, self.n_jobs, _work))
 
     def _fill(self, shape: tuple[int, ...], kernel: Callable[[Block], np.ndarray]) -> np.ndarray:
         out = np.empty(shape)
@@ -274,7 +269,7 @@ class Rows:
             for rows, block in self._blocks(group):
                 out[rows] = kernel(block)
 
-        self._run(_work)
+        run_groups(self.source, self.n_jobs, _work)
         return out
 
     def _blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
@@ -301,22 +296,6 @@ class Rows:
         if np.isnan(weights[0]):
             weights[:] = self._weigh(block.norms())
         return weights
-
-    def _run(self, work: Callable[[range], T]) -> list[T]:
-        def _quiet_work(group: range) -> T:
-            # What overflows becomes null; a warning would tell of single rows.
-            with np.errstate(all="ignore"):
-                return work(group)
-
-        n_threads = effective_n_jobs(self.n_jobs)
-        groups = self.source.groups(n_threads)
-        if n_threads == 1:
-            return [_quiet_work(groups[0])]
-        # Even for a single group: groups depend on the data, and how many threads a matrix product
-        # has may change what a row gives. Plain threads: a pass may be shorter than what a pool
-        # takes to notice its end.
-        with threadpool_limits(1, "blas"), ThreadPoolExecutor(len(groups)) as threads:
-            return list(threads.map(_quiet_work, groups))
 
 
 def _add_up(parts: Iterable[np.ndarray]) -> np.ndarray:

@@ -1,25 +1,21 @@
 """The one door through which private statistics leave."""
 
-import math
-import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from skdp.exceptions import BudgetError
 from skdp.privacy import sensitivity
-from skdp.privacy.currency import Currency
 from skdp.privacy.histogram import bin_counts
+from skdp.privacy.ledger import Ledger
 from skdp.privacy.noise import NoiseSource, draw, joint_entries
-from skdp.privacy.quantile import search_quantile
-from skdp.privacy.record import PrivacySpent, Release
+from skdp.privacy.quantile import search_quantile, search_quantiles
+from skdp.privacy.record import Release
 
 __all__ = ["PrivacyBudget"]
 
-_SHARE_TOLERANCE = 1e-12
 
-
-class PrivacyBudget:
+class PrivacyBudget(Ledger):
     """The privacy of one fit: adds the noise, keeps the ledger, and refuses to overspend.
 
     `epsilon` and `delta` are turned into mu once. A release spends a share of the square of mu; the
@@ -43,11 +39,15 @@ class PrivacyBudget:
     enforced : bool, default=True
         Whether the bounds behind the sensitivities are enforced by clipping, or promised by the
         caller, for the record.
+    delta_tail : float, default=0.0
+        Part of `delta` that is reserved for an event after which nothing is promised, such as a
+        test that is passed by mistake, ``0 <= delta_tail < delta``. mu is solved from the rest, for
+        the whole fit. That the event is no likelier is for the one who opens the budget to prove.
 
     Raises
     ------
     ValueError
-        If `epsilon`, `delta` or `adjacency` is out of range.
+        If `epsilon`, `delta`, `delta_tail` or `adjacency` is out of range.
 
     Examples
     --------
@@ -69,31 +69,24 @@ class PrivacyBudget:
         adjacency: str,
         noise: NoiseSource | None = None,
         enforced: bool = True,
+        delta_tail: float = 0.0,
     ) -> None:
-        if adjacency not in sensitivity.ADJACENCIES:
-            raise ValueError(
-                f"adjacency must be one of {sensitivity.ADJACENCIES}, got {adjacency!r}."
-            )
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.adjacency = adjacency
-        self.enforced = enforced
-        self._currency = Currency(epsilon, delta)
-        self.mu = self._currency.mu
-        self.is_pure = self._currency.is_pure
         self._noise = noise if noise is not None else NoiseSource()
-        self._releases: list[Release] = []
+        super().__init__(
+            epsilon,
+            delta,
+            unit=unit,
+            adjacency=adjacency,
+            seeded=self._noise.seeded,
+            enforced=enforced,
+            delta_tail=delta_tail,
+        )
 
-    @property
-    def is_private(self) -> bool:
-        """Whether noise is added at all."""
-        return math.isfinite(self.mu)
-
-    @property
-    def last_scale(self) -> float:
-        """Standard deviation of the noise in an entry of the last release."""
-        return self._releases[-1].noise_scale
+    # Here too, because the documentation shows what a class itself defines.
+    is_private = Ledger.is_private
+    last_scale = Ledger.last_scale
+    noise_scale = Ledger.noise_scale
+    spent = Ledger.spent
 
     def gaussian(self, name: str, value: Any, *, sensitivity: float, share: float) -> np.ndarray:
         """Release `value` with independent Gaussian noise on every entry.
@@ -150,6 +143,9 @@ class PrivacyBudget:
             If the share or the sensitivity is not positive and finite, the shares of all releases
             would exceed 1, or delta is 0.
         """
+        # Symmetric to the last bit: half of the noise would do for a difference of two halves.
+        value = np.asarray(value, dtype=np.float64)
+        value = (value + value.T) / 2
         return self._release(name, "symmetric_gaussian", value, sensitivity, share)
 
     def laplace(self, name: str, value: Any, *, sensitivity: float, share: float) -> np.ndarray:
@@ -282,99 +278,74 @@ class PrivacyBudget:
         BudgetError
             If the share is not positive, the shares of all releases would exceed 1, or delta is 0.
         """
-        # Before the first count, so that a search is paid for as a whole or not at all.
-        self._currency.check("gaussian")
-        self._check_share(name, share)
+        noisy_count = self._counter(name, sensitivity.count(), share)
+        return search_quantile(values, q, grid, noisy_count)
 
-        def _noisy_count(step: int, n_steps: int, exact: float) -> float:
-            return float(
-                self.gaussian(
-                    f"{name}, count {step}",
-                    exact,
-                    sensitivity=sensitivity.count(),
-                    share=share / n_steps,
-                )
-            )
-
-        return search_quantile(values, q, grid, _noisy_count)
-
-    def spent(self) -> PrivacySpent:
-        """Return the record of all releases so far.
-
-        Returns
-        -------
-        PrivacySpent
-            An immutable record.
-        """
-        return PrivacySpent(
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
-            mu=self._currency.spent_mu(release.share for release in self._releases),
-            unit=self.unit,
-            adjacency=self.adjacency,
-            seeded=self._noise.seeded,
-            releases=tuple(self._releases),
-            enforced=self.enforced,
-        )
-
-    def noise_scale(
+    def quantiles(
         self,
-        sensitivity: float,
-        share: float,
+        name: str,
+        counts_up_to: Callable[[np.ndarray], np.ndarray],
         *,
-        mechanism: str = "gaussian",
-        joint_entries: int = 1,
-    ) -> float:
-        """Return the standard deviation of the noise that a release would get.
+        q: float,
+        n_rows: int,
+        grid: np.ndarray,
+        n_columns: int,
+        share: float,
+    ) -> np.ndarray:
+        """Release, for every column, what `quantile` does: one search for all columns together.
+
+        Each step releases one noisy count a column.
 
         Parameters
         ----------
-        sensitivity : float
-            Its sensitivity.
+        name : str
+            Name of the release, for the record.
+        counts_up_to : callable
+            Takes an array of `n_columns` grid points, and returns for every column how many of its
+            values do not exceed its point: exact counts as floats, of shape (n_columns,). A unit
+            has one value in every column; NaN, for a null unit, is counted nowhere.
+        q : float
+            Probability level in (0, 1).
+        n_rows : int
+            Public number of units, null ones included.
+        grid : ndarray of shape (n_points,)
+            Ascending public grid.
+        n_columns : int
+            How many columns.
         share : float
-            Its share of the square of mu, or of epsilon if delta is 0.
-        mechanism : {"gaussian", "symmetric_gaussian", "laplace", "spherical"}, default="gaussian"
-            Which noise.
-        joint_entries : int, default=1
-            How many entries one draw of Laplace or spherical noise is for: the columns of a matrix
-            or 1 for the former, all entries for the latter. Of no matter to Gaussian noise.
+            Share of the square of mu that is spent by all steps together.
 
         Returns
         -------
-        float
-            Standard deviation in an entry, in the units of the sensitivity; 0 if `epsilon` is
-            infinite.
+        ndarray of shape (n_columns,)
+            Points of the grid.
 
         Raises
         ------
         BudgetError
-            If delta is 0 and the noise Gaussian.
+            If the share is not positive, the shares of all releases would exceed 1, or delta is 0.
         """
-        return self._currency.noise_scale(mechanism, sensitivity, share, joint_entries)
+        noisy_counts = self._counter(name, sensitivity.counts(n_columns), share)
+        return search_quantiles(
+            counts_up_to, noisy_counts, q=q, n_rows=n_rows, grid=grid, n_columns=n_columns
+        )
 
-    def _check_share(self, name: str, share: float) -> None:
-        spent = [release.share for release in self._releases]
-        if not share > 0 or math.fsum([share, *spent]) > 1 + _SHARE_TOLERANCE:
-            raise BudgetError(
-                f"Release {name!r} asks for a share of {share!r}; the shares must be positive and "
-                f"add to at most 1, and {1 - math.fsum(spent):.3g} is left."
+    def _counter(self, name: str, sensitivity: float, share: float) -> Callable[..., np.ndarray]:
+        """Make what releases the counts of a search, each for an equal part of the share."""
+        # Before the first count, so that a search is paid for as a whole or not at all.
+        self._check(name, "gaussian", share)
+
+        def _noisy_counts(step: int, n_steps: int, exact: Any) -> np.ndarray:
+            return self.gaussian(
+                f"{name}, count {step}", exact, sensitivity=sensitivity, share=share / n_steps
             )
 
-    def _charge(self, release: Release) -> None:
-        smallest = sys.float_info.min if self.is_private else 0.0
-        if not (release.sensitivity > 0 and smallest <= release.noise_scale < math.inf):
-            raise BudgetError(
-                f"Release {release.name!r} has sensitivity {release.sensitivity!r}, which asks for "
-                f"noise of scale {release.noise_scale!r}; both must be positive and neither too "
-                "small nor too large for a float."
-            )
-        self._releases.append(release)
+        return _noisy_counts
 
     def _release(
         self, name: str, mechanism: str, value: Any, sensitivity: float, share: float
     ) -> np.ndarray:
-        self._currency.check(mechanism)
-        self._check_share(name, share)
+        self._check(name, mechanism, share)
         value = np.asarray(value, dtype=np.float64)
         scale = self._currency.noise_scale(
             mechanism, sensitivity, share, joint_entries(mechanism, value.shape)

@@ -23,6 +23,8 @@ class Currency:
         Dimensionless, ``0 < epsilon <= inf``.
     delta : float
         Probability, ``0 <= delta < 1``.
+    delta_tail : float, default=0.0
+        Part of `delta` that no share is of: 0, or below `delta`.
 
     Attributes
     ----------
@@ -34,7 +36,7 @@ class Currency:
     Raises
     ------
     ValueError
-        If `epsilon` or `delta` is out of range.
+        If `epsilon`, `delta` or `delta_tail` is out of range.
 
     Examples
     --------
@@ -45,15 +47,16 @@ class Currency:
     5.6569
     """
 
-    def __init__(self, epsilon: float, delta: float) -> None:
+    def __init__(self, epsilon: float, delta: float, delta_tail: float = 0.0) -> None:
         self.epsilon = epsilon
         self.is_pure = delta == 0 and math.isfinite(epsilon)
-        self.mu = gaussian_dp.mu_from_epsilon_delta(epsilon, delta)
+        self.mu = gaussian_dp.mu_from_epsilon_delta(epsilon, delta, delta_tail)
         if self.is_pure:
             self.mu = pure_dp.mu_from_epsilon(epsilon)
         if self.mu < _SMALLEST_MU:
             raise ValueError(
-                f"No usable noise gives epsilon={epsilon} with delta={delta}; pass larger ones."
+                f"No usable noise gives epsilon={epsilon} with delta={delta - delta_tail}; pass "
+                "larger ones."
             )
 
     def check(self, mechanism: str) -> None:

@@ -7,6 +7,9 @@ The (epsilon, delta) curve of a mu-GDP mechanism is exact [1]_, [2]_:
 
 .. math:: \delta(\epsilon) = \Phi(-\epsilon/\mu + \mu/2) - e^\epsilon \Phi(-\epsilon/\mu - \mu/2).
 
+A fit may be mu-GDP but for an event of probability at most `delta_tail`, after which nothing is
+promised. That adds `delta_tail` to the curve and, by the union bound, to that of a composition.
+
 Every function rounds to the safe side: budgets down, spending up, by a relative ``1e-9``, which is
 more than the rounding error of its own arithmetic.
 
@@ -28,6 +31,7 @@ from scipy.special import erfcx, ndtr
 
 __all__ = [
     "compose",
+    "compose_tails",
     "delta_at",
     "epsilon_at",
     "epsilon_from_rho",
@@ -43,7 +47,7 @@ _SMALLEST_MU, _SMALL_MU, _LARGE_MU = 1e-300, 3e-5, 1e7
 _FARTHEST = 1e3
 
 
-def mu_from_epsilon_delta(epsilon: float, delta: float) -> float:
+def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0) -> float:
     """Largest mu whose Gaussian mechanism is (epsilon, delta)-DP.
 
     Parameters
@@ -52,6 +56,9 @@ def mu_from_epsilon_delta(epsilon: float, delta: float) -> float:
         Dimensionless, ``0 < epsilon <= inf``.
     delta : float
         Probability, ``0 <= delta < 1``.
+    delta_tail : float, default=0.0
+        Part of `delta` that is reserved for a tail event: 0, or below `delta`; below 1 if that is
+        positive and `epsilon` infinite.
 
     Returns
     -------
@@ -62,7 +69,7 @@ def mu_from_epsilon_delta(epsilon: float, delta: float) -> float:
     Raises
     ------
     ValueError
-        If ``epsilon`` or ``delta`` is out of range.
+        If ``epsilon``, ``delta`` or ``delta_tail`` is out of range.
 
     Examples
     --------
@@ -73,8 +80,15 @@ def mu_from_epsilon_delta(epsilon: float, delta: float) -> float:
     if not epsilon > 0:
         raise ValueError(f"epsilon must be positive, got {epsilon!r}.")
     _check_delta(delta)
+    limit = 1.0 if math.isinf(epsilon) and delta > 0 else delta
+    if delta_tail != 0 and not 0 < delta_tail < limit:
+        raise ValueError(
+            f"delta_tail must be 0 or lie between 0 and delta, got {delta_tail!r} with "
+            f"delta={delta!r}."
+        )
     if math.isinf(epsilon):
         return math.inf
+    delta = _without_tail(delta, delta_tail)
     if delta == 0:
         return 0.0
     epsilon = min(epsilon, _LARGEST_EPSILON)
@@ -87,7 +101,7 @@ def mu_from_epsilon_delta(epsilon: float, delta: float) -> float:
     return math.exp(log_mu) * (1 - _SAFETY)
 
 
-def delta_at(mu: float, epsilon: float) -> float:
+def delta_at(mu: float, epsilon: float, delta_tail: float = 0.0) -> float:
     """Smallest delta for which a mu-GDP mechanism is (epsilon, delta)-DP.
 
     Parameters
@@ -96,16 +110,18 @@ def delta_at(mu: float, epsilon: float) -> float:
         Dimensionless, ``0 <= mu <= inf``.
     epsilon : float
         Dimensionless, ``0 <= epsilon <= inf``.
+    delta_tail : float, default=0.0
+        Probability of the tail event, ``0 <= delta_tail <= 1``.
 
     Returns
     -------
     float
-        The delta, rounded up.
+        The delta, rounded up; that of the tail event included.
 
     Raises
     ------
     ValueError
-        If ``mu`` or ``epsilon`` is negative.
+        If ``mu`` or ``epsilon`` is negative or ``delta_tail`` out of range.
 
     Examples
     --------
@@ -116,20 +132,20 @@ def delta_at(mu: float, epsilon: float) -> float:
     _check_mu(mu)
     if not epsilon >= 0:
         raise ValueError(f"epsilon must not be negative, got {epsilon!r}.")
+    _check_tail(delta_tail)
     if mu == 0 or math.isinf(epsilon):
-        return 0.0
+        return delta_tail
     if math.isinf(mu):
         return 1.0
     # Arguments so far apart cancel; and at the bottom of the floating-point range a relative margin
     # is not enough.
     near = abs(epsilon / mu - mu / 2)
     cancellation = 4 * 2.0**-53 * (epsilon / mu + mu / 2) * (1 + near)
-    return min(
-        1.0, math.exp(_log_delta(mu, epsilon)) * (1 + _SAFETY) * (1 + cancellation) + math.ulp(0.0)
-    )
+    delta = math.exp(_log_delta(mu, epsilon)) * (1 + _SAFETY) * (1 + cancellation)
+    return min(1.0, _add_up(delta + math.ulp(0.0), delta_tail))
 
 
-def epsilon_at(mu: float, delta: float) -> float:
+def epsilon_at(mu: float, delta: float, delta_tail: float = 0.0) -> float:
     """Smallest epsilon for which a mu-GDP mechanism is (epsilon, delta)-DP.
 
     Parameters
@@ -138,16 +154,19 @@ def epsilon_at(mu: float, delta: float) -> float:
         Dimensionless, ``0 <= mu <= inf``.
     delta : float
         Probability, ``0 <= delta < 1``.
+    delta_tail : float, default=0.0
+        Probability of the tail event, ``0 <= delta_tail <= 1``.
 
     Returns
     -------
     float
-        The epsilon, rounded up. ``inf`` if ``delta`` is 0 and ``mu`` is not.
+        The epsilon, rounded up. ``inf`` if ``delta`` is below ``delta_tail``, or equal to it and
+        ``mu`` is not 0.
 
     Raises
     ------
     ValueError
-        If ``mu`` is negative or ``delta`` out of range.
+        If ``mu`` is negative or a probability out of range.
 
     Examples
     --------
@@ -157,8 +176,12 @@ def epsilon_at(mu: float, delta: float) -> float:
     """
     _check_mu(mu)
     _check_delta(delta)
+    _check_tail(delta_tail)
+    if delta < delta_tail:
+        return math.inf
     if mu == 0:
         return 0.0
+    delta = _without_tail(delta, delta_tail)
     if math.isinf(mu) or delta == 0:
         return math.inf
     target = math.log(delta)
@@ -200,6 +223,36 @@ def compose(mus: Iterable[float]) -> float:
     for mu in mus:
         _check_mu(mu)
     return math.hypot(*mus) * (1 + _SAFETY)
+
+
+def compose_tails(delta_tails: Iterable[float]) -> float:
+    """Bound the probability that any of some tail events happens.
+
+    Parameters
+    ----------
+    delta_tails : iterable of float
+        The probability of each, in [0, 1].
+
+    Returns
+    -------
+    float
+        Their sum, rounded up, and at most 1.
+
+    Raises
+    ------
+    ValueError
+        If a probability is out of range.
+
+    Examples
+    --------
+    >>> from skdp.privacy.gaussian_dp import compose_tails
+    >>> round(compose_tails([1e-7, 2e-7]), 9)
+    3e-07
+    """
+    delta_tails = list(delta_tails)
+    for delta_tail in delta_tails:
+        _check_tail(delta_tail)
+    return min(1.0, _add_up(*delta_tails))
 
 
 def rho_from_mu(mu: float) -> float:
@@ -304,6 +357,15 @@ def _root(function: Callable[[float], float], lower: float, upper: float) -> flo
     return float(brentq(function, lower, upper, xtol=_ROOT_TOLERANCE, rtol=1e-13, maxiter=500))
 
 
+def _add_up(*values: float) -> float:
+    total = math.fsum(values)
+    return math.nextafter(total, math.inf) if math.fsum([*values, -total]) > 0 else total
+
+
+def _without_tail(delta: float, delta_tail: float) -> float:
+    return max(0.0, -_add_up(-delta, delta_tail))
+
+
 def _check_mu(mu: float) -> None:
     if not mu >= 0:
         raise ValueError(f"mu must not be negative, got {mu!r}.")
@@ -312,3 +374,8 @@ def _check_mu(mu: float) -> None:
 def _check_delta(delta: float) -> None:
     if not 0 <= delta < 1:
         raise ValueError(f"delta must lie in [0, 1), got {delta!r}.")
+
+
+def _check_tail(delta_tail: float) -> None:
+    if not 0 <= delta_tail <= 1:
+        raise ValueError(f"delta_tail must lie in [0, 1], got {delta_tail!r}.")

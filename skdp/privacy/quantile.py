@@ -1,10 +1,11 @@
 """Private scales: a noisy binary search over a public grid."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-__all__ = ["SCALE_GRID", "search_quantile", "search_steps"]
+__all__ = ["SCALE_GRID", "search_quantile", "search_quantiles", "search_steps"]
 
 #: Public grid for norms in unknown units: 1024 points from 1e-12 to 1e12, 5.5 per cent apart.
 SCALE_GRID = np.geomspace(1e-12, 1e12, 1024)
@@ -14,7 +15,7 @@ def search_quantile(
     values: np.ndarray,
     q: float,
     grid: np.ndarray,
-    noisy_count: Callable[[int, int, float], float],
+    noisy_count: Callable[[int, int, float], Any],
 ) -> float:
     """Find the first grid point that at least ``q * n`` values do not exceed.
 
@@ -35,20 +36,62 @@ def search_quantile(
     float
         A grid point; the last one if no other will do.
     """
-    # A NaN sorts behind every grid point and is thus never among the values up to a point.
-    counts = np.bincount(np.searchsorted(grid, values), minlength=len(grid) + 1)
-    counts_up_to = np.cumsum(counts)
+
+    def _count_up_to(points: np.ndarray) -> np.ndarray:
+        return np.array([np.count_nonzero(values <= points)], dtype=np.float64)
+
+    def _noisy_counts(step: int, n_steps: int, exact: np.ndarray) -> np.ndarray:
+        return np.array([noisy_count(step, n_steps, float(exact[0]))])
+
+    (found,) = search_quantiles(
+        _count_up_to, _noisy_counts, q=q, n_rows=len(values), grid=grid, n_columns=1
+    )
+    return float(found)
+
+
+def search_quantiles(
+    counts_up_to: Callable[[np.ndarray], np.ndarray],
+    noisy_counts: Callable[[int, int, np.ndarray], np.ndarray],
+    *,
+    q: float,
+    n_rows: int,
+    grid: np.ndarray,
+    n_columns: int,
+) -> np.ndarray:
+    """Find, for every column, the first grid point that ``q * n_rows`` values do not exceed.
+
+    Parameters
+    ----------
+    counts_up_to : callable
+        Counts for every column the values that do not exceed its point, from an array of shape
+        (n_columns,) to one. A null unit is not counted.
+    noisy_counts : callable
+        Releases the counts of all columns: ``noisy_counts(step, n_steps, exact)``. The number of
+        steps is that of a binary search over the grid, whatever the data.
+    q : float
+        Probability level in (0, 1).
+    n_rows : int
+        Public number of values in a column, null ones included.
+    grid : ndarray of shape (n_points,)
+        Ascending public grid.
+    n_columns : int
+        How many columns.
+
+    Returns
+    -------
+    ndarray of shape (n_columns,)
+        Grid points; the last one where no other will do.
+    """
     n_steps = search_steps(grid)
+    low = np.zeros(n_columns, dtype=np.intp)
+    high = np.full(n_columns, len(grid) - 1)
     # The number of steps is fixed: those left over stay where they are.
-    low, high = 0, len(grid) - 1
     for step in range(1, n_steps + 1):
         middle = (low + high) // 2
-        released = noisy_count(step, n_steps, float(counts_up_to[middle]))
-        if released >= q * len(values):
-            high = middle
-        else:
-            low = min(middle + 1, high)
-    return float(grid[high])
+        is_enough = noisy_counts(step, n_steps, counts_up_to(grid[middle])) >= q * n_rows
+        low = np.where(is_enough, low, np.minimum(middle + 1, high))
+        high = np.where(is_enough, middle, high)
+    return np.asarray(grid[high], dtype=np.float64)
 
 
 def search_steps(grid: np.ndarray) -> int:

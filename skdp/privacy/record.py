@@ -1,6 +1,7 @@
 """What a fit has spent, as an immutable record."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, groupby
 from typing import Any
@@ -11,6 +12,7 @@ __all__ = ["PrivacySpent", "Release"]
 
 # Lines of releases in a representation.
 _SHOWN = 30
+_LARGEST_DELTA = math.nextafter(1.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
         The guarantee that was asked for; of a composition, the epsilon reached at delta. A delta of
         0 with a finite epsilon is pure differential privacy.
     mu : float
-        Gaussian differential privacy actually spent, or implied by what was spent.
+        Gaussian differential privacy actually spent, or implied by what was spent; it leaves out
+        `delta_tail`.
     unit : str
         What is protected, such as one row.
     adjacency : str
@@ -67,6 +70,10 @@ class PrivacySpent:  # numpydoc ignore=PR02
     enforced : bool, default=True
         Whether the bounds behind the sensitivities are enforced by clipping, or promised by the
         caller.
+    delta_tail : float, default=0.0
+        Part of delta for an event after which nothing is promised, whether it can happen yet or
+        not: the guarantee is that of `mu` unless the event happens, which it does with at most this
+        probability.
 
     Examples
     --------
@@ -86,15 +93,16 @@ class PrivacySpent:  # numpydoc ignore=PR02
     seeded: bool
     releases: tuple[Release, ...]
     enforced: bool = True
+    delta_tail: float = 0.0
 
     @property
     def rho(self) -> float:
-        """The same guarantee in zero-concentrated differential privacy."""
+        """What `mu` is in zero-concentrated differential privacy; it leaves out `delta_tail`."""
         return gaussian_dp.rho_from_mu(self.mu)
 
     @property
     def _is_pure(self) -> bool:
-        return self.delta == 0 and math.isfinite(self.epsilon)
+        return self.delta == 0 and self.delta_tail == 0 and math.isfinite(self.epsilon)
 
     @property
     def _pure_epsilon(self) -> float:
@@ -114,10 +122,12 @@ class PrivacySpent:  # numpydoc ignore=PR02
         Returns
         -------
         float
-            Smallest epsilon, rounded up. At 0 it is finite for pure differential privacy only.
+            Smallest epsilon, rounded up. At 0 it is finite for pure differential privacy only, and
+            below `delta_tail` it is infinite.
         """
         return min(
-            gaussian_dp.epsilon_at(self.mu, delta), pure_dp.epsilon_at(self._pure_epsilon, delta)
+            gaussian_dp.epsilon_at(self.mu, delta, self.delta_tail),
+            pure_dp.epsilon_at(self._pure_epsilon, delta),
         )
 
     def delta_at(self, epsilon: float) -> float:
@@ -131,11 +141,14 @@ class PrivacySpent:  # numpydoc ignore=PR02
         Returns
         -------
         float
-            Smallest delta, rounded up.
+            Smallest delta, rounded up, `delta_tail` included.
         """
-        return min(
-            gaussian_dp.delta_at(self.mu, epsilon), pure_dp.delta_at(self._pure_epsilon, epsilon)
+        delta = min(
+            gaussian_dp.delta_at(self.mu, epsilon, self.delta_tail),
+            pure_dp.delta_at(self._pure_epsilon, epsilon),
         )
+        # Everything is pure at an epsilon of inf, and would have a delta of 0 there.
+        return max(delta, self.delta_tail)
 
     def compose(self, *others: "PrivacySpent") -> "PrivacySpent":
         """Return the record of all these fits together, on the same or overlapping data.
@@ -148,9 +161,10 @@ class PrivacySpent:  # numpydoc ignore=PR02
         Returns
         -------
         PrivacySpent
-            The releases of all, each with its share of the square of the total mu, and the
-            epsilon that belongs to the delta of the first record whose delta is not 0. If all are
-            pure, their epsilons add and the shares are those of the sum.
+            The releases of all, each with its share of the square of the total mu. The tails of
+            delta add. The epsilon is that at the delta of the first record whose delta is not 0,
+            plus the tails of the others. If all are pure, their epsilons add and the shares are
+            those of the sum.
 
         Raises
         ------
@@ -171,12 +185,12 @@ class PrivacySpent:  # numpydoc ignore=PR02
             if len(values) > 1:
                 raise ValueError(f"Only records of the same {name} compose, got {values}.")
         mu = gaussian_dp.compose(record.mu for record in records)
-        delta = next((record.delta for record in records if record.delta > 0), 0.0)
+        delta, delta_tail = _composed_deltas(records)
         if all(record._is_pure for record in records):
             epsilon = math.fsum(record._pure_epsilon for record in records)
             shared = [_shared_in_epsilon(record, epsilon) for record in records]
         else:
-            epsilon = gaussian_dp.epsilon_at(mu, delta)
+            epsilon = gaussian_dp.epsilon_at(mu, delta, delta_tail)
             shared = [_shared_in_mu(record, mu) for record in records]
         return replace(
             self,
@@ -186,6 +200,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
             seeded=any(record.seeded for record in records),
             releases=tuple(chain.from_iterable(shared)),
             enforced=all(record.enforced for record in records),
+            delta_tail=delta_tail,
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -206,6 +221,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
         ]
         if not math.isfinite(self.epsilon):
             lines.append("  no privacy: epsilon is inf")
+        if self.delta_tail:
+            lines.append(f"  {self.delta_tail:.4g} of delta for a tail event, which mu leaves out")
         if self.seeded:
             lines.append("  seeded: no guarantee against anyone who can guess random_state")
         if not self.enforced:
@@ -216,6 +233,14 @@ class PrivacySpent:  # numpydoc ignore=PR02
         if len(rows) > _SHOWN:
             lines.append(f"  and {len(rows) - _SHOWN} more")
         return "\n".join(lines)
+
+
+def _composed_deltas(records: Sequence[PrivacySpent]) -> tuple[float, float]:
+    """Choose the delta of a composition, so that it exceeds the tails, and add those."""
+    tails = [record.delta_tail for record in records]
+    first = next((i for i, record in enumerate(records) if record.delta > 0), 0)
+    delta = math.fsum([records[first].delta, *tails[:first], *tails[first + 1 :]])
+    return min(delta, _LARGEST_DELTA), gaussian_dp.compose_tails(tails)
 
 
 def _search_of(release: Release) -> tuple[str, float, float]:

@@ -16,6 +16,8 @@ into A + C, every function bounds the Frobenius norm of the change of the produc
 ends in ``_l1``, the sum of the Euclidean norms of its rows: what noise that is independent from row
 to row has to cover. The bound is attained unless it says otherwise; the caller adds rounding.
 
+Those of regressions stand in :mod:`skdp.privacy.regression_sensitivity` and are used from here.
+
 References
 ----------
 .. [1] S. Casacuberta, M. Shoemate, S. Vadhan, C. Wagaman (2022). "Widespread underestimation of
@@ -28,11 +30,21 @@ import math
 
 import numpy as np
 
+from skdp.privacy.adjacency import ADJACENCIES, choose
+from skdp.privacy.regression_sensitivity import (
+    labelled_moment,
+    response_sum,
+    singular_gap,
+    smallest_eigenvalue,
+    subspace_pair,
+)
+
 __all__ = [
     "ADJACENCIES",
     "clipped_projection",
     "clipped_squares",
     "count",
+    "counts",
     "edge_core",
     "edge_mean",
     "edge_mean_l1",
@@ -45,21 +57,25 @@ __all__ = [
     "entry_squares",
     "entry_step",
     "histogram",
+    "histograms",
     "interaction_mean",
     "interaction_product",
     "interaction_squares",
+    "labelled_moment",
     "projected_spectrum",
+    "response_sum",
     "row_sum",
     "second_moment",
     "short_row",
     "short_row_adjoint",
     "short_row_product",
     "short_row_squares",
+    "singular_gap",
+    "smallest_eigenvalue",
     "spectral_product",
+    "subspace_pair",
     "symmetric_edge_core",
 ]
-
-ADJACENCIES = ("replace", "zero_out")
 
 
 def row_sum(row_norm: float, adjacency: str, rounding: float = 0.0) -> float:
@@ -67,7 +83,7 @@ def row_sum(row_norm: float, adjacency: str, rounding: float = 0.0) -> float:
 
     Replace: :math:`\|x - y\| \le 2c`, attained by :math:`y = -x`.
     """
-    return row_norm * (_choose(adjacency, zero_out=1.0, replace=2.0) + 2 * rounding)
+    return row_norm * (choose(adjacency, zero_out=1.0, replace=2.0) + 2 * rounding)
 
 
 def second_moment(row_norm: float, adjacency: str, rounding: float = 0.0) -> float:
@@ -76,7 +92,7 @@ def second_moment(row_norm: float, adjacency: str, rounding: float = 0.0) -> flo
     Replace: :math:`\|xx^T - yy^T\|_F^2 = \|x\|^4 + \|y\|^4 - 2 (x \cdot y)^2 \le 2 c^4`, attained
     by orthogonal x and y.
     """
-    return row_norm**2 * (_choose(adjacency, zero_out=1.0, replace=math.sqrt(2)) + 2 * rounding)
+    return row_norm**2 * (choose(adjacency, zero_out=1.0, replace=math.sqrt(2)) + 2 * rounding)
 
 
 def clipped_projection(
@@ -108,7 +124,7 @@ def clipped_projection(
         replace = 2 * clipped * math.sqrt(1 - clipped**2)
     else:
         replace = math.sqrt(2 * clipped**2 + (1 - clipped**2) ** 2 / 2)
-    factor = _choose(adjacency, zero_out=clipped, replace=replace)
+    factor = choose(adjacency, zero_out=clipped, replace=replace)
     return row_norm**2 * (factor + 2 * rounding * clipped)
 
 
@@ -140,14 +156,31 @@ def count() -> float:
     return 1.0
 
 
+def counts(n_counts: int) -> float:
+    r"""Sensitivity of several such numbers, each of another property: :math:`\sqrt m` for m.
+
+    A row changes each of them by at most 1, for either adjacency, and all of them if it has all
+    properties and another row, or a null row, has none.
+    """
+    return math.sqrt(n_counts) * count()
+
+
 def histogram(adjacency: str) -> float:
     """Sensitivity of disjoint counts: 1 for zero_out; replace takes from one and adds to one."""
-    return _choose(adjacency, zero_out=1.0, replace=math.sqrt(2))
+    return choose(adjacency, zero_out=1.0, replace=math.sqrt(2))
+
+
+def histograms(n_columns: int, adjacency: str) -> float:
+    r"""Sensitivity of the histograms of so many columns together: each may move as one does.
+
+    :math:`\sqrt{m}` times that of one; attained by a row of which every entry changes its bin.
+    """
+    return math.sqrt(n_columns) * histogram(adjacency)
 
 
 def entry_step(lower: float, upper: float, adjacency: str) -> float:
     """Largest change of an entry between the bounds: to any other value, or to 0."""
-    return _choose(adjacency, zero_out=max(abs(lower), abs(upper)), replace=upper - lower)
+    return choose(adjacency, zero_out=max(abs(lower), abs(upper)), replace=upper - lower)
 
 
 def entry_product(step: float, norms: np.ndarray) -> float:
@@ -237,7 +270,7 @@ def short_row(largest: float, step: float, n_entries: int, adjacency: str) -> fl
     by d, and 2 (w - j) one of them, and :math:`j d^2 + 2 (w - j) b^2` is largest at an end. That of
     the sum of all rows, too.
     """
-    squared = _choose(adjacency, zero_out=largest**2, replace=max(2 * largest**2, step**2))
+    squared = choose(adjacency, zero_out=largest**2, replace=max(2 * largest**2, step**2))
     return math.sqrt(n_entries * squared)
 
 
@@ -255,7 +288,7 @@ def short_row_squares(
 
     Not always attained.
     """
-    n_changed = n_entries * _choose(adjacency, zero_out=1.0, replace=2.0)
+    n_changed = n_entries * choose(adjacency, zero_out=1.0, replace=2.0)
     return n_changed * entry_squares(lower, upper, center)
 
 
@@ -271,7 +304,7 @@ def short_row_product(
     between the bounds. The change is also no longer than that of the row itself, `short_row`; the
     smaller of the two bounds need not be attained.
     """
-    n_changed = n_entries * int(_choose(adjacency, zero_out=1, replace=2))
+    n_changed = n_entries * int(choose(adjacency, zero_out=1, replace=2))
     sums = np.concatenate([[0.0], np.cumsum(-np.sort(-norms)[:n_changed])])
     shared = np.arange(n_entries + 1) if adjacency == "replace" else np.zeros(1, dtype=int)
     both = sums[np.minimum(shared, len(sums) - 1)]
@@ -330,7 +363,3 @@ def _two_largest(norms: np.ndarray) -> tuple[float, float]:
         return float(norms[0]), 0.0
     second, first = np.partition(norms, len(norms) - 2)[-2:]
     return float(first), float(second)
-
-
-def _choose(adjacency: str, *, zero_out: float, replace: float) -> float:
-    return {"zero_out": zero_out, "replace": replace}[adjacency]

@@ -1,0 +1,161 @@
+"""The measurement matrices of a regression, mapped lazily and read block by block."""
+
+import copy
+from collections.abc import Callable, Iterator
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from scipy.sparse import issparse
+
+from skdp.linalg._threads import run_groups
+from skdp.linalg.matrices import DenseMatrices, Matrices, OuterMatrices
+from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
+from skdp.linalg.rank_one import RankOneMatrices
+from skdp.linalg.sources import Source
+
+__all__ = ["Design"]
+
+# Of a piece, several products are formed: it should stay in cache between them.
+_PIECE_ENTRIES = 1 << 17
+_PIECE_ROWS = (32, 4096)
+
+
+class Design:
+    r"""Matrices :math:`A\,(X_i - C) \circ S\,B` for public A, B, C and S, never written out.
+
+    Sums go block by block in float64. Block boundaries depend on the shape only.
+
+    Parameters
+    ----------
+    source : Source or RankOneMatrices
+        Where the matrices come from, one a row.
+    matrix_shape : tuple of two ints
+        Their shape.
+    n_jobs : int or None, default=None
+        Threads that share the blocks, as in :class:`skdp.linalg.rows.Rows`.
+    """
+
+    def __init__(
+        self,
+        source: Source | RankOneMatrices,
+        matrix_shape: tuple[int, int],
+        n_jobs: int | None = None,
+    ) -> None:
+        self.source = source
+        self.matrix_shape = matrix_shape
+        self.n_jobs = n_jobs
+        self.center: np.ndarray | None = None
+        self.multiplier: Any = 1.0
+        self.row_map: np.ndarray | None = None
+        self.column_map: np.ndarray | None = None
+        self.is_written_out = not isinstance(source, RankOneMatrices)
+
+    @property
+    def n_records(self) -> int:
+        """Number of matrices."""
+        return self.source.shape[0]
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries of a matrix."""
+        return int(np.prod(self.matrix_shape))
+
+    def can_be_mapped(self, side: int) -> bool:
+        """Whether rows (side 0) or columns (side 1) can be mapped without writing zeros out."""
+        source = self.source
+        if self.matrix_shape[side] == 1:
+            return False
+        if not isinstance(source, RankOneMatrices):
+            return True
+        return not issparse((source.left, source.right)[side])
+
+    def mapped(self, row_map: np.ndarray | None, column_map: np.ndarray | None) -> "Design":
+        """Return a view multiplied by symmetric matrices from both sides."""
+        design = copy.copy(self)
+        if isinstance(self.source, RankOneMatrices):
+            design.source = RankOneMatrices(
+                _times(self.source.left, row_map), _times(self.source.right, column_map)
+            )
+        else:
+            design.row_map, design.column_map = row_map, column_map
+        return design
+
+    def written_out(self) -> "Design":
+        """Return a view whose matrices are written out piece by piece."""
+        design = copy.copy(self)
+        design.is_written_out = True
+        return design
+
+    def scaled(self, multiplier: np.ndarray | float, center: np.ndarray | None = None) -> "Design":
+        """Return a view less a centre and multiplied by a number, or entry by entry.
+
+        A centre and a multiplier for each entry, of `matrix_shape`, are for matrices that are
+        written out.
+        """
+        design = copy.copy(self)
+        design.multiplier, design.center = multiplier, center
+        return design
+
+    @property
+    def rounding(self) -> float:
+        """Bound of the rounding error of a sum, in units of the largest contribution."""
+        bounds = self.source.bounds
+        depth = int(np.diff(bounds).max()) + len(bounds) + 2
+        return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * self.n_records)
+
+    def add_up(self, kernel: Callable[[slice, Matrices], np.ndarray]) -> np.ndarray:
+        """Sum what `kernel` gives for each block of matrices with the records they stand for."""
+
+        def _work(group: range) -> np.ndarray:
+            parts = (kernel(records, matrices) for records, matrices in self._pieces(group))
+            return reduce(lambda total, part: np.add(total, part, out=total), parts)
+
+        return reduce(np.add, run_groups(self.source, self.n_jobs, _work))
+
+    def fill(self, kernel: Callable[[slice, Matrices], np.ndarray]) -> np.ndarray:
+        """Collect one number for each matrix, of shape (n_records,)."""
+        out = np.empty(self.n_records)
+
+        def _work(group: range) -> None:
+            for records, matrices in self._pieces(group):
+                out[records] = kernel(records, matrices)
+
+        run_groups(self.source, self.n_jobs, _work)
+        return out
+
+    def _pieces(self, group: range) -> Iterator[tuple[slice, Matrices]]:
+        for rows, block in self.source.blocks(group):
+            if not self.is_written_out and isinstance(block, RankOneMatrices):
+                yield rows, OuterMatrices(block.left, block.right, self.multiplier)
+                continue
+            for start, stop in _cuts(block.shape[0], self.n_entries):
+                piece = slice(rows.start + start, rows.start + stop)
+                yield piece, self._dense(block[start:stop])
+
+    def _dense(self, block: Any) -> DenseMatrices:
+        values = block if isinstance(block, np.ndarray) else block.toarray()
+        values = values.astype(np.float64, copy=False).reshape(-1, *self.matrix_shape)
+        if self.center is not None:
+            values = values - self.center
+        scale = self.multiplier
+        if isinstance(scale, np.ndarray):
+            values, scale = values * scale, 1.0
+        return DenseMatrices(values, scale, self.row_map, self.column_map)
+
+
+def _cuts(n_rows: int, n_entries: int) -> Iterator[tuple[int, int]]:
+    """Cut a block into pieces of more than one row, where it has more."""
+    size = int(np.clip(_PIECE_ENTRIES // n_entries, *_PIECE_ROWS))
+    cuts = np.linspace(0, n_rows, -(-n_rows // size) + 1).astype(np.int64)
+    return zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
+
+
+def _times(factors: Any, symmetric: np.ndarray | None) -> Any:
+    """Multiply factors by a matrix; what overflows is null."""
+    if symmetric is None:
+        return factors
+    products = np.asarray(factors @ symmetric)
+    products[~np.isfinite(products).all(axis=1)] = 0.0
+    return products

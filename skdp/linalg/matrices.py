@@ -1,0 +1,352 @@
+"""A block of measurement matrices, and what a fit sums over it.
+
+Sums are of *coordinates*, one vector for each matrix: its products with thin bases, its tangent
+coordinates, or all of its entries. `Coordinates` gives their norms and their weighted sum.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdp.linalg.fixed_rank import FixedRank
+from skdp.linalg.norms import row_norms, sparse_row_norms
+
+__all__ = ["Coordinates", "DenseMatrices", "Matrices", "OuterMatrices"]
+
+# Beyond, a factor of an outer product counts as null: products of two stay normal numbers.
+_LONGEST = 1e100
+# Relative error that the norm of what is outside a subspace is charged for each feature.
+_MARGIN = 8 * 2.0**-53
+
+
+class Coordinates(Protocol):
+    """One vector for each matrix of a block."""
+
+    size: int
+
+    def multiply(self, factors: np.ndarray) -> None:
+        """Multiply each vector by its factor; what is not finite then counts as null."""
+
+    def norms(self) -> np.ndarray:
+        """Compute the norms; inf or NaN for null vectors."""
+
+    def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
+        """Add up the vectors, each with its weight; null vectors have the weight 0."""
+
+
+class Matrices(Protocol):
+    """A block of matrices."""
+
+    def __len__(self) -> int: ...
+
+    def norms(self) -> np.ndarray:
+        """Compute the Frobenius norms."""
+
+    def second_moment(self, side: int, weights: np.ndarray) -> np.ndarray:
+        """Sum X X' (side 0) or X'X (side 1) of weighted matrices; null ones have the weight 0."""
+
+    def inner(self, point: FixedRank) -> np.ndarray:
+        """Compute the inner products of the matrices with a matrix."""
+
+    def right_products(self, basis: np.ndarray) -> Coordinates:
+        """Multiply the matrices by a basis of columns, to vectors of shape (n_rows * k,)."""
+
+    def left_products(self, basis: np.ndarray) -> Coordinates:
+        """Multiply the transposed basis by the matrices, to vectors of shape (k * n_columns,)."""
+
+    def cores(self, left: np.ndarray, right: np.ndarray) -> Coordinates:
+        """Multiply the matrices by bases from both sides, to vectors of shape (k * k,)."""
+
+    def entries(self, intercept: float = 0.0, *, spectral: bool = False) -> Coordinates:
+        """Return all entries, and a last one for the intercept; norms may be spectral ones."""
+
+    def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
+        """Return tangent coordinates, a last one for the intercept, and the inner products.
+
+        The sum of the coordinates is that of `project_coordinates` only after it is projected.
+        """
+
+
+class DenseCoordinates:
+    """Vectors that are written out."""
+
+    def __init__(self, values: np.ndarray, matrix_shape: tuple[int, int] | None = None) -> None:
+        self.values = values
+        self.size = values.shape[1]
+        self._matrix_shape = matrix_shape
+
+    def multiply(self, factors: np.ndarray) -> None:
+        """Multiply each vector by its factor."""
+        self.values *= factors[:, np.newaxis]
+
+    def norms(self) -> np.ndarray:
+        """Compute the Euclidean norms, or spectral ones of the matrices that the vectors are."""
+        if self._matrix_shape is None:
+            return row_norms(self.values)
+        return _spectral_norms(self.values.reshape(-1, *self._matrix_shape))
+
+    def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
+        """Add up the vectors, each with its weight."""
+        self.values[weights == 0] = 0.0
+        return np.asarray(weights @ self.values)
+
+
+class DenseMatrices:
+    """Matrices that are written out, `scale * row_map @ X_i @ column_map` for symmetric maps.
+
+    Scale and maps are applied to what is thin, so that the matrices are not copied.
+    """
+
+    def __init__(
+        self,
+        values: np.ndarray,
+        scale: float = 1.0,
+        row_map: np.ndarray | None = None,
+        column_map: np.ndarray | None = None,
+    ) -> None:
+        self.values = values
+        self.scale = scale
+        self.row_map = row_map
+        self.column_map = column_map
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def norms(self) -> np.ndarray:
+        """Compute the Frobenius norms."""
+        return row_norms(self._mapped().reshape(len(self), -1))
+
+    def second_moment(self, side: int, weights: np.ndarray) -> np.ndarray:
+        """Sum X X' (side 0) or X'X (side 1) of weighted matrices."""
+        values = self._mapped() * weights[:, np.newaxis, np.newaxis]
+        values[weights == 0] = 0.0
+        if side == 0:
+            return np.asarray((values @ values.transpose(0, 2, 1)).sum(axis=0))
+        vectors = values.reshape(-1, values.shape[2])
+        return np.asarray(vectors.T @ vectors)
+
+    def inner(self, point: FixedRank) -> np.ndarray:
+        """Compute the inner products with a matrix."""
+        matrix = self.scale * _mapped(_mapped(point.matrix, self.row_map).T, self.column_map).T
+        return np.asarray(self.values.reshape(len(self), -1) @ matrix.ravel())
+
+    def right_products(self, basis: np.ndarray) -> Coordinates:
+        """Multiply the matrices by a basis of columns."""
+        return DenseCoordinates(self._along(basis).reshape(len(self), -1))
+
+    def left_products(self, basis: np.ndarray) -> Coordinates:
+        """Multiply the transposed basis by the matrices."""
+        return DenseCoordinates(self._across(basis).reshape(len(self), -1))
+
+    def cores(self, left: np.ndarray, right: np.ndarray) -> Coordinates:
+        """Multiply the matrices by bases from both sides."""
+        return DenseCoordinates((left.T @ self._along(right)).reshape(len(self), -1))
+
+    def entries(self, intercept: float = 0.0, *, spectral: bool = False) -> Coordinates:
+        """Return all entries, and a last one for the intercept."""
+        flat = self._mapped().reshape(len(self), -1)
+        values = np.empty((len(self), flat.shape[1] + (intercept > 0)))
+        values[:, : flat.shape[1]] = flat
+        values[:, flat.shape[1] :] = intercept
+        return DenseCoordinates(values, self.values.shape[1:] if spectral else None)
+
+    def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
+        """Return tangent coordinates, a last one for the intercept, and the inner products."""
+        along, beside = self._along(point.right), self._across(point.left)
+        core = beside.reshape(-1, beside.shape[2]) @ point.right
+        beside -= (core @ point.right.T).reshape(beside.shape)
+        inner = np.einsum("ijj,j->i", core.reshape(len(self), point.rank, -1), point.values)
+        parts = [along.reshape(len(self), -1), beside.reshape(len(self), -1)]
+        if intercept > 0:
+            parts.append(np.full((len(self), 1), intercept))
+        return DenseCoordinates(np.hstack(parts)), inner
+
+    def _along(self, basis: np.ndarray) -> np.ndarray:
+        n_matrices, n_rows, n_columns = self.values.shape
+        basis = self.scale * _mapped(basis, self.column_map)
+        products = self.values.reshape(-1, n_columns) @ basis
+        products = products.reshape(n_matrices, n_rows, -1)
+        return products if self.row_map is None else self.row_map @ products
+
+    def _across(self, basis: np.ndarray) -> np.ndarray:
+        products = (self.scale * _mapped(basis, self.row_map)).T @ self.values
+        return products if self.column_map is None else products @ self.column_map
+
+    def _mapped(self) -> np.ndarray:
+        values = self.values if self.scale == 1 else self.scale * self.values
+        values = values if self.row_map is None else self.row_map @ values
+        return values if self.column_map is None else values @ self.column_map
+
+
+class OuterCoordinates:
+    """Vectors made of outer products, of which only norms and sums are computed.
+
+    `norms` are not below the norms of the vectors; `add_up` sums them with given weights.
+    """
+
+    def __init__(
+        self, norms: np.ndarray, add_up: Callable[[np.ndarray], np.ndarray], size: int
+    ) -> None:
+        self._norms = norms
+        self._add_up = add_up
+        self._factors: np.ndarray | float = 1.0
+        self.size = size
+
+    def multiply(self, factors: np.ndarray) -> None:
+        """Multiply each vector by its factor."""
+        self._factors = np.where(np.abs(factors) <= _LONGEST, factors, np.nan)
+
+    def norms(self) -> np.ndarray:
+        """Compute upper bounds of the norms; NaN for null vectors."""
+        return np.asarray(np.abs(self._factors) * self._norms)
+
+    def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
+        """Add up the vectors, each with its weight."""
+        return self._add_up(np.where(weights == 0, 0.0, weights * self._factors))
+
+
+class OuterMatrices:
+    """Outer products of the rows of `left` and `right`, arrays or CSR arrays, times `scale`.
+
+    A product one of whose factors is so long or so short that norms of it could overflow or
+    underflow is null.
+    """
+
+    def __init__(self, left: Any, right: Any, scale: float = 1.0) -> None:
+        self.left, self.right, self.scale = left, right, scale
+        self._left_norms, self._right_norms = _factor_norms(left), _factor_norms(right)
+        self._is_null = (self._left_norms == 0) | (self._right_norms == 0)
+
+    def __len__(self) -> int:
+        return self.left.shape[0]
+
+    def norms(self) -> np.ndarray:
+        """Compute the Frobenius norms."""
+        return self.scale * self._left_norms * self._right_norms
+
+    def second_moment(self, side: int, weights: np.ndarray) -> np.ndarray:
+        """Sum X X' (side 0) or X'X (side 1) of weighted matrices, for dense factors."""
+        sides = [(self.left, self._right_norms), (self.right, self._left_norms)]
+        factors, lengths = sides[side]
+        scaled = factors * (self.scale * weights * lengths)[:, np.newaxis]
+        scaled[self._is_null] = 0.0
+        return np.asarray(scaled.T @ scaled)
+
+    def inner(self, point: FixedRank) -> np.ndarray:
+        """Compute the inner products with a matrix."""
+        along, across = self._thin(self.right, point.right), self._thin(self.left, point.left)
+        return self.scale * np.einsum("ij,ij,j->i", across, along, point.values)
+
+    def right_products(self, basis: np.ndarray) -> Coordinates:
+        """Multiply the matrices by a basis of columns."""
+        along = self._thin(self.right, basis)
+
+        def _add_up(weights: np.ndarray) -> np.ndarray:
+            return _sum_of_outer(self.left, self.scale * weights[:, np.newaxis] * along).ravel()
+
+        norms = self.scale * self._left_norms * row_norms(along)
+        return OuterCoordinates(norms, _add_up, self.left.shape[1] * basis.shape[1])
+
+    def left_products(self, basis: np.ndarray) -> Coordinates:
+        """Multiply the transposed basis by the matrices."""
+        across = self._thin(self.left, basis)
+
+        def _add_up(weights: np.ndarray) -> np.ndarray:
+            return _sum_of_outer(self.right, self.scale * weights[:, np.newaxis] * across).T.ravel()
+
+        norms = self.scale * self._right_norms * row_norms(across)
+        return OuterCoordinates(norms, _add_up, self.right.shape[1] * basis.shape[1])
+
+    def cores(self, left: np.ndarray, right: np.ndarray) -> Coordinates:
+        """Multiply the matrices by bases from both sides."""
+        across, along = self._thin(self.left, left), self._thin(self.right, right)
+
+        def _add_up(weights: np.ndarray) -> np.ndarray:
+            return ((self.scale * weights[:, np.newaxis] * across).T @ along).ravel()
+
+        norms = self.scale * row_norms(across) * row_norms(along)
+        return OuterCoordinates(norms, _add_up, left.shape[1] * right.shape[1])
+
+    def entries(self, intercept: float = 0.0, *, spectral: bool = False) -> Coordinates:
+        """Return all entries, and a last one for the intercept; both norms are the same."""
+
+        def _add_up(weights: np.ndarray) -> np.ndarray:
+            factors = np.where(self._is_null, 0.0, self.scale * weights)[:, np.newaxis]
+            scaled = self.right.multiply(factors) if issparse(self.right) else self.right * factors
+            total = self.left.T @ (scaled.tocsr() if issparse(scaled) else scaled)
+            total = total.toarray() if issparse(total) else total
+            return _with_intercept(total.ravel(), weights, intercept)
+
+        size = self.left.shape[1] * self.right.shape[1] + (intercept > 0)
+        return OuterCoordinates(_joint_norms(self.norms(), intercept), _add_up, size)
+
+    def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
+        r"""Return tangent coordinates, a last one for the intercept, and the inner products.
+
+        The two parts of the coordinates of :math:`u v^T` are :math:`u (V^T v)^T` and
+        :math:`(U^T u) q^T`, with q the part of v outside the span of V. Summed is v instead of q,
+        which `project_coordinates` makes good on the sum: a term is at most as long as the whole
+        vector, whose norm is at least :math:`\|u\| \|V^T v\|` and :math:`\|U^T u\| \|v\|`.
+        """
+        along, across = self._thin(self.right, point.right), self._thin(self.left, point.left)
+        along_norms, across_norms = row_norms(along), row_norms(across)
+        outside = self._norms_outside(along_norms)
+        norms = self.scale * np.hypot(self._left_norms * along_norms, across_norms * outside)
+
+        def _add_up(weights: np.ndarray) -> np.ndarray:
+            factors = self.scale * weights[:, np.newaxis]
+            parts = [
+                _sum_of_outer(self.left, factors * along).ravel(),
+                _sum_of_outer(self.right, factors * across).T.ravel(),
+            ]
+            return _with_intercept(np.concatenate(parts), weights, intercept)
+
+        size = point.left.size + point.right.size + (intercept > 0)
+        inner = self.scale * np.einsum("ij,ij,j->i", across, along, point.values)
+        return OuterCoordinates(_joint_norms(norms, intercept), _add_up, size), inner
+
+    def _norms_outside(self, inside: np.ndarray) -> np.ndarray:
+        """Bound the norms of the right factors outside a subspace from those inside."""
+        lengths = np.where(self._right_norms > 0, self._right_norms, 1.0)
+        margin = _MARGIN * (self.right.shape[1] + 4)
+        squares = np.maximum(1 - (inside / lengths) ** 2, 0.0) + margin
+        return self._right_norms * np.sqrt(squares)
+
+    def _thin(self, factors: Any, basis: np.ndarray) -> np.ndarray:
+        products = np.asarray(factors @ basis)
+        products[self._is_null] = 0.0
+        return products
+
+
+def _mapped(values: np.ndarray, symmetric: np.ndarray | None) -> np.ndarray:
+    return values if symmetric is None else symmetric @ values
+
+
+def _factor_norms(factors: Any) -> np.ndarray:
+    norms = sparse_row_norms(factors) if issparse(factors) else row_norms(factors)
+    return np.where((norms >= 1 / _LONGEST) & (norms <= _LONGEST), norms, 0.0)
+
+
+def _joint_norms(norms: np.ndarray, intercept: float) -> np.ndarray:
+    return np.hypot(norms, intercept)
+
+
+def _with_intercept(total: np.ndarray, weights: np.ndarray, intercept: float) -> np.ndarray:
+    return np.append(total, intercept * weights.sum()) if intercept > 0 else total
+
+
+def _sum_of_outer(factors: Any, others: np.ndarray) -> np.ndarray:
+    return np.asarray(factors.T @ others)
+
+
+def _spectral_norms(matrices: np.ndarray) -> np.ndarray:
+    """Largest singular values; inf for matrices that are not finite."""
+    peaks = np.abs(matrices).max(axis=(1, 2))
+    exponents = np.clip(np.frexp(peaks)[1], -1000, 1000)
+    scaled = matrices * np.ldexp(1.0, -exponents)[:, np.newaxis, np.newaxis]
+    is_finite = np.isfinite(peaks)
+    scaled[~is_finite] = 0.0
+    largest = np.ldexp(np.linalg.svd(scaled, compute_uv=False)[:, 0], exponents)
+    return np.where(is_finite, largest, np.inf)

@@ -1,0 +1,351 @@
+"""Measurement matrices of rank one, kept as their factors."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from numbers import Integral
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy import sparse
+
+from skdp.linalg.sources import RawBlock, _csr_rows, block_bounds, canonical_csr
+
+__all__ = ["RankOneMatrices"]
+
+
+class RankOneMatrices:
+    """Matrices of rank one, one for each record, that are never written out.
+
+    The i-th matrix is X_i = u_i v_i', with u_i the i-th row of `left` and v_i that of `right`.
+    Measurements of a matrix M are then y_i = <X_i, M> = u_i' M v_i: a cell of M in matrix
+    completion, a linear prediction for one of many tasks in multi-task regression.
+    scikit-learn's tools for splitting, resampling and searching take it in place of an array with
+    a row for each matrix.
+
+    Parameters
+    ----------
+    left : array-like or sparse matrix of shape (n_matrices, n_rows)
+        Left factors. What is dense and float32 or float64 is not copied, sparse matrices become CSR
+        arrays, and other numbers float64.
+    right : array-like or sparse matrix of shape (n_matrices, n_columns)
+        Right factors, likewise.
+
+    Attributes
+    ----------
+    left : ndarray or sparse array of shape (n_matrices, n_rows)
+        Left factors.
+    right : ndarray or sparse array of shape (n_matrices, n_columns)
+        Right factors.
+
+    Raises
+    ------
+    ValueError
+        If `left` or `right` is not 2-D, has no column or does not hold real numbers, or if they
+        differ in length.
+
+    Notes
+    -----
+    **Privacy.** Nothing is released here. An estimator that takes these matrices protects one
+    record, which is u_i, v_i and the response y_i: in matrix completion one observed cell with its
+    row, its column and its value, but not all cells of a row, which may be those of one person.
+
+    The memory is that of the two factors. Those of `from_indices` take 32 bytes a record, or 24
+    with ``dtype=numpy.float32``, whatever the shape of the matrices. Consecutive rows ``X[a:b]``
+    share the memory of the whole; a mask or a list of rows copies them.
+
+    As with a sparse matrix, and unlike an array, a single row ``X[i]`` is still 2-D: a
+    `RankOneMatrices` of length 1. `numpy.asarray` is refused, since it would write out all entries;
+    `toarray` does that.
+
+    Examples
+    --------
+    Three cells are observed of a matrix of two rows and four columns:
+
+    >>> from skdp.linalg.rank_one import RankOneMatrices
+    >>> rows, columns, values = [0, 0, 1], [1, 3, 2], [4.0, 3.5, 5.0]
+    >>> X = RankOneMatrices.from_indices(rows, columns, shape=(2, 4))
+    >>> X
+    RankOneMatrices(shape=(3, 8), matrix_shape=(2, 4), dtype=float64)
+    >>> X[1].toarray().reshape(2, 4)
+    array([[0., 0., 0., 1.],
+           [0., 0., 0., 0.]])
+
+    They are split as the rows of an array are:
+
+    >>> from sklearn.model_selection import train_test_split
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, values, test_size=1)
+    >>> len(X_train), len(X_test)
+    (2, 1)
+    """
+
+    ndim = 2
+
+    def __init__(self, left: Any, right: Any) -> None:
+        self.left: RawBlock = _checked_part(left, "left")
+        self.right: RawBlock = _checked_part(right, "right")
+        _check_same_length(left=self.left, right=self.right)
+
+    @classmethod
+    def from_indices(
+        cls, rows: Any, columns: Any, shape: tuple[int, int], dtype: Any = np.float64
+    ) -> "RankOneMatrices":
+        """Make matrices that are 1 in one cell and 0 elsewhere, as matrix completion has them.
+
+        Parameters
+        ----------
+        rows : array-like of shape (n_matrices,)
+            Row of each cell, counted from 0.
+        columns : array-like of shape (n_matrices,)
+            Column of each cell, counted from 0.
+        shape : tuple of two ints
+            Number of rows and of columns of the matrices, both public.
+        dtype : dtype, default=numpy.float64
+            Floating-point type of the factors.
+
+        Returns
+        -------
+        RankOneMatrices
+            One matrix for each cell.
+
+        Raises
+        ------
+        ValueError
+            If `rows` or `columns` are not 1-D integers within `shape` or differ in length, `shape`
+            is not a pair of positive integers, or `dtype` neither float32 nor float64.
+        """
+        if len(shape) != 2 or not all(isinstance(n, Integral) and n > 0 for n in shape):
+            raise ValueError(f"shape must be two positive integers, got {shape!r}.")
+        if np.dtype(dtype) not in (np.float32, np.float64):
+            raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
+        left = _one_hot(rows, int(shape[0]), dtype, "rows")
+        right = _one_hot(columns, int(shape[1]), dtype, "columns")
+        _check_same_length(rows=left, columns=right)
+        return cls._of_parts(left, right)
+
+    @classmethod
+    def from_tasks(cls, X: Any, tasks: Any, n_tasks: int) -> "RankOneMatrices":
+        """Make matrices that are a row of `X` in the column of its task and 0 elsewhere.
+
+        The measured matrix then has a column of coefficients for each task.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_matrices, n_features)
+            Rows of all tasks.
+        tasks : array-like of shape (n_matrices,)
+            Task of each row, counted from 0.
+        n_tasks : int
+            Number of tasks, public.
+
+        Returns
+        -------
+        RankOneMatrices
+            One matrix for each row, of shape (n_features, n_tasks).
+
+        Raises
+        ------
+        ValueError
+            If `X` is not 2-D, has no column or does not hold real numbers, `n_tasks` is not a
+            positive integer, or `tasks` are not 1-D integers below it, one for each row.
+        """
+        if not isinstance(n_tasks, Integral) or n_tasks <= 0:
+            raise ValueError(f"n_tasks must be a positive integer, got {n_tasks!r}.")
+        left = _checked_part(X, "X")
+        right = _one_hot(tasks, int(n_tasks), left.dtype, "tasks")
+        _check_same_length(X=left, tasks=right)
+        return cls._of_parts(left, right)
+
+    @classmethod
+    def _of_parts(cls, left: RawBlock, right: RawBlock) -> "RankOneMatrices":
+        """Take factors that are known to be right as they are."""
+        matrices = cls.__new__(cls)
+        matrices.left, matrices.right = left, right
+        return matrices
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of matrices, and of entries of each."""
+        return len(self), self.left.shape[1] * self.right.shape[1]
+
+    @property
+    def matrix_shape(self) -> tuple[int, int]:
+        """Number of rows and of columns of each matrix."""
+        return self.left.shape[1], self.right.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Floating-point type of the entries: float32 if both factors have it, else float64."""
+        return np.result_type(self.left.dtype, self.right.dtype)
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """First matrices of the blocks, and the end.
+
+        They depend only on the shape and on which factors are sparse.
+        """
+        parts = (self.left, self.right)
+        width = sum(part.shape[1] for part in parts if not sparse.issparse(part))
+        return block_bounds(len(self), width, is_sparse=width == 0)
+
+    def __len__(self) -> int:
+        return int(self.left.shape[0])
+
+    def __repr__(self) -> str:
+        return (
+            f"RankOneMatrices(shape={self.shape}, matrix_shape={self.matrix_shape}, "
+            f"dtype={self.dtype})"
+        )
+
+    def __getitem__(self, key: Any) -> "RankOneMatrices":
+        rows = _chosen_rows(key, len(self))
+        return self._of_parts(_taken(self.left, rows), _taken(self.right, rows))
+
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError(
+            "RankOneMatrices are not written out where an array is expected, since that takes "
+            "memory for every entry; toarray() does it."
+        )
+
+    def toarray(self) -> np.ndarray:
+        """Write the matrices out, each as a row, for small cases.
+
+        Returns
+        -------
+        ndarray of shape (n_matrices, n_rows * n_columns)
+            Entries in C order.
+        """
+        left, right = _dense(self.left), _dense(self.right)
+        return (left[:, :, None] * right[:, None, :]).reshape(self.shape)
+
+    def check(self) -> None:
+        """Refuse what no estimator can use.
+
+        Raises
+        ------
+        ValueError
+            If `left` or `right` contains NaN or infinity.
+        """
+        for _, block in self.blocks(range(len(self.bounds) - 1)):
+            for part in (block.left, block.right):
+                values = part.data if sparse.issparse(part) else part
+                if not np.isfinite(values).all():
+                    raise ValueError("Input X contains NaN or infinity.")
+
+    def groups(self, n_groups: int) -> list[range]:
+        """Put consecutive blocks into groups of about the same work, for a pass in threads.
+
+        Groups of a sparse factor depend on the data: nothing but the order of sums may depend on
+        them.
+
+        Parameters
+        ----------
+        n_groups : int
+            Most groups to make.
+
+        Returns
+        -------
+        list of range
+            The numbers of the blocks in each group.
+        """
+        bounds = self.bounds
+        work = _n_entries(self.left, bounds) + _n_entries(self.right, bounds)
+        targets = work[0] + (work[-1] - work[0]) * np.arange(1, n_groups) / n_groups
+        cuts = [0, *np.searchsorted(work, targets), len(bounds) - 1]
+        return [range(a, b) for a, b in pairwise(cuts) if a < b]
+
+    def blocks(self, group: range) -> Iterator[tuple[slice, "RankOneMatrices"]]:
+        """Go through the blocks of a group.
+
+        Parameters
+        ----------
+        group : range
+            Numbers of the blocks, below ``len(bounds) - 1``.
+
+        Yields
+        ------
+        tuple of slice and RankOneMatrices
+            Which matrices are in the block, and these, sharing the memory of the whole.
+        """
+        bounds = self.bounds
+        for index in group:
+            rows = slice(bounds[index], bounds[index + 1])
+            yield rows, self._of_parts(_taken(self.left, rows), _taken(self.right, rows))
+
+
+def _checked_part(values: Any, name: str) -> RawBlock:
+    """Convert a factor to an array or a CSR array of floating-point numbers."""
+    part = values if sparse.issparse(values) else np.asarray(values)
+    if part.ndim != 2 or part.shape[1] == 0:
+        raise ValueError(f"{name} must be 2-D with at least one column, got shape {part.shape}.")
+    if not np.can_cast(part.dtype, np.float64):
+        raise ValueError(
+            f"{name} must hold real numbers of at most 64 bits, got dtype {part.dtype}."
+        )
+    if sparse.issparse(part):
+        part = canonical_csr(part)
+    return part if part.dtype in (np.float32, np.float64) else part.astype(np.float64)
+
+
+def _one_hot(indices: Any, size: int, dtype: Any, name: str) -> sparse.csr_array:
+    """Make rows of length `size` that are 1 at the given index."""
+    indices = np.asarray(indices)
+    if indices.ndim != 1 or indices.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name} must be 1-D integers, got dtype {indices.dtype} and shape {indices.shape}."
+        )
+    # The values are not named: they may be what is to be protected.
+    if np.any((indices < 0) | (indices >= size)):
+        raise ValueError(f"{name} must be integers from 0 to {size - 1}, got others.")
+    index_dtype = np.int32 if max(len(indices), size) < 2**31 else np.int64
+    indptr = np.arange(len(indices) + 1, dtype=index_dtype)
+    parts = np.ones(len(indices), dtype=dtype), indices.astype(index_dtype), indptr
+    return sparse.csr_array(parts, shape=(len(indices), size))
+
+
+def _check_same_length(**parts: RawBlock) -> None:
+    first, second = (part.shape[0] for part in parts.values())
+    if first != second:
+        raise ValueError(
+            f"{' and '.join(parts)} must have the same length, got {first} and {second}."
+        )
+
+
+def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
+    """Turn a key into a slice from start to stop with step 1, or an array of integers."""
+    if isinstance(key, tuple):
+        if len(key) != 2 or key[1] is not Ellipsis:
+            raise IndexError("RankOneMatrices are indexed by rows alone, not by columns.")
+        key = key[0]
+    if isinstance(key, Integral):
+        row = range(n_rows)[int(key)]
+        return slice(row, row + 1)
+    if isinstance(key, slice):
+        rows = range(n_rows)[key]
+        if rows.step == 1:
+            return slice(rows.start, rows.start + len(rows))
+        return np.arange(rows.start, rows.stop, rows.step)
+    key = np.asarray(key)
+    if key.dtype == bool and key.shape == (n_rows,):
+        return np.flatnonzero(key)
+    if key.ndim == 1 and (key.dtype.kind in "iu" or key.size == 0):
+        return key.astype(np.intp)
+    raise IndexError(
+        f"rows must be an integer, a slice, a list of integers or a mask of {n_rows} booleans, got "
+        f"an array of dtype {key.dtype} and shape {key.shape}."
+    )
+
+
+def _dense(part: Any) -> np.ndarray:
+    return part.toarray() if sparse.issparse(part) else part
+
+
+def _n_entries(part: Any, rows: np.ndarray) -> np.ndarray:
+    """Count the entries of a factor that are kept before each of the rows."""
+    return part.indptr[rows].astype(np.int64) if sparse.issparse(part) else part.shape[1] * rows
+
+
+def _taken(part: RawBlock, rows: slice | np.ndarray) -> RawBlock:
+    """Take rows of a factor, without a copy if they are consecutive."""
+    if isinstance(rows, slice) and sparse.issparse(part):
+        return _csr_rows(part, rows)
+    return part[rows]

@@ -1,0 +1,1 @@
+"""One algorithm a file: records and a budget in, released values out."""

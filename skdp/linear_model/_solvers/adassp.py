@@ -1,0 +1,143 @@
+r"""Private linear regression from perturbed sufficient statistics, with an adaptive ridge [1]_.
+
+Released are the second moments of the features, their products with the responses, and the smallest
+eigenvalue of the former, from which the ridge follows that keeps the noise of the moments from
+making the system singular.
+
+References
+----------
+.. [1] Y.-X. Wang (2018). "Revisiting differentially private linear regression: optimal and adaptive
+   prediction and estimation in unbounded domain". UAI. :arxiv:`1803.02596`
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.linalg.fixed_rank import truncate
+from skdp.linalg.matrices import DenseCoordinates, Matrices
+from skdp.linear_model._solvers.gradient import Estimate
+from skdp.linear_model._solvers.records import Records
+from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy.clipping import clip_rows
+from skdp.privacy.quantile import SCALE_GRID, search_steps
+
+__all__ = ["release_row_norm", "solve_public_design", "solve_sufficient_statistics"]
+
+_MOMENT_SHARE = 0.5
+_EIGENVALUE_SHARE = 0.05
+_NORM_QUANTILE = 0.95
+# The ridge is large enough with all but this probability.
+_RIDGE_FAILURE = 0.05
+
+
+@dataclass(frozen=True)
+class _Statistics:
+    """Sums of products of the features, the intercept as the last one, and the responses."""
+
+    moment: np.ndarray
+    products: np.ndarray
+
+
+def release_row_norm(records: Records, budget: PrivacyBudget, share: float) -> float:
+    """Release the .95 quantile of the norms of the matrices."""
+    norms = records.design.fill(lambda _, matrices: matrices.norms())
+    norms[np.isnan(records.responses)] = np.nan
+    return budget.quantile("row norm", norms, q=_NORM_QUANTILE, grid=SCALE_GRID, share=share)
+
+
+def row_norm_steps() -> int:
+    """Count the noisy counts that `release_row_norm` takes."""
+    return search_steps(SCALE_GRID)
+
+
+def solve_sufficient_statistics(
+    records: Records,
+    rank: int,
+    budget: PrivacyBudget,
+    *,
+    row_norm: float,
+    response_bound: float,
+    share: float,
+) -> Estimate:
+    """Solve the perturbed normal equations where records are the unit."""
+    norm = math.hypot(row_norm, records.intercept)
+    statistics = _sums(records, norm, response_bound)
+    rounding = records.design.rounding
+    moment = budget.symmetric_gaussian(
+        "second moment",
+        statistics.moment,
+        sensitivity=sensitivity.second_moment(norm, budget.adjacency, rounding),
+        share=share * _MOMENT_SHARE,
+    )
+    moment_noise = budget.last_scale
+    smallest = budget.gaussian(
+        "smallest eigenvalue",
+        np.linalg.eigvalsh(statistics.moment)[0],
+        sensitivity=sensitivity.smallest_eigenvalue(norm, rounding),
+        share=share * _EIGENVALUE_SHARE,
+    )
+    products = budget.gaussian(
+        "products with responses",
+        statistics.products,
+        sensitivity=sensitivity.labelled_moment(norm, response_bound, budget.adjacency, rounding),
+        share=share * (1 - _MOMENT_SHARE - _EIGENVALUE_SHARE),
+    )
+    size = len(products)
+    reach = moment_noise * math.sqrt(size * math.log(2 * size**2 / _RIDGE_FAILURE))
+    ridge = max(0.0, reach - max(float(smallest), 0.0))
+    return _estimate(records, rank, moment + ridge * np.eye(size), products)
+
+
+def solve_public_design(
+    records: Records,
+    rank: int,
+    budget: PrivacyBudget,
+    *,
+    response_bound: float,
+    response_range: float,
+    share: float,
+) -> Estimate:
+    """Solve the normal equations where only the responses are private."""
+    statistics = _sums(records, math.inf, response_bound)
+    design = records.design.written_out()
+    norms = design.fill(lambda _, matrices: matrices.entries(records.intercept).norms())
+    products = budget.gaussian(
+        "products with responses",
+        statistics.products,
+        sensitivity=sensitivity.response_sum(
+            response_bound,
+            response_range,
+            max(float(norms.max()), np.finfo(float).tiny),
+            budget.adjacency,
+            records.design.rounding,
+        ),
+        share=share,
+    )
+    return _estimate(records, rank, statistics.moment, products)
+
+
+def _sums(records: Records, row_norm: float, response_bound: float) -> _Statistics:
+    """Sum over rows clipped to a norm and responses clipped to a bound."""
+
+    def _kernel(rows: slice, matrices: Matrices) -> np.ndarray:
+        coordinates = matrices.entries(records.intercept)
+        assert isinstance(coordinates, DenseCoordinates)
+        responses = records.responses[rows]
+        # A null record is null in both sums.
+        coordinates.values[np.isnan(responses)] = np.nan
+        features = clip_rows(coordinates.values, row_norm)
+        responses = np.clip(np.nan_to_num(responses), -response_bound, response_bound)
+        return np.column_stack([features.T @ features, features.T @ responses])
+
+    sums = records.design.written_out().add_up(_kernel)
+    return _Statistics(sums[:, :-1], sums[:, -1])
+
+
+def _estimate(records: Records, rank: int, moment: np.ndarray, products: np.ndarray) -> Estimate:
+    solution = np.linalg.lstsq(moment, products, rcond=None)[0]
+    shape, offset = records.design.matrix_shape, 0.0
+    if records.intercept > 0:
+        solution, offset = solution[:-1], float(solution[-1]) * records.intercept
+    return Estimate(truncate(solution.reshape(shape), rank), offset)

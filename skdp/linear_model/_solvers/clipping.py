@@ -1,0 +1,139 @@
+"""Gradients of the squared loss whose sensitivity is bounded, for either unit of privacy."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.linalg.fixed_rank import FixedRank
+from skdp.linalg.matrices import Coordinates, Matrices
+from skdp.linear_model._solvers.records import Records, clipped_sum
+from skdp.linear_model._solvers.spaces import Space
+from skdp.privacy import sensitivity
+
+__all__ = ["ClippedGradient", "Clipping", "RecordClipping", "ResponseClipping"]
+
+
+@dataclass(frozen=True)
+class ClippedGradient:
+    """The sum of the clipped gradients of all records.
+
+    Attributes
+    ----------
+    total : ndarray
+        Coordinates of the sum, the last one that of the intercept if there is one.
+    sensitivity : float
+        Its sensitivity.
+    sizes : ndarray of shape (n_records,)
+        What was clipped to the level; NaN for null records.
+    gain : float
+        Public factor by which weights have shortened the gradient, 1 without weights.
+    """
+
+    total: np.ndarray
+    sensitivity: float
+    sizes: np.ndarray
+    gain: float = 1.0
+
+
+class Clipping(ABC):
+    """How the gradients of single records are bounded."""
+
+    def __init__(self, records: Records, space: Space, adjacency: str) -> None:
+        self.records = records
+        self.space = space
+        self.adjacency = adjacency
+
+    @abstractmethod
+    def largest_level(self, spread: float) -> float:
+        """Compute a level that is large for responses of that spread, from public facts."""
+
+    @abstractmethod
+    def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
+        """Sum the gradients at a released point and intercept."""
+
+    def _coordinates(
+        self, matrices: Matrices, records: slice, point: FixedRank, offset: float
+    ) -> tuple[Coordinates, np.ndarray]:
+        """Return coordinates of a block and its residuals."""
+        intercept = self.records.intercept
+        coordinates, inner = self.space.coordinates(matrices, point, intercept)
+        return coordinates, inner + intercept * offset - self.records.responses[records]
+
+    def _projected(self, point: FixedRank, total: np.ndarray) -> np.ndarray:
+        """Project a sum once, as single vectors are outside the space by their rounding."""
+        if self.records.intercept == 0:
+            return self.space.project(point, total)
+        return np.append(self.space.project(point, total[:-1]), total[-1])
+
+
+class RecordClipping(Clipping):
+    """A record may change as a whole: its gradient is clipped in norm."""
+
+    def largest_level(self, spread: float) -> float:
+        """Compute the norm of the gradient at 0 of matrices whose entries have variance 1."""
+        shape = self.records.design.matrix_shape
+        dimension = self.space.dimension(shape) + self.records.intercept**2
+        return spread * float(np.sqrt(dimension))
+
+    def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
+        """Sum the gradients at a released point and intercept."""
+
+        def _vectors(records: slice, matrices: Matrices) -> tuple[Coordinates, np.ndarray]:
+            return self._coordinates(matrices, records, point, offset)
+
+        design = self.records.design
+        total, norms = clipped_sum(design, _vectors, level)
+        bound = sensitivity.row_sum(level, self.adjacency, design.rounding)
+        return ClippedGradient(self._projected(point, total), bound, norms)
+
+
+class ResponseClipping(Clipping):
+    """Only a response may change, the matrices being public: its residual is clipped.
+
+    Coordinates longer than the median are weighted down to it.
+    """
+
+    def __init__(
+        self, records: Records, space: Space, adjacency: str, response_range: float
+    ) -> None:
+        super().__init__(records, space, adjacency)
+        self.response_range = response_range
+
+    def largest_level(self, spread: float) -> float:
+        """Return the spread itself."""
+        return spread
+
+    def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
+        """Sum the gradients at a released point and intercept."""
+        design = self.records.design
+        lengths = design.fill(lambda _, m: self._lengths(m, point))
+        # Beside other matrices those whose square would overflow are worth nothing anyway.
+        lengths[~(lengths < 1e100)] = 0.0
+        usual = float(np.median(lengths))
+        weights = np.minimum(1.0, usual / np.where(lengths > 0, lengths, 1.0))
+        weights[lengths == 0] = 0.0
+        sizes = np.empty(design.n_records)
+
+        def _kernel(records: slice, matrices: Matrices) -> np.ndarray:
+            coordinates, residuals = self._coordinates(matrices, records, point, offset)
+            sizes[records] = np.abs(residuals)
+            clipped = np.clip(residuals, -level, level)
+            factors = np.where(np.isfinite(residuals), weights[records] * clipped, 0.0)
+            coordinates.multiply(factors)
+            return coordinates.weighted_sum((factors != 0).astype(np.float64))
+
+        total = self._projected(point, design.add_up(_kernel))
+        bound = sensitivity.response_sum(
+            level,
+            self.response_range,
+            max(float((weights * lengths).max()), np.finfo(float).tiny),
+            self.adjacency,
+            design.rounding,
+        )
+        squares = lengths @ lengths
+        gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0
+        return ClippedGradient(total, bound, sizes, gain)
+
+    def _lengths(self, matrices: Matrices, point: FixedRank) -> np.ndarray:
+        return self.space.coordinates(matrices, point, self.records.intercept)[0].norms()

@@ -1,0 +1,176 @@
+r"""Where a descent starts: at 0 with random directions, or near a first private estimate.
+
+For matrices whose entries are independent with variance 1, :math:`\frac1n \sum_i y_i X_i` estimates
+the matrix that is sought, and so do its products with thin bases.
+
+References
+----------
+.. [1] M. Zha (2024). "Near-optimal differentially private low-rank trace regression with guaranteed
+   private initialization". :arxiv:`2403.15999`
+.. [2] C. Dwork, J. Lei (2009). "Differential privacy and robust statistics". STOC.
+   :doi:`10.1145/1536414.1536466`
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from scipy.special import ndtri
+
+from skdp.linalg.fixed_rank import FixedRank, truncate
+from skdp.linalg.matrices import Coordinates, Matrices
+from skdp.linalg.subspace import leading_eigenvectors, orthonormal_basis, random_basis
+from skdp.linear_model._solvers.records import Records, clipped_sum
+from skdp.privacy import PrivacyBudget, sensitivity
+
+__all__ = ["INITIALIZERS", "START_SHARE", "random_start", "release_start"]
+
+#: Share of the budget that a start from data takes.
+START_SHARE = 0.25
+#: Those that look at data.
+INITIALIZERS = ("power", "gaussian", "spectral")
+
+_HALF_STEPS = 4
+_CORE_SHARE = 0.2
+_GAP_SHARE = 0.1
+_SUBSPACE_SHARE = 0.7
+
+
+def random_start(shape: tuple[int, int], rank: int, generator: np.random.Generator) -> FixedRank:
+    """Return the matrix 0 with random factors."""
+    left, right = (random_basis(size, rank, generator) for size in shape)
+    return FixedRank(left, np.zeros(rank), right)
+
+
+def release_start(
+    name: str,
+    records: Records,
+    start: FixedRank,
+    spread: float,
+    budget: PrivacyBudget,
+) -> FixedRank:
+    """Release a start by the initialiser of that name, itself started from random factors."""
+    if name == "gaussian":
+        return _whole_product(records, start.rank, spread, budget)
+    if name == "power":
+        return _power(records, start, spread, budget)
+    return _spectral(records, start, spread, budget)
+
+
+def _mean_of_products(
+    records: Records,
+    coordinates_of: Callable[[Matrices], Coordinates],
+    level: float,
+    budget: PrivacyBudget,
+    name: str,
+    share: float,
+) -> np.ndarray:
+    """Release the mean of y_i times the coordinates of X_i, each clipped to the level."""
+    total, _ = _sum_of_products(records, coordinates_of, level)
+    bound = sensitivity.row_sum(level, budget.adjacency, records.design.rounding)
+    return budget.gaussian(name, total, sensitivity=bound, share=share) / records.n_records
+
+
+def _sum_of_products(
+    records: Records, coordinates_of: Callable[[Matrices], Coordinates], level: float
+) -> tuple[np.ndarray, np.ndarray]:
+    def _vectors(rows: slice, matrices: Matrices) -> tuple[Coordinates, np.ndarray]:
+        return coordinates_of(matrices), records.responses[rows]
+
+    return clipped_sum(records.design, _vectors, level)
+
+
+def _whole_product(records: Records, rank: int, spread: float, budget: PrivacyBudget) -> FixedRank:
+    """Release the whole mean of y_i X_i, and truncate it."""
+    shape = records.design.matrix_shape
+    level = 1.5 * spread * math.sqrt(math.prod(shape))
+    released = _mean_of_products(
+        records, lambda m: m.entries(), level, budget, "start", START_SHARE
+    )
+    return truncate(released.reshape(shape), rank)
+
+
+def _power(records: Records, start: FixedRank, spread: float, budget: PrivacyBudget) -> FixedRank:
+    """Multiply the mean of y_i X_i by released bases, from both sides in turn."""
+    left, right = start.left, start.right
+    share = START_SHARE * (1 - _CORE_SHARE) / _HALF_STEPS
+    for step in range(1, _HALF_STEPS + 1):
+        name, is_odd = f"start {step}", step % 2 == 1
+        level = 1.3 * spread * math.sqrt((left if is_odd else right).size)
+        if is_odd:
+            released = _mean_of_products(
+                records, partial(_along, basis=right), level, budget, name, share
+            )
+            left = orthonormal_basis(released.reshape(left.shape))
+        else:
+            released = _mean_of_products(
+                records, partial(_across, basis=left), level, budget, name, share
+            )
+            right = orthonormal_basis(released.reshape(start.rank, -1).T)
+    return _with_core(records, left, right, spread, budget)
+
+
+def _along(matrices: Matrices, basis: np.ndarray) -> Coordinates:
+    return matrices.right_products(basis)
+
+
+def _across(matrices: Matrices, basis: np.ndarray) -> Coordinates:
+    return matrices.left_products(basis)
+
+
+def _spectral(
+    records: Records, start: FixedRank, spread: float, budget: PrivacyBudget
+) -> FixedRank:
+    """Release the leading singular subspaces of the mean of y_i X_i if its gap allows it.
+
+    The published start has the sensitivity of these subspaces for data with a gap only [1]_. Here
+    a lower bound of the gap is released first, too large with the probability `delta_tail` of the
+    budget, and where it does not suffice the start is random: propose, test, release [2]_.
+    """
+    shape, rank = records.design.matrix_shape, start.rank
+    level = 1.5 * spread * sum(math.sqrt(size) for size in shape)
+    total, _ = _sum_of_products(records, lambda m: m.entries(spectral=True), level)
+    # A spectral norm is what is clipped; rounding is relative to the entries.
+    rounding = records.design.rounding * math.sqrt(min(shape))
+    change = sensitivity.row_sum(level, budget.adjacency, rounding)
+    left, values, right = np.linalg.svd(total.reshape(shape), full_matrices=False)
+    gap = values[rank - 1] - (values[rank] if rank < len(values) else 0.0)
+    released = budget.gaussian(
+        "start, gap",
+        gap,
+        sensitivity=sensitivity.singular_gap(change),
+        share=START_SHARE * _GAP_SHARE,
+    )
+    certain = float(released)
+    if budget.last_scale > 0:
+        certain += budget.last_scale * float(ndtri(budget.delta_tail))
+    if budget.is_private and certain <= 2 * change:
+        return start
+    projectors = np.zeros((sum(shape),) * 2)
+    projectors[: shape[0], : shape[0]] = left[:, :rank] @ left[:, :rank].T
+    projectors[shape[0] :, shape[0] :] = right[:rank].T @ right[:rank]
+    noisy = budget.symmetric_gaussian(
+        "start, subspaces",
+        projectors,
+        sensitivity=sensitivity.subspace_pair(change, certain, rank) if budget.is_private else 1.0,
+        share=START_SHARE * _SUBSPACE_SHARE,
+    )
+    released_left = leading_eigenvectors(noisy[: shape[0], : shape[0]], rank)[1]
+    released_right = leading_eigenvectors(noisy[shape[0] :, shape[0] :], rank)[1]
+    return _with_core(records, released_left, released_right, spread, budget)
+
+
+def _with_core(
+    records: Records, left: np.ndarray, right: np.ndarray, spread: float, budget: PrivacyBudget
+) -> FixedRank:
+    """Release the mean of y_i U'X_iV for released bases."""
+    rank = left.shape[1]
+
+    def _cores(matrices: Matrices) -> Coordinates:
+        return matrices.cores(left, right)
+
+    released = _mean_of_products(
+        records, _cores, 2.6 * spread * rank, budget, "start, core", START_SHARE * _CORE_SHARE
+    )
+    return FixedRank(left, np.ones(rank), right @ released.reshape(rank, rank).T).orthonormal()

@@ -1,0 +1,66 @@
+"""The records of a regression, and sums of clipped vectors over them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.linalg.design import Design
+from skdp.linalg.matrices import Coordinates, Matrices
+from skdp.privacy.clipping import clip_weights
+
+__all__ = ["Records", "clipped_sum"]
+
+
+@dataclass(frozen=True)
+class Records:
+    """Measurement matrices with their responses; a null record has the response NaN.
+
+    `intercept` is the coordinate of a matrix that stands for the intercept; 0 if there is none.
+    """
+
+    design: Design
+    responses: np.ndarray
+    intercept: float
+
+    @property
+    def n_records(self) -> int:
+        """Number of records, null ones included."""
+        return len(self.responses)
+
+
+def clipped_sum(
+    design: Design,
+    vectors: Callable[[slice, Matrices], tuple[Coordinates, np.ndarray]],
+    level: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum vectors, one a record, each clipped to norm at most `level`.
+
+    Parameters
+    ----------
+    design : Design
+        The matrices.
+    vectors : callable
+        Gives coordinates for a block of matrices, and the factors that multiply them.
+    level : float
+        Largest norm of a vector in the sum.
+
+    Returns
+    -------
+    total : ndarray of shape (size,)
+        The sum. Vectors that are not finite contribute nothing.
+    norms : ndarray of shape (n_records,)
+        Norms before clipping; inf or NaN for vectors that are not finite.
+    """
+    norms = np.empty(design.n_records)
+
+    def _kernel(records: slice, matrices: Matrices) -> np.ndarray:
+        coordinates, factors = vectors(records, matrices)
+        # The weight goes to the very vector whose norm is taken: products of norms would not do,
+        # as they underflow where the vector does not.
+        coordinates.multiply(factors)
+        norms[records] = coordinates.norms()
+        weights = clip_weights(norms[records], level, coordinates.size)
+        return coordinates.weighted_sum(weights)
+
+    return design.add_up(_kernel), norms

@@ -1,0 +1,199 @@
+"""Private scales: of the responses, of the features, and of the matrices as a whole.
+
+A spread in unknown units is read off a histogram by powers of two. One release finds it, and a bin
+that is wrong by its noise is one that is hardly filled: a search by counts, each of which has to be
+right, would have to pay for all of them.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdp.linalg.design import Design
+from skdp.linalg.matrices import DenseMatrices, Matrices
+from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy.quantile import SCALE_GRID, search_steps
+
+__all__ = [
+    "Standardization",
+    "counts_share",
+    "exact_norm",
+    "exact_standardization",
+    "release_center",
+    "release_norm",
+    "release_spread",
+    "release_standardization",
+    "standardization_shares",
+]
+
+# Of responses and features in unknown units, half a per cent apart.
+_SIDE = np.geomspace(1e-9, 1e9, 4095)
+_CENTER_GRID = np.concatenate([-_SIDE[::-1], [0.0], _SIDE])
+# Powers of two, from 1e-12 to 1e12: a bin ends at one, and what is smaller is as good as 0.
+_EXPONENTS = np.arange(-40, 41)
+# Root of the mean square of numbers spread evenly between half of a power of two and itself.
+_OF_BIN = math.sqrt(7 / 12)
+# Standard deviation of a count, as a share of the records, that is precise enough: of a search,
+# each step of which is clear unless it is the last, of one for many features, and of a histogram.
+_PRECISION = 0.05
+_COARSE_PRECISION = 0.1
+_BIN_PRECISION = 0.02
+_LEAST_SHARE = 2e-3
+_LARGEST_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Standardization:
+    """What is subtracted from each entry, and what the difference is multiplied by."""
+
+    center: np.ndarray | None
+    multiplier: np.ndarray | float
+
+
+def counts_share(
+    n_counts: int, n_records: int, mu: float, *, precision: float = _PRECISION
+) -> float:
+    """Compute the share at which each of so many counts has a relative error of `precision`.
+
+    It is kept between .002 and .1, and depends on public facts only.
+    """
+    needed = n_counts / (precision * n_records * mu) ** 2
+    return float(np.clip(needed, _LEAST_SHARE, _LARGEST_SHARE))
+
+
+def standardization_shares(
+    n_features: int, n_records: int, mu: float, *, centered: bool
+) -> tuple[float, float] | None:
+    """Compute the shares for the centres and the spreads of all features; None if too large.
+
+    A record takes part in the counts of all features, so that their noise grows with the root of
+    the number of features.
+    """
+    n_counts = search_steps(_CENTER_GRID) * n_features if centered else 0
+    center_share = 0.0
+    if centered:
+        center_share = counts_share(n_counts, n_records, mu, precision=_COARSE_PRECISION)
+    coarse_share = counts_share(2 * n_features, n_records, mu)
+    if max(center_share, coarse_share) == _LARGEST_SHARE:
+        return None
+    return center_share, counts_share(2 * n_features, n_records, mu, precision=_BIN_PRECISION)
+
+
+def release_center(responses: np.ndarray, budget: PrivacyBudget, bound: float) -> float:
+    """Release the median of the responses, between -bound and bound."""
+    grid = _CENTER_GRID if math.isinf(bound) else np.linspace(-bound, bound, 1025)
+    share = counts_share(search_steps(grid), len(responses), budget.mu)
+    return budget.quantile("response centre", responses, q=0.5, grid=grid, share=share)
+
+
+def release_spread(responses: np.ndarray, budget: PrivacyBudget) -> float:
+    """Release the root mean square of centred responses, but for the largest few."""
+    share = counts_share(2, len(responses), budget.mu, precision=_BIN_PRECISION)
+    counts = _count_powers(responses[:, np.newaxis])
+    (spread,) = _release_spreads("response spread", counts, budget, share)
+    return float(spread)
+
+
+def release_norm(design: Design, is_null: np.ndarray, budget: PrivacyBudget) -> float:
+    """Release the median norm of the matrices."""
+    norms = design.fill(lambda _, matrices: matrices.norms())
+    norms[is_null] = np.nan
+    share = counts_share(search_steps(SCALE_GRID), design.n_records, budget.mu)
+    return budget.quantile("matrix norm", norms, q=0.5, grid=SCALE_GRID, share=share)
+
+
+def exact_norm(design: Design) -> float:
+    """Compute the median norm of public matrices."""
+    norm = float(np.median(design.fill(lambda _, matrices: matrices.norms())))
+    return norm if 0 < norm < math.inf else 1.0
+
+
+def release_standardization(
+    design: Design, budget: PrivacyBudget, shares: tuple[float, float], *, centered: bool
+) -> Standardization:
+    """Release the median of every entry, if wanted, and the root mean square around it."""
+    center_share, spread_share = shares
+    center: Any = np.zeros(design.n_entries)
+    if centered:
+        center = budget.quantiles(
+            "feature centres",
+            lambda points: design.add_up(lambda _, m: _count_up_to(points, m)),
+            q=0.5,
+            n_rows=design.n_records,
+            grid=_CENTER_GRID,
+            n_columns=design.n_entries,
+            share=center_share,
+        )
+    counts = design.add_up(lambda _, m: _count_powers(_entries(m) - center))
+    spread = _release_spreads("feature spreads", counts, budget, spread_share)
+    # Features that do not differ as far as can be seen are left out: of what noise makes of their
+    # coefficients nothing could be learned.
+    spread[spread <= 2.0 ** _EXPONENTS[0]] = np.inf
+    return _standardization(design, center if centered else None, spread)
+
+
+def exact_standardization(design: Design, *, centered: bool) -> Standardization:
+    """Compute the means and standard deviations of the entries of public matrices."""
+    mean = np.zeros(design.n_entries)
+    if centered:
+        mean = design.add_up(lambda _, m: _entries(m).sum(axis=0)) / design.n_records
+    squares = design.add_up(lambda _, m: np.square(_entries(m) - mean).sum(axis=0))
+    spread = np.sqrt(squares / design.n_records)
+    spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
+    return _standardization(design, mean if centered else None, spread)
+
+
+def _standardization(
+    design: Design, center: np.ndarray | None, spread: np.ndarray
+) -> Standardization:
+    shape = design.matrix_shape
+    return Standardization(
+        None if center is None else center.reshape(shape), (1 / spread).reshape(shape)
+    )
+
+
+def _count_up_to(points: np.ndarray, matrices: Matrices) -> np.ndarray:
+    return np.count_nonzero(_entries(matrices) <= points, axis=0).astype(np.float64)
+
+
+def _count_powers(values: np.ndarray) -> np.ndarray:
+    """Count the values of each column up to each power of two; NaN is not counted."""
+    sizes = np.abs(values)
+    bins = np.clip(np.frexp(sizes)[1], _EXPONENTS[0], _EXPONENTS[-1]) - _EXPONENTS[0]
+    bins[sizes == 0] = 0
+    bins[np.isinf(sizes)] = len(_EXPONENTS) - 1
+    n_columns = values.shape[1]
+    places = bins + len(_EXPONENTS) * np.arange(n_columns)
+    counts = np.bincount(places[~np.isnan(sizes)], minlength=n_columns * len(_EXPONENTS))
+    return counts.reshape(n_columns, -1).astype(np.float64)
+
+
+def _release_spreads(
+    name: str, counts: np.ndarray, budget: PrivacyBudget, share: float
+) -> np.ndarray:
+    """Release the root mean squares of columns from their counts by powers of two."""
+    released = budget.gaussian(
+        name,
+        counts,
+        sensitivity=sensitivity.histograms(len(counts), budget.adjacency),
+        share=share,
+    )
+    # A single bin that noise alone fills, many powers too high, would decide: that happens to one
+    # fit in a million.
+    edge = budget.last_scale * (math.sqrt(2 * math.log(counts.size)) + 2.5)
+    # The fullest one at least.
+    kept = np.where(
+        released > np.minimum(edge, released.max(axis=1, keepdims=True) / 2), released, 0
+    )
+    values = _OF_BIN * 2.0**_EXPONENTS
+    values[0] = 0.0
+    total = kept.sum(axis=1)
+    squares = kept @ values**2 / np.where(total > 0, total, 1.0)
+    return np.maximum(np.sqrt(squares), 2.0 ** _EXPONENTS[0])
+
+
+def _entries(matrices: Matrices) -> np.ndarray:
+    assert isinstance(matrices, DenseMatrices)
+    return matrices.values.reshape(len(matrices), -1)

@@ -1,0 +1,218 @@
+"""What the parameters of the trace regression mean for given data, and which are refused."""
+
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from skdp._estimator import check_finite_bound, check_rows, quiet_check
+from skdp.exceptions import warn_of_privacy
+from skdp.linalg.fixed_rank import tangent_dimension
+from skdp.linalg.rank_one import RankOneMatrices
+from skdp.linalg.sources import ArraySource, Source, as_source
+from skdp.linear_model._solvers.initial import INITIALIZERS
+from skdp.privacy.clipping import SMALLEST_BOUND
+
+__all__ = [
+    "TRACE_CONSTRAINTS",
+    "CheckedInput",
+    "as_rows",
+    "check_input",
+    "check_parameters",
+    "warn_of_noise",
+]
+
+_BOUND = [
+    Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
+    Options(Real, {np.inf}),
+    None,
+]
+TRACE_CONSTRAINTS: dict[str, Any] = {
+    "rank": [Interval(Integral, 1, None, closed="left")],
+    "matrix_shape": [tuple, list, None],
+    "privacy_unit": [StrOptions({"record", "response"})],
+    "response_bound": _BOUND,
+    "row_norm": _BOUND,
+    "coef_bound": _BOUND,
+    "isotropic": ["boolean"],
+    "fit_intercept": ["boolean"],
+    "solver": [StrOptions({"rgrad", "iht", "gd", "adassp"})],
+    "init": [StrOptions({"random", *INITIALIZERS})],
+    "n_iter": [Interval(Integral, 1, 10_000, closed="both")],
+    "step_size": [Interval(Real, 0, 2, closed="neither")],
+    "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
+    "scale": [StrOptions({"private"}), None],
+    "row_cov": ["array-like", None],
+    "col_cov": ["array-like", None],
+    "noise_cut": ["boolean"],
+}
+# Below so many times the noise in all directions together, a fit is no better than none.
+_LEAST_SIGNAL = 2.0
+
+
+@dataclass(frozen=True)
+class CheckedInput:
+    """Matrices and responses that are acceptable.
+
+    Attributes
+    ----------
+    source : Source or RankOneMatrices
+        Where the matrices come from.
+    responses : ndarray of shape (n_records,)
+        Responses in float64.
+    matrix_shape : tuple of two ints
+        Shape of a matrix.
+    coef_shape : tuple of ints
+        Shape of the coefficients, as the matrices were laid out.
+    dtype : dtype
+        Type of the results.
+    is_written_out : bool
+        Whether the matrices are a dense array.
+    """
+
+    source: Source | RankOneMatrices
+    responses: np.ndarray
+    matrix_shape: tuple[int, int]
+    coef_shape: tuple[int, ...]
+    dtype: np.dtype
+    is_written_out: bool
+
+
+def as_rows(X: Any) -> tuple[Any, tuple[int, int] | None]:
+    """Lay 3-D matrices out as rows; return also their shape, None for what has none."""
+    if isinstance(X, RankOneMatrices):
+        return X, X.matrix_shape
+    if issparse(X) or getattr(X, "ndim", None) == 2:
+        return X, None
+    if not hasattr(X, "ndim") and np.ndim(_first(X)) != 2:
+        return X, None
+    array = np.asarray(X)
+    if array.ndim != 3:
+        return X, None
+    n_records, n_rows, n_columns = array.shape
+    return array.reshape(n_records, n_rows * n_columns), (n_rows, n_columns)
+
+
+def check_input(X: Any, y: Any, estimator: Any) -> CheckedInput:
+    """Refuse bad data, naming no value."""
+    rows, found = as_rows(X)
+    if isinstance(rows, RankOneMatrices):
+        _check_rank_one(rows)
+    else:
+        rows = check_rows(rows, estimator)
+    responses = _check_responses(y, estimator)
+    check_consistent_length(rows, responses)
+    shape = _matrix_shape(estimator.matrix_shape, found, rows.shape[1])
+    is_3d = found is not None and not isinstance(rows, RankOneMatrices)
+    dtype = np.dtype(rows.dtype)
+    is_written_out = isinstance(rows, np.ndarray)
+    return CheckedInput(
+        _source(rows, shape),
+        responses,
+        shape,
+        shape if is_3d else (rows.shape[1],),
+        dtype,
+        is_written_out,
+    )
+
+
+def check_parameters(estimator: Any, checked: CheckedInput) -> None:
+    """Refuse parameters that contradict each other or the shape of the data."""
+    n_rows, n_columns = checked.matrix_shape
+    if estimator.rank > min(checked.matrix_shape):
+        raise ValueError(
+            f"rank={estimator.rank} exceeds the smaller side of the matrices, whose shape is "
+            f"{checked.matrix_shape}. Pass a smaller rank, or matrix_shape=(n_rows, n_columns): "
+            "without it 2-D X has matrices of shape (n_features, 1)."
+        )
+    for name in ("response_bound", "row_norm", "coef_bound"):
+        check_finite_bound(name, getattr(estimator, name), estimator.epsilon)
+    for name, size in (("row_cov", n_rows), ("col_cov", n_columns)):
+        _check_covariance(name, getattr(estimator, name), size)
+    if math.isfinite(estimator.epsilon) and estimator.delta == 0:
+        raise ValueError(
+            "delta=0 asks for pure differential privacy, which the Gaussian noise of "
+            "DPTraceRegressor does not give; pass a positive delta."
+        )
+
+
+def warn_of_noise(estimator: Any, checked: CheckedInput, mu: float) -> None:
+    """Warn where the noise is larger than any signal, from public facts only."""
+    n_records = len(checked.responses)
+    n_rows, n_columns = checked.matrix_shape
+    dimension, n_steps = n_rows * n_columns, estimator.n_iter
+    if estimator.solver == "rgrad":
+        dimension = tangent_dimension(checked.matrix_shape, estimator.rank)
+    if estimator.solver == "adassp":
+        n_steps = 1
+    strength = n_records * mu / ((dimension + estimator.fit_intercept) * math.sqrt(n_steps))
+    if strength < _LEAST_SIGNAL:
+        warn_of_privacy(
+            f"{n_records} records with epsilon={estimator.epsilon:g} are too few for "
+            f"{dimension} coefficients: the noise is as large as any signal. Some "
+            f"{_LEAST_SIGNAL / strength:.2g} times as many records, a larger epsilon, or a smaller "
+            "rank or matrix_shape would do."
+        )
+
+
+def _first(X: Any) -> Any:
+    return X[0] if isinstance(X, list | tuple) and len(X) else None
+
+
+def _check_rank_one(X: RankOneMatrices) -> None:
+    if len(X) == 0:
+        raise ValueError("X has 0 sample(s), while a minimum of 1 is required.")
+    X.check()
+
+
+def _check_responses(y: Any, estimator: BaseEstimator) -> np.ndarray:
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
+        )
+    raveled = column_or_1d(y, warn=True)
+
+    def _check() -> Any:
+        return check_array(raveled, ensure_2d=False, dtype=np.float64, input_name="y")
+
+    return np.asarray(quiet_check(_check))
+
+
+def _matrix_shape(asked: Any, found: tuple[int, int] | None, n_features: int) -> tuple[int, int]:
+    if asked is None:
+        return found or (n_features, 1)
+    is_pair = len(asked) == 2 and all(isinstance(n, Integral) and int(n) > 0 for n in asked)
+    if not is_pair or math.prod(asked) != n_features or found not in (None, tuple(asked)):
+        expected = f"{found}" if found else f"two positive integers with the product {n_features}"
+        raise ValueError(f"matrix_shape={asked!r} does not fit X: it should be {expected}.")
+    return int(asked[0]), int(asked[1])
+
+
+def _source(rows: Any, shape: tuple[int, int]) -> Source | RankOneMatrices:
+    """Choose the source; sparse vectors are outer products with the number 1."""
+    if isinstance(rows, RankOneMatrices):
+        return rows
+    if issparse(rows) and shape[1] == 1:
+        return RankOneMatrices(rows, np.ones((rows.shape[0], 1), rows.dtype))
+    source = as_source(rows)
+    assert isinstance(source, ArraySource)
+    return source
+
+
+def _check_covariance(name: str, covariance: Any, size: int) -> None:
+    if covariance is None:
+        return
+    matrix = check_array(covariance, dtype=np.float64, input_name=name)
+    if matrix.shape != (size, size) or not np.allclose(matrix, matrix.T):
+        raise ValueError(
+            f"{name} must be a symmetric matrix of shape {(size, size)}, got shape {matrix.shape}."
+        )
+    if np.linalg.eigvalsh(matrix)[0] <= 1e-12 * np.abs(matrix).max():
+        raise ValueError(f"{name} must be positive definite; its smallest eigenvalue is not.")

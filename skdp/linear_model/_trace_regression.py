@@ -1,0 +1,387 @@
+"""Low-rank trace regression of private records."""
+
+import math
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin, _fit_context
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skdp._estimator import INPUT, PrivateEstimator
+from skdp.exceptions import warn_of_privacy
+from skdp.linalg.design import Design
+from skdp.linalg.digest import digest
+from skdp.linalg.fixed_rank import FixedRank
+from skdp.linalg.rank_one import RankOneMatrices
+from skdp.linalg.sources import as_source
+from skdp.linear_model._trace_parameters import (
+    TRACE_CONSTRAINTS,
+    CheckedInput,
+    as_rows,
+    check_input,
+    check_parameters,
+    warn_of_noise,
+)
+from skdp.linear_model._trace_solve import TraceResult, solve
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.noise import algorithm_generator, draw_seed
+
+__all__ = ["DPTraceRegressor"]
+
+# Part of delta for the test of a spectral start.
+_TAIL = 0.1
+
+
+class DPTraceRegressor(RegressorMixin, PrivateEstimator):
+    r"""Linear regression on matrices, with coefficients of low rank and differential privacy.
+
+    The model is :math:`y_i = \langle X_i, M \rangle + b` plus noise, for matrices :math:`X_i` of
+    shape (d1, d2) and coefficients M of rank at most `rank`; :math:`\langle X, M \rangle` is the sum
+    of the products of their entries. With rows of features instead of matrices it is private linear
+    regression. Matrix completion and multi-task regression are the same with matrices of rank one,
+    see :class:`skdp.RankOneMatrices`.
+
+    Parameters
+    ----------
+    rank : int, default=1
+        Largest rank of the coefficients, at most the smaller side of the matrices. The noise grows
+        with rank * (d1 + d2 - rank), the number of free coefficients.
+    matrix_shape : tuple of two ints or None, default=None
+        Shape (d1, d2) of the matrices that are the rows of a 2-D X, in C order. ``None`` takes the
+        shape of 3-D X or of `RankOneMatrices`; 2-D X then has matrices of shape (n_features, 1).
+    epsilon : float, default=1.0
+        Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
+        ``inf`` switches the noise and the clipping off.
+    delta : float, default=1e-6
+        Probability with which the guarantee may fail, ``0 < delta < 1``. Choose it well below one
+        over the number of records.
+    privacy_unit : {"record", "response"}, default="record"
+        What is protected: one record, that is a matrix with its response, or one response, the
+        matrices being public.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        Neighbouring datasets differ by exchanging one unit for any other, or by one that is null
+        and contributes nothing to any sum or count. The number of records is public.
+    response_bound : float or None, default=None
+        Public bound on the size of a response, in the units of y; larger responses are clipped to
+        it. It saves noise for ``privacy_unit="response"`` and for the search of the scale. ``None``
+        bounds nothing, since what responses contribute is clipped anyway. From 1e-100 to 1e100, or
+        ``inf`` with ``epsilon=inf``.
+    row_norm : float or None, default=None
+        For ``solver="adassp"``: public bound on the Frobenius norm of a matrix after scaling; larger
+        ones are scaled down to it. ``None`` estimates the .95 quantile of these norms privately.
+    coef_bound : float or None, default=None
+        Public bound on the Frobenius norm of the coefficients, in their units; larger ones are
+        scaled down to it. ``None`` takes 1.1 of the spread of the responses where the covariance of
+        the matrices is known, by `isotropic` or by both covariances, else none.
+    isotropic : bool, default=False
+        Whether the entries of the matrices are known to be uncorrelated with mean 0 and variance 1,
+        as those of a designed experiment. Nothing is then spent on their scale.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept. The responses are then centred by a private median.
+    solver : {"rgrad", "iht", "gd", "adassp"}, default="rgrad"
+        - ``"rgrad"``: Riemannian gradient descent, whose noise is in the tangent space of the
+          matrices of the rank only [1]_.
+        - ``"iht"``: iterative hard thresholding: noise on all entries of the gradient, and the
+          nearest matrix of the rank.
+        - ``"gd"``: gradient descent without regard to the rank.
+        - ``"adassp"``: perturbed second moments with an adaptive ridge [2]_, then the nearest matrix
+          of the rank. Needs O((d1 * d2) ** 2) memory; good for few and correlated features.
+    init : {"random", "power", "gaussian", "spectral"}, default="random"
+        Where gradient descent starts. ``"random"`` is 0 and spends nothing. The others spend .25 of
+        the budget on an estimate: by a power iteration, with noise on all entries, or as published
+        [1]_ but only if a private test finds a gap between singular values; a tenth of delta is for
+        the failure of the test.
+    n_iter : int, default=10
+        Number of gradient steps, 1 to 10,000. More steps split the budget further.
+    step_size : float, default=0.5
+        Length of a step, between 0 and 2, relative to the curvature of the loss: 1 would go to the
+        minimum along the step.
+    clip_quantile : float or "auto", default="auto"
+        Share of the records whose gradients are not to be clipped, .01 to .99. ``"auto"`` is .9 for
+        `RankOneMatrices` and sparse vectors, else .5.
+    scale : {"private"} or None, default="private"
+        ``"private"`` finds the units of X: rows of features are centred and scaled, each feature by
+        a private median and quantile, if that takes at most .1 of the budget; else, and for
+        matrices, all entries are divided by the root of their mean square, from the private median
+        of the norms. ``None`` takes entries to have a mean square of 1.
+    row_cov : array-like of shape (d1, d1) or None, default=None
+        Public covariance of the entries of a column of a matrix. The matrices are whitened with it,
+        and nothing is spent on their scale.
+    col_cov : array-like of shape (d2, d2) or None, default=None
+        Public covariance of the entries of a row.
+    noise_cut : bool, default=True
+        Whether singular values of the coefficients that noise can reach are set to 0.
+    n_jobs : int or None, default=None
+        Number of threads that share the records. ``None`` is 1, with multi-threaded products.
+    random_state : int, RandomState or Generator instance or None, default=None
+        ``None`` takes fresh noise from the operating system in every fit: the setting that the
+        guarantee is stated for. A secret int of at least 128 random bits, such as
+        ``secrets.randbits(128)``, makes a fit repeatable in the same container and with the same
+        `n_jobs`; a guessable one voids the guarantee.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (d1, d2)
+        Coefficients, in the layout of X. Covered by the guarantee.
+    coef_matrix_ : ndarray of shape (d1, d2)
+        Coefficients as a matrix. Covered by the guarantee.
+    intercept_ : float
+        Intercept. Covered by the guarantee.
+    singular_values_ : ndarray of shape (rank,)
+        Singular values of the coefficients, descending; 0 where noise hides them. With "gd" all
+        min(d1, d2) of them. Covered by the guarantee.
+    left_components_ : ndarray of shape (d1, rank)
+        Left singular vectors of the coefficients. Covered by the guarantee.
+    right_components_ : ndarray of shape (rank, d2)
+        Right singular vectors, such that ``coef_matrix_`` is ``left_components_ * singular_values_ @
+        right_components_``. Covered by the guarantee.
+    privacy_spent_ : PrivacySpent
+        Record of every release. Public.
+    n_features_in_ : int
+        Number of features, d1 * d2. Public.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if X has names that are strings. Public.
+
+    See Also
+    --------
+    sklearn.linear_model.LinearRegression : The same without privacy for rows of features.
+    RankOneMatrices : Matrices of rank one that are never written out.
+
+    Notes
+    -----
+    **Privacy.** Unit: `privacy_unit`; of `RankOneMatrices`, as of other matrices, a record, such as
+    one observed cell. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly in Gaussian
+    differential privacy. Released, each with a share that depends on public facts only: the median
+    of the responses and a quantile of their sizes, by counts; medians and quantiles of the features
+    or of the norms of the matrices, by counts; a start, if asked for; and for each step the sum of
+    the gradients of all records, each clipped in norm to a released level, and the number of those
+    that were not clipped, which the next level follows. The coordinates of a gradient are formed for
+    each record, clipped, and added up; no assumption about the matrices or the noise of the model
+    is made. With ``privacy_unit="response"`` the residuals are clipped instead, and X is used
+    freely. With "adassp": the second moments, their smallest eigenvalue, and the products with the
+    responses, of rows and responses that are clipped. Assumed public: the number of records, the
+    shape and dtype of X, its container, the parameters, the feature names. NaN and infinity are
+    refused, which tells that there are none. Not covered: what `predict` and `score` return,
+    noise-free functions of the rows passed in. The published algorithm [1]_ is private only for
+    data that follow its model; what differs is said in the user guide.
+
+    Memory beside X: a few numbers a record, and for each thread a block of some MB; for "adassp"
+    O((d1 * d2) ** 2), and with known covariances and `RankOneMatrices` a copy of their factors. A
+    step reads X once and costs O(n d1 d2 rank) for written-out matrices, and for `RankOneMatrices`
+    O(n (d1 + d2) rank), less for sparse factors. float32 is converted block by block.
+
+    Raises no error once the budget is open.
+
+    References
+    ----------
+    .. [1] M. Zha (2024). "Near-optimal differentially private low-rank trace regression with
+       guaranteed private initialization". :arxiv:`2403.15999`
+    .. [2] Y.-X. Wang (2018). "Revisiting differentially private linear regression: optimal and
+       adaptive prediction and estimation in unbounded domain". UAI. :arxiv:`1803.02596`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPTraceRegressor
+    >>> from skdp.datasets import make_trace_regression
+    >>> X, y, M = make_trace_regression(8000, (8, 8), rank=2, random_state=0)
+    >>> model = DPTraceRegressor(rank=2, epsilon=1.0).fit(X, y)
+    >>> model.coef_.shape
+    (8, 8)
+    >>> bool(np.linalg.norm(model.coef_ - M) < 0.2 * np.linalg.norm(M))
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateEstimator._parameter_constraints,
+        **TRACE_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        rank: int = 1,
+        *,
+        matrix_shape: tuple[int, int] | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        privacy_unit: str = "record",
+        adjacency: str = "replace",
+        response_bound: float | None = None,
+        row_norm: float | None = None,
+        coef_bound: float | None = None,
+        isotropic: bool = False,
+        fit_intercept: bool = True,
+        solver: str = "rgrad",
+        init: str = "random",
+        n_iter: int = 10,
+        step_size: float = 0.5,
+        clip_quantile: float | str = "auto",
+        scale: str | None = "private",
+        row_cov: Any = None,
+        col_cov: Any = None,
+        noise_cut: bool = True,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.rank = rank
+        self.matrix_shape = matrix_shape
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.response_bound = response_bound
+        self.row_norm = row_norm
+        self.coef_bound = coef_bound
+        self.isotropic = isotropic
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.init = init
+        self.n_iter = n_iter
+        self.step_size = step_size
+        self.clip_quantile = clip_quantile
+        self.scale = scale
+        self.row_cov = row_cov
+        self.col_cov = col_cov
+        self.noise_cut = noise_cut
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the coefficients, spending the whole budget.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_records, n_features), array-like of shape \
+                (n_records, d1, d2), or RankOneMatrices
+            Matrices of the records.
+        y : array-like of shape (n_records,)
+            Responses.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X, y or a parameter is not acceptable; nothing has been spent then.
+        """
+        checked = self._checked_input(X, y)
+        # What overflows becomes null; an exception or a warning would tell of single records.
+        with np.errstate(all="ignore"):
+            self._fit(checked)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict responses.
+
+        The result is a noise-free function of the rows passed in, which the guarantee does not
+        cover.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_records, n_features), array-like of shape \
+                (n_records, d1, d2), or RankOneMatrices
+            Matrices, in any layout.
+
+        Returns
+        -------
+        ndarray of shape (n_records,)
+            Predictions.
+        """
+        check_is_fitted(self)
+        rows, shape = as_rows(X)
+        if shape is not None and shape != self._shape:
+            raise ValueError(
+                f"X has matrices of shape {shape}, but {type(self).__name__} was fitted with "
+                f"{self._shape}."
+            )
+        if isinstance(rows, RankOneMatrices):
+            rows.check()
+            return self._predict_rank_one(rows)
+        rows = validate_data(self, rows, **INPUT, reset=False)
+        return np.asarray(rows @ self.coef_matrix_.ravel() + self.intercept_)
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Coefficients, in the layout of X."""
+        return self.coef_matrix_.reshape(self._coef_shape)
+
+    @property
+    def coef_matrix_(self) -> np.ndarray:
+        """Coefficients as a matrix."""
+        return (self.left_components_ * self.singular_values_) @ self.right_components_
+
+    def _checked_input(self, X: Any, y: Any) -> CheckedInput:
+        """Refuse bad input before anything is set or spent."""
+        checked = check_input(X, y, self)
+        check_parameters(self, checked)
+        rows, _ = as_rows(X)
+        validate_data(self, rows, skip_check_array=True)
+        return checked
+
+    def _fit(self, checked: CheckedInput) -> None:
+        self._warn_of_settings(len(checked.responses), f"{self.privacy_unit}s")
+        seed = draw_seed(self.random_state)
+        budget = self._open_budget(checked, seed)
+        if budget.is_private:
+            warn_of_noise(self, checked, budget.mu)
+        result = solve(self, checked, budget, algorithm_generator(seed))
+        self._set_attributes(result, checked)
+        self.privacy_spent_ = budget.spent()
+        # Last: whoever turns warnings into errors keeps what was paid for.
+        if result.n_cut:
+            warn_of_privacy(
+                f"{result.n_cut} of {len(result.point.values)} singular values of the coefficients "
+                "do not stand out from the noise and are 0. Pass a smaller rank, a larger epsilon, "
+                "or more records."
+            )
+
+    def _open_budget(self, checked: CheckedInput, seed: int | None) -> PrivacyBudget:
+        """Open the budget of one fit: the only place where it is made."""
+        tests = self.init == "spectral" and self.solver != "adassp" and math.isfinite(self.epsilon)
+        return PrivacyBudget(
+            self.epsilon,
+            self.delta,
+            unit=self.privacy_unit,
+            adjacency=self.adjacency,
+            noise=self._noise_source(seed, lambda: _digest(checked)),
+            delta_tail=_TAIL * self.delta if tests else 0.0,
+        )
+
+    def _set_attributes(self, result: TraceResult, checked: CheckedInput) -> None:
+        point, dtype = result.point, checked.dtype
+        self.left_components_ = point.left.astype(dtype)
+        self.singular_values_ = point.values.astype(dtype)
+        self.right_components_ = point.right.T.astype(dtype)
+        self.intercept_ = float(result.intercept)
+        self._shape = checked.matrix_shape
+        self._coef_shape = checked.coef_shape
+
+    def _predict_rank_one(self, rows: RankOneMatrices) -> np.ndarray:
+        validate_data(self, rows, skip_check_array=True, reset=False)
+        if len(rows) == 0:
+            return np.zeros(0)
+        point = FixedRank(self.left_components_, self.singular_values_, self.right_components_.T)
+        design = Design(rows, self._shape, self.n_jobs)
+        predictions = design.fill(lambda _, matrices: matrices.inner(point)) + self.intercept_
+        return predictions.astype(rows.dtype)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.three_d_array = True
+        # Few records are not enough for a good score.
+        tags.regressor_tags.poor_score = bool(self.epsilon < 100)
+        return tags
+
+
+def _digest(checked: CheckedInput) -> tuple[bytes, ...]:
+    """Hash the matrices and the responses."""
+    source = checked.source
+    responses = as_source(checked.responses[:, np.newaxis])
+    if isinstance(source, RankOneMatrices):
+        return tuple(map(digest, (as_source(source.left), as_source(source.right), responses)))
+    return digest(source), digest(responses)

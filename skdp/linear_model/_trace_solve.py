@@ -1,0 +1,236 @@
+"""From checked input and a budget to a released matrix and intercept."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from skdp.linalg.design import Design
+from skdp.linalg.fixed_rank import FixedRank
+from skdp.linear_model._solvers import scales
+from skdp.linear_model._solvers.adassp import (
+    release_row_norm,
+    row_norm_steps,
+    solve_public_design,
+    solve_sufficient_statistics,
+)
+from skdp.linear_model._solvers.clipping import Clipping, RecordClipping, ResponseClipping
+from skdp.linear_model._solvers.covariances import release_whitening
+from skdp.linear_model._solvers.gradient import Descent, Estimate, descend, gradient_shares
+from skdp.linear_model._solvers.initial import START_SHARE, random_start, release_start
+from skdp.linear_model._solvers.records import Records
+from skdp.linear_model._solvers.spaces import AllDirections, TangentSpace
+from skdp.linear_model._trace_parameters import CheckedInput
+from skdp.linear_model._transform import Transform, inverse_root
+from skdp.privacy import PrivacyBudget
+
+__all__ = ["TraceResult", "solve"]
+
+# With a bound of the responses in normal units: all but one per cent of them are below it.
+_RESPONSE_SPREADS = 2.5
+# Standard deviation of a count of unclipped records, as a share of all.
+_VOTE_PRECISION = 0.03
+# The norm of the coefficients of independent features is at most the spread of the responses.
+_SPREAD_MARGIN = 1.1
+
+
+@dataclass(frozen=True)
+class TraceResult:
+    """What a fit releases, in the units of the data."""
+
+    point: FixedRank
+    intercept: float
+    n_cut: int
+
+
+def solve(
+    parameters: Any,
+    checked: CheckedInput,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> TraceResult:
+    """Release the scales, then the coefficients, with the parameters of an estimator."""
+    bound = math.inf if parameters.response_bound is None else parameters.response_bound
+    responses = np.clip(checked.responses, -bound, bound)
+    center = 0.0
+    if parameters.fit_intercept:
+        center = scales.release_center(responses, budget, bound)
+        responses = responses - center
+    design = Design(checked.source, checked.matrix_shape, parameters.n_jobs)
+    transform = _transform(parameters, checked, design, responses, budget)
+    spread = math.inf
+    if budget.is_private:
+        spread = scales.release_spread(responses, budget)
+    records = Records(transform.apply(design), responses, float(parameters.fit_intercept))
+    if parameters.solver == "adassp":
+        estimate = _solve_moments(parameters, records, spread, bound, budget)
+    else:
+        estimate = _solve_gradient(parameters, records, spread, transform, budget, generator)
+    point, offset = transform.undo(estimate)
+    return TraceResult(_within(point, parameters.coef_bound), center + offset, estimate.n_cut)
+
+
+def _transform(
+    parameters: Any,
+    checked: CheckedInput,
+    design: Design,
+    responses: np.ndarray,
+    budget: PrivacyBudget,
+) -> Transform:
+    """Choose the maps that make the entries alike: known, public, or released."""
+    if parameters.row_cov is not None or parameters.col_cov is not None:
+        covariances = (parameters.row_cov, parameters.col_cov)
+        maps = [None if c is None else inverse_root(np.asarray(c, np.float64)) for c in covariances]
+        return Transform(row_map=maps[0], column_map=maps[1])
+    if parameters.isotropic or parameters.scale is None:
+        return Transform()
+    scaled = _scales(parameters, checked, design, responses, budget)
+    if parameters.privacy_unit == "response":
+        return scaled
+    is_null = np.isnan(responses)
+    rows, columns = (
+        release_whitening(scaled.apply(design), side, is_null, budget) for side in (0, 1)
+    )
+    return replace(
+        scaled,
+        row_map=rows.symmetric_map,
+        column_map=columns.symmetric_map,
+        least_variance=rows.least_variance * columns.least_variance,
+    )
+
+
+def _scales(
+    parameters: Any,
+    checked: CheckedInput,
+    design: Design,
+    responses: np.ndarray,
+    budget: PrivacyBudget,
+) -> Transform:
+    """Find the maps that bring entries to mean squares of 1."""
+    is_vector = checked.is_written_out and min(checked.matrix_shape) == 1
+    centered = parameters.fit_intercept
+    if parameters.privacy_unit == "response":
+        if is_vector:
+            found = scales.exact_standardization(design, centered=centered)
+            return Transform(found.center, found.multiplier)
+        return Transform(multiplier=_unit_variance(scales.exact_norm(design), design))
+    shares = scales.standardization_shares(
+        design.n_entries, design.n_records, budget.mu, centered=centered
+    )
+    if is_vector and shares is not None:
+        found = scales.release_standardization(design, budget, shares, centered=centered)
+        return Transform(found.center, found.multiplier)
+    norm = scales.release_norm(design, np.isnan(responses), budget)
+    return Transform(multiplier=_unit_variance(norm, design))
+
+
+def _unit_variance(norm: float, design: Design) -> float:
+    """Return the factor that gives entries a mean square of 1 if matrices have that norm."""
+    return math.sqrt(design.n_entries) / norm
+
+
+def _solve_gradient(
+    parameters: Any,
+    records: Records,
+    spread: float,
+    transform: Transform,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> Estimate:
+    shape = records.design.matrix_shape
+    is_low_rank = parameters.solver != "gd"
+    rank = parameters.rank if is_low_rank else min(shape)
+    space = TangentSpace(rank) if parameters.solver == "rgrad" else AllDirections(rank)
+    share = _left(budget)
+    start = random_start(shape, rank, generator)
+    if parameters.init != "random":
+        # Fixed, even if a start spends less because it fails.
+        share -= START_SHARE
+        start = release_start(parameters.init, records, start, spread, budget)
+    clipping: Clipping = RecordClipping(records, space, budget.adjacency)
+    if parameters.privacy_unit == "response":
+        clipping = ResponseClipping(records, space, budget.adjacency, _range(parameters))
+    descent = _descent(parameters, records, spread, transform, budget.mu, share)
+    return descend(clipping, start, budget, descent)
+
+
+def _descent(
+    parameters: Any,
+    records: Records,
+    spread: float,
+    transform: Transform,
+    mu: float,
+    share: float,
+) -> Descent:
+    n_steps = parameters.n_iter
+    votes = scales.counts_share(n_steps, records.n_records, mu, precision=_VOTE_PRECISION)
+    quantile = parameters.clip_quantile
+    if quantile == "auto":
+        quantile = 0.5 if records.design.is_written_out else 0.9
+    return Descent(
+        step_size=parameters.step_size,
+        quantile=quantile,
+        gradient_shares=gradient_shares(share - votes, n_steps),
+        vote_share=votes / n_steps,
+        spread=spread,
+        spread_to_level=float(ndtri((1 + quantile) / 2)),
+        largest_coefficients=_largest_coefficients(parameters, spread, transform),
+        least_curvature=transform.least_variance,
+        noise_cut=parameters.noise_cut,
+    )
+
+
+def _solve_moments(
+    parameters: Any, records: Records, spread: float, bound: float, budget: PrivacyBudget
+) -> Estimate:
+    response_bound = min(_RESPONSE_SPREADS * spread, 2 * bound)
+    if parameters.privacy_unit == "response":
+        return solve_public_design(
+            records,
+            parameters.rank,
+            budget,
+            response_bound=response_bound,
+            response_range=_range(parameters),
+            share=_left(budget),
+        )
+    row_norm = math.inf if parameters.row_norm is None else parameters.row_norm
+    if parameters.row_norm is None and budget.is_private:
+        share = scales.counts_share(row_norm_steps(), records.n_records, budget.mu)
+        row_norm = release_row_norm(records, budget, share)
+    return solve_sufficient_statistics(
+        records,
+        parameters.rank,
+        budget,
+        row_norm=row_norm,
+        response_bound=response_bound,
+        share=_left(budget),
+    )
+
+
+def _largest_coefficients(parameters: Any, spread: float, transform: Transform) -> float:
+    """Bound the norm of what is fitted, where that is known."""
+    if parameters.coef_bound is not None and np.ndim(transform.multiplier) == 0:
+        is_scaled = transform.row_map is None and transform.column_map is None
+        return float(parameters.coef_bound / transform.multiplier) if is_scaled else math.inf
+    is_white = parameters.row_cov is not None and parameters.col_cov is not None
+    is_known = parameters.isotropic or is_white
+    return _SPREAD_MARGIN * spread if parameters.coef_bound is None and is_known else math.inf
+
+
+def _within(point: FixedRank, largest: float | None) -> FixedRank:
+    norm = float(np.linalg.norm(point.values))
+    if largest is None or norm <= largest:
+        return point
+    return point.with_values(point.values * (largest / norm))
+
+
+def _range(parameters: Any) -> float:
+    """How far a response can change."""
+    return math.inf if parameters.response_bound is None else 2 * parameters.response_bound
+
+
+def _left(budget: PrivacyBudget) -> float:
+    """Share of the budget that is not spent."""
+    return 1 - math.fsum(release.share for release in budget.spent().releases)

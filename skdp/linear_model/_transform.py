@@ -1,0 +1,54 @@
+"""The public maps between the matrices that a user gives and those that are fitted."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdp.linalg.design import Design
+from skdp.linalg.fixed_rank import FixedRank
+from skdp.linear_model._solvers.gradient import Estimate
+
+__all__ = ["Transform", "inverse_root"]
+
+
+@dataclass(frozen=True)
+class Transform:
+    r"""Fitted are :math:`A\,((X_i - C) \circ S)\,B`, with symmetric A and B, all of them public.
+
+    `multiplier` is a number or, for vectors, one for each entry. `least_variance` is the smallest
+    variance of what is fitted along any direction, as far as it is known.
+    """
+
+    center: np.ndarray | None = None
+    multiplier: Any = 1.0
+    row_map: np.ndarray | None = None
+    column_map: np.ndarray | None = None
+    least_variance: float = 1.0
+
+    def apply(self, design: Design) -> Design:
+        """Return a view of the matrices that are fitted."""
+        mapped = design.mapped(self.row_map, self.column_map)
+        return mapped.scaled(self.multiplier, self.center)
+
+    def undo(self, estimate: Estimate) -> tuple[FixedRank, float]:
+        """Return the coefficients and the intercept for the matrices that were given."""
+        point = estimate.point
+        left = point.left if self.row_map is None else self.row_map @ point.left
+        right = point.right if self.column_map is None else self.column_map @ point.right
+        if np.ndim(self.multiplier) == 0:
+            values = point.values * self.multiplier
+        elif len(right) == 1:
+            left, values = left * self.multiplier, point.values
+        else:
+            right, values = right * self.multiplier.T, point.values
+        undone = FixedRank(left, values, right).orthonormal()
+        if self.center is None:
+            return undone, estimate.offset
+        return undone, estimate.offset - float(np.vdot(undone.matrix, self.center))
+
+
+def inverse_root(covariance: np.ndarray) -> np.ndarray:
+    """Compute the inverse of the symmetric root of a positive definite matrix."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray((vectors / np.sqrt(values)) @ vectors.T)

@@ -1,0 +1,10 @@
+"""How neighbouring datasets differ in one protected unit."""
+
+__all__ = ["ADJACENCIES", "choose"]
+
+ADJACENCIES = ("replace", "zero_out")
+
+
+def choose(adjacency: str, *, zero_out: float, replace: float) -> float:
+    """Choose the value that belongs to the adjacency."""
+    return {"zero_out": zero_out, "replace": replace}[adjacency]

@@ -1,0 +1,130 @@
+"""The ledger of a fit: what its shares buy, what has been spent, and what is left."""
+
+import math
+import sys
+
+from skdp.exceptions import BudgetError
+from skdp.privacy.adjacency import ADJACENCIES
+from skdp.privacy.currency import Currency
+from skdp.privacy.record import PrivacySpent, Release
+
+__all__ = ["Ledger"]
+
+_SHARE_TOLERANCE = 1e-12
+
+
+class Ledger:
+    """Keeps the releases of one fit and refuses to overspend; adds no noise.
+
+    The arguments are those of :class:`skdp.privacy.PrivacyBudget`; `seeded` says whether the noise
+    comes from a seed.
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        unit: str,
+        adjacency: str,
+        seeded: bool,
+        enforced: bool,
+        delta_tail: float,
+    ) -> None:
+        if adjacency not in ADJACENCIES:
+            raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
+        self.epsilon = epsilon
+        self.delta = delta
+        self.delta_tail = delta_tail
+        self.unit = unit
+        self.adjacency = adjacency
+        self.enforced = enforced
+        self._currency = Currency(epsilon, delta, delta_tail)
+        self.mu = self._currency.mu
+        self.is_pure = self._currency.is_pure
+        self._seeded = seeded
+        self._releases: list[Release] = []
+
+    @property
+    def is_private(self) -> bool:
+        """Whether noise is added at all."""
+        return math.isfinite(self.mu)
+
+    @property
+    def last_scale(self) -> float:
+        """Standard deviation of the noise in an entry of the last release."""
+        return self._releases[-1].noise_scale
+
+    def noise_scale(
+        self,
+        sensitivity: float,
+        share: float,
+        *,
+        mechanism: str = "gaussian",
+        joint_entries: int = 1,
+    ) -> float:
+        """Return the standard deviation of the noise that a release would get.
+
+        Parameters
+        ----------
+        sensitivity : float
+            Its sensitivity.
+        share : float
+            Its share of the square of mu, or of epsilon if delta is 0.
+        mechanism : {"gaussian", "symmetric_gaussian", "laplace", "spherical"}, default="gaussian"
+            Which noise.
+        joint_entries : int, default=1
+            How many entries one draw of Laplace or spherical noise is for: the columns of a matrix
+            or 1 for the former, all entries for the latter. Of no matter to Gaussian noise.
+
+        Returns
+        -------
+        float
+            Standard deviation in an entry, in the units of the sensitivity; 0 if `epsilon` is
+            infinite.
+
+        Raises
+        ------
+        BudgetError
+            If delta is 0 and the noise Gaussian.
+        """
+        return self._currency.noise_scale(mechanism, sensitivity, share, joint_entries)
+
+    def spent(self) -> PrivacySpent:
+        """Return the record of all releases so far.
+
+        Returns
+        -------
+        PrivacySpent
+            An immutable record.
+        """
+        return PrivacySpent(
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
+            mu=self._currency.spent_mu(release.share for release in self._releases),
+            unit=self.unit,
+            adjacency=self.adjacency,
+            seeded=self._seeded,
+            releases=tuple(self._releases),
+            enforced=self.enforced,
+            delta_tail=float(self.delta_tail),
+        )
+
+    def _check(self, name: str, mechanism: str, share: float) -> None:
+        self._currency.check(mechanism)
+        spent = [release.share for release in self._releases]
+        if not share > 0 or math.fsum([share, *spent]) > 1 + _SHARE_TOLERANCE:
+            raise BudgetError(
+                f"Release {name!r} asks for a share of {share!r}; the shares must be positive and "
+                f"add to at most 1, and {1 - math.fsum(spent):.3g} is left."
+            )
+
+    def _charge(self, release: Release) -> None:
+        smallest = sys.float_info.min if self.is_private else 0.0
+        if not (release.sensitivity > 0 and smallest <= release.noise_scale < math.inf):
+            raise BudgetError(
+                f"Release {release.name!r} has sensitivity {release.sensitivity!r}, which asks for "
+                f"noise of scale {release.noise_scale!r}; both must be positive and neither too "
+                "small nor too large for a float."
+            )
+        self._releases.append(release)
