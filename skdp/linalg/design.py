@@ -6,7 +6,6 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-
 from scipy.sparse import issparse
 
 from skdp.linalg._threads import run_groups

@@ -32,8 +32,10 @@ __all__ = ["TraceResult", "solve"]
 _RESPONSE_SPREADS = 2.5
 # Standard deviation of a count of unclipped records, as a share of all.
 _VOTE_PRECISION = 0.03
-# The norm of the coefficients of independent features is at most the spread of the responses.
+# The norm of the coefficients of uncorrelated features is at most the spread of the responses,
+# with some room, and more where it is a released covariance that makes them uncorrelated.
 _SPREAD_MARGIN = 1.1
+_RELEASED_MARGIN = 1.5
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,9 @@ def _descent(
         vote_share=votes / n_steps,
         spread=spread,
         spread_to_level=float(ndtri((1 + quantile) / 2)),
-        largest_coefficients=_largest_coefficients(parameters, spread, transform),
+        largest_coefficients=_largest_coefficients(
+            parameters, spread, transform, records.design.matrix_shape
+        ),
         least_curvature=transform.least_variance,
         noise_cut=parameters.noise_cut,
     )
@@ -209,14 +213,21 @@ def _solve_moments(
     )
 
 
-def _largest_coefficients(parameters: Any, spread: float, transform: Transform) -> float:
+def _largest_coefficients(
+    parameters: Any, spread: float, transform: Transform, shape: tuple[int, int]
+) -> float:
     """Bound the norm of what is fitted, where that is known."""
     if parameters.coef_bound is not None and np.ndim(transform.multiplier) == 0:
         is_scaled = transform.row_map is None and transform.column_map is None
         return float(parameters.coef_bound / transform.multiplier) if is_scaled else math.inf
-    is_white = parameters.row_cov is not None and parameters.col_cov is not None
-    is_known = parameters.isotropic or is_white
-    return _SPREAD_MARGIN * spread if parameters.coef_bound is None and is_known else math.inf
+    maps = (transform.row_map, transform.column_map)
+    is_white = all(m is not None for m, n in zip(maps, shape, strict=True) if n > 1)
+    if parameters.coef_bound is not None or not (parameters.isotropic or is_white):
+        return math.inf
+    is_known = parameters.isotropic or parameters.row_cov is not None
+    if is_known or parameters.col_cov is not None:
+        return _SPREAD_MARGIN * spread
+    return _RELEASED_MARGIN * spread / math.sqrt(max(transform.least_variance, 1e-12))
 
 
 def _within(point: FixedRank, largest: float | None) -> FixedRank:

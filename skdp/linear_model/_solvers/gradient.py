@@ -113,7 +113,9 @@ def descend(
         flattening = max(kept, _LEAST_CURVATURE)
         gradient = _Gradient(space.direction(point, released), slope, noise, flattening)
         curvature.update(point, offset, gradient)
-        length = descent.step_size / (flattening * max(1.0, curvature.steepest))
+        # Where hardly anything is clipped the loss is steeper, and a longer step would overshoot.
+        usual = descent.step_size / descent.quantile if clips else descent.step_size
+        length = min(usual, 1 / flattening) / max(1.0, curvature.steepest)
         curvature.last_length = length
         point = _bounded(space.move(point, released, -length), descent.largest_coefficients)
         offset -= length * slope

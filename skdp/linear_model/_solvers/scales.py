@@ -183,10 +183,9 @@ def _release_spreads(
     # A single bin that noise alone fills, many powers too high, would decide: that happens to one
     # fit in a million.
     edge = budget.last_scale * (math.sqrt(2 * math.log(counts.size)) + 2.5)
-    # The fullest one at least.
-    kept = np.where(
-        released > np.minimum(edge, released.max(axis=1, keepdims=True) / 2), released, 0
-    )
+    # Where none is beyond doubt, only the fullest one counts.
+    counts_at_all = released >= np.minimum(edge, released.max(axis=1, keepdims=True))
+    kept = np.where(counts_at_all, np.maximum(released, 0.0), 0.0)
     values = _OF_BIN * 2.0**_EXPONENTS
     values[0] = 0.0
     total = kept.sum(axis=1)
