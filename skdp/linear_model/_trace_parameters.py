@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
@@ -126,6 +127,7 @@ def check_input(X: Any, y: Any, estimator: Any) -> CheckedInput:
 def check_parameters(estimator: Any, checked: CheckedInput) -> None:
     """Refuse parameters that contradict each other or the shape of the data."""
     n_rows, n_columns = checked.matrix_shape
+    effective_n_jobs(estimator.n_jobs)
     if estimator.rank > min(checked.matrix_shape):
         raise ValueError(
             f"rank={estimator.rank} exceeds the smaller side of the matrices, whose shape is "
@@ -177,9 +179,9 @@ def _check_responses(y: Any, estimator: BaseEstimator) -> np.ndarray:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
-    raveled = column_or_1d(y, warn=True)
 
     def _check() -> Any:
+        raveled = column_or_1d(y, warn=True)
         return check_array(raveled, ensure_2d=False, dtype=np.float64, input_name="y")
 
     return np.asarray(quiet_check(_check))

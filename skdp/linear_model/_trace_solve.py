@@ -17,7 +17,7 @@ from skdp.linear_model._solvers.adassp import (
     solve_sufficient_statistics,
 )
 from skdp.linear_model._solvers.clipping import Clipping, RecordClipping, ResponseClipping
-from skdp.linear_model._solvers.covariances import release_whitening
+from skdp.linear_model._solvers.covariances import exact_whitening, release_whitening
 from skdp.linear_model._solvers.gradient import Descent, Estimate, descend, gradient_shares
 from skdp.linear_model._solvers.initial import START_SHARE, random_start, release_start
 from skdp.linear_model._solvers.records import Records
@@ -89,12 +89,14 @@ def _transform(
     if parameters.isotropic or parameters.scale is None:
         return Transform()
     scaled = _scales(parameters, checked, design, responses, budget)
-    if parameters.privacy_unit == "response":
+    if parameters.solver == "adassp":
         return scaled
-    is_null = np.isnan(responses)
-    rows, columns = (
-        release_whitening(scaled.apply(design), side, is_null, budget) for side in (0, 1)
-    )
+    view, is_null = scaled.apply(design), np.isnan(responses)
+    if parameters.privacy_unit == "response":
+        rows, columns = exact_whitening(view, 0), exact_whitening(view, 1)
+    else:
+        rows = release_whitening(view, 0, is_null, budget)
+        columns = release_whitening(view, 1, is_null, budget)
     return replace(
         scaled,
         row_map=rows.symmetric_map,

@@ -18,7 +18,7 @@ import numpy as np
 from skdp.linalg.fixed_rank import truncate
 from skdp.linalg.matrices import DenseCoordinates, Matrices
 from skdp.linear_model._solvers.gradient import Estimate
-from skdp.linear_model._solvers.records import Records
+from skdp.linear_model._solvers.records import UNBOUNDED, Records
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.quantile import SCALE_GRID, search_steps
@@ -62,8 +62,9 @@ def solve_sufficient_statistics(
     share: float,
 ) -> Estimate:
     """Solve the perturbed normal equations where records are the unit."""
-    norm = math.hypot(row_norm, records.intercept)
-    statistics = _sums(records, norm, response_bound)
+    norm = min(math.hypot(row_norm, records.intercept), UNBOUNDED)
+    response_bound = min(response_bound, UNBOUNDED)
+    statistics = _sums(records, norm, response_bound, is_public=False)
     rounding = records.design.rounding
     moment = budget.symmetric_gaussian(
         "second moment",
@@ -100,7 +101,8 @@ def solve_public_design(
     share: float,
 ) -> Estimate:
     """Solve the normal equations where only the responses are private."""
-    statistics = _sums(records, math.inf, response_bound)
+    response_bound = min(response_bound, UNBOUNDED)
+    statistics = _sums(records, UNBOUNDED, response_bound, is_public=True)
     design = records.design.written_out()
     norms = design.fill(lambda _, matrices: matrices.entries(records.intercept).norms())
     products = budget.gaussian(
@@ -109,7 +111,7 @@ def solve_public_design(
         sensitivity=sensitivity.response_sum(
             response_bound,
             response_range,
-            max(float(norms.max()), np.finfo(float).tiny),
+            float(np.clip(np.nan_to_num(norms.max()), 1 / UNBOUNDED, UNBOUNDED)),
             budget.adjacency,
             records.design.rounding,
         ),
@@ -118,15 +120,20 @@ def solve_public_design(
     return _estimate(records, rank, statistics.moment, products)
 
 
-def _sums(records: Records, row_norm: float, response_bound: float) -> _Statistics:
-    """Sum over rows clipped to a norm and responses clipped to a bound."""
+def _sums(
+    records: Records, row_norm: float, response_bound: float, *, is_public: bool
+) -> _Statistics:
+    """Sum over rows clipped to a norm and responses clipped to a bound.
+
+    A null record is null in both sums, a null response beside a public row in one.
+    """
 
     def _kernel(rows: slice, matrices: Matrices) -> np.ndarray:
         coordinates = matrices.entries(records.intercept)
         assert isinstance(coordinates, DenseCoordinates)
         responses = records.responses[rows]
-        # A null record is null in both sums.
-        coordinates.values[np.isnan(responses)] = np.nan
+        if not is_public:
+            coordinates.values[np.isnan(responses)] = np.nan
         features = clip_rows(coordinates.values, row_norm)
         responses = np.clip(np.nan_to_num(responses), -response_bound, response_bound)
         return np.column_stack([features.T @ features, features.T @ responses])

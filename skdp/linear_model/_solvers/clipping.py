@@ -7,7 +7,7 @@ import numpy as np
 
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linalg.matrices import Coordinates, Matrices
-from skdp.linear_model._solvers.records import Records, clipped_sum
+from skdp.linear_model._solvers.records import UNBOUNDED, Records, clipped_sum
 from skdp.linear_model._solvers.spaces import Space
 from skdp.privacy import sensitivity
 
@@ -108,11 +108,8 @@ class ResponseClipping(Clipping):
         """Sum the gradients at a released point and intercept."""
         design = self.records.design
         lengths = design.fill(lambda _, m: self._lengths(m, point))
-        # Beside other matrices those whose square would overflow are worth nothing anyway.
-        lengths[~(lengths < 1e100)] = 0.0
-        usual = float(np.median(lengths))
-        weights = np.minimum(1.0, usual / np.where(lengths > 0, lengths, 1.0))
-        weights[lengths == 0] = 0.0
+        weights = _weights(lengths, evens_out=level < UNBOUNDED)
+        lengths[weights == 0] = 0.0
         sizes = np.empty(design.n_records)
 
         def _kernel(records: slice, matrices: Matrices) -> np.ndarray:
@@ -127,7 +124,7 @@ class ResponseClipping(Clipping):
         bound = sensitivity.response_sum(
             level,
             self.response_range,
-            max(float((weights * lengths).max()), np.finfo(float).tiny),
+            max(float((weights * lengths).max()), 1 / UNBOUNDED),
             self.adjacency,
             design.rounding,
         )
@@ -137,3 +134,15 @@ class ResponseClipping(Clipping):
 
     def _lengths(self, matrices: Matrices, point: FixedRank) -> np.ndarray:
         return self.space.coordinates(matrices, point, self.records.intercept)[0].norms()
+
+
+def _weights(lengths: np.ndarray, *, evens_out: bool) -> np.ndarray:
+    """Weight vectors of these lengths down to the median of those that are not 0, if wanted.
+
+    What could overflow is worth nothing beside the others and gets the weight 0.
+    """
+    is_usable = (lengths > 0) & (lengths <= UNBOUNDED)
+    if not evens_out or not is_usable.any():
+        return is_usable.astype(np.float64)
+    usual = float(np.median(lengths[is_usable]))
+    return np.where(is_usable, np.minimum(1.0, usual / np.where(is_usable, lengths, 1.0)), 0.0)

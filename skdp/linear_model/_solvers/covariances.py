@@ -12,10 +12,11 @@ import numpy as np
 
 from skdp.linalg.design import Design
 from skdp.linalg.matrices import Matrices
+from skdp.linear_model._solvers.records import UNBOUNDED
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_weights
 
-__all__ = ["Whitening", "release_whitening"]
+__all__ = ["Whitening", "exact_whitening", "release_whitening"]
 
 # Matrices are clipped to so many times the norm that entries of mean square 1 have.
 _CLIP = 1.3
@@ -46,23 +47,37 @@ def release_whitening(
         return Whitening()
     size, other = design.matrix_shape[side], design.matrix_shape[1 - side]
     bound = _CLIP * math.sqrt(design.n_entries)
-
-    def _moment(records: slice, matrices: Matrices) -> np.ndarray:
-        weights = clip_weights(matrices.norms(), bound, design.n_entries)
-        weights[is_null[records]] = 0.0
-        return matrices.second_moment(side, weights)
-
     # The product of a matrix with its transpose is at most as long as its squared norm, and two of
     # them have an inner product that is not negative: the bound is that of vectors.
     largest = sensitivity.second_moment(bound, budget.adjacency, design.rounding)
     released = budget.symmetric_gaussian(
         ("row", "column")[side] + " covariance",
-        design.add_up(_moment),
+        _moment(design, side, is_null, bound),
         sensitivity=largest,
         share=_share(largest, size, other, design.n_records, budget.mu),
     )
     n_vectors = design.n_records * other
     return _whitening(released / n_vectors, budget.last_scale / n_vectors)
+
+
+def exact_whitening(design: Design, side: int) -> Whitening:
+    """Compute the map that `release_whitening` releases, of public matrices."""
+    if not design.can_be_mapped(side):
+        return Whitening()
+    n_vectors = design.n_records * design.matrix_shape[1 - side]
+    is_null = np.zeros(design.n_records, dtype=bool)
+    return _whitening(_moment(design, side, is_null, UNBOUNDED) / n_vectors, 0.0)
+
+
+def _moment(design: Design, side: int, is_null: np.ndarray, bound: float) -> np.ndarray:
+    """Sum the products of the sides of matrices clipped to a norm."""
+
+    def _kernel(records: slice, matrices: Matrices) -> np.ndarray:
+        weights = clip_weights(matrices.norms(), bound, design.n_entries)
+        weights[is_null[records]] = 0.0
+        return matrices.second_moment(side, weights)
+
+    return design.add_up(_kernel)
 
 
 def _share(largest: float, size: int, other: int, n_records: int, mu: float) -> float:

@@ -20,6 +20,7 @@ import numpy as np
 
 from skdp.linalg.fixed_rank import FixedRank, inner_product
 from skdp.linear_model._solvers.clipping import Clipping
+from skdp.linear_model._solvers.records import UNBOUNDED
 from skdp.privacy import PrivacyBudget, sensitivity
 
 __all__ = ["Descent", "Estimate", "descend", "gradient_shares"]
@@ -94,7 +95,8 @@ def descend(
     space, n_records = clipping.space, clipping.records.n_records
     has_intercept = clipping.records.intercept > 0
     largest = clipping.largest_level(descent.spread) * descent.spread_to_level
-    clips = math.isfinite(largest)
+    largest = min(largest, UNBOUNDED)
+    clips = largest < UNBOUNDED
     point, offset, level = start, 0.0, largest
     dimension = space.dimension(point.shape) + has_intercept
     curvature, variance = _Curvature(dimension), 0.0
@@ -161,7 +163,7 @@ class _Curvature:
         if self._last is not None:
             point_before, offset_before, before = self._last
             way, shift = point.minus(point_before), offset - offset_before
-            squares = inner_product(way, way) + shift**2
+            squares = inner_product(way, way) + shift * shift
             change = inner_product(way, gradient.direction) - inner_product(way, before.direction)
             change += shift * (gradient.slope - before.slope)
             if squares > 0:

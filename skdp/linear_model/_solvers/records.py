@@ -9,7 +9,10 @@ from skdp.linalg.design import Design
 from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.privacy.clipping import clip_weights
 
-__all__ = ["Records", "clipped_sum"]
+__all__ = ["UNBOUNDED", "Records", "clipped_sum"]
+
+#: Level that stands for no clipping: sums of squares of what is longer could overflow.
+UNBOUNDED = 1e100
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,9 @@ _PRECISION = 0.05
 _COARSE_PRECISION = 0.1
 _BIN_PRECISION = 0.02
 _LEAST_SHARE = 2e-3
+# Where a count is off by more than that, as a share of the records, a search tells nothing.
+_USELESS = 0.2
+_LARGEST_USABLE = 1e100
 _LARGEST_SHARE = 0.1
 
 
@@ -82,9 +85,11 @@ def standardization_shares(
 
 
 def release_center(responses: np.ndarray, budget: PrivacyBudget, bound: float) -> float:
-    """Release the median of the responses, between -bound and bound."""
+    """Release the median of the responses, between -bound and bound; 0 if noise would hide it."""
     grid = _CENTER_GRID if math.isinf(bound) else np.linspace(-bound, bound, 1025)
     share = counts_share(search_steps(grid), len(responses), budget.mu)
+    if budget.noise_scale(1.0, share / search_steps(grid)) > _USELESS * len(responses):
+        return 0.0
     return budget.quantile("response centre", responses, q=0.5, grid=grid, share=share)
 
 
@@ -107,7 +112,7 @@ def release_norm(design: Design, is_null: np.ndarray, budget: PrivacyBudget) -> 
 def exact_norm(design: Design) -> float:
     """Compute the median norm of public matrices."""
     norm = float(np.median(design.fill(lambda _, matrices: matrices.norms())))
-    return norm if 0 < norm < math.inf else 1.0
+    return norm if SCALE_GRID[0] <= norm <= SCALE_GRID[-1] else 1.0
 
 
 def release_standardization(
@@ -138,8 +143,8 @@ def exact_standardization(design: Design, *, centered: bool) -> Standardization:
     """Compute the means and standard deviations of the entries of public matrices."""
     mean = np.zeros(design.n_entries)
     if centered:
-        mean = design.add_up(lambda _, m: _entries(m).sum(axis=0)) / design.n_records
-    squares = design.add_up(lambda _, m: np.square(_entries(m) - mean).sum(axis=0))
+        mean = design.add_up(lambda _, m: _usable(m).sum(axis=0)) / design.n_records
+    squares = design.add_up(lambda _, m: np.square(_usable(m) - mean).sum(axis=0))
     spread = np.sqrt(squares / design.n_records)
     spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
     return _standardization(design, mean if centered else None, spread)
@@ -173,24 +178,30 @@ def _count_powers(values: np.ndarray) -> np.ndarray:
 def _release_spreads(
     name: str, counts: np.ndarray, budget: PrivacyBudget, share: float
 ) -> np.ndarray:
-    """Release the root mean squares of columns from their counts by powers of two."""
+    """Release the root mean squares of columns from their counts by powers of two.
+
+    A column of which nothing can be seen has the smallest one.
+    """
     released = budget.gaussian(
         name,
         counts,
         sensitivity=sensitivity.histograms(len(counts), budget.adjacency),
         share=share,
     )
-    # A single bin that noise alone fills, many powers too high, would decide: that happens to one
-    # fit in a million.
+    # A single bin that noise alone fills, many powers too high, would decide.
     edge = budget.last_scale * (math.sqrt(2 * math.log(counts.size)) + 2.5)
-    # Where none is beyond doubt, only the fullest one counts.
-    counts_at_all = released >= np.minimum(edge, released.max(axis=1, keepdims=True))
-    kept = np.where(counts_at_all, np.maximum(released, 0.0), 0.0)
+    kept = np.where(released > edge, released, 0.0)
     values = _OF_BIN * 2.0**_EXPONENTS
     values[0] = 0.0
     total = kept.sum(axis=1)
     squares = kept @ values**2 / np.where(total > 0, total, 1.0)
     return np.maximum(np.sqrt(squares), 2.0 ** _EXPONENTS[0])
+
+
+def _usable(matrices: Matrices) -> np.ndarray:
+    """Return the entries, those whose squares could overflow as 0."""
+    values = _entries(matrices)
+    return np.where(np.abs(values) <= _LARGEST_USABLE, values, 0.0)
 
 
 def _entries(matrices: Matrices) -> np.ndarray:
