@@ -111,7 +111,7 @@ def main() -> None:
                     report_times(case, X, arguments.repeats, arguments.scale)
                 if case.memory_aim is not None:
                     report_memory(case, X, arguments.scale)
-                if arguments.profile:
+                if arguments.profile and hasattr(case.ours(), "n_components"):
                     report_profile(case, X)
 
 

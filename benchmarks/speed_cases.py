@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
+from sklearn.linear_model import Ridge
+from speed_regression import RANK, SHAPE, GradientStep, Regression, TwoProducts
 
-from skdp import DPPCA, DPTruncatedSVD
+from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
 from skdp.datasets import make_spiked
 
 THREADS = 2
@@ -152,6 +154,7 @@ UNIFORM = partial(uniform_sparse, 1_000_000, 20_000)
 UNIFORM_NARROW = partial(uniform_sparse, 200_000, 500)
 DENSE = partial(dense, 100_000, 200)
 DENSE_WIDE = partial(dense, 20_000, 2000)
+MATRICES = partial(dense, 20_000, 2500)
 SPIKED_500, SPIKED_1000 = partial(spiked, 500), partial(spiked, 1000)
 
 # A row of the data is longer than its bound in about one case of twenty.
@@ -198,6 +201,20 @@ CASES = [
     ),
     *(_gate(SPIKED_500, 500, solver) for solver in ("auto", "covariance")),
     *(_gate(SPIKED_1000, 1000, solver) for solver in ("auto", "covariance")),
+    Case(
+        "matrices 20k x 50 x 50: gradient step of DPTraceRegressor(2) / two products with X",
+        MATRICES,
+        partial(GradientStep, THREADS),
+        TwoProducts,
+        aim=3.0,
+    ),
+    Case(
+        "matrices 20k x 50 x 50: DPTraceRegressor(2) / Ridge(cholesky)",
+        MATRICES,
+        lambda: Regression(DPTraceRegressor(RANK, matrix_shape=SHAPE, n_jobs=THREADS)),
+        lambda: Regression(Ridge(solver="cholesky")),
+        aim=1.5,
+    ),
     Case(
         "memory map 2M x 200 float32: DPPCA(10) / PCA(10, covariance_eigh)",
         memory_map,

@@ -17,7 +17,7 @@ from skdp.linalg.sources import Source
 __all__ = ["Design"]
 
 # Of a piece, several products are formed: it should stay in cache between them.
-_PIECE_ENTRIES = 1 << 17
+_PIECE_ENTRIES = 1 << 18
 _PIECE_ROWS = (32, 4096)
 
 

@@ -116,11 +116,11 @@ class DenseMatrices:
 
     def norms(self) -> np.ndarray:
         """Compute the Frobenius norms."""
-        return row_norms(self._mapped().reshape(len(self), -1))
+        return self.scale * row_norms(self._mapped().reshape(len(self), -1))
 
     def second_moment(self, side: int, weights: np.ndarray) -> np.ndarray:
         """Sum X X' (side 0) or X'X (side 1) of weighted matrices."""
-        values = self._mapped() * weights[:, np.newaxis, np.newaxis]
+        values = self._mapped() * (self.scale * weights)[:, np.newaxis, np.newaxis]
         values[weights == 0] = 0.0
         if side == 0:
             return np.asarray((values @ values.transpose(0, 2, 1)).sum(axis=0))
@@ -148,7 +148,7 @@ class DenseMatrices:
         """Return all entries, and a last one for the intercept."""
         flat = self._mapped().reshape(len(self), -1)
         values = np.empty((len(self), flat.shape[1] + (intercept > 0)))
-        values[:, : flat.shape[1]] = flat
+        np.multiply(self.scale, flat, out=values[:, : flat.shape[1]])
         values[:, flat.shape[1] :] = intercept
         return DenseCoordinates(values, self.values.shape[1:] if spectral else None)
 
@@ -175,8 +175,8 @@ class DenseMatrices:
         return products if self.column_map is None else products @ self.column_map
 
     def _mapped(self) -> np.ndarray:
-        values = self.values if self.scale == 1 else self.scale * self.values
-        values = values if self.row_map is None else self.row_map @ values
+        """Map the matrices, without their scale."""
+        values = self.values if self.row_map is None else self.row_map @ self.values
         return values if self.column_map is None else values @ self.column_map
 
 

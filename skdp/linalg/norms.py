@@ -29,7 +29,8 @@ def row_norms(values: np.ndarray, center: np.ndarray | None = None) -> np.ndarra
     squares = np.einsum("ij,ij->i", values, values, dtype=np.float64)
     norms = np.sqrt(squares)
     extreme = ~((squares > _SAFE_SQUARES[0]) & (squares < _SAFE_SQUARES[1]))
-    norms[extreme] = _scaled_norms(values[extreme])
+    if extreme.any():
+        norms[extreme] = _scaled_norms(values[extreme])
     return norms
 
 

@@ -105,13 +105,15 @@ def solve_public_design(
     statistics = _sums(records, UNBOUNDED, response_bound, is_public=True)
     design = records.design.written_out()
     norms = design.fill(lambda _, matrices: matrices.entries(records.intercept).norms())
+    # What is not finite contributes nothing to the sums.
+    norms[~np.isfinite(norms)] = 0.0
     products = budget.gaussian(
         "products with responses",
         statistics.products,
         sensitivity=sensitivity.response_sum(
             response_bound,
             response_range,
-            float(np.clip(np.nan_to_num(norms.max()), 1 / UNBOUNDED, UNBOUNDED)),
+            float(np.clip(norms.max(), 1 / UNBOUNDED, UNBOUNDED)),
             budget.adjacency,
             records.design.rounding,
         ),

@@ -36,6 +36,10 @@ class ClippedGradient:
     gain: float = 1.0
 
 
+# Public matrices so many times as long as usual take no part: beside them the others would be lost.
+_LONGEST = 1e3
+
+
 class Clipping(ABC):
     """How the gradients of single records are bounded."""
 
@@ -43,6 +47,11 @@ class Clipping(ABC):
         self.records = records
         self.space = space
         self.adjacency = adjacency
+
+    @property
+    def has_intercept(self) -> bool:
+        """Whether the last coordinate is that of an intercept."""
+        return self.records.intercept > 0
 
     @abstractmethod
     def largest_level(self, spread: float) -> float:
@@ -62,7 +71,7 @@ class Clipping(ABC):
 
     def _projected(self, point: FixedRank, total: np.ndarray) -> np.ndarray:
         """Project a sum once, as single vectors are outside the space by their rounding."""
-        if self.records.intercept == 0:
+        if not self.has_intercept:
             return self.space.project(point, total)
         return np.append(self.space.project(point, total[:-1]), total[-1])
 
@@ -139,10 +148,11 @@ class ResponseClipping(Clipping):
 def _weights(lengths: np.ndarray, *, evens_out: bool) -> np.ndarray:
     """Weight vectors of these lengths down to the median of those that are not 0, if wanted.
 
-    What could overflow is worth nothing beside the others and gets the weight 0.
+    What could overflow gets the weight 0, and, if wanted, what is very much longer than usual.
     """
     is_usable = (lengths > 0) & (lengths <= UNBOUNDED)
     if not evens_out or not is_usable.any():
         return is_usable.astype(np.float64)
     usual = float(np.median(lengths[is_usable]))
+    is_usable &= lengths <= _LONGEST * usual
     return np.where(is_usable, np.minimum(1.0, usual / np.where(is_usable, lengths, 1.0)), 0.0)

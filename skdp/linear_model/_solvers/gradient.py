@@ -92,39 +92,24 @@ def descend(
     clipping: Clipping, start: FixedRank, budget: PrivacyBudget, descent: Descent
 ) -> Estimate:
     """Run all steps, whatever the data."""
-    space, n_records = clipping.space, clipping.records.n_records
-    has_intercept = clipping.records.intercept > 0
+    space = clipping.space
     largest = clipping.largest_level(descent.spread) * descent.spread_to_level
     largest = min(largest, UNBOUNDED)
     clips = largest < UNBOUNDED
-    point, offset, level = start, 0.0, largest
-    dimension = space.dimension(point.shape) + has_intercept
-    curvature, variance = _Curvature(dimension), 0.0
+    usual = descent.step_size / descent.quantile if clips else descent.step_size
+    point, offset, level, variance = start, 0.0, largest, 0.0
+    curvature = _Curvature(space.dimension(point.shape) + clipping.has_intercept)
     for step, share in enumerate(descent.gradient_shares, start=1):
-        clipped = clipping.gradient(point, offset, level)
-        released = budget.gaussian(
-            f"gradient {step}", clipped.total, sensitivity=clipped.sensitivity, share=share
-        ) / (n_records * clipped.gain)
-        noise = budget.last_scale / (n_records * clipped.gain)
-        slope = float(released[-1]) if has_intercept else 0.0
-        if has_intercept:
-            released = released[:-1]
-        released = space.project(point, released)
-        # Released without clipping, too, as what is released does not depend on bounds.
-        kept = _release_vote(clipped.sizes, level, step, budget, descent.vote_share)
-        flattening = max(kept, _LEAST_CURVATURE)
-        gradient = _Gradient(space.direction(point, released), slope, noise, flattening)
-        curvature.update(point, offset, gradient)
-        # Where hardly anything is clipped the loss is steeper, and a longer step would overshoot.
-        usual = descent.step_size / descent.quantile if clips else descent.step_size
-        length = min(usual, 1 / flattening) / max(1.0, curvature.steepest)
-        curvature.last_length = length
-        point = _bounded(space.move(point, released, -length), descent.largest_coefficients)
-        offset -= length * slope
+        gradient = _release_gradient(clipping, (point, offset, level), step, share, budget, descent)
+        curvature.update(space.direction(point, gradient.coordinates), point, offset, gradient)
+        length = curvature.limit(usual)
+        point = space.move(point, gradient.coordinates, -length)
+        point = _bounded(point, descent.largest_coefficients)
+        offset -= length * gradient.slope
         decay = 1 - descent.step_size * descent.least_curvature / max(1.0, curvature.steepest)
-        variance = decay**2 * variance + (length * noise) ** 2
+        variance = decay**2 * variance + np.square(length * gradient.noise)
         if clips:
-            level *= math.exp(_LEVEL_RATE * (descent.quantile - kept))
+            level *= math.exp(_LEVEL_RATE * (descent.quantile - gradient.kept))
             level = float(np.clip(level, _LEAST_LEVEL * largest, largest))
     if descent.noise_cut:
         return _cut(point, offset, math.sqrt(variance))
@@ -133,15 +118,59 @@ def descend(
 
 @dataclass(frozen=True)
 class _Gradient:
-    """A released gradient, its part for the intercept, and the noise in a coordinate.
+    """A released gradient.
 
-    Clipping makes the loss flatter, by about the share of the records that are not clipped.
+    Attributes
+    ----------
+    coordinates : ndarray
+        Its coordinates in the space of directions.
+    slope : float
+        Its part for the intercept.
+    noise : float
+        Standard deviation of the noise of a coordinate.
+    kept : float
+        Share of the records that were not clipped.
     """
 
-    direction: FixedRank
+    coordinates: np.ndarray
     slope: float
-    noise: float
-    flattening: float
+    noise: np.float64
+    kept: float
+
+    @property
+    def flattening(self) -> float:
+        """By how much clipping makes the loss flatter: about the share that is not clipped."""
+        return max(self.kept, _LEAST_CURVATURE)
+
+
+def _release_gradient(
+    clipping: Clipping,
+    where: tuple[FixedRank, float, float],
+    step: int,
+    share: float,
+    budget: PrivacyBudget,
+    descent: Descent,
+) -> _Gradient:
+    """Release the mean gradient at a point, and which share of the records was not clipped."""
+    point, offset, level = where
+    clipped = clipping.gradient(point, offset, level)
+    divisor = clipping.records.n_records * clipped.gain
+    released = budget.gaussian(
+        f"gradient {step}", clipped.total, sensitivity=clipped.sensitivity, share=share
+    )
+    noise = np.float64(budget.last_scale) / divisor
+    released = released / divisor
+    # Released without clipping, too, as what is released does not depend on bounds.
+    n_kept = budget.gaussian(
+        f"clip vote {step}",
+        np.count_nonzero(clipped.sizes <= level),
+        sensitivity=sensitivity.count(),
+        share=descent.vote_share,
+    )
+    kept = float(np.clip(n_kept / clipping.records.n_records, 0.0, 1.0))
+    slope = float(released[-1]) if clipping.has_intercept else 0.0
+    coordinates = released[:-1] if clipping.has_intercept else released
+    return _Gradient(clipping.space.project(point, coordinates), slope, noise, kept)
 
 
 class _Curvature:
@@ -155,20 +184,29 @@ class _Curvature:
     def __init__(self, dimension: int) -> None:
         self.dimension = dimension
         self.steepest = 0.0
-        self.last_length = 0.0
-        self._last: tuple[FixedRank, float, _Gradient] | None = None
+        self._length = 0.0
+        self._last: tuple[FixedRank, FixedRank, float, _Gradient] | None = None
 
-    def update(self, point: FixedRank, offset: float, gradient: _Gradient) -> None:
+    def update(
+        self, direction: FixedRank, point: FixedRank, offset: float, gradient: _Gradient
+    ) -> None:
         """Compare a gradient with the one before."""
         if self._last is not None:
-            point_before, offset_before, before = self._last
+            direction_before, point_before, offset_before, before = self._last
             way, shift = point.minus(point_before), offset - offset_before
             squares = inner_product(way, way) + shift * shift
-            change = inner_product(way, gradient.direction) - inner_product(way, before.direction)
+            change = inner_product(way, direction) - inner_product(way, direction_before)
             change += shift * (gradient.slope - before.slope)
             if squares > 0:
                 self.steepest = max(self.steepest, self._least(change, squares, gradient, before))
-        self._last = (point, offset, gradient)
+        self._last = (direction, point, offset, gradient)
+
+    def limit(self, length: float) -> float:
+        """Shorten a step where the loss is steep, or hardly clipped, and remember its length."""
+        if self._last is not None:
+            length = min(length, 1 / self._last[-1].flattening) / max(1.0, self.steepest)
+        self._length = length
+        return length
 
     def _least(
         self, change: float, squares: float, gradient: _Gradient, before: _Gradient
@@ -176,22 +214,11 @@ class _Curvature:
         """Bound the curvature along the way from below."""
         # The way follows the noise of the gradient that it started from, whose difference with the
         # next one has it again.
-        common = self.last_length * before.noise**2
-        error = math.hypot(gradient.noise, before.noise) * math.sqrt(squares)
+        common = self._length * np.square(before.noise)
+        error = np.hypot(gradient.noise, before.noise) * math.sqrt(squares)
         error += common * math.sqrt(2 * self.dimension)
         flattening = (gradient.flattening + before.flattening) / 2
-        return (change - common * self.dimension - 2 * error) / (squares * flattening)
-
-
-def _release_vote(
-    sizes: np.ndarray, level: float, step: int, budget: PrivacyBudget, share: float
-) -> float:
-    """Release which share of the records was not clipped."""
-    n_kept = float(np.count_nonzero(sizes <= level))
-    released = budget.gaussian(
-        f"clip vote {step}", n_kept, sensitivity=sensitivity.count(), share=share
-    )
-    return float(np.clip(released / len(sizes), 0.0, 1.0))
+        return float((change - common * self.dimension - 2 * error) / (squares * flattening))
 
 
 def _bounded(point: FixedRank, largest: float) -> FixedRank:

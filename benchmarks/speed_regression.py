@@ -1,0 +1,50 @@
+"""Fits of `DPTraceRegressor` for `speed.py`, in a form that needs no responses."""
+
+from typing import Any
+
+import numpy as np
+
+from skdp.linalg.design import Design
+from skdp.linalg.sources import as_source
+from skdp.linear_model._solvers.clipping import RecordClipping
+from skdp.linear_model._solvers.initial import random_start
+from skdp.linear_model._solvers.records import Records
+from skdp.linear_model._solvers.spaces import TangentSpace
+
+SHAPE, RANK = (50, 50), 2
+
+
+def responses(n_records: int) -> np.ndarray:
+    return np.random.default_rng(1).normal(size=n_records)
+
+
+class Regression:
+    """A regressor with responses of its own: what they are does not change the time."""
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: np.ndarray) -> None:
+        self.estimator.fit(X, responses(len(X)))
+
+
+class GradientStep:
+    """What one step of the descent computes of the data: clipped gradients, and their sum."""
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.n_jobs = n_jobs
+
+    def fit(self, X: np.ndarray) -> None:
+        design = Design(as_source(X), SHAPE, self.n_jobs)
+        records = Records(design, responses(len(X)), 1.0)
+        clipping = RecordClipping(records, TangentSpace(RANK), "replace")
+        point = random_start(SHAPE, RANK, np.random.default_rng(2)).with_values(np.ones(RANK))
+        clipping.gradient(point, 0.0, level=10.0)
+
+
+class TwoProducts:
+    """What no gradient can do without: predictions, and the product with the residuals."""
+
+    def fit(self, X: np.ndarray) -> None:
+        residuals = responses(len(X)) - X @ np.ones(X.shape[1])
+        X.T @ residuals
