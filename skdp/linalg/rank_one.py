@@ -61,7 +61,7 @@ class RankOneMatrices:
     --------
     Three cells are observed of a matrix of two rows and four columns:
 
-    >>> from skdp.linalg.rank_one import RankOneMatrices
+    >>> from skdp import RankOneMatrices
     >>> rows, columns, values = [0, 0, 1], [1, 3, 2], [4.0, 3.5, 5.0]
     >>> X = RankOneMatrices.from_indices(rows, columns, shape=(2, 4))
     >>> X

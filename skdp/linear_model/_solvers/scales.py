@@ -35,16 +35,23 @@ _CENTER_GRID = np.concatenate([-_SIDE[::-1], [0.0], _SIDE])
 _EXPONENTS = np.arange(-40, 41)
 # Root of the mean square of numbers spread evenly between half of a power of two and itself.
 _OF_BIN = math.sqrt(7 / 12)
+# As for normal responses; for features too large is better than too small, which would let them
+# rule all others.
+_HIDDEN_RESPONSES = 0.6
+_HIDDEN_FEATURES = 2.0
 # Standard deviation of a count, as a share of the records, that is precise enough: of a search,
 # each step of which is clear unless it is the last, of one for many features, and of a histogram.
 _PRECISION = 0.05
 _COARSE_PRECISION = 0.1
 _BIN_PRECISION = 0.02
+_FINE_PRECISION = 0.01
 _LEAST_SHARE = 2e-3
 # Where a count is off by more than that, as a share of the records, a search tells nothing.
 _USELESS = 0.2
 _LARGEST_USABLE = 1e100
+_LEAST_SPREAD = 1e-12
 _LARGEST_SHARE = 0.1
+_LARGEST_FEATURE_SHARE = 0.03
 
 
 @dataclass(frozen=True)
@@ -79,9 +86,10 @@ def standardization_shares(
     if centered:
         center_share = counts_share(n_counts, n_records, mu, precision=_COARSE_PRECISION)
     coarse_share = counts_share(2 * n_features, n_records, mu)
-    if max(center_share, coarse_share) == _LARGEST_SHARE:
+    if max(center_share, coarse_share) > _LARGEST_FEATURE_SHARE:
         return None
-    return center_share, counts_share(2 * n_features, n_records, mu, precision=_BIN_PRECISION)
+    fine_share = counts_share(2 * n_features, n_records, mu, precision=_BIN_PRECISION)
+    return center_share, min(fine_share, _LARGEST_FEATURE_SHARE)
 
 
 def release_center(responses: np.ndarray, budget: PrivacyBudget, bound: float) -> float:
@@ -95,10 +103,12 @@ def release_center(responses: np.ndarray, budget: PrivacyBudget, bound: float) -
 
 def release_spread(responses: np.ndarray, budget: PrivacyBudget) -> float:
     """Release the root mean square of centred responses, but for the largest few."""
-    share = counts_share(2, len(responses), budget.mu, precision=_BIN_PRECISION)
+    share = counts_share(2, len(responses), budget.mu, precision=_FINE_PRECISION)
     counts = _count_powers(responses[:, np.newaxis])
-    (spread,) = _release_spreads("response spread", counts, budget, share)
-    return float(spread)
+    (spread,) = _release_spreads(
+        "response spread", counts, len(responses), budget, share, hidden_size=_HIDDEN_RESPONSES
+    )
+    return max(float(spread), _LEAST_SPREAD)
 
 
 def release_norm(design: Design, is_null: np.ndarray, budget: PrivacyBudget) -> float:
@@ -131,11 +141,24 @@ def release_standardization(
             n_columns=design.n_entries,
             share=center_share,
         )
-    counts = design.add_up(lambda _, m: _count_powers(_entries(m) - center))
-    spread = _release_spreads("feature spreads", counts, budget, spread_share)
-    # Features that do not differ as far as can be seen are left out: of what noise makes of their
-    # coefficients nothing could be learned.
-    spread[spread <= 2.0 ** _EXPONENTS[0]] = np.inf
+    # The centre is known to half a per cent, and so smaller differences from it tell nothing.
+    least = 0.01 * np.abs(center)
+
+    def _counts(_: slice, matrices: Matrices) -> np.ndarray:
+        differences = _entries(matrices) - center
+        return _count_powers(np.where(np.abs(differences) < least, 0.0, differences))
+
+    spread = _release_spreads(
+        "feature spreads",
+        design.add_up(_counts),
+        design.n_records,
+        budget,
+        spread_share,
+        hidden_size=_HIDDEN_FEATURES,
+    )
+    # Features that do not differ as far as can be seen, such as rare indicators, get the largest
+    # spread: right in a table of like features, and next to nothing among unlike ones.
+    spread[spread == 0] = spread.max() if spread.any() else 1.0
     return _standardization(design, center if centered else None, spread)
 
 
@@ -176,11 +199,17 @@ def _count_powers(values: np.ndarray) -> np.ndarray:
 
 
 def _release_spreads(
-    name: str, counts: np.ndarray, budget: PrivacyBudget, share: float
+    name: str,
+    counts: np.ndarray,
+    n_records: int,
+    budget: PrivacyBudget,
+    share: float,
+    *,
+    hidden_size: float,
 ) -> np.ndarray:
-    """Release the root mean squares of columns from their counts by powers of two.
+    """Release root mean squares of columns from their counts by powers of two; 0 for unknown.
 
-    A column of which nothing can be seen has the smallest one.
+    What is in bins that noise hides is taken for `hidden_size` times the largest that is seen.
     """
     released = budget.gaussian(
         name,
@@ -190,12 +219,12 @@ def _release_spreads(
     )
     # A single bin that noise alone fills, many powers too high, would decide.
     edge = budget.last_scale * (math.sqrt(2 * math.log(counts.size)) + 2.5)
-    kept = np.where(released > edge, released, 0.0)
+    shares = np.where(released > edge, released / n_records, 0.0)
     values = _OF_BIN * 2.0**_EXPONENTS
     values[0] = 0.0
-    total = kept.sum(axis=1)
-    squares = kept @ values**2 / np.where(total > 0, total, 1.0)
-    return np.maximum(np.sqrt(squares), 2.0 ** _EXPONENTS[0])
+    largest = np.where(shares > 0, values, 0.0).max(axis=1)
+    hidden = np.clip(1 - shares.sum(axis=1), 0.0, 1.0)
+    return np.asarray(np.sqrt(shares @ values**2 + hidden * (hidden_size * largest) ** 2))
 
 
 def _usable(matrices: Matrices) -> np.ndarray:
