@@ -36,10 +36,10 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     r"""Linear regression on matrices, with coefficients of low rank and differential privacy.
 
     The model is :math:`y_i = \langle X_i, M \rangle + b` plus noise, for matrices :math:`X_i` of
-    shape (d1, d2) and coefficients M of rank at most `rank`; :math:`\langle X, M \rangle` is the sum
-    of the products of their entries. With rows of features instead of matrices it is private linear
-    regression. Matrix completion and multi-task regression are the same with matrices of rank one,
-    see :class:`skdp.RankOneMatrices`.
+    shape (d1, d2) and coefficients M of rank at most `rank`; :math:`\langle X, M \rangle` is the
+    sum of the products of their entries. With rows of features instead of matrices it is private
+    linear regression. Matrix completion and multi-task regression are the same with matrices of
+    rank one, see :class:`skdp.RankOneMatrices`.
 
     Parameters
     ----------
@@ -67,8 +67,9 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         bounds nothing, since what responses contribute is clipped anyway. From 1e-100 to 1e100, or
         ``inf`` with ``epsilon=inf``.
     row_norm : float or None, default=None
-        For ``solver="adassp"``: public bound on the Frobenius norm of a matrix after scaling; larger
-        ones are scaled down to it. ``None`` estimates the .95 quantile of these norms privately.
+        For ``solver="adassp"``: public bound on the Frobenius norm of a matrix after scaling;
+        larger ones are scaled down to it. ``None`` estimates the .95 quantile of these norms
+        privately.
     coef_bound : float or None, default=None
         Public bound on the Frobenius norm of the coefficients, in their units; larger ones are
         scaled down to it. ``None`` takes 1.1 of the spread of the responses where the covariance of
@@ -84,8 +85,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         - ``"iht"``: iterative hard thresholding: noise on all entries of the gradient, and the
           nearest matrix of the rank.
         - ``"gd"``: gradient descent without regard to the rank.
-        - ``"adassp"``: perturbed second moments with an adaptive ridge [2]_, then the nearest matrix
-          of the rank. Needs O((d1 * d2) ** 2) memory; good for few and correlated features.
+        - ``"adassp"``: perturbed second moments with an adaptive ridge [2]_, then the nearest
+          matrix of the rank. Needs O((d1 * d2) ** 2) memory; for few features and much budget.
     init : {"random", "power", "gaussian", "spectral"}, default="random"
         Where gradient descent starts. ``"random"`` is 0 and spends nothing. The others spend .25 of
         the budget on an estimate: by a power iteration, with noise on all entries, or as published
@@ -100,17 +101,20 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         Share of the records whose gradients are not to be clipped, .01 to .99. ``"auto"`` is .9 for
         `RankOneMatrices` and sparse vectors, else .5.
     scale : {"private"} or None, default="private"
-        ``"private"`` finds the units of X: rows of features are centred and scaled, each feature by
-        a private median and quantile, if that takes at most .1 of the budget; else, and for
-        matrices, all entries are divided by the root of their mean square, from the private median
-        of the norms. ``None`` takes entries to have a mean square of 1.
+        ``"private"`` finds the units of X. Rows of features are centred and scaled one by one, by
+        private medians and histograms, if that takes at most .03 of the budget each; else, and for
+        matrices, all entries are divided by their root mean square, from the private median of the
+        norms. Then matrices are whitened by private covariances of their rows and columns, with
+        .005 to .05 of the budget for each side; not sides of sparse factors, nor for "adassp".
+        ``None`` takes entries to be uncorrelated with a mean square of 1.
     row_cov : array-like of shape (d1, d1) or None, default=None
         Public covariance of the entries of a column of a matrix. The matrices are whitened with it,
         and nothing is spent on their scale.
     col_cov : array-like of shape (d2, d2) or None, default=None
         Public covariance of the entries of a row.
     noise_cut : bool, default=True
-        Whether singular values of the coefficients that noise can reach are set to 0.
+        Whether singular values of the coefficients that noise can reach are set to 0, and those
+        just beyond it made smaller.
     n_jobs : int or None, default=None
         Number of threads that share the records. ``None`` is 1, with multi-threaded products.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -133,8 +137,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     left_components_ : ndarray of shape (d1, rank)
         Left singular vectors of the coefficients. Covered by the guarantee.
     right_components_ : ndarray of shape (rank, d2)
-        Right singular vectors, such that ``coef_matrix_`` is ``left_components_ * singular_values_ @
-        right_components_``. Covered by the guarantee.
+        Right singular vectors, such that ``coef_matrix_`` is ``left_components_ * singular_values_
+        @ right_components_``. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
     n_features_in_ : int
@@ -150,27 +154,25 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     Notes
     -----
     **Privacy.** Unit: `privacy_unit`; of `RankOneMatrices`, as of other matrices, a record, such as
-    one observed cell. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly in Gaussian
-    differential privacy. Released, each with a share that depends on public facts only: the median
-    of the responses and a quantile of their sizes, by counts; medians and quantiles of the features
-    or of the norms of the matrices, by counts; a start, if asked for; and for each step the sum of
-    the gradients of all records, each clipped in norm to a released level, and the number of those
-    that were not clipped, which the next level follows. The coordinates of a gradient are formed for
-    each record, clipped, and added up; no assumption about the matrices or the noise of the model
-    is made. With ``privacy_unit="response"`` the residuals are clipped instead, and X is used
-    freely. With "adassp": the second moments, their smallest eigenvalue, and the products with the
-    responses, of rows and responses that are clipped. Assumed public: the number of records, the
-    shape and dtype of X, its container, the parameters, the feature names. NaN and infinity are
-    refused, which tells that there are none. Not covered: what `predict` and `score` return,
-    noise-free functions of the rows passed in. The published algorithm [1]_ is private only for
-    data that follow its model; what differs is said in the user guide.
+    one observed cell. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly in
+    Gaussian differential privacy. Released, each with a share that depends on public facts only:
+    the median of the responses by counts, and a histogram of their sizes by powers of two; the same
+    for all features, or the median norm of the matrices; the second moments of rows and columns of
+    matrices clipped in norm; a start, if asked for; and for each step the sum of the gradients of all records, each clipped in norm to a released level, and the
+    number of those that were not clipped, which the next level follows. The coordinates of a
+    gradient are formed for each record, clipped, and added up; no assumption about the matrices or
+    the noise of the model is made. With ``privacy_unit="response"`` the residuals are clipped
+    instead, and X is used freely. With "adassp": the second moments, their smallest eigenvalue, and
+    the products with the responses, of rows and responses that are clipped. Assumed public: the
+    number of records, the shape and dtype of X, its container, the parameters, the feature names.
+    NaN and infinity are refused, which tells that there are none. Not covered: what `predict` and
+    `score` return, noise-free functions of the rows passed in. The published algorithm [1]_ is
+    private only for data that follow its model; what differs is said in the user guide.
 
     Memory beside X: a few numbers a record, and for each thread a block of some MB; for "adassp"
     O((d1 * d2) ** 2), and with known covariances and `RankOneMatrices` a copy of their factors. A
     step reads X once and costs O(n d1 d2 rank) for written-out matrices, and for `RankOneMatrices`
     O(n (d1 + d2) rank), less for sparse factors. float32 is converted block by block.
-
-    Raises no error once the budget is open.
 
     References
     ----------

@@ -105,10 +105,10 @@ def release_spread(responses: np.ndarray, budget: PrivacyBudget) -> float:
     """Release the root mean square of centred responses, but for the largest few."""
     share = counts_share(2, len(responses), budget.mu, precision=_FINE_PRECISION)
     counts = _count_powers(responses[:, np.newaxis])
-    (spread,) = _release_spreads(
+    spreads, _ = _release_spreads(
         "response spread", counts, len(responses), budget, share, hidden_size=_HIDDEN_RESPONSES
     )
-    return max(float(spread), _LEAST_SPREAD)
+    return max(float(spreads[0]), _LEAST_SPREAD)
 
 
 def release_norm(design: Design, is_null: np.ndarray, budget: PrivacyBudget) -> float:
@@ -148,7 +148,7 @@ def release_standardization(
         differences = _entries(matrices) - center
         return _count_powers(np.where(np.abs(differences) < least, 0.0, differences))
 
-    spread = _release_spreads(
+    spread, only_exponent = _release_spreads(
         "feature spreads",
         design.add_up(_counts),
         design.n_records,
@@ -156,6 +156,10 @@ def release_standardization(
         spread_share,
         hidden_size=_HIDDEN_FEATURES,
     )
+    # Where all that is seen is as far off as 0 is, it may be 0: the median of a feature half of
+    # which is 0 is some number of no meaning.
+    is_mostly_zero = (center != 0) & (np.frexp(np.abs(center))[1] == only_exponent)
+    center, spread = np.where(is_mostly_zero, 0.0, center), np.where(is_mostly_zero, 0.0, spread)
     # Features that do not differ as far as can be seen, such as rare indicators, get the largest
     # spread: right in a table of like features, and next to nothing among unlike ones.
     spread[spread == 0] = spread.max() if spread.any() else 1.0
@@ -206,10 +210,11 @@ def _release_spreads(
     share: float,
     *,
     hidden_size: float,
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
     """Release root mean squares of columns from their counts by powers of two; 0 for unknown.
 
     What is in bins that noise hides is taken for `hidden_size` times the largest that is seen.
+    Where only one power is seen its exponent is returned, too, else one that no number has.
     """
     released = budget.gaussian(
         name,
@@ -222,9 +227,11 @@ def _release_spreads(
     shares = np.where(released > edge, released / n_records, 0.0)
     values = _OF_BIN * 2.0**_EXPONENTS
     values[0] = 0.0
-    largest = np.where(shares > 0, values, 0.0).max(axis=1)
+    largest = np.where(shares > 0, np.arange(len(values)), 0).max(axis=1)
     hidden = np.clip(1 - shares.sum(axis=1), 0.0, 1.0)
-    return np.asarray(np.sqrt(shares @ values**2 + hidden * (hidden_size * largest) ** 2))
+    spreads = np.sqrt(shares @ values**2 + hidden * (hidden_size * values[largest]) ** 2)
+    is_one = np.count_nonzero(shares[:, 1:], axis=1) == 1
+    return spreads, np.where(is_one, _EXPONENTS[largest], 2 * _EXPONENTS[-1])
 
 
 def _usable(matrices: Matrices) -> np.ndarray:
