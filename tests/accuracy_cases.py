@@ -12,6 +12,7 @@ import numpy as np
 from entry_accuracy_cases import ENTRY_CASES
 from scipy.sparse.linalg import svds
 from sklearn.datasets import load_digits
+from trace_accuracy_cases import TRACE_CASES
 from utility import KEY, Case
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning
@@ -243,4 +244,5 @@ CASES = [
     Case("row_norm=None, light tails", partial(row_norm_miss, 0.2, 1.0), at_most=1.2),
     Case("row_norm=None, heavy tails, tiny unit", partial(row_norm_miss, 0.7, 1e-6), at_most=1.2),
     *ENTRY_CASES,
+    *TRACE_CASES,
 ]

@@ -1,12 +1,28 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.sparse import issparse
+from scipy.linalg import toeplitz
 from scipy.sparse.linalg import svds
 
-from skdp.datasets import make_block_graph, make_interactions, make_low_rank, make_spiked
+from skdp.datasets import (
+    make_block_graph,
+    make_interactions,
+    make_low_rank,
+    make_spiked,
+    make_trace_regression,
+)
+from skdp.linalg.rank_one import RankOneMatrices
 
-MAKERS = [make_spiked, make_low_rank, make_block_graph, make_interactions]
+DESIGNS = ["gaussian", "completion", "tasks"]
+MAKERS = [
+    make_spiked,
+    make_low_rank,
+    make_block_graph,
+    make_interactions,
+    *(partial(make_trace_regression, design=design) for design in DESIGNS),
+]
 
 
 def coherence_of_each(vectors):
@@ -19,7 +35,7 @@ def test_the_seed_decides(make):
     def data(seed):
         made = make(60, random_state=seed)
         made = made[0] if isinstance(made, tuple) else made
-        return made.toarray() if issparse(made) else made
+        return made if isinstance(made, np.ndarray) else made.toarray()
 
     assert_array_equal(data(0), data(0))
     assert np.any(data(0) != data(1))
@@ -44,6 +60,19 @@ def test_the_seed_decides(make):
         (make_interactions, {"popularity": -1}, "'popularity' parameter"),
         (make_interactions, {"popularity": 20}, "too many for popularity=20"),
         (make_interactions, {"n_tastes": 0}, "'n_tastes' parameter"),
+        (make_trace_regression, {"shape": (4, 0)}, r"shape must be two positive integers, got \(4"),
+        (make_trace_regression, {"shape": (4,)}, r"shape must be two positive integers, got \(4,"),
+        (make_trace_regression, {"shape": (4, 3), "rank": 4}, "rank=4 must be at most 3"),
+        (make_trace_regression, {"singular_values": [1, -2]}, "singular_values holds -2.0"),
+        (make_trace_regression, {"singular_values": np.ones(13)}, r"has shape \(13,\)"),
+        (make_trace_regression, {"singular_values": [np.inf]}, "singular_values contains inf"),
+        (make_trace_regression, {"design": "cells"}, "'design' parameter"),
+        (make_trace_regression, {"column_correlation": 1}, "'column_correlation' parameter"),
+        (
+            make_trace_regression,
+            {"design": "tasks", "column_correlation": 0.5},
+            "column_correlation=0.5 must be 0 unless design='gaussian', got design='tasks'",
+        ),
     ],
 )
 def test_bad_parameters_are_refused(make, parameters, message):
@@ -225,3 +254,80 @@ def test_every_number_of_interactions_can_be_had(n_interactions):
 def test_few_cells_may_hold_no_interaction():
     assert make_interactions(3, 3, random_state=0).nnz == 0
     assert make_interactions(2, 1, n_interactions=1, random_state=0).nnz == 1
+
+
+def written_out(X):
+    return X.toarray() if isinstance(X, RankOneMatrices) else X.reshape(len(X), -1)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 5])
+def test_measured_matrix_has_its_rank_and_norm(rank):
+    _, _, M = make_trace_regression(1, (5, 8), rank=rank, norm=3.0, random_state=0)
+    assert M.shape == (5, 8)
+    values = np.linalg.svd(M, compute_uv=False)
+    assert_allclose(values[rank:], 0, atol=1e-14)
+    assert np.linalg.norm(M) == pytest.approx(3)
+    # Equispaced with the first twice the last, which for one value is no condition.
+    assert_allclose(values[:rank] / values[0], np.linspace(2, 1, rank) / 2)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_measured_matrix_has_the_singular_values_given(design):
+    _, _, M = make_trace_regression(
+        1, (7, 4), singular_values=[1.0, 3.0, 0.5], design=design, random_state=0
+    )
+    assert_allclose(np.linalg.svd(M, compute_uv=False), [3, 1, 0.5, 0], atol=1e-14)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_measurements_are_inner_products(design):
+    X, y, M = make_trace_regression(200, (5, 3), design=design, noise=0, random_state=0)
+    assert isinstance(X, np.ndarray) == (design == "gaussian")
+    assert y.shape == (200,)
+    assert_allclose(y, written_out(X) @ M.ravel(), atol=1e-13)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_entries_of_measurement_matrices_have_identity_second_moment(design):
+    n, size = 40_000, 12
+    X, _, _ = make_trace_regression(n, (4, 3), design=design, random_state=0)
+    dense = written_out(X)
+    # Of the three designs, the squared entries of "completion" spread most, by `size`.
+    assert np.abs(dense.T @ dense / n - np.eye(size)).max() <= 6 * np.sqrt(size / n)
+
+
+@pytest.mark.parametrize("correlation", [0.6, -0.9])
+def test_columns_of_gaussian_matrices_are_correlated(correlation):
+    n = 20_000
+    X, _, _ = make_trace_regression(
+        n, (3, 5), column_correlation=correlation, rank=1, random_state=0
+    )
+    expected = np.kron(np.eye(3), toeplitz(correlation ** np.arange(5)))
+    dense = written_out(X)
+    assert np.abs(dense.T @ dense / n - expected).max() <= 6 * np.sqrt(2 / n)
+
+
+def test_completion_observes_one_cell_at_a_time_and_all_alike():
+    n = 15_000
+    X, _, _ = make_trace_regression(n, (5, 3), design="completion", random_state=0)
+    dense = written_out(X)
+    assert_array_equal(np.count_nonzero(dense, axis=1), 1)
+    assert_allclose(dense.max(axis=1), np.sqrt(15))
+    seen = np.count_nonzero(dense, axis=0)
+    assert np.abs(seen - n / 15).max() <= 5 * np.sqrt(n / 15)
+
+
+def test_tasks_fill_one_column_at_a_time():
+    X, _, _ = make_trace_regression(500, (5, 3), design="tasks", random_state=0)
+    columns = np.any(X.toarray().reshape(500, 5, 3), axis=1)
+    assert_array_equal(columns.sum(axis=1), 1)
+    assert columns.sum(axis=0).min() > 100
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_responses_have_their_noise(design):
+    n = 20_000
+    X, y, M = make_trace_regression(n, (5, 3), design=design, noise=0.7, random_state=0)
+    noise = y - written_out(X) @ M.ravel()
+    assert abs(noise.mean()) <= 5 * 0.7 / np.sqrt(n)
+    assert np.std(noise) == pytest.approx(0.7, rel=5 / np.sqrt(2 * n))

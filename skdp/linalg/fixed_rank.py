@@ -125,10 +125,7 @@ def tangent_vector(point: FixedRank, coordinates: np.ndarray) -> FixedRank:
 def retract(point: FixedRank, coordinates: np.ndarray, step: float) -> FixedRank:
     """Move from `point` by `step` times a tangent vector, and back to the nearest matrix of rank.
 
-    Returns
-    -------
-    FixedRank
-        Orthonormal, values descending.
+    The result is orthonormal, with descending values.
     """
     moved = tangent_vector(point, coordinates)
     # M + step P = [ZV, U] [[step, 0], [0, 1]] [V, diag(s) V + step B']: no factor is repeated.

@@ -73,7 +73,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     coef_bound : float or None, default=None
         Public bound on the Frobenius norm of the coefficients, in their units; larger ones are
         scaled down to it. ``None`` takes 1.1 of the spread of the responses where the covariance of
-        the matrices is known, by `isotropic` or by both covariances, else none.
+        the matrices is known, by `isotropic` or by covariances, 1.5 or more where it is released,
+        and else none.
     isotropic : bool, default=False
         Whether the entries of the matrices are known to be uncorrelated with mean 0 and variance 1,
         as those of a designed experiment. Nothing is then spent on their scale.
@@ -158,16 +159,17 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     Gaussian differential privacy. Released, each with a share that depends on public facts only:
     the median of the responses by counts, and a histogram of their sizes by powers of two; the same
     for all features, or the median norm of the matrices; the second moments of rows and columns of
-    matrices clipped in norm; a start, if asked for; and for each step the sum of the gradients of all records, each clipped in norm to a released level, and the
-    number of those that were not clipped, which the next level follows. The coordinates of a
-    gradient are formed for each record, clipped, and added up; no assumption about the matrices or
-    the noise of the model is made. With ``privacy_unit="response"`` the residuals are clipped
-    instead, and X is used freely. With "adassp": the second moments, their smallest eigenvalue, and
-    the products with the responses, of rows and responses that are clipped. Assumed public: the
-    number of records, the shape and dtype of X, its container, the parameters, the feature names.
-    NaN and infinity are refused, which tells that there are none. Not covered: what `predict` and
-    `score` return, noise-free functions of the rows passed in. The published algorithm [1]_ is
-    private only for data that follow its model; what differs is said in the user guide.
+    matrices clipped in norm; a start, if asked for; and for each step the sum of the gradients of
+    all records, each clipped in norm to a released level, and the number of those that were not
+    clipped, which the next level follows. The coordinates of a gradient are formed for each record,
+    clipped, and added up; no assumption about the matrices or the noise of the model is made. With
+    ``privacy_unit="response"`` the residuals are clipped instead, and X is used freely. With
+    "adassp": the second moments, their smallest eigenvalue, and the products with the responses, of
+    rows and responses that are clipped. Assumed public: the number of records, the shape and dtype
+    of X, its container, the parameters, the feature names. NaN and infinity are refused, which
+    tells that there are none. Not covered: what `predict` and `score` return, noise-free functions
+    of the rows passed in. The published algorithm [1]_ is private only for data that follow its
+    model; what differs is said in the user guide.
 
     Memory beside X: a few numbers a record, and for each thread a block of some MB; for "adassp"
     O((d1 * d2) ** 2), and with known covariances and `RankOneMatrices` a copy of their factors. A
@@ -308,12 +310,12 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
 
     @property
     def coef_(self) -> np.ndarray:
-        """Coefficients, in the layout of X."""
+        """Coefficient array in the layout of X."""
         return self.coef_matrix_.reshape(self._coef_shape)
 
     @property
     def coef_matrix_(self) -> np.ndarray:
-        """Coefficients as a matrix."""
+        """Coefficient array as a matrix."""
         return (self.left_components_ * self.singular_values_) @ self.right_components_
 
     def _checked_input(self, X: Any, y: Any) -> CheckedInput:

@@ -6,7 +6,7 @@ from sklearn.base import clone
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skdp import DPPCA, DPTruncatedSVD
+from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
 
 # The checks fit a few rows with small seeds and mix frames with arrays.
 pytestmark = [
@@ -53,13 +53,29 @@ ESTIMATORS += [DPPCA(**{**LOOSE, **unit}) for unit in UNITS]
 ESTIMATORS += [DPPCA(**{**LOOSE, **unit, "center": False}) for unit in NOT_CENTERED]
 ESTIMATORS.append(DPPCA(privacy_unit="entry", entry_bounds=(-20, 20), epsilon=1000.0))
 
+# With so large an epsilon the checks expect a good score of the regressors.
+REGRESSIONS = [
+    {},
+    {"solver": "iht", "init": "gaussian", "isotropic": True},
+    {"solver": "gd", "init": "power", "adjacency": "zero_out"},
+    {"solver": "adassp"},
+    {"init": "spectral", "adjacency": "zero_out", "scale": None, "fit_intercept": False},
+    {"privacy_unit": "response"},
+    {"privacy_unit": "response", "solver": "adassp", "response_bound": 1e3},
+]
+GENEROUS_REGRESSORS = [DPTraceRegressor(epsilon=1000.0, **more) for more in REGRESSIONS]
+ESTIMATORS += [DPTraceRegressor(), DPTraceRegressor(epsilon=np.inf), *GENEROUS_REGRESSORS]
+TRANSFORMERS = [estimator for estimator in ESTIMATORS if hasattr(estimator, "transform")]
+
 KEPT_BACK = [
     "check_dataframe_column_names_consistency",
+    "check_inplace_ensure_writeable",
+    "check_param_validation",
+]
+KEPT_BACK_OF_TRANSFORMERS = [
     "check_get_feature_names_out_error",
     "check_global_output_transform_pandas",
     "check_global_set_output_transform_polars",
-    "check_inplace_ensure_writeable",
-    "check_param_validation",
     "check_set_output_transform",
     "check_set_output_transform_pandas",
     "check_set_output_transform_polars",
@@ -77,3 +93,16 @@ def test_scikit_learn_check(estimator, check):
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 def test_check_that_scikit_learn_keeps_for_itself(estimator, name):
     getattr(estimator_checks, name)(type(estimator).__name__, clone(estimator))
+
+
+@pytest.mark.parametrize("name", KEPT_BACK_OF_TRANSFORMERS)
+@pytest.mark.parametrize("estimator", TRANSFORMERS, ids=repr)
+def test_check_of_transformers_that_scikit_learn_keeps_for_itself(estimator, name):
+    getattr(estimator_checks, name)(type(estimator).__name__, clone(estimator))
+
+
+@pytest.mark.parametrize("estimator", GENEROUS_REGRESSORS, ids=repr)
+def test_a_good_score_is_expected_of_generous_regressors(estimator):
+    # Otherwise scikit-learn's check of the score passes whatever is fitted.
+    assert not estimator.__sklearn_tags__().regressor_tags.poor_score
+    assert clone(estimator).set_params(epsilon=1.0).__sklearn_tags__().regressor_tags.poor_score

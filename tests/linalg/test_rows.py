@@ -590,7 +590,7 @@ def test_threads_of_matrix_products_do_not_depend_on_the_data(monkeypatch):
     # How the rows are shared out does, and one BLAS thread more may change the last bit of a row.
     limits = []
     monkeypatch.setattr(
-        "skdp.linalg.rows.threadpool_limits",
+        "skdp.linalg._threads.threadpool_limits",
         lambda n_threads, api: limits.append(n_threads) or threadpool_limits(n_threads, api),
     )
     uneven = sparse.csr_array((8200, 5))

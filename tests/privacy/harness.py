@@ -1,15 +1,22 @@
 """Record what a fit releases, replay it on a neighbouring dataset, and measure how far it moved."""
 
+import dataclasses
+import math
 from collections.abc import Callable
 from contextlib import contextmanager
 from functools import partial
 from unittest.mock import patch
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 import skdp.decomposition._base as base
+from skdp import DPTraceRegressor
 from skdp.decomposition._solvers import units
+from skdp.linalg.rank_one import RankOneMatrices
 from skdp.linalg.rows import Rows
+from skdp.linalg.sources import ArraySource
+from skdp.linear_model._solvers.spaces import AllDirections, TangentSpace
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.noise import NoiseSource
 
@@ -121,25 +128,77 @@ def watched_bases():
         yield right, left
 
 
-def fit_with(estimator, X, make_budget):
-    """Fit with a budget of the harness in place of the estimator's own; return both."""
-    budgets = []
+@contextmanager
+def null_record(index):
+    """Make one record of a regression, or only its response, null in every fit inside.
 
-    def open_budget(source, seed):
+    It keeps its slot but takes part in no sum and no count. `None` makes none null.
+    """
+    check = DPTraceRegressor._checked_input
+
+    def check_and_forget(estimator, X, y):
+        checked = check(estimator, X, y)
+        return checked if index is None else _without(checked, index, estimator.privacy_unit)
+
+    with patch.object(DPTraceRegressor, "_checked_input", check_and_forget):
+        yield
+
+
+def _without(checked, index, unit):
+    responses = checked.responses.copy()
+    responses[index] = np.nan
+    source = checked.source
+    if unit == "record" and not isinstance(source, RankOneMatrices):
+        X = source.X.copy()
+        X[index] = np.nan
+        source = ArraySource(X)
+    return dataclasses.replace(checked, responses=responses, source=source)
+
+
+@contextmanager
+def watched_points():
+    """Give a list that collects the matrices at which the fits inside take gradients."""
+    points = []
+
+    def watching(space):
+        coordinates = space.coordinates
+
+        def watch(*arguments):
+            points.append(arguments[2])
+            return coordinates(*arguments)
+
+        return patch.object(space, "coordinates", watch)
+
+    with watching(TangentSpace), watching(AllDirections):
+        yield points
+
+
+def fit_with(estimator, data, make_budget):
+    """Fit with a budget of the harness in place of the estimator's own; return both.
+
+    `data` is X, or a tuple of all that is fitted to.
+    """
+    budgets, open_own = [], estimator._open_budget
+
+    def open_budget(checked, seed):
+        # Without the seed, that would digest the data for nothing.
+        own = open_own(checked, None)
         budgets.append(
             make_budget(
-                estimator.epsilon,
-                estimator.delta,
-                unit=estimator.privacy_unit,
-                adjacency=estimator.adjacency,
+                own.epsilon,
+                own.delta,
+                unit=own.unit,
+                adjacency=own.adjacency,
                 noise=NoiseSource(SEED),
+                enforced=own.enforced,
+                delta_tail=own.delta_tail,
             )
         )
         return budgets[-1]
 
     estimator.set_params(random_state=SEED)
     estimator._open_budget = open_budget
-    estimator.fit(X)
+    estimator.fit(*data if isinstance(data, tuple) else (data,))
     (budget,) = budgets
     return estimator, budget
 
@@ -176,6 +235,34 @@ def movements(recorded: RecordingBudget, replayed: RecordingBudget) -> dict[str,
         moved = movement(release.mechanism, ours - theirs)
         ratios[release.name] = max(ratios.get(release.name, 0.0), moved / release.sensitivity)
     return ratios
+
+
+def farthest(replays: list[RecordingBudget], origin: RecordingBudget | None = None):
+    """Largest movement of every release by name between any two fits, or from one to all others.
+
+    All are answered with the same releases, and must not differ in anything but noiseless values.
+    """
+    releases = replays[0].spent().releases
+    for other in [*replays[1:], *([origin] if origin else [])]:
+        assert other.spent().releases == releases
+    ratios = {}
+    for index, release in enumerate(releases):
+        assert "gaussian" in release.mechanism
+        values = np.array([np.ravel(each.values[index]) for each in replays])
+        assert np.isfinite(values).all(), release.name
+        assert release.mechanism == "gaussian" or all(map(is_symmetric, values)), release.name
+        if origin is None:
+            moved = pdist(values).max()
+        else:
+            moved = np.linalg.norm(values - np.ravel(origin.values[index]), axis=1).max()
+        assert release.name not in ratios
+        ratios[release.name] = moved / release.sensitivity
+    return ratios
+
+
+def is_symmetric(entries):
+    matrix = entries.reshape((math.isqrt(len(entries)),) * 2)
+    return np.array_equal(matrix, matrix.T)
 
 
 def worst_ratio(

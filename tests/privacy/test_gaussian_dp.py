@@ -1,5 +1,6 @@
 import itertools
 import math
+from fractions import Fraction
 
 import dp_accounting
 import mpmath
@@ -9,6 +10,7 @@ from scipy.optimize import brentq
 
 from skdp.privacy.gaussian_dp import (
     compose,
+    compose_tails,
     delta_at,
     epsilon_at,
     epsilon_from_rho,
@@ -201,3 +203,89 @@ def test_epsilon_from_rho_is_the_least_over_all_orders(rho, delta):
     assert least * (1 - 1e-7) <= found <= least * (1 + TIGHT)
     # A Gaussian mechanism is rho-zCDP: the conversion may not promise more than its exact curve.
     assert found >= epsilon_at(math.sqrt(2 * rho), delta) * (1 - TIGHT)
+
+
+# Parts of delta, and one that leaves of it what rounding would lose.
+TAILS = (1e-12, 0.3, 0.999, 1 - 1e-15)
+
+
+def exact(value):
+    return mpmath.mpf(Fraction(value).numerator) / Fraction(value).denominator
+
+
+def delta_with_tail(mu, epsilon, tail):
+    with mpmath.workdps(100):
+        return exact_delta(mu, epsilon) + exact(tail)
+
+
+@pytest.mark.parametrize("part", TAILS)
+@pytest.mark.parametrize("epsilon", [1e-2, 1.0, 30.0])
+def test_mu_leaves_room_for_a_tail_event_and_no_more(epsilon, part):
+    for delta in (1e-20, 1e-6, 1e-3, 0.1):
+        tail = part * delta
+        mu = mu_from_epsilon_delta(epsilon, delta, tail)
+        assert delta_with_tail(mu, epsilon, tail) <= delta
+        assert delta_with_tail(mu * (1 + TIGHT), epsilon, tail) > delta
+
+
+@pytest.mark.parametrize("tail", [1e-30, 1e-9, 1e-3, 0.5])
+@pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0, 5.0])
+def test_a_tail_event_adds_to_the_curve(mu, tail):
+    for epsilon in (0.0, 0.1, 1.0, 10.0):
+        delta = delta_at(mu, epsilon, tail)
+        least = min(1, delta_with_tail(mu, epsilon, tail))
+        assert least <= delta <= least * (1 + 3e-9) + 1e-300
+    for left in (1e-30, 1e-12, 1e-6, 1e-3, 0.1):
+        delta = tail + left
+        if delta > tail:
+            epsilon = epsilon_at(mu, delta, tail)
+            assert delta_with_tail(mu, epsilon, tail) <= delta
+            if epsilon > 0:
+                assert delta_with_tail(mu, epsilon * (1 - 1e-6), tail) > delta
+
+
+def test_no_epsilon_goes_with_a_delta_below_that_of_the_tail_event():
+    assert epsilon_at(0.5, 1e-6, 1e-5) == math.inf
+    assert epsilon_at(0.5, 1e-5, 1e-5) == math.inf
+    assert epsilon_at(0.0, 1e-6, 1e-5) == math.inf
+    assert epsilon_at(0.0, 1e-5, 1e-5) == 0.0
+    assert delta_at(0.0, 1.0, 1e-5) == delta_at(0.5, math.inf, 1e-5) == 1e-5
+    assert delta_at(50.0, 0.0, 0.3) == delta_at(math.inf, 1.0, 0.3) == 1.0
+    assert mu_from_epsilon_delta(math.inf, 1e-6, 1e-5) == math.inf
+
+
+def test_tail_events_add_up_to_one_at_most():
+    assert compose_tails([]) == 0.0
+    assert compose_tails([1e-7]) == 1e-7
+    assert compose_tails([0.6, 0.6]) == 1.0
+    tails = [0.1, 1e-20, 0.3]
+    assert sum(map(Fraction, tails)) <= Fraction(compose_tails(tails)) <= Fraction(0.4 + 1e-15)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (mu_from_epsilon_delta, (1.0, 1e-6, -1e-7)),
+        (mu_from_epsilon_delta, (1.0, 1e-6, 1e-6)),
+        (mu_from_epsilon_delta, (1.0, 1e-6, math.nan)),
+        (mu_from_epsilon_delta, (1.0, 0.0, 1e-7)),
+        (mu_from_epsilon_delta, (math.inf, 0.0, 1e-7)),
+        (mu_from_epsilon_delta, (math.inf, 1e-6, 1.0)),
+        (delta_at, (1.0, 1.0, -1e-7)),
+        (epsilon_at, (1.0, 1e-6, math.nan)),
+        (compose_tails, ([1e-7, 1.1],)),
+    ],
+)
+def test_tails_out_of_range_are_refused(function, arguments):
+    with pytest.raises(ValueError, match="delta_tail must"):
+        function(*arguments)
+
+
+def test_a_tail_does_not_hide_a_delta_out_of_range():
+    for function, arguments in (
+        (mu_from_epsilon_delta, (1.0, 1.2, 0.5)),
+        (epsilon_at, (1.0, 1.2, 0.5)),
+        (epsilon_at, (1.0, -0.1, 0.5)),
+    ):
+        with pytest.raises(ValueError, match="delta must lie in"):
+            function(*arguments)

@@ -1,10 +1,15 @@
 import math
+from functools import partial
 
 import numpy as np
 import pytest
+from harness import RecordingBudget, ReplayBudget, movements
 
+from skdp.exceptions import BudgetError
+from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.histogram import bin_counts, quantile_from_counts
-from skdp.privacy.quantile import SCALE_GRID, search_quantile, search_steps
+from skdp.privacy.noise import NoiseSource
+from skdp.privacy.quantile import SCALE_GRID, search_quantile, search_quantiles, search_steps
 
 
 class Counter:
@@ -109,6 +114,107 @@ def test_every_count_moves_by_at_most_one_between_neighbours():
         assert moves.max() <= 1
         moved = max(moved, moves.max())
     assert moved == 1
+
+
+def counts_up_to(columns):
+    return lambda points: (columns <= points).sum(axis=0).astype(float)
+
+
+def make_columns(n_columns, seed, n_rows=40):
+    generator = np.random.default_rng(seed)
+    columns = generator.uniform(0, 30, size=(n_rows, n_columns))
+    columns[generator.random(columns.shape) < 0.1] = np.nan
+    return columns
+
+
+@pytest.mark.parametrize("n_points", [1, 2, 7, 64, 65])
+@pytest.mark.parametrize("noise", [0.0, 5.0])
+def test_every_column_is_searched_as_if_it_were_alone(n_points, noise):
+    grid = np.linspace(0.5, 29.0, n_points)
+    columns = make_columns(4, seed=0)
+    together = Counter(noise)
+    found = search_quantiles(
+        counts_up_to(columns), together, q=0.6, n_rows=len(columns), grid=grid, n_columns=4
+    )
+    n_steps = search_steps(grid)
+    assert together.steps == [(step, n_steps) for step in range(1, n_steps + 1)]
+    assert found.shape == (4,)
+    for column in range(4):
+        alone = Counter(script=[released[column] for released in together.released])
+        assert found[column] == search_quantile(columns[:, column], 0.6, grid, alone)
+        assert alone.exact == [exact[column] for exact in together.exact]
+    if not noise:
+        assert list(found) == [quantile_by_the_rule(values, 0.6, grid) for values in columns.T]
+
+
+def open_budget(make=PrivacyBudget, epsilon=1.0, seed=None, adjacency="replace"):
+    return make(epsilon, 1e-6, unit="row", adjacency=adjacency, noise=NoiseSource(seed))
+
+
+def quantiles_of(columns, budget, share=0.5):
+    return budget.quantiles(
+        "spread",
+        counts_up_to(columns),
+        q=0.5,
+        n_rows=len(columns),
+        grid=np.arange(1.0, 33.0),
+        n_columns=columns.shape[1],
+        share=share,
+    )
+
+
+def test_one_search_for_all_columns_is_paid_for_as_a_whole():
+    budget = open_budget(epsilon=1000.0, seed=2**100)
+    columns = np.tile(np.arange(1.0, 31.0), (3, 10)).T * [1.0, 0.5, 0.1]
+    np.testing.assert_allclose(quantiles_of(columns, budget), [15, 8, 2], atol=1)
+    spent = budget.spent()
+    assert [release.name for release in spent.releases] == [
+        f"spread, count {step}" for step in range(1, 6)
+    ]
+    assert {release.sensitivity for release in spent.releases} == {math.sqrt(3)}
+    assert math.fsum(release.share for release in spent.releases) == pytest.approx(0.5)
+    assert "spread, 5 times" in repr(spent)
+    for share in (0.6, 0.0, -0.1, math.nan):
+        with pytest.raises(BudgetError, match="'spread' asks for a share"):
+            quantiles_of(columns, budget, share)
+    assert budget.spent() == spent
+
+
+def test_columns_are_searched_without_noise_at_an_infinite_epsilon():
+    columns = make_columns(5, seed=1)
+    found = quantiles_of(columns, open_budget(epsilon=math.inf))
+    rule = partial(quantile_by_the_rule, q=0.5, grid=np.arange(1.0, 33.0))
+    assert list(found) == [rule(values) for values in columns.T]
+
+
+def test_columns_are_not_counted_where_only_pure_noise_is_accepted():
+    budget = PrivacyBudget(1.0, 0.0, unit="row", adjacency="replace")
+    with pytest.raises(BudgetError, match="delta=0"):
+        budget.quantiles("spread", None, q=0.5, n_rows=3, grid=np.ones(4), n_columns=2, share=0.5)
+    assert budget.spent().releases == ()
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+@pytest.mark.parametrize("n_columns", [1, 2, 7])
+def test_the_counts_of_all_columns_move_by_their_sensitivity_and_no_more(n_columns, adjacency):
+    generator = np.random.default_rng(3)
+    worst = 0.0
+    for seed in range(40):
+        columns = make_columns(n_columns, seed)
+        if seed % 2:
+            # Below all points, so that every count changes when the row goes.
+            columns[0] = 0.0
+        recorded = open_budget(RecordingBudget, seed=seed, adjacency=adjacency)
+        quantiles_of(columns, recorded)
+        neighbour = columns.copy()
+        rows = {"zero_out": [np.nan], "replace": [np.nan, 0.0, np.inf, columns[1]]}[adjacency]
+        neighbour[0] = rows[generator.integers(len(rows))]
+        replayed = open_budget(partial(ReplayBudget, script=recorded.released), adjacency=adjacency)
+        quantiles_of(neighbour, replayed)
+        worst = max(worst, *movements(recorded, replayed).values())
+    assert worst == pytest.approx(1.0)
+    assert worst <= 1 + 1e-15
+    assert sensitivity.counts(n_columns) == math.sqrt(n_columns)
 
 
 def test_scale_grid_spans_all_units():

@@ -24,6 +24,7 @@ def orthonormal(seed=0):
 
 BASIS = orthonormal()
 SQUARE_LEVELS = (0.2, 0.4, 1.0)
+LARGEST_RESPONSE = 0.7
 
 
 def row_sum(rows):
@@ -46,6 +47,16 @@ def projected_spectrum(rows):
     outside = np.sum(rows**2, axis=1) - np.sum(inside**2, axis=1)
     moments = np.einsum("ni,nj->nij", inside, inside).reshape(len(rows), -1)
     return np.column_stack([moments, outside])
+
+
+def labelled_moment(rows):
+    """The last entry of a row is its response."""
+    responses = np.clip(rows[:, -1:], -LARGEST_RESPONSE, LARGEST_RESPONSE)
+    return clip_rows(rows[:, :-1].copy(), C) * responses
+
+
+def declared_labels(row_norm, adjacency):
+    return sensitivity.labelled_moment(row_norm, LARGEST_RESPONSE, adjacency)
 
 
 def clipped_squares(rows):
@@ -97,6 +108,7 @@ def attack(contribution, declared, adjacency):
         (second_moment, sensitivity.second_moment),
         (projected_spectrum, sensitivity.projected_spectrum),
         (clipped_squares, declared_squares),
+        (labelled_moment, declared_labels),
     ],
 )
 def test_sensitivity_is_reached_and_not_exceeded(contribution, declared, adjacency):
@@ -124,6 +136,7 @@ def test_the_search_catches_values_that_are_too_small():
     assert attack(projected_spectrum, C**2, "replace") > 1.4
     assert attack(second_moment, C**2 / math.sqrt(2), "zero_out") > 1.4
     assert attack(clipped_squares, C**2, "zero_out") > 1.7
+    assert attack(labelled_moment, C * LARGEST_RESPONSE, "replace") > 1.9
     b = 0.7 * C
     projection = partial(clipped_projection, level=b)
     assert attack(projection, 2 * C * b * math.sqrt(1 - (b / C) ** 2), "replace") > 1.05
@@ -146,6 +159,20 @@ def test_count_and_histogram_are_reached_and_not_exceeded(adjacency):
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("n_counts", [1, 2, 5])
+def test_several_counts_are_reached_and_not_exceeded(n_counts, adjacency):
+    generator = np.random.default_rng(0)
+    counted = []
+    for _ in range(1000):
+        values = generator.uniform(0, 1, size=(12, n_counts))
+        neighbour = values.copy()
+        neighbour[0] = generator.uniform(0, 1, n_counts) if adjacency == "replace" else np.nan
+        change = (values <= 0.5).sum(axis=0) - (neighbour <= 0.5).sum(axis=0)
+        counted.append(np.linalg.norm(change))
+    assert max(counted) == sensitivity.counts(n_counts)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_rounding_is_charged_twice_in_units_of_the_largest_contribution(adjacency):
     level = 0.3 * C
     for declared, contribution in (
@@ -153,6 +180,8 @@ def test_rounding_is_charged_twice_in_units_of_the_largest_contribution(adjacenc
         (partial(sensitivity.second_moment, C), C**2),
         (partial(sensitivity.projected_spectrum, C), C**2),
         (partial(sensitivity.clipped_projection, C, level), C * level),
+        (partial(sensitivity.labelled_moment, C, level), C * level),
+        (partial(sensitivity.response_sum, level, math.inf, C), C * level),
     ):
         charged = declared(adjacency, 0.25) - declared(adjacency)
         assert charged == pytest.approx(0.5 * contribution)
