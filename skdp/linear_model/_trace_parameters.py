@@ -27,6 +27,7 @@ __all__ = [
     "as_rows",
     "check_input",
     "check_parameters",
+    "signal_strength",
     "warn_of_noise",
 ]
 
@@ -148,20 +149,30 @@ def check_parameters(estimator: Any, checked: CheckedInput) -> None:
 def warn_of_noise(estimator: Any, checked: CheckedInput, mu: float) -> None:
     """Warn where the noise is larger than any signal, from public facts only."""
     n_records = len(checked.responses)
-    n_rows, n_columns = checked.matrix_shape
-    dimension, n_steps = n_rows * n_columns, estimator.n_iter
-    if estimator.solver == "rgrad":
-        dimension = tangent_dimension(checked.matrix_shape, estimator.rank)
-    if estimator.solver == "adassp":
-        n_steps = 1
-    strength = n_records * mu / ((dimension + estimator.fit_intercept) * math.sqrt(n_steps))
+    strength = signal_strength(estimator, n_records, checked.matrix_shape, mu)
     if strength < _LEAST_SIGNAL:
         warn_of_privacy(
             f"{n_records} records with epsilon={estimator.epsilon:g} are too few for "
-            f"{dimension} coefficients: the noise is as large as any signal. Some "
+            f"{_n_free(estimator, checked.matrix_shape)} coefficients: the noise is as large as any signal. Some "
             f"{_LEAST_SIGNAL / strength:.2g} times as many records, a larger epsilon, or a smaller "
             "rank or matrix_shape would do."
         )
+
+
+def signal_strength(
+    estimator: Any, n_records: int, matrix_shape: tuple[int, int], mu: float
+) -> float:
+    """Compare the records with the noise of all directions together, from public facts only."""
+    n_steps = 1 if estimator.solver == "adassp" else estimator.n_iter
+    return n_records * mu / (_n_free(estimator, matrix_shape) * math.sqrt(n_steps))
+
+
+def _n_free(estimator: Any, matrix_shape: tuple[int, int]) -> int:
+    """Count the coefficients that noise is added to."""
+    n_free = math.prod(matrix_shape)
+    if estimator.solver == "rgrad":
+        n_free = tangent_dimension(matrix_shape, estimator.rank)
+    return n_free + estimator.fit_intercept
 
 
 def _first(X: Any) -> Any:

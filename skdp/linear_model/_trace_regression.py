@@ -100,7 +100,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         minimum along the step.
     clip_quantile : float or "auto", default="auto"
         Share of the records whose gradients are not to be clipped, .01 to .99. ``"auto"`` is .9 for
-        `RankOneMatrices` and sparse vectors, else .5.
+        `RankOneMatrices` and sparse vectors, else .5, and .8 where records are so many that there
+        is hardly any noise.
     scale : {"private"} or None, default="private"
         ``"private"`` finds the units of X. Rows of features are centred and scaled one by one, by
         private medians and histograms, if that takes at most .03 of the budget each; else, and for

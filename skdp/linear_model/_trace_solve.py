@@ -22,7 +22,7 @@ from skdp.linear_model._solvers.gradient import Descent, Estimate, descend, grad
 from skdp.linear_model._solvers.initial import START_SHARE, random_start, release_start
 from skdp.linear_model._solvers.records import Records
 from skdp.linear_model._solvers.spaces import AllDirections, TangentSpace
-from skdp.linear_model._trace_parameters import CheckedInput
+from skdp.linear_model._trace_parameters import CheckedInput, signal_strength
 from skdp.linear_model._transform import Transform, inverse_root
 from skdp.privacy import PrivacyBudget
 
@@ -32,6 +32,9 @@ __all__ = ["TraceResult", "solve"]
 _RESPONSE_SPREADS = 2.5
 # Standard deviation of a count of unclipped records, as a share of all.
 _VOTE_PRECISION = 0.03
+_QUANTILE, _QUANTILE_OF_MANY, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
+# So strong a signal beside the noise that clipping costs more than it saves.
+_MANY = 300.0
 # The norm of the coefficients of uncorrelated features is at most the spread of the responses,
 # with some room, and more where it is a released covariance that makes them uncorrelated.
 _SPREAD_MARGIN = 1.1
@@ -172,7 +175,7 @@ def _descent(
     votes = scales.counts_share(n_steps, records.n_records, mu, precision=_VOTE_PRECISION)
     quantile = parameters.clip_quantile
     if quantile == "auto":
-        quantile = 0.5 if records.design.is_written_out else 0.9
+        quantile = _usual_quantile(parameters, records, mu)
     return Descent(
         step_size=parameters.step_size,
         quantile=quantile,
@@ -186,6 +189,20 @@ def _descent(
         least_curvature=transform.least_variance,
         noise_cut=parameters.noise_cut,
     )
+
+
+def _usual_quantile(parameters: Any, records: Records, mu: float) -> float:
+    """Choose the share of unclipped records from public facts.
+
+    The gradients of sparse and rank-one matrices differ too much in length for a low share. Else a
+    low one has the least noise for its signal, but a median of the residuals is worse than their
+    mean where there is hardly any noise.
+    """
+    if not records.design.is_written_out:
+        return _QUANTILE_OF_UNLIKE
+    shape = records.design.matrix_shape
+    strength = signal_strength(parameters, records.n_records, shape, mu)
+    return _QUANTILE_OF_MANY if strength > _MANY else _QUANTILE
 
 
 def _solve_moments(
