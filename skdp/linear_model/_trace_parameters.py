@@ -150,10 +150,11 @@ def warn_of_noise(estimator: Any, checked: CheckedInput, mu: float) -> None:
     """Warn where the noise is larger than any signal, from public facts only."""
     n_records = len(checked.responses)
     strength = signal_strength(estimator, n_records, checked.matrix_shape, mu)
+    n_free = _n_free(estimator, checked.matrix_shape)
     if strength < _LEAST_SIGNAL:
         warn_of_privacy(
             f"{n_records} records with epsilon={estimator.epsilon:g} are too few for "
-            f"{_n_free(estimator, checked.matrix_shape)} coefficients: the noise is as large as any signal. Some "
+            f"{n_free} coefficients: the noise is as large as any signal. Some "
             f"{_LEAST_SIGNAL / strength:.2g} times as many records, a larger epsilon, or a smaller "
             "rank or matrix_shape would do."
         )
