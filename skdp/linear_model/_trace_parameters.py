@@ -17,7 +17,7 @@ from skdp._estimator import check_finite_bound, check_rows, quiet_check
 from skdp.exceptions import warn_of_privacy
 from skdp.linalg.fixed_rank import tangent_dimension
 from skdp.linalg.rank_one import RankOneMatrices
-from skdp.linalg.sources import ArraySource, Source, as_source
+from skdp.linalg.sources import ArraySource, RowBlocks, Source, as_source
 from skdp.linear_model._solvers.initial import INITIALIZERS
 from skdp.privacy.clipping import SMALLEST_BOUND
 
@@ -89,6 +89,11 @@ class CheckedInput:
 
 def as_rows(X: Any) -> tuple[Any, tuple[int, int] | None]:
     """Lay 3-D matrices out as rows; return also their shape, None for what has none."""
+    if isinstance(X, RowBlocks):
+        raise ValueError(
+            "X is a RowBlocks, which DPTraceRegressor does not take: pass an array, a memory map, "
+            "a sparse matrix or RankOneMatrices."
+        )
     if isinstance(X, RankOneMatrices):
         return X, X.matrix_shape
     if issparse(X) or getattr(X, "ndim", None) == 2:

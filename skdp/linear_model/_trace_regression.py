@@ -68,8 +68,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         ``inf`` with ``epsilon=inf``.
     row_norm : float or None, default=None
         For ``solver="adassp"``: public bound on the Frobenius norm of a matrix after scaling;
-        larger ones are scaled down to it. ``None`` estimates the .95 quantile of these norms
-        privately.
+        larger ones are scaled down to it. ``None`` takes 1.25 times a private .75 quantile of these
+        norms.
     coef_bound : float or None, default=None
         Public bound on the Frobenius norm of the coefficients, in their units; larger ones are
         scaled down to it. ``None`` takes 1.1 of the spread of the responses where the covariance of
@@ -170,7 +170,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     of X, its container, the parameters, the feature names. NaN and infinity are refused, which
     tells that there are none. Not covered: what `predict` and `score` return, noise-free functions
     of the rows passed in. The published algorithm [1]_ is private only for data that follow its
-    model; what differs is said in the user guide.
+    model; what differs is said in :doc:`/trace_regression`.
 
     Memory beside X: a few numbers a record, and for each thread a block of some MB; for "adassp"
     O((d1 * d2) ** 2), and with known covariances and `RankOneMatrices` a copy of their factors. A

@@ -241,7 +241,7 @@ def _largest_coefficients(
         return float(parameters.coef_bound / transform.multiplier) if is_scaled else math.inf
     maps = (transform.row_map, transform.column_map)
     is_white = all(m is not None for m, n in zip(maps, shape, strict=True) if n > 1)
-    if parameters.coef_bound is not None or not (parameters.isotropic or is_white):
+    if not (parameters.isotropic or is_white):
         return math.inf
     is_known = parameters.isotropic or parameters.row_cov is not None
     if is_known or parameters.col_cov is not None:

@@ -27,7 +27,9 @@ __all__ = ["release_row_norm", "solve_public_design", "solve_sufficient_statisti
 
 _MOMENT_SHARE = 0.5
 _EIGENVALUE_SHARE = 0.05
-_NORM_QUANTILE = 0.95
+# Of a high quantile a wrong count would make a norm of no meaning; most norms are below this one.
+_NORM_QUANTILE = 0.75
+_NORM_MARGIN = 1.25
 # The ridge is large enough with all but this probability.
 _RIDGE_FAILURE = 0.05
 
@@ -41,10 +43,11 @@ class _Statistics:
 
 
 def release_row_norm(records: Records, budget: PrivacyBudget, share: float) -> float:
-    """Release the .95 quantile of the norms of the matrices."""
+    """Release a norm that most of the matrices do not exceed."""
     norms = records.design.fill(lambda _, matrices: matrices.norms())
     norms[np.isnan(records.responses)] = np.nan
-    return budget.quantile("row norm", norms, q=_NORM_QUANTILE, grid=SCALE_GRID, share=share)
+    found = budget.quantile("row norm", norms, q=_NORM_QUANTILE, grid=SCALE_GRID, share=share)
+    return _NORM_MARGIN * found
 
 
 def row_norm_steps() -> int:

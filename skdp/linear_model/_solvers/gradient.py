@@ -228,9 +228,11 @@ def _bounded(point: FixedRank, largest: float) -> FixedRank:
 
 def _cut(point: FixedRank, offset: float, noise: float) -> Estimate:
     """Set to 0 the singular values that a matrix of noise reaches, and shrink those just beyond."""
+    if noise == 0:
+        return Estimate(point, offset)
     edge = noise * sum(np.sqrt(point.shape))
-    is_noise = point.values <= edge if noise > 0 else np.zeros(point.rank, dtype=bool)
+    is_noise = point.values <= edge
     # Half of the square of the edge is about what noise adds to a value that it can just not hide.
-    squares = np.square(point.values) - edge**2 / 2
-    values = np.where(is_noise, 0.0, np.sqrt(np.maximum(squares, 0.0)))
+    added = np.square(edge / np.where(is_noise, np.inf, point.values)) / 2
+    values = np.where(is_noise, 0.0, point.values * np.sqrt(1 - added))
     return Estimate(point.with_values(values), offset, int(is_noise.sum()))

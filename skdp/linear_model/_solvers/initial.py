@@ -21,7 +21,7 @@ from scipy.special import ndtri
 from skdp.linalg.fixed_rank import FixedRank, truncate
 from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.linalg.subspace import leading_eigenvectors, orthonormal_basis, random_basis
-from skdp.linear_model._solvers.records import Records, clipped_sum
+from skdp.linear_model._solvers.records import UNBOUNDED, Records, clipped_sum
 from skdp.privacy import PrivacyBudget, sensitivity
 
 __all__ = ["INITIALIZERS", "START_SHARE", "random_start", "release_start"]
@@ -78,7 +78,7 @@ def _sum_of_products(
     def _vectors(rows: slice, matrices: Matrices) -> tuple[Coordinates, np.ndarray]:
         return coordinates_of(matrices), records.responses[rows]
 
-    return clipped_sum(records.design, _vectors, level)
+    return clipped_sum(records.design, _vectors, min(level, UNBOUNDED))
 
 
 def _whole_product(records: Records, rank: int, spread: float, budget: PrivacyBudget) -> FixedRank:

@@ -28,17 +28,17 @@ __all__ = [
     "standardization_shares",
 ]
 
-# Of responses and features in unknown units, half a per cent apart.
+# Of responses and features in unknown units, one per cent apart.
 _SIDE = np.geomspace(1e-9, 1e9, 4095)
 _CENTER_GRID = np.concatenate([-_SIDE[::-1], [0.0], _SIDE])
 # Powers of two, from 1e-12 to 1e12: a bin ends at one, and what is smaller is as good as 0.
 _EXPONENTS = np.arange(-40, 41)
 # Root of the mean square of numbers spread evenly between half of a power of two and itself.
 _OF_BIN = math.sqrt(7 / 12)
-# As for normal responses; for features too large is better than too small, which would let them
-# rule all others.
+# As for normal responses; for features rather too large than too small, which would let them rule
+# all others.
 _HIDDEN_RESPONSES = 0.6
-_HIDDEN_FEATURES = 2.0
+_HIDDEN_FEATURES = 1.0
 # Standard deviation of a count, as a share of the records, that is precise enough: of a search,
 # each step of which is clear unless it is the last, of one for many features, and of a histogram.
 _PRECISION = 0.05
@@ -141,7 +141,7 @@ def release_standardization(
             n_columns=design.n_entries,
             share=center_share,
         )
-    # The centre is known to half a per cent, and so smaller differences from it tell nothing.
+    # The centre is known to one per cent, and so smaller differences from it tell nothing.
     least = 0.01 * np.abs(center)
 
     def _counts(_: slice, matrices: Matrices) -> np.ndarray:
