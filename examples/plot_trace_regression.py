@@ -1,0 +1,100 @@
+"""
+A picture from private answers
+==============================
+
+Every person has a table of 24 times 24 numbers and one answer. The answer depends on all entries of
+the table, each with a weight of its own: a linear regression with 576 coefficients. Here the
+coefficients look like a picture, and a simple one: as a matrix they have rank 3.
+:class:`skdp.DPTraceRegressor` finds the picture and protects each person, the table together with
+the answer. What makes that possible is the low rank. Noise only has to go into 136 directions
+instead of 577.
+"""
+
+import warnings
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from skdp import DPTraceRegressor, PrivacyWarning
+
+# %%
+# The people
+# ----------
+# A letter T raises the answer, and a fainter square lowers it. A T has rank 2, a square rank 1. The
+# tables are standard normal, and the answers have noise of half the size of the signal.
+
+n_people, size = 8000, 24
+truth = np.zeros((size, size))
+truth[3:17, 8:12] = truth[3:7, 3:17] = 1.0
+truth[16:21, 16:21] = -0.8
+truth *= 2 / np.linalg.norm(truth)
+values = np.linalg.svd(truth, compute_uv=False)
+print("singular values:", "  ".join(f"{value:.2f}" for value in values[:4]))
+
+generator = np.random.default_rng(0)
+tables = generator.standard_normal((n_people, size, size))
+answers = tables.reshape(n_people, -1) @ truth.ravel() + generator.standard_normal(n_people)
+
+# %%
+# The fits
+# --------
+# Four budgets. "rgrad" looks for coefficients of rank 3; "gd" is gradient descent that knows
+# nothing of ranks, with the same budget. The error is the norm of the difference, relative to the
+# true coefficients, so that a blank picture has an error of 1.
+
+epsilons = [0.5, 1.0, 2.0, 4.0]
+solvers = {"rgrad": "rank 3", "gd": "any rank"}
+
+
+def fit(solver, epsilon):
+    model = DPTraceRegressor(rank=3, epsilon=epsilon, solver=solver)
+    return model.fit(tables, answers)
+
+
+def error(model):
+    return np.linalg.norm(model.coef_ - truth) / np.linalg.norm(truth)
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", PrivacyWarning)  # where little is left of a picture
+    models = {solver: [fit(solver, epsilon) for epsilon in epsilons] for solver in solvers}
+print("epsilon  error, rank 3  error, any rank  singular values, rank 3")
+for epsilon, low, full in zip(epsilons, models["rgrad"], models["gd"], strict=True):
+    found = "  ".join(f"{value:.2f}" for value in low.singular_values_)
+    print(f"{epsilon:7g}  {error(low):13.2f}  {error(full):15.2f}  {found}")
+
+# %%
+# Singular values that noise can reach are set to 0 (``noise_cut``), and a
+# :class:`skdp.PrivacyWarning` says how many. So where all is noise the picture is blank. Just above
+# that limit some values are signal, others are noise that got through, and the picture has dots.
+#
+# The pictures
+# ------------
+# All have the same scale of colours. Everything in them is covered by the guarantee, apart from the
+# true picture and the errors, which need it.
+
+red, blue, grey = "#c8452d", "#1f5fa8", "#5f6368"
+colours = {"cmap": "RdBu_r", "vmin": -1.3 * truth.max(), "vmax": 1.3 * truth.max()}
+
+fig, axes = plt.subplots(2, 5, figsize=(11, 5.2), layout="constrained")
+for ax in axes.flat:
+    ax.set(xticks=[], yticks=[])
+    ax.spines[:].set_color("#c9ccd0")
+axes[0, 0].imshow(truth, **colours)
+axes[0, 0].set_title("the truth", weight="bold", pad=8)
+for ax, text in zip(axes[0, 1:], ["1/2", "1", "2", "4"], strict=True):
+    ax.set_title(f"epsilon = {text}", pad=8)
+for row, (solver, label) in zip(axes[:, 1:], solvers.items(), strict=True):
+    row[0].set_ylabel(label, weight="bold", labelpad=10)
+    for ax, model in zip(row, models[solver], strict=True):
+        ax.imshow(model.coef_, **colours)
+        ax.set_xlabel(f"error {error(model):.2f}", color=grey)
+
+legend = axes[1, 0]
+legend.axis("off")
+lines = [("red raises the answer,", red), ("blue lowers it", blue), ("", grey)]
+lines += [(f"{n_people} people", grey), ("delta = 1e-6", grey)]
+for number, (text, colour) in enumerate(lines):
+    legend.text(0, 0.9 - 0.11 * number, text, color=colour, transform=legend.transAxes)
+fig.savefig("plot_trace_regression.png", dpi=150)
+print("Wrote plot_trace_regression.png")

@@ -1,0 +1,842 @@
+"""skdp's own contract for the trace regression, beside scikit-learn's checks."""
+
+import copy
+import pickle
+import warnings
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_validate, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import skdp.privacy.budget
+from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
+from skdp.datasets import make_trace_regression
+from skdp.linalg.design import Design
+from skdp.linalg.fixed_rank import truncate
+from skdp.linalg.sources import as_source
+from skdp.linear_model._solvers.clipping import RecordClipping, ResponseClipping
+from skdp.linear_model._solvers.records import Records
+from skdp.linear_model._solvers.spaces import AllDirections, TangentSpace
+
+SECRET = 0xD1CE << 100
+# A number of records that is the size of nothing else.
+N, SHAPE = 397, (4, 3)
+X, y, M = make_trace_regression(N, SHAPE, rank=2, noise=0.1, random_state=0)
+X = X.astype(np.float32).astype(np.float64)
+FLAT = X.reshape(N, -1)
+TASKS, TASK_y, _ = make_trace_regression(N, SHAPE, design="tasks", noise=0.1, random_state=0)
+CELLS = {
+    "rgrad": {},
+    "rgrad, power": {"init": "power"},
+    "rgrad, gaussian": {"init": "gaussian", "adjacency": "zero_out"},
+    "rgrad, spectral": {"init": "spectral"},
+    "iht": {"solver": "iht", "fit_intercept": False},
+    "gd": {"solver": "gd"},
+    "adassp": {"solver": "adassp"},
+    "unscaled": {"scale": None},
+    "covariances": {"row_cov": 2 * np.eye(4), "col_cov": np.eye(3) + 0.5},
+    "response": {"privacy_unit": "response"},
+    "response, iht": {"privacy_unit": "response", "solver": "iht", "init": "spectral"},
+    "response, adassp": {"privacy_unit": "response", "solver": "adassp", "response_bound": 20.0},
+}
+KEPT = {
+    "left_components_",
+    "singular_values_",
+    "right_components_",
+    "intercept_",
+    "privacy_spent_",
+    "n_features_in_",
+}
+
+every_cell = pytest.mark.parametrize("cell", CELLS)
+quiet = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+pytestmark = quiet
+
+
+def estimator_of(cell, **more):
+    return DPTraceRegressor(**{"rank": 2, **CELLS[cell], **more})
+
+
+def assert_same_fit(first, second, **tolerance):
+    for name in ("coef_matrix_", "singular_values_", "intercept_"):
+        np.testing.assert_allclose(
+            getattr(first, name), getattr(second, name), err_msg=name, **tolerance
+        )
+
+
+def noiseless(estimator, X, y):
+    """Fit without noise, but with the clipping of a finite epsilon."""
+    estimator = clone(estimator).set_params(random_state=SECRET, noise_cut=False)
+    budget_of = estimator._open_budget
+
+    def _open_budget(checked, seed):
+        budget = budget_of(checked, seed)
+        budget._publish = lambda release, value: value
+        return budget
+
+    estimator._open_budget = _open_budget
+    return estimator.fit(X, y)
+
+
+def noise_of(monkeypatch, estimator, X, y):
+    """All the noise of a fit, before it is scaled."""
+    drawn = []
+    draw = skdp.privacy.budget.draw
+
+    def _draw(*arguments):
+        noise = draw(*arguments)
+        drawn.append(noise.ravel().copy())
+        return noise
+
+    with monkeypatch.context() as patch:
+        patch.setattr(skdp.privacy.budget, "draw", _draw)
+        estimator.fit(X, y)
+    return np.concatenate(drawn)
+
+
+# Randomness
+
+
+@every_cell
+def test_noise_is_fresh_without_a_seed(cell, monkeypatch):
+    # Not even numpy's global generator, which random_state=None means elsewhere, repeats it.
+    noise = []
+    for _ in range(2):
+        np.random.seed(0)  # noqa: NPY002
+        estimator = estimator_of(cell)
+        noise.append(noise_of(monkeypatch, estimator, X, y))
+        assert not estimator.privacy_spent_.seeded
+    assert not np.isin(*noise).any()
+
+
+@every_cell
+def test_a_seed_repeats_a_fit(cell):
+    first, second = (estimator_of(cell, random_state=SECRET).fit(X, y) for _ in range(2))
+    assert_same_fit(first, second, rtol=0)
+    assert first.privacy_spent_ == second.privacy_spent_
+    assert first.privacy_spent_.seeded
+    assert "guess" in repr(first.privacy_spent_)
+
+
+OTHER_PARAMETERS = {
+    "rank": 1,
+    "matrix_shape": SHAPE,
+    "epsilon": 2.0,
+    "delta": 2e-6,
+    "privacy_unit": "response",
+    "adjacency": "zero_out",
+    "response_bound": 100.0,
+    "row_norm": 9.0,
+    "coef_bound": 10.0,
+    "isotropic": True,
+    "fit_intercept": False,
+    "solver": "iht",
+    "init": "power",
+    "n_iter": 11,
+    "step_size": 0.4,
+    "clip_quantile": 0.6,
+    "scale": None,
+    "row_cov": np.eye(4),
+    "col_cov": np.eye(3),
+    "noise_cut": False,
+}
+
+
+def test_any_other_parameter_has_noise_of_its_own(monkeypatch):
+    # Shared noise at two epsilons solves for the data exactly.
+    estimator = estimator_of("rgrad", random_state=SECRET)
+    assert {*OTHER_PARAMETERS, "n_jobs", "random_state"} == set(estimator.get_params())
+    base = noise_of(monkeypatch, estimator, X, y)
+    assert np.array_equal(base, noise_of(monkeypatch, clone(estimator), X, y))
+    for name, value in {**OTHER_PARAMETERS, "random_state": SECRET + 1}.items():
+        other = clone(estimator).set_params(**{name: value})
+        assert not np.isin(base, noise_of(monkeypatch, other, X, y)).any(), name
+
+
+@every_cell
+def test_any_neighbour_has_noise_of_its_own(cell, monkeypatch):
+    other_X, other_y = X.copy(), y.copy()
+    other_X[5, 0, 0] += 1e-9
+    other_y[5] += 1e-9
+    noise_with = partial(noise_of, monkeypatch, estimator_of(cell, random_state=SECRET))
+    base = noise_with(X, y)
+    for neighbour in ((other_X, y), (X, other_y), (X[::-1], y)):
+        assert not np.isin(base, noise_with(*neighbour)).any()
+
+
+@pytest.mark.parametrize("contain", [np.array, sparse.csr_array])
+def test_any_neighbour_of_rank_one_has_noise_of_its_own(contain, monkeypatch):
+    left, right = TASKS.left, TASKS.right.toarray()
+    noise_with = partial(noise_of, monkeypatch, estimator_of("rgrad", random_state=SECRET))
+    base = noise_with(RankOneMatrices(contain(left), contain(right)), TASK_y)
+    other_left, other_right, other_y = left.copy(), right.copy(), TASK_y.copy()
+    for changed in (other_left[3], other_right[3], other_y[3:4]):
+        changed += 1e-9
+    for factors, responses in (
+        ((other_left, right), TASK_y),
+        ((left, other_right), TASK_y),
+        ((left, right), other_y),
+    ):
+        other = noise_with(RankOneMatrices(*map(contain, factors)), responses)
+        assert not np.isin(base, other).any()
+
+
+def test_a_generator_seeds_every_fit_anew(monkeypatch):
+    for generator in (np.random.RandomState(0), np.random.default_rng(0)):
+        estimator = estimator_of("rgrad", random_state=generator)
+        first = noise_of(monkeypatch, estimator, X, y)
+        assert not np.isin(first, noise_of(monkeypatch, estimator, X, y)).any()
+        assert estimator.privacy_spent_.seeded
+
+
+# Containers and layouts
+
+
+def with_halves(rows):
+    n, width = rows.shape
+    return sparse.csr_array(
+        (
+            np.repeat(rows.ravel() / 2, 2),
+            np.tile(np.arange(width).repeat(2), n),
+            2 * width * np.arange(n + 1),
+        ),
+        shape=rows.shape,
+    )
+
+
+def mapped(array, path):
+    memory = np.memmap(path, array.dtype, mode="w+", shape=array.shape)
+    memory[:] = array
+    return memory
+
+
+def sparse_containers(rows):
+    wide_indices = sparse.csr_matrix(rows)
+    wide_indices.indices = wide_indices.indices.astype(np.int64)
+    wide_indices.indptr = wide_indices.indptr.astype(np.int64)
+    return {
+        "csr": sparse.csr_array(rows),
+        "csc matrix": sparse.csc_matrix(rows),
+        "int64 indices": wide_indices,
+        "duplicates": with_halves(rows),
+    }
+
+
+def containers(path):
+    return {
+        "3-D": X,
+        "3-D, F order": np.asfortranarray(X),
+        "3-D, strided": np.repeat(X, 2, axis=0)[::2],
+        "3-D, list": X.tolist(),
+        "3-D, memory map": mapped(X, path / "3-D"),
+        "3-D, float32": X.astype(np.float32),
+        "2-D": FLAT,
+        "2-D, F order": np.asfortranarray(FLAT),
+        "2-D, list": FLAT.tolist(),
+        "2-D, frame": pd.DataFrame(FLAT, columns=[f"x{i}" for i in range(12)]),
+        "2-D, memory map": mapped(FLAT, path / "2-D"),
+        "2-D, float32": FLAT.astype(np.float32),
+        **sparse_containers(FLAT),
+    }
+
+
+@every_cell
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("fit", ["unclipped", "clipped"])
+def test_containers_and_layouts_give_the_same_fit(cell, fit, tmp_path):
+    def _fit(data, **more):
+        estimator = estimator_of(cell, n_iter=3, **more)
+        if fit == "clipped":
+            return noiseless(estimator, data, y)
+        return estimator.set_params(epsilon=np.inf, random_state=SECRET).fit(data, y)
+
+    # Without noise: containers round differently, and values that differ never share noise.
+    reference = _fit(X)
+    predicted = reference.predict(X)
+    for name, data in containers(tmp_path).items():
+        if fit == "clipped" and ("order" in name or "matrix" in name or "frame" in name):
+            continue
+        shape = None if "3-D" in name else SHAPE
+        n_jobs = 2 if name in ("3-D, list", "2-D", "csr") else None
+        other = _fit(data, matrix_shape=shape, n_jobs=n_jobs)
+        is_single = "float32" in name
+        assert other.coef_.dtype == (np.float32 if is_single else np.float64), name
+        assert other.coef_.shape == (SHAPE if "3-D" in name else (12,)), name
+        tolerance = 1e-4 if is_single else 1e-8
+        assert_same_fit(reference, other, rtol=tolerance, atol=tolerance)
+        ours = other.predict(data)
+        assert ours.dtype == other.coef_.dtype
+        np.testing.assert_allclose(ours, predicted, atol=1e-3 if is_single else 1e-7)
+        # In the other layout, too.
+        np.testing.assert_allclose(other.predict(X), predicted, atol=1e-3)
+        np.testing.assert_allclose(other.predict(FLAT), predicted, atol=1e-3)
+
+
+@pytest.mark.parametrize("privacy_unit", ["record", "response"])
+def test_sparse_vectors_give_the_same_fit_as_dense_ones(privacy_unit):
+    reference, *others = (
+        DPTraceRegressor(
+            epsilon=np.inf, privacy_unit=privacy_unit, scale=None, random_state=SECRET, n_iter=50
+        ).fit(data, y)
+        for data in (FLAT, *sparse_containers(FLAT).values())
+    )
+    for other, data in zip(others, sparse_containers(FLAT).values(), strict=True):
+        assert_same_fit(reference, other, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(other.predict(data), reference.predict(FLAT), atol=1e-6)
+
+
+RANK_ONE = {
+    "dense": RankOneMatrices(TASKS.left, TASKS.right.toarray()),
+    "sparse": RankOneMatrices(sparse.csr_array(TASKS.left), TASKS.right),
+    "mixed": TASKS,
+}
+every_rank_one = pytest.mark.parametrize("kind", RANK_ONE)
+
+
+@every_rank_one
+@every_cell
+def test_rank_one_matrices_are_those_written_out(kind, cell):
+    matrices = RANK_ONE[kind]
+    # Of sparse factors no covariance is released.
+    same = {"scale": None, "matrix_shape": SHAPE, "epsilon": np.inf, "random_state": SECRET}
+    ours, theirs = (
+        estimator_of(cell, **same).fit(data, TASK_y) for data in (matrices, matrices.toarray())
+    )
+    assert ours.coef_.shape == (12,)
+    assert ours.n_features_in_ == 12
+    assert_same_fit(ours, theirs, rtol=1e-5, atol=1e-6)
+    predicted = theirs.predict(matrices.toarray())
+    for data in (matrices, matrices.toarray(), matrices.toarray().reshape(N, *SHAPE)):
+        np.testing.assert_allclose(ours.predict(data), predicted, atol=1e-5)
+    assert ours.score(matrices, TASK_y) == pytest.approx(theirs.score(matrices, TASK_y), abs=1e-5)
+
+
+@every_rank_one
+@pytest.mark.parametrize("space", [TangentSpace(2), AllDirections(2)])
+@pytest.mark.parametrize("intercept", [0.0, 1.0])
+@pytest.mark.parametrize("unit", ["record", "response"])
+def test_clipped_gradients_of_rank_one_matrices_are_those_written_out(kind, space, intercept, unit):
+    def _gradient(source, level):
+        records = Records(Design(source, SHAPE).scaled(0.7), TASK_y, intercept)
+        clipping = RecordClipping(records, space, "replace")
+        if unit == "response":
+            clipping = ResponseClipping(records, space, "replace", np.inf)
+        return clipping.gradient(truncate(M, 2), 0.3, level)
+
+    matrices = RANK_ONE[kind]
+    sizes = _gradient(matrices, np.inf).sizes
+    for quantile in (0.1, 0.5, 0.9):
+        level = float(np.quantile(sizes, quantile)) * (1 + 1e-6)
+        ours = _gradient(matrices, level)
+        theirs = _gradient(as_source(matrices.toarray()), level)
+        np.testing.assert_allclose(ours.sizes, theirs.sizes, rtol=1e-6)
+        np.testing.assert_allclose(ours.total, theirs.total, rtol=1e-6, atol=1e-5 * level)
+        assert ours.sensitivity == pytest.approx(theirs.sensitivity, rel=1e-6)
+        assert 0.05 < np.mean(ours.sizes <= level) < 0.95
+
+
+# What comes out
+
+
+@every_cell
+def test_components_multiply_to_the_coefficients(cell):
+    for data, shape in ((X, SHAPE), (FLAT, (12,))):
+        fitted = estimator_of(cell, matrix_shape=SHAPE).fit(data, y)
+        rank = 3 if CELLS[cell].get("solver") == "gd" else 2
+        left, right = fitted.left_components_, fitted.right_components_
+        assert left.shape == (4, rank)
+        assert right.shape == (rank, 3)
+        product = left * fitted.singular_values_ @ right
+        np.testing.assert_array_equal(product, fitted.coef_matrix_)
+        assert fitted.coef_.shape == shape
+        np.testing.assert_array_equal(fitted.coef_.ravel(), fitted.coef_matrix_.ravel())
+        for basis in (left, right.T):
+            np.testing.assert_allclose(basis.T @ basis, np.eye(rank), atol=1e-12)
+        assert np.all(np.diff(fitted.singular_values_) <= 0)
+        assert fitted.singular_values_.min() >= 0
+        assert isinstance(fitted.intercept_, float)
+        assert (fitted.intercept_ == 0) == (not fitted.fit_intercept)
+        predicted = np.einsum("nij,ij->n", X, fitted.coef_matrix_) + fitted.intercept_
+        np.testing.assert_allclose(fitted.predict(data), predicted, atol=1e-10)
+
+
+def test_vectors_have_vectors_of_coefficients():
+    for matrix_shape in (None, (12, 1), (1, 12), [12, 1]):
+        fitted = DPTraceRegressor(matrix_shape=matrix_shape).fit(FLAT, y)
+        assert fitted.coef_.shape == (12,)
+        assert fitted.coef_matrix_.shape == tuple(matrix_shape or (12, 1))
+        np.testing.assert_array_equal(fitted.coef_, fitted.coef_matrix_.ravel())
+
+
+def test_a_bound_of_the_coefficients_is_kept():
+    for cell in CELLS:
+        fitted = estimator_of(cell, coef_bound=0.1).fit(X, y)
+        assert np.linalg.norm(fitted.coef_) <= 0.1 * (1 + 1e-12), cell
+
+
+# What is kept
+
+
+@every_cell
+def test_nothing_but_the_documented_attributes_is_kept(cell):
+    estimator = estimator_of(cell, matrix_shape=SHAPE)
+    parameters = estimator.get_params()
+    estimator.fit(pd.DataFrame(FLAT, columns=[f"x{i}" for i in range(12)]), y)
+    after = estimator.get_params()
+    assert all(after[name] is parameters[name] for name in parameters)
+    kept = set(vars(estimator)) - set(parameters)
+    assert kept == {*KEPT, "feature_names_in_", "_shape", "_coef_shape"}
+    public = {name for name in kept if not name.startswith("_")} | {"coef_", "coef_matrix_"}
+    documented = estimator.__doc__
+    assert all(f"    {name} : " in documented for name in public)
+    for name in kept | public:
+        assert N not in np.shape(getattr(estimator, name)), name
+    spent = estimator.privacy_spent_
+    assert spent.unit == estimator.privacy_unit
+    assert spent.adjacency == estimator.adjacency
+    assert spent.enforced
+    assert (spent.delta_tail > 0) == (estimator.init == "spectral")
+
+
+def test_names_are_those_of_the_last_fit():
+    estimator = DPTraceRegressor(matrix_shape=SHAPE)
+    frame = pd.DataFrame(FLAT, columns=[f"x{i}" for i in range(12)])
+    assert list(estimator.fit(frame, y).feature_names_in_) == list(frame.columns)
+    for data in (X, RANK_ONE["dense"], FLAT):
+        estimator.fit(frame, y).fit(data, y)
+        assert not hasattr(estimator, "feature_names_in_")
+
+
+@every_cell
+def test_a_fitted_pickle_has_no_seed_and_no_records(cell):
+    estimator = estimator_of(cell, random_state=SECRET)
+    assert pickle.loads(pickle.dumps(estimator)).random_state == SECRET
+    estimator.fit(X, y)
+    for restored in (pickle.loads(pickle.dumps(estimator)), copy.deepcopy(estimator)):
+        assert restored.random_state is None
+        np.testing.assert_array_equal(restored.predict(X), estimator.predict(X))
+        assert restored.privacy_spent_ == estimator.privacy_spent_
+    assert estimator.random_state == SECRET
+    pickled = pickle.dumps(estimator)
+    assert SECRET.to_bytes(20, "little").strip(b"\0") not in pickled
+    for record in (X[0, 0], y[:1], y[-1:]):
+        assert record.tobytes() not in pickled
+
+
+@every_cell
+def test_a_second_fit_does_not_depend_on_the_first(cell):
+    estimator = estimator_of(cell, random_state=SECRET)
+    twice = clone(estimator).fit(X[:50, ::-1], y[:50]).fit(X, y)
+    assert_same_fit(estimator.fit(X, y), twice, rtol=0)
+    assert twice.privacy_spent_ == estimator.privacy_spent_
+
+
+# Where responses are the unit the matrices are public.
+@pytest.mark.parametrize(
+    ("cell", "what"),
+    [
+        *((cell, "response") for cell in CELLS),
+        *((cell, "matrix") for cell in CELLS if "response" not in cell),
+    ],
+)
+def test_records_beyond_the_clip_level_count_as_at_the_level(cell, what):
+    fits = []
+    for size in (1e9, 1e12):
+        matrices, responses = X.copy(), y.copy()
+        responses[0] = 1e6
+        if what == "matrix":
+            matrices[0] = size * M
+        else:
+            responses[0] = size
+        fits.append(noiseless(estimator_of(cell), matrices, responses))
+    assert_same_fit(*fits, rtol=1e-7, atol=1e-9)
+    # Nor does it count for more than others would.
+    assert np.linalg.norm(fits[0].coef_matrix_ - M) < np.linalg.norm(M)
+
+
+# Bad input
+
+
+def with_one(array, value):
+    array = np.array(array, dtype=np.result_type(array, type(value)))
+    array.flat[7] = value
+    return array
+
+
+BAD_X = {
+    "NaN": (with_one(X, np.nan), "Input X contains NaN"),
+    "NaN in rows": (with_one(FLAT, np.nan), "Input X contains NaN"),
+    "infinity": (with_one(X, -np.inf), "Input X contains infinity"),
+    "sparse NaN": (sparse.csr_array(with_one(FLAT, np.nan)), "Input X contains NaN"),
+    "infinity by duplicates": (
+        sparse.csr_array(([1.5e308] * 2, [0, 0], [0, *[2] * N]), shape=(N, 12)),
+        "Input X contains infinity",
+    ),
+    "NaN in a factor": (RankOneMatrices(with_one(TASKS.left, np.nan), TASKS.right), "NaN"),
+    "infinity in a factor": (
+        RankOneMatrices(TASKS.left, with_one(TASKS.right.toarray(), np.inf)),
+        "infinity",
+    ),
+    "no matrices of rank one": (TASKS[:0], "0 sample"),
+    "text": (np.full(X.shape, "secret"), "could not convert string to float"),
+    "text in rows": (np.full(FLAT.shape, "secret"), "could not convert string to float"),
+    "complex numbers": (X + 1j, "Complex data not supported"),
+    "1-D": (FLAT[0], "Expected 2D array"),
+    "4-D": (X[..., np.newaxis], "dim 4"),
+    "no records": (X[:0], "0 sample"),
+    "no features": (X[:, :0], "0 feature"),
+    "nothing": (None, "Expected 2D array|got None|NoneType"),
+    "lists of different lengths": ([[[1.0, 2.0], [3.0]]] * N, "inhomogeneous"),
+    "fewer records than responses": (X[:-1], "inconsistent numbers of samples"),
+}
+BAD_Y = {
+    "NaN": (with_one(y, np.nan), "Input y contains NaN"),
+    "infinity": (with_one(y, np.inf), "Input y contains infinity"),
+    "nothing": (None, "requires y to be passed, but the target y is None"),
+    "too long": (np.append(y, 1.0), "inconsistent numbers of samples"),
+    "two columns": (np.column_stack([y, y]), "y should be a 1d array"),
+    "text": (np.full(N, "secret"), "could not convert string to float"),
+    "objects": (np.array(["secret", *y[1:]], dtype=object), "could not convert string to float"),
+    "complex numbers": (y + 1j, "Complex data not supported"),
+    "a number": (3.0, "y should be a 1d array"),
+}
+BAD_PARAMETERS = {
+    "rank=0": "'rank' .* Got 0",
+    "rank=1.5": "'rank' .* Got 1.5",
+    "rank=4": r"rank=4 exceeds the smaller side .* \(4, 3\).* matrix_shape",
+    "matrix_shape=(3, 4)": r"matrix_shape=\(3, 4\) does not fit X: it should be \(4, 3\)",
+    "matrix_shape=(12, 1)": r"matrix_shape=\(12, 1\) does not fit X: it should be \(4, 3\)",
+    "matrix_shape=(4,)": r"matrix_shape=\(4,\) does not fit X",
+    "matrix_shape=(4.0, 3.0)": r"matrix_shape=\(4.0, 3.0\) does not fit X",
+    "matrix_shape=(-4, -3)": r"matrix_shape=\(-4, -3\) does not fit X",
+    "matrix_shape=(0, 3)": r"matrix_shape=\(0, 3\) does not fit X",
+    "matrix_shape=12": "'matrix_shape' .* Got 12",
+    "matrix_shape='43'": "'matrix_shape' .* Got '43'",
+    "epsilon=0": "'epsilon' .* Got 0",
+    "epsilon=-1.0": "'epsilon' .* Got -1.0",
+    "epsilon=float('nan')": "'epsilon' .* Got nan",
+    "epsilon='small'": "'epsilon' .* Got 'small'",
+    "delta=0": "delta=0 asks for pure differential privacy.*pass a positive delta",
+    "delta=0.0, solver='adassp'": "delta=0 asks for pure differential privacy",
+    "delta=1.0": "'delta' .* Got 1.0",
+    "delta=-1e-6": "'delta' .* Got -1e-06",
+    "delta=float('nan')": "'delta' .* Got nan",
+    "privacy_unit='row'": "'privacy_unit' .* Got 'row'",
+    "adjacency='add'": "'adjacency' .* Got 'add'",
+    "response_bound=float('inf')": "response_bound=inf with epsilon=1.0",
+    "response_bound=0": "'response_bound' .* Got 0",
+    "response_bound=-1.0": "'response_bound' .* Got -1.0",
+    "response_bound=float('nan')": "'response_bound' .* Got nan",
+    "response_bound=1e101": "'response_bound' .* Got 1e\\+101",
+    "response_bound=(0, 1)": "'response_bound'",
+    "row_norm=float('inf')": "row_norm=inf with epsilon=1.0",
+    "row_norm=1e-101": "'row_norm' .* Got 1e-101",
+    "coef_bound=float('inf')": "coef_bound=inf with epsilon=1.0",
+    "coef_bound=0": "'coef_bound' .* Got 0",
+    "isotropic='yes'": "'isotropic' .* Got 'yes'",
+    "fit_intercept=None": "'fit_intercept' .* Got None",
+    "solver='lstsq'": "'solver' .* Got 'lstsq'",
+    "init='zero'": "'init' .* Got 'zero'",
+    "n_iter=0": "'n_iter' .* Got 0",
+    "n_iter=10_001": "'n_iter' .* Got 10001",
+    "n_iter=2.0": "'n_iter' .* Got 2.0",
+    "step_size=0": "'step_size' .* Got 0",
+    "step_size=2": "'step_size' .* Got 2",
+    "step_size=float('nan')": "'step_size' .* Got nan",
+    "clip_quantile=0": "'clip_quantile' .* Got 0",
+    "clip_quantile=1": "'clip_quantile' .* Got 1",
+    "clip_quantile=1e-300": "'clip_quantile' .* Got 1e-300",
+    "clip_quantile='median'": "'clip_quantile' .* Got 'median'",
+    "scale='public'": "'scale' .* Got 'public'",
+    "scale=1.0": "'scale' .* Got 1.0",
+    "row_cov=np.eye(3)": r"row_cov .* shape \(4, 4\), got shape \(3, 3\)",
+    "row_cov=np.eye(4)[:3]": r"row_cov .* shape \(4, 4\), got shape \(3, 4\)",
+    "row_cov=np.tri(4)": "row_cov must be a symmetric matrix",
+    "row_cov=np.ones(4)": "Expected 2D array",
+    "row_cov=np.ones((4, 4))": "row_cov must be positive definite",
+    "row_cov=-np.eye(4)": "row_cov must be positive definite",
+    "row_cov=np.zeros((4, 4))": "row_cov must be positive definite",
+    "row_cov=np.full((4, 4), np.nan)": "row_cov contains NaN",
+    "row_cov='identity'": "'row_cov' .* Got 'identity'",
+    "row_cov=2.0": "'row_cov' .* Got 2.0",
+    "col_cov=np.eye(4)": r"col_cov .* shape \(3, 3\), got shape \(4, 4\)",
+    "col_cov=np.diag([1.0, 1.0, 0.0])": "col_cov must be positive definite",
+    "col_cov=np.full((3, 3), np.inf)": "col_cov contains infinity",
+    "noise_cut=2": "'noise_cut' .* Got 2",
+    "n_jobs=0": "n_jobs == 0",
+    "n_jobs='all'": "'n_jobs' .* Got 'all'",
+    "n_jobs=1.5": "'n_jobs' .* Got 1.5",
+    "random_state=-1": "'random_state' .* Got -1",
+    "random_state='secret'": "'random_state' .* Got 'secret'",
+}
+
+
+def refusal_of(estimator, X, y, monkeypatch):
+    """Error of a refusal, which comes before a budget is opened and leaves things as they were."""
+    before = dict(vars(estimator))
+    monkeypatch.setattr(
+        DPTraceRegressor, "_open_budget", lambda *_: pytest.fail("a budget was opened")
+    )
+    with pytest.raises((ValueError, TypeError)) as refused:
+        estimator.fit(X, y)
+    after = vars(estimator)
+    assert list(after) == list(before)
+    assert all(after[name] is before[name] for name in before)
+    return refused
+
+
+@pytest.mark.parametrize("bad", BAD_X)
+def test_bad_matrices_are_refused_before_anything_is_spent(bad, monkeypatch):
+    data, message = BAD_X[bad]
+    fitted = DPTraceRegressor().fit(X[:, :2], y)
+    refused = refusal_of(fitted, data, y, monkeypatch)
+    assert refused.match(message)
+    assert_tells_nothing(refused.value)
+    assert fitted.n_features_in_ == 6
+
+
+@pytest.mark.parametrize("bad", BAD_Y)
+def test_bad_responses_are_refused_before_anything_is_spent(bad, monkeypatch):
+    responses, message = BAD_Y[bad]
+    fitted = DPTraceRegressor().fit(X, y)
+    for data in (X, FLAT, TASKS):
+        refused = refusal_of(fitted, data, responses, monkeypatch)
+        assert refused.match(message)
+        assert_tells_nothing(refused.value)
+
+
+def assert_tells_nothing(error):
+    """Whether an error and what it was raised from tell no value."""
+    while error is not None:
+        values = [*X[0].ravel(), *y[:5], *TASKS.left[0], 1.5e308]
+        told = str(error)
+        assert not any(value in told for value in ("secret", *(f"{x:.4f}"[:6] for x in values)))
+        error = error.__context__
+
+
+@pytest.mark.parametrize("bad", BAD_PARAMETERS)
+def test_bad_parameters_are_refused_before_anything_is_spent(bad, monkeypatch):
+    fitted = DPTraceRegressor(2).fit(X, y).set_params(**eval(f"dict({bad})"))
+    assert refusal_of(fitted, X, y, monkeypatch).match(BAD_PARAMETERS[bad])
+
+
+@pytest.mark.parametrize("matrix_shape", [(5, 3), (3, 4, 1), (12,), (0, 12)])
+def test_shapes_that_do_not_fit_rows_are_refused(matrix_shape, monkeypatch):
+    estimator = DPTraceRegressor(matrix_shape=matrix_shape)
+    for data in (FLAT, sparse.csr_array(FLAT)):
+        refused = refusal_of(estimator, data, y, monkeypatch)
+        assert refused.match("two positive integers with the product 12")
+    refused = refusal_of(DPTraceRegressor(matrix_shape=(3, 4)), TASKS, TASK_y, monkeypatch)
+    assert refused.match(r"it should be \(4, 3\)")
+
+
+def test_rank_of_vectors_is_one(monkeypatch):
+    for data in (FLAT, sparse.csr_array(FLAT)):
+        refused = refusal_of(DPTraceRegressor(2), data, y, monkeypatch)
+        assert refused.match(r"rank=2 exceeds .* whose shape is \(12, 1\).* matrix_shape=")
+
+
+def test_a_column_of_responses_is_taken_with_a_warning():
+    estimator = DPTraceRegressor(2, random_state=SECRET)
+    with pytest.warns(DataConversionWarning, match="column-vector y"):
+        column = clone(estimator).fit(X, y[:, np.newaxis])
+    assert_same_fit(column, estimator.fit(X, y), rtol=0)
+    for responses in (y.tolist(), pd.Series(y), y.reshape(1, -1)[0]):
+        assert_same_fit(clone(estimator).fit(X, responses), column, rtol=0)
+
+
+def test_matrices_of_other_shapes_are_not_predicted():
+    fitted = DPTraceRegressor(2).fit(X, y)
+    with pytest.raises(NotFittedError):
+        DPTraceRegressor(2).predict(X)
+    for data in (X.transpose(0, 2, 1), X[:, :3], RankOneMatrices(TASKS.left, TASKS.left)):
+        with pytest.raises(ValueError, match=r"was fitted with \(4, 3\)"):
+            fitted.predict(data)
+    for data in (FLAT[:, :5], sparse.csr_array(FLAT[:, :5])):
+        with pytest.raises(ValueError, match=r"5 features, but .* is expecting 12"):
+            fitted.predict(data)
+    with pytest.raises(ValueError, match="NaN"):
+        fitted.predict(RankOneMatrices(with_one(TASKS.left, np.nan), TASKS.right))
+    with pytest.raises(ValueError, match="NaN"):
+        fitted.predict(with_one(X, np.nan))
+    assert fitted.predict(TASKS[:0]).shape == (0,)
+
+
+# Any finite data fit
+
+
+SMALL = X[:30]
+SIGNS = np.where(np.arange(30) % 2, 1.0, -1.0)
+STRANGE_DATA = {
+    "zeros": (np.zeros_like(SMALL), np.zeros(30)),
+    "zero matrices": (np.zeros_like(SMALL), y[:30]),
+    "constant responses": (SMALL, np.full(30, 7.0)),
+    "constant columns": (np.where(np.arange(3) < 2, SMALL, 7.0), y[:30]),
+    "duplicates": (np.tile(SMALL[0], (30, 1, 1)), y[:30]),
+    "one record": (SMALL[:1], y[:1]),
+    "two records": (SMALL[:2], y[:2]),
+    "huge": (np.full_like(SMALL, 1e300), np.full(30, 1e300)),
+    "largest": (np.finfo(float).max * np.sign(SMALL), np.finfo(float).max * SIGNS),
+    "huge responses": (SMALL, 1e300 * SIGNS),
+    "large": (SMALL * 1e160, y[:30] * 1e160),
+    "tiny": (SMALL * 1e-300, y[:30] * 1e-300),
+    "denormal": (np.full_like(SMALL, 5e-324), np.full(30, 5e-324)),
+    "one huge record": (
+        np.concatenate([SMALL[:-1], np.full((1, *SHAPE), 1e300)]),
+        np.append(y[:29], -1e300),
+    ),
+    "far from the origin": (SMALL + 1e12, y[:30] - 1e12),
+    "all scales": (
+        10.0 ** np.linspace(-300, 300, SMALL.size).reshape(SMALL.shape),
+        10.0 ** np.linspace(300, -300, 30),
+    ),
+}
+
+
+def rank_one_of(matrices):
+    return RankOneMatrices(matrices[:, :, 0], matrices[:, 0])
+
+
+def flat_of(matrices):
+    return matrices.reshape(len(matrices), -1)
+
+
+LAYOUTS = {
+    "matrices": np.asarray,
+    "vectors": flat_of,
+    "sparse vectors": lambda matrices: sparse.csr_array(flat_of(matrices)),
+    "rank one": rank_one_of,
+}
+STRANGE_CELLS = {
+    **{cell: CELLS[cell] for cell in CELLS if cell not in ("covariances", "unscaled")},
+    "gd, power": {"solver": "gd", "init": "power"},
+    "rgrad, response, zero_out": {"privacy_unit": "response", "adjacency": "zero_out"},
+}
+STRANGE_FITS = [
+    *((cell, layout) for cell in STRANGE_CELLS for layout in ("matrices", "vectors")),
+    *(
+        (cell, layout)
+        for cell in ("rgrad", "rgrad, spectral", "gd, power", "adassp", "response")
+        for layout in ("sparse vectors", "rank one")
+    ),
+]
+
+
+@pytest.mark.parametrize(("cell", "layout"), STRANGE_FITS)
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_any_finite_data_fit_without_warnings_about_them(cell, layout, epsilon):
+    estimator = DPTraceRegressor(epsilon=epsilon, n_iter=2, **STRANGE_CELLS[cell])
+    for strange, (matrices, responses) in STRANGE_DATA.items():
+        with warnings.catch_warnings(), np.errstate(all="raise"):
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", PrivacyWarning)
+            estimator.fit(LAYOUTS[layout](matrices), responses)
+        for name in (*KEPT - {"privacy_spent_"}, "coef_", "coef_matrix_"):
+            assert np.isfinite(getattr(estimator, name)).all(), (strange, name)
+        shares = [release.share for release in estimator.privacy_spent_.releases]
+        assert sum(shares) <= 1 + 1e-12
+
+
+# Warnings, of public facts only
+
+
+def messages_of(estimator, X, y):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator.fit(X, y)
+    return [str(warning.message) for warning in caught]
+
+
+def test_warnings():
+    generous = partial(DPTraceRegressor, 2, epsilon=500.0)
+    with pytest.warns(PrivacyWarning, match="delta=0.1 exceeds one over .* records, 397") as caught:
+        generous(delta=0.1).fit(X, y)
+    assert {warning.filename for warning in caught} == {__file__}
+    with pytest.warns(PrivacyWarning, match="number of responses, 397"):
+        generous(delta=0.1, privacy_unit="response").fit(X, y)
+    with pytest.warns(PrivacyWarning, match="random_state=42 may be guessed"):
+        generous(random_state=42).fit(X, y)
+    with pytest.warns(PrivacyWarning, match="Generator.* may be guessed"):
+        generous(random_state=np.random.default_rng(0)).fit(X, y)
+    with pytest.warns(PrivacyWarning, match="delta=1e-20 is below"):
+        generous(delta=1e-20).fit(X, y)
+    with pytest.warns(PrivacyWarning, match="397 records with epsilon=0.1 are too few for 1. coef"):
+        DPTraceRegressor(2, epsilon=0.1).fit(X, y)
+    with pytest.warns(PrivacyWarning, match="are too few for 1. coef"):
+        DPTraceRegressor(epsilon=0.1, solver="adassp").fit(FLAT, y)
+    with pytest.warns(PrivacyWarning, match="singular values of the coefficients do not stand out"):
+        DPTraceRegressor(2, epsilon=0.01, isotropic=True, random_state=SECRET).fit(X, y)
+    for epsilon in (500.0, np.inf):
+        for seed in (None, SECRET):
+            estimator = DPTraceRegressor(2, epsilon=epsilon, random_state=seed)
+            assert messages_of(estimator, X, y) == []
+
+
+@every_cell
+def test_warnings_do_not_depend_on_the_data(cell):
+    # Those about singular values depend on released ones only.
+    estimator = estimator_of(cell, noise_cut=False, random_state=7, delta=0.01, epsilon=0.01)
+    expected = messages_of(estimator, X, y)
+    assert len(expected) == 3
+    data = [(np.zeros_like(X), y), (X, np.zeros(N)), (X * 1e300, y * 1e300), (X, y + 1e9)]
+    for matrices, responses in data:
+        assert messages_of(estimator, matrices, responses) == expected
+
+
+def test_a_warning_turned_into_an_error_leaves_what_was_paid_for():
+    estimator = DPTraceRegressor(2, epsilon=0.01, isotropic=True, random_state=SECRET)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "2 of 2 singular values")
+        with pytest.raises(PrivacyWarning, match="stand out from the noise"):
+            estimator.fit(X, y)
+    assert estimator.coef_.shape == SHAPE
+    np.testing.assert_array_equal(estimator.singular_values_, 0)
+    assert estimator.privacy_spent_.epsilon == 0.01
+
+
+# In scikit-learn's company
+
+
+@pytest.mark.parametrize("data", ["rows", "rank one", "sparse"])
+def test_search_and_cross_validation(data):
+    matrices, responses = {
+        "rows": (FLAT, y),
+        "rank one": (TASKS, TASK_y),
+        "sparse": (sparse.csr_array(FLAT), y),
+    }[data]
+    estimator = DPTraceRegressor(matrix_shape=SHAPE, random_state=SECRET)
+    grid = {"epsilon": [0.01, np.inf], "rank": [1, 2]}
+    search = GridSearchCV(estimator, grid, cv=3).fit(matrices, responses)
+    assert search.best_params_["epsilon"] == np.inf
+    assert search.best_score_ > 0.8
+    assert search.predict(matrices).shape == (N,)
+    train, test, train_y, test_y = train_test_split(matrices, responses, random_state=0)
+    exact = clone(estimator).set_params(rank=2, epsilon=np.inf)
+    assert exact.fit(train, train_y).score(test, test_y) > 0.8
+    scores = cross_validate(exact, matrices, responses, cv=4)["test_score"]
+    assert scores.shape == (4,)
+    assert scores.min() > 0.8
+
+
+def test_search_with_matrices():
+    grid = {"epsilon": [0.01, np.inf]}
+    search = GridSearchCV(DPTraceRegressor(2, random_state=SECRET), grid, cv=3).fit(X, y)
+    assert search.best_params_["epsilon"] == np.inf
+    assert search.best_score_ > 0.8
+
+
+def test_pipeline():
+    rows = 3 + 5 * FLAT
+    estimator = DPTraceRegressor(2, matrix_shape=SHAPE, epsilon=np.inf, random_state=SECRET)
+    pipeline = make_pipeline(StandardScaler(), estimator).fit(rows, y)
+    assert pipeline.score(rows, y) > 0.8
+    frame = pd.DataFrame(rows, columns=[f"x{i}" for i in range(12)])
+    named = clone(pipeline).set_output(transform="pandas").fit(frame, y)
+    assert list(named[-1].feature_names_in_) == list(frame.columns)

@@ -1,0 +1,293 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from skdp.linalg.design import Design
+from skdp.linalg.fixed_rank import FixedRank
+from skdp.linalg.rank_one import RankOneMatrices
+from skdp.linalg.sources import as_source
+
+SHAPE = (4, 3)
+# Several blocks, the last of another length.
+N = 9001
+
+
+def make_values(n=N, shape=SHAPE, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, *shape))
+
+
+def make_factors(n=N, shape=SHAPE):
+    generator = np.random.default_rng(1)
+    factors = [generator.normal(size=(n, size)) for size in shape]
+    for part in factors:
+        part[generator.random(part.shape) < 0.3] = 0.0
+    return factors
+
+
+def point_of(shape=SHAPE):
+    generator = np.random.default_rng(2)
+    left, right = (np.linalg.qr(generator.normal(size=(size, 2)))[0] for size in shape)
+    return FixedRank(left, np.array([2.0, 1.0]), right)
+
+
+def symmetric(size, seed):
+    root = np.random.default_rng(seed).normal(size=(size, size))
+    return root @ root.T
+
+
+def design_of(values, n_jobs=None):
+    return Design(as_source(values.reshape(len(values), -1)), values.shape[1:], n_jobs)
+
+
+def total_of(design):
+    return design.add_up(
+        lambda _, matrices: matrices.entries().weighted_sum(np.ones(len(matrices)))
+    )
+
+
+def kinds():
+    left, right = make_factors()
+    return {
+        "dense": design_of(make_values()),
+        "csr": Design(as_source(sparse.csr_array(make_values().reshape(N, -1))), SHAPE),
+        "rank one": Design(RankOneMatrices(left, right), SHAPE),
+        "sparse rank one": Design(
+            RankOneMatrices(sparse.csr_array(left), sparse.csr_array(right)), SHAPE
+        ),
+    }
+
+
+every_kind = pytest.mark.parametrize("kind", kinds())
+
+
+# What a design gives
+
+
+def given_by(design):
+    """Everything that fits take from a design."""
+    point = point_of()
+    entries = total_of(design)
+    norms = design.fill(lambda _, matrices: matrices.norms())
+    inner = design.fill(lambda _, matrices: matrices.inner(point))
+    return entries, norms, inner
+
+
+def expected_of(values):
+    flat = values.reshape(len(values), -1)
+    return flat.sum(axis=0), np.linalg.norm(flat, axis=1), flat @ point_of().matrix.ravel()
+
+
+@pytest.mark.parametrize("contain", ["array", "float32", "F order", "memory map", "csr"])
+def test_containers_are_read_alike(contain, tmp_path):
+    values = make_values().astype(np.float32).astype(np.float64)
+    flat = values.reshape(N, -1)
+    mapped = np.memmap(tmp_path / "X", np.float64, mode="w+", shape=flat.shape)
+    mapped[:] = flat
+    containers = {
+        "array": flat,
+        "float32": flat.astype(np.float32),
+        "F order": np.asfortranarray(flat),
+        "memory map": mapped,
+        "csr": sparse.csr_array(flat),
+    }
+    design = Design(as_source(containers[contain]), SHAPE)
+    assert (design.n_records, design.n_entries) == (N, 12)
+    for ours, exact in zip(given_by(design), expected_of(values), strict=True):
+        assert ours.dtype == np.float64
+        assert_allclose(ours, exact, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("has_center", [False, True])
+@pytest.mark.parametrize("multiplier", ["number", "entries"])
+@pytest.mark.parametrize("maps", list(itertools.product([False, True], [False, True])))
+def test_written_out_matrices_are_centred_scaled_and_mapped(has_center, multiplier, maps):
+    values = make_values()
+    generator = np.random.default_rng(3)
+    center = generator.normal(size=SHAPE) if has_center else None
+    factors = 0.3 if multiplier == "number" else generator.uniform(1, 2, size=SHAPE)
+    row_map, column_map = (
+        symmetric(size, seed) if is_mapped else None
+        for seed, (size, is_mapped) in enumerate(zip(SHAPE, maps, strict=True))
+    )
+    exact = (values - (0 if center is None else center)) * factors
+    exact = exact if row_map is None else row_map @ exact
+    exact = exact if column_map is None else exact @ column_map
+    design = design_of(values)
+    view = design.mapped(row_map, column_map).scaled(factors, center)
+    for ours, expected in zip(given_by(view), expected_of(exact), strict=True):
+        assert_allclose(ours, expected, rtol=1e-10, atol=1e-10)
+    # A view: the design itself is as it was.
+    for ours, expected in zip(given_by(design), expected_of(values), strict=True):
+        assert_allclose(ours, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("contain", [np.array, sparse.csr_array])
+@pytest.mark.parametrize("maps", list(itertools.product([False, True], [False, True])))
+@pytest.mark.parametrize("is_written_out", [False, True])
+def test_factors_are_scaled_and_mapped(contain, maps, is_written_out):
+    left, right = make_factors()
+    row_map, column_map = (
+        symmetric(size, seed) if is_mapped else None
+        for seed, (size, is_mapped) in enumerate(zip(SHAPE, maps, strict=True))
+    )
+    exact = 0.3 * np.einsum("ni,nj->nij", left, right)
+    exact = exact if row_map is None else row_map @ exact
+    exact = exact if column_map is None else exact @ column_map
+    design = Design(RankOneMatrices(contain(left), contain(right)), SHAPE)
+    view = design.mapped(row_map, column_map).scaled(0.3)
+    view = view.written_out() if is_written_out else view
+    for ours, expected in zip(given_by(view), expected_of(exact), strict=True):
+        assert_allclose(ours, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("contain", [np.array, sparse.csr_array])
+def test_factors_that_overflow_when_mapped_are_null(contain):
+    left, right = make_factors()
+    rest = left.copy()
+    left[0], rest[0] = 1.5e308, 0.0
+    maps = 10 * symmetric(SHAPE[0], 0), symmetric(SHAPE[1], 1)
+    with np.errstate(all="ignore"):
+        views = [
+            Design(RankOneMatrices(contain(part), contain(right)), SHAPE).mapped(*maps)
+            for part in (left, rest)
+        ]
+        for ours, expected in zip(*map(given_by, views), strict=True):
+            assert_allclose(ours, expected, rtol=1e-12)
+
+
+def test_the_rows_of_the_user_stay_as_they_are():
+    values = make_values()
+    kept = values.copy()
+    point = point_of()
+    design = design_of(values).scaled(2.0)
+
+    def _use(records, matrices):
+        for coordinates in (matrices.entries(1.0), matrices.tangent(point, 1.0)[0]):
+            coordinates.multiply(np.full(len(matrices), 7.0))
+            coordinates.weighted_sum(np.zeros(len(matrices)))
+        return np.zeros(1)
+
+    design.add_up(_use)
+    assert_array_equal(values, kept)
+
+
+# Blocks
+
+
+def pieces_of(design):
+    """First and last records of the pieces that a pass goes through."""
+    found = []
+
+    def _note(records, matrices):
+        assert len(matrices) == records.stop - records.start
+        found.append((records.start, records.stop))
+        return np.zeros(1)
+
+    design.add_up(_note)
+    return sorted(found)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (4, 3), (50, 40), (300, 200)])
+@pytest.mark.parametrize("contain", [np.asarray, sparse.csr_array])
+def test_no_piece_is_a_single_record(shape, contain):
+    # The product of one row may round differently from the same row among others.
+    width = math.prod(shape)
+    for n in [1, 2, 3, 31, 32, 33, 63, 64, 65, 96, 97, 255, 256, 257, 513]:
+        rows = contain(np.broadcast_to(np.float32(0), (n, width)))
+        pieces = pieces_of(Design(as_source(rows), shape))
+        assert pieces[0][0] == 0
+        assert pieces[-1][1] == n
+        assert all(before[1] == after[0] for before, after in itertools.pairwise(pieces))
+        assert min(stop - start for start, stop in pieces) > 1 or n == 1
+
+
+@every_kind
+def test_pieces_depend_on_the_shape_only(kind):
+    design = kinds()[kind]
+    empty = {
+        "dense": as_source(np.zeros((N, 12))),
+        "csr": as_source(sparse.csr_array((N, 12))),
+        "rank one": RankOneMatrices(np.zeros((N, 4)), np.zeros((N, 3))),
+        "sparse rank one": RankOneMatrices(sparse.csr_array((N, 4)), sparse.csr_array((N, 3))),
+    }
+    assert pieces_of(design) == pieces_of(Design(empty[kind], SHAPE))
+    assert pieces_of(design.written_out()) == pieces_of(Design(empty[kind], SHAPE).written_out())
+
+
+@every_kind
+@pytest.mark.parametrize("n_jobs", [1, 2, 3, -1])
+def test_threads_change_nothing_but_rounding(kind, n_jobs):
+    design = kinds()[kind]
+    threaded = Design(design.source, SHAPE, n_jobs)
+    assert pieces_of(threaded) == pieces_of(design)
+    for ours, theirs in zip(given_by(threaded), given_by(design), strict=True):
+        assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+@every_kind
+def test_no_record_changes_the_numbers_of_another(kind):
+    # Otherwise counts of clipped records would change by more than one.
+    changed = {"dense": make_values(), "rank one": make_factors()[0]}
+    replaced = 1e200
+    design = kinds()[kind]
+    if kind in ("dense", "csr"):
+        flat = changed["dense"].reshape(N, -1)
+        flat[7] = replaced
+        other = Design(as_source(flat if kind == "dense" else sparse.csr_array(flat)), SHAPE)
+    else:
+        left, right = changed["rank one"], make_factors()[1]
+        left[7] = replaced
+        contain = np.array if kind == "rank one" else sparse.csr_array
+        other = Design(RankOneMatrices(contain(left), contain(right)), SHAPE)
+    with np.errstate(all="ignore"):
+        for ours, theirs in zip(given_by(design)[1:], given_by(other)[1:], strict=True):
+            assert_array_equal(np.delete(ours, 7), np.delete(theirs, 7))
+            assert ours[7] != theirs[7]
+
+
+# Rounding
+
+
+THIRD = 1 / 3
+ADVERSARIAL = {
+    # Its binary digits alternate, so that sums round to one side as long as they stay in a binade.
+    "thirds": lambda n: np.full(n, THIRD),
+    "small ones after a large one": lambda n: np.where(np.arange(n) == 0, 1.0, 2.0**-53),
+    "growth, then cancellation": lambda n: np.where(np.arange(n) < n // 2, 1.0, -1.0) * THIRD,
+    "alternating": lambda n: (-1.0) ** np.arange(n) * np.linspace(0.1, 1, n),
+}
+
+
+@pytest.mark.parametrize("case", ADVERSARIAL)
+@pytest.mark.parametrize("is_rank_one", [False, True])
+def test_rounding_of_sums_is_within_its_bound(case, is_rank_one, monkeypatch):
+    # Without the least rounding that is charged, which would hide the bound.
+    monkeypatch.setattr("skdp.linalg.design.LEAST_ROUNDING", 0.0)
+    n = 30_001
+    column = ADVERSARIAL[case](n)
+    if is_rank_one:
+        source = RankOneMatrices(column[:, np.newaxis], np.ones((n, 1)))
+    else:
+        source = as_source(column[:, np.newaxis])
+    design = Design(source, (1, 1))
+    exact = math.fsum(column)
+    error = abs(total_of(design)[0] - exact)
+    largest = np.abs(column).max()
+    assert error <= design.rounding * largest
+    # The bound is no excuse for any error.
+    assert design.rounding < 1e-7
+
+
+def test_sums_that_round_do_so(monkeypatch):
+    # Otherwise the test above could not fail.
+    column = ADVERSARIAL["thirds"](30_001)
+    error = abs(total_of(design_of(column.reshape(-1, 1, 1)))[0] - math.fsum(column))
+    assert error > 0
+
+
+def test_a_least_rounding_is_charged():
+    assert design_of(make_values(10)).rounding == pytest.approx(1e-5)

@@ -1,0 +1,415 @@
+import itertools
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    cross_val_predict,
+    cross_validate,
+    train_test_split,
+)
+from sklearn.utils import check_array, resample, shuffle
+
+from skdp.linalg.rank_one import RankOneMatrices
+
+N, D1, D2 = 60, 4, 3
+
+
+def make_factors(n=N, d1=D1, d2=D2):
+    generator = np.random.default_rng(0)
+    left, right = generator.normal(size=(n, d1)), generator.normal(size=(n, d2))
+    left[generator.random(left.shape) < 0.4] = 0.0
+    right[generator.random(right.shape) < 0.4] = 0.0
+    return left, right
+
+
+LEFT, RIGHT = make_factors()
+DENSE = np.einsum("ni,nj->nij", LEFT, RIGHT).reshape(N, -1)
+
+
+def with_duplicates(part):
+    n, width = part.shape
+    data, indices = np.repeat(part.ravel() / 2, 2), np.tile(np.arange(width).repeat(2), n)
+    return sparse.csr_array((data, indices, 2 * width * np.arange(n + 1)), shape=part.shape)
+
+
+CONTAINERS = {
+    "array": lambda part: part,
+    "Fortran order": np.asfortranarray,
+    "list": lambda part: part.tolist(),
+    "csr_array": sparse.csr_array,
+    "csr_matrix": sparse.csr_matrix,
+    "csc_array": sparse.csc_array,
+    "duplicates": with_duplicates,
+}
+# Dense and sparse factors, and one of each.
+KINDS = {
+    "dense": lambda left, right: RankOneMatrices(left, right),
+    "sparse": lambda left, right: RankOneMatrices(*map(sparse.csr_array, (left, right))),
+    "mixed": lambda left, right: RankOneMatrices(left, sparse.csr_array(right)),
+}
+
+
+@pytest.fixture(params=KINDS)
+def make(request):
+    return KINDS[request.param]
+
+
+def parts_of(X):
+    return [part.data if sparse.issparse(part) else part for part in (X.left, X.right)]
+
+
+@pytest.mark.parametrize("right", CONTAINERS)
+@pytest.mark.parametrize("left", CONTAINERS)
+def test_factors_come_in_any_container(left, right):
+    X = RankOneMatrices(CONTAINERS[left](LEFT), CONTAINERS[right](RIGHT))
+    assert_array_equal(X.toarray(), DENSE)
+    assert (len(X), X.ndim, X.shape, X.matrix_shape) == (N, 2, (N, D1 * D2), (D1, D2))
+    for part in (X.left, X.right):
+        assert isinstance(part, np.ndarray) or part.has_canonical_format
+        assert part.dtype == np.float64
+    assert repr(X) == "RankOneMatrices(shape=(60, 12), matrix_shape=(4, 3), dtype=float64)"
+
+
+@pytest.mark.parametrize(
+    ("make_part", "dtype"),
+    [
+        *itertools.product([np.array, sparse.csr_array], [bool, np.int8, np.uint64]),
+        (np.array, np.float16),
+        (np.array, ">f8"),
+    ],
+)
+def test_other_numbers_become_float64(make_part, dtype):
+    part = make_part(np.eye(3).astype(dtype))
+    X = RankOneMatrices(part, part)
+    assert X.left.dtype == X.right.dtype == np.dtype(np.float64)
+    assert_array_equal(X.toarray(), RankOneMatrices(np.eye(3), np.eye(3)).toarray())
+
+
+def test_float32_stays_where_both_factors_have_it(make):
+    left, right = LEFT.astype(np.float32), RIGHT.astype(np.float32)
+    for chosen, dtype in [((left, right), np.float32), ((left, RIGHT), np.float64)]:
+        X = make(*chosen)
+        assert X.dtype == X.toarray().dtype == dtype
+        assert X.left.dtype == np.float32
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_floating_point_numbers_are_not_copied(make, dtype):
+    X = make(LEFT.astype(dtype), RIGHT.astype(dtype))
+    again = RankOneMatrices(X.left, X.right)
+    for old, new in zip(parts_of(X), parts_of(again), strict=True):
+        assert np.shares_memory(old, new)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_indices_are_cells(dtype):
+    rows, columns = [0, 3, 3, 1], np.array([2, 0, 0, 1], dtype=np.uint8)
+    X = RankOneMatrices.from_indices(rows, columns, shape=(D1, D2), dtype=dtype)
+    expected = np.zeros((4, D1, D2))
+    expected[np.arange(4), rows, columns] = 1
+    assert X.dtype == dtype
+    assert_array_equal(X.toarray(), expected.reshape(4, -1))
+
+
+def test_cells_of_a_huge_matrix_take_little_memory():
+    n, size = 1000, 10**9
+    cells = np.random.default_rng(0).integers(size, size=(2, n))
+    X = RankOneMatrices.from_indices(*cells, shape=(size, size))
+    assert X.shape == (n, size**2)
+    total = sum(
+        array.nbytes
+        for part in (X.left, X.right)
+        for array in (part.data, part.indices, part.indptr)
+    )
+    assert total <= 32 * n + 8
+    assert_array_equal([X.left.indices, X.right.indices], cells)
+
+
+@pytest.mark.parametrize("make_part", [np.array, sparse.csr_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tasks_are_columns(make_part, dtype):
+    tasks = np.arange(N) % 5
+    X = RankOneMatrices.from_tasks(make_part(LEFT.astype(dtype)), tasks, 5)
+    expected = np.zeros((N, D1, 5), dtype=dtype)
+    expected[np.arange(N), :, tasks] = LEFT
+    assert X.dtype == dtype
+    assert_array_equal(X.toarray(), expected.reshape(N, -1))
+
+
+MASK = np.arange(N) % 3 == 0
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        slice(None),
+        slice(7, 20),
+        slice(-5, None),
+        slice(20, 7),
+        slice(50, 1000),
+        slice(3, 40, 4),
+        slice(None, None, -1),
+        slice(5, 5, -2),
+        MASK,
+        MASK.tolist(),
+        np.zeros(N, dtype=bool),
+        [3, 1, 3, -1],
+        np.array([59, 0], dtype=np.uint8),
+        range(10, 13),
+        [],
+    ],
+    ids=str,
+)
+def test_rows_are_chosen_as_those_of_an_array(make, key):
+    X = make(LEFT, RIGHT)
+    expected = DENSE[key] if not isinstance(key, range) else DENSE[list(key)]
+    for chosen in (X[key], X[key, ...]):
+        assert isinstance(chosen, RankOneMatrices)
+        assert chosen.shape == expected.shape
+        assert chosen.matrix_shape == X.matrix_shape
+        assert_array_equal(chosen.toarray(), expected)
+        for old, new in zip((X.left, X.right), (chosen.left, chosen.right), strict=True):
+            assert sparse.issparse(old) == sparse.issparse(new)
+
+
+@pytest.mark.parametrize("row", [0, 59, -1, -60, np.int64(7)])
+def test_one_row_is_still_two_dimensional(make, row):
+    X = make(LEFT, RIGHT)
+    for chosen in (X[row], X[row, ...]):
+        assert_array_equal(chosen.toarray(), DENSE[[row]])
+
+
+def test_rows_can_be_gone_through(make):
+    X = make(LEFT, RIGHT)
+    assert_array_equal(np.vstack([row.toarray() for row in X]), DENSE)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        60,
+        -61,
+        [0, 60],
+        [-61],
+        MASK[:-1],
+        MASK.astype(float),
+        "a",
+        None,
+        [[0, 1]],
+        (0, 1),
+        (slice(None), 0),
+        (0, ..., 0),
+    ],
+    ids=str,
+)
+def test_bad_keys_are_refused(make, key):
+    with pytest.raises(IndexError):
+        make(LEFT, RIGHT)[key]
+
+
+def test_consecutive_rows_share_memory(make):
+    X = make(LEFT, RIGHT)
+    for whole, part in zip(parts_of(X), parts_of(X[5:50]), strict=True):
+        assert np.shares_memory(whole, part)
+    copied = X[list(range(5, 50))]
+    for whole, part in zip(parts_of(X), parts_of(copied), strict=True):
+        assert not np.shares_memory(whole, part)
+
+
+def test_numpy_does_not_write_out_by_itself(make):
+    X = make(LEFT, RIGHT)
+    for convert in (np.asarray, np.array, np.sum, check_array):
+        with pytest.raises(TypeError, match=r"toarray\(\) does it"):
+            convert(X)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "message"),
+    [
+        (LEFT[:5], RIGHT[:4], "left and right must have the same length, got 5 and 4"),
+        (LEFT[0], RIGHT, r"left must be 2-D with at least one column, got shape \(4,\)"),
+        (LEFT, DENSE.reshape(N, D1, D2), r"right must be 2-D .* got shape \(60, 4, 3\)"),
+        (LEFT, RIGHT[:, :0], r"right must be 2-D with at least one column, got shape \(60, 0\)"),
+        (LEFT * 1j, RIGHT, "left must hold real numbers of at most 64 bits, got dtype complex128"),
+        (LEFT, RIGHT.astype(object), "right must hold real numbers .* got dtype object"),
+        (LEFT, RIGHT.astype(str), "right must hold real numbers .* got dtype <U"),
+        (sparse.csr_array(LEFT * 1j), RIGHT, "left must hold real numbers .* got dtype complex128"),
+        (LEFT, sparse.coo_array(RIGHT[:, 0]), r"right must be 2-D .* got shape \(60,\)"),
+    ],
+)
+def test_bad_factors_are_refused(left, right, message):
+    with pytest.raises(ValueError, match=message):
+        RankOneMatrices(left, right)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"rows": [0, 4711]}, "rows must be integers from 0 to 3, got others"),
+        ({"columns": [-4711, 0]}, "columns must be integers from 0 to 2, got others"),
+        ({"rows": [4, 0]}, "rows must be integers from 0 to 3, got others"),
+        ({"columns": [0]}, "rows and columns must have the same length, got 2 and 1"),
+        ({"rows": [0.0, 4711.0]}, r"rows must be 1-D integers, got dtype float64 and shape \(2,\)"),
+        ({"rows": [True, False]}, "rows must be 1-D integers, got dtype bool"),
+        ({"rows": [[0, 1]]}, r"rows must be 1-D integers, got dtype int64 and shape \(1, 2\)"),
+        ({"shape": (4, 0)}, r"shape must be two positive integers, got \(4, 0\)"),
+        ({"shape": (4.0, 3)}, r"shape must be two positive integers, got \(4.0, 3\)"),
+        ({"shape": (4, 3, 2)}, r"shape must be two positive integers, got \(4, 3, 2\)"),
+        ({"dtype": int}, "dtype must be float32 or float64, got <class 'int'>"),
+    ],
+)
+def test_bad_indices_are_refused(changed, message):
+    arguments = {"rows": [0, 3], "columns": [2, 0], "shape": (4, 3)} | changed
+    with pytest.raises(ValueError, match=message) as caught:
+        RankOneMatrices.from_indices(**arguments)
+    assert "4711" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"X": LEFT[0]}, r"X must be 2-D with at least one column, got shape \(4,\)"),
+        ({"tasks": [0, 4711]}, "tasks must be integers from 0 to 2, got others"),
+        ({"tasks": [0]}, "X and tasks must have the same length, got 2 and 1"),
+        ({"tasks": ["a", "b"]}, "tasks must be 1-D integers, got dtype <U1"),
+        ({"n_tasks": 0}, "n_tasks must be a positive integer, got 0"),
+        ({"n_tasks": 2.0}, r"n_tasks must be a positive integer, got 2.0"),
+    ],
+)
+def test_bad_tasks_are_refused(changed, message):
+    arguments = {"X": LEFT[:2], "tasks": [0, 2], "n_tasks": 3} | changed
+    with pytest.raises(ValueError, match=message) as caught:
+        RankOneMatrices.from_tasks(**arguments)
+    assert "4711" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("row", [0, 4000, 8999])
+def test_check_refuses_what_is_not_finite(make, value, side, row):
+    factors = make_factors(9000)
+    make(*factors).check()
+    factors[side][row, 2] = value
+    X = make(*factors)
+    with pytest.raises(ValueError, match=r"^Input X contains NaN or infinity\.$"):
+        X.check()
+
+
+def test_blocks_are_the_rows(make):
+    factors = make_factors(9000)
+    X = make(*factors)
+    n_blocks = len(X.bounds) - 1
+    assert n_blocks > 1
+    assert X.bounds[0] == 0
+    seen = 0
+    for rows, block in X.blocks(range(n_blocks)):
+        assert rows.start == seen
+        seen = rows.stop
+        assert isinstance(block, RankOneMatrices)
+        assert len(block) == rows.stop - rows.start > 1
+        for whole, part in zip((X.left, X.right), (block.left, block.right), strict=True):
+            assert type(whole) is type(part)
+        for whole, part in zip(parts_of(X), parts_of(block), strict=True):
+            assert np.shares_memory(whole, part)
+        assert_array_equal(block.toarray(), X[rows].toarray())
+        expected = np.einsum("ni,nj->nij", factors[0][rows], factors[1][rows])
+        assert_array_equal(block.toarray(), expected.reshape(len(block), -1))
+    assert seen == 9000
+
+
+def test_bounds_do_not_depend_on_the_data(make):
+    left, right = make_factors(9000)
+    assert_array_equal(make(left, right).bounds, make(0 * left, right**2).bounds)
+
+
+def test_blocks_of_wide_dense_factors_are_small():
+    wide, narrow = np.broadcast_to(1.0, (20_000, 2000)), np.ones((20_000, 1))
+    for X in (RankOneMatrices(wide, narrow), RankOneMatrices(sparse.csr_array(narrow), wide)):
+        assert 8 * 2000 * np.diff(X.bounds).max() <= 2**24
+
+
+def uneven_factors():
+    left, right = make_factors(300_000)
+    left[1000:] = 0
+    return left, right
+
+
+@pytest.mark.parametrize("n_groups", [1, 2, 3, 1000])
+@pytest.mark.parametrize("factors", [make_factors(300_000), uneven_factors()], ids=["even", "not"])
+def test_groups_hold_every_block_once(make, factors, n_groups):
+    X = make(*factors)
+    groups = X.groups(n_groups)
+    assert 1 <= len(groups) <= n_groups
+    assert list(itertools.chain(*groups)) == list(range(len(X.bounds) - 1))
+
+
+def test_groups_share_the_work(make):
+    X = make(*make_factors(300_000))
+    rows = [X.bounds[group.stop] - X.bounds[group.start] for group in X.groups(3)]
+    assert_allclose(rows, 100_000, rtol=0.2)
+
+
+def test_nothing_is_made_of_no_rows(make):
+    X = make(LEFT, RIGHT)[:0]
+    assert X.shape == (0, D1 * D2)
+    assert X.groups(2) == []
+    X.check()
+
+
+class LeastSquares(RegressorMixin, BaseEstimator):
+    """Takes matrices of rank one only; `shrinkage` spoils it."""
+
+    def __init__(self, shrinkage=0.0):
+        self.shrinkage = shrinkage
+
+    def fit(self, X, y):
+        assert isinstance(X, RankOneMatrices)
+        coef = np.linalg.lstsq(X.toarray(), y, rcond=None)[0]
+        self.coef_ = (1 - self.shrinkage) * coef.reshape(X.matrix_shape)
+        return self
+
+    def predict(self, X):
+        return np.einsum("ij,ij->i", X.left @ self.coef_, X.right @ np.eye(D2))
+
+
+# Without noise the fit is perfect if and only if rows and responses stay together.
+TARGET = np.random.default_rng(1).normal(size=(D1, D2))
+Y = DENSE @ TARGET.ravel()
+
+
+def test_splits_keep_rows_and_responses_together(make):
+    X = make(LEFT, RIGHT)
+    X_train, X_test, y_train, y_test = train_test_split(X, Y, random_state=0)
+    assert len(X_train) == 45
+    assert LeastSquares().fit(X_train, y_train).score(X_test, y_test) == pytest.approx(1)
+    assert LeastSquares().fit(X_train, y_train[::-1]).score(X_test, y_test) < 0.9
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_cross_validation_takes_rank_one_matrices(make, shuffled):
+    X = make(LEFT, RIGHT)
+    folds = KFold(4, shuffle=shuffled, random_state=0 if shuffled else None)
+    result = cross_validate(LeastSquares(), X, Y, cv=folds, return_train_score=True)
+    assert_allclose(result["test_score"], 1)
+    assert_allclose(result["train_score"], 1)
+    assert_allclose(cross_val_predict(LeastSquares(), X, Y, cv=folds), Y, atol=1e-9)
+
+
+def test_grid_search_takes_rank_one_matrices(make):
+    X = make(LEFT, RIGHT)
+    search = GridSearchCV(LeastSquares(), {"shrinkage": [0.5, 0.0, 0.2]}, cv=3).fit(X, Y)
+    assert search.best_params_ == {"shrinkage": 0.0}
+    assert search.score(X, Y) == pytest.approx(1)
+    assert_allclose(search.best_estimator_.coef_, TARGET)
+
+
+@pytest.mark.parametrize("tool", [resample, shuffle])
+def test_resampling_takes_rank_one_matrices(make, tool):
+    X, rows = tool(make(LEFT, RIGHT), np.arange(N), random_state=0)
+    assert np.any(rows != np.arange(N))
+    assert_array_equal(X.toarray(), DENSE[rows])

@@ -1,0 +1,164 @@
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skdp.linalg.design import Design
+from skdp.linalg.rank_one import RankOneMatrices
+from skdp.linalg.sources import as_source
+from skdp.linear_model._solvers.adassp import (
+    release_row_norm,
+    solve_public_design,
+    solve_sufficient_statistics,
+)
+from skdp.linear_model._solvers.records import Records
+from skdp.privacy import PrivacyBudget
+
+N, SHAPE = 300, (4, 3)
+
+
+class NoiselessBudget(PrivacyBudget):
+    """Releases without noise what a finite epsilon would release with it, and keeps it."""
+
+    def __init__(self, epsilon=1.0, adjacency="replace"):
+        super().__init__(epsilon, 1e-6, unit="record", adjacency=adjacency)
+        self.values = {}
+
+    def _publish(self, release, value):
+        self.values[release.name] = np.array(value)
+        return value
+
+
+def make_data():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(N, *SHAPE))
+    M = np.outer(generator.normal(size=4), generator.normal(size=3))
+    y = np.einsum("nij,ij->n", X, M) + generator.normal(size=N)
+    X[0], y[1] = 1e9, -1e9
+    return X, y
+
+
+def records_of(X, y, intercept):
+    return Records(Design(as_source(X.reshape(len(X), -1)), SHAPE), y, intercept)
+
+
+def clipped(X, y, intercept, row_norm, response_bound):
+    """Rows with the intercept, clipped together, and clipped responses."""
+    rows = np.column_stack([X.reshape(N, -1), *([np.full(N, intercept)] if intercept else [])])
+    largest = math.hypot(row_norm, intercept)
+    lengths = np.linalg.norm(rows, axis=1)
+    rows *= np.minimum(1, largest / lengths)[:, np.newaxis]
+    return rows, np.clip(y, -response_bound, response_bound), largest
+
+
+@pytest.mark.parametrize("intercept", [0.0, 1.0])
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+@pytest.mark.parametrize("epsilon", [1.0, 1e6])
+def test_the_ridge_keeps_what_noise_could_do_to_the_smallest_eigenvalue(
+    intercept, adjacency, epsilon
+):
+    X, y = make_data()
+    budget = NoiselessBudget(epsilon, adjacency)
+    found = solve_sufficient_statistics(
+        records_of(X, y, intercept), 3, budget, row_norm=4.0, response_bound=5.0, share=0.9
+    )
+    rows, responses, largest = clipped(X, y, intercept, 4.0, 5.0)
+    moment, products = rows.T @ rows, rows.T @ responses
+    smallest = np.linalg.eigvalsh(moment)[0]
+    assert_allclose(budget.values["second moment"], moment, atol=1e-9)
+    assert budget.values["smallest eigenvalue"] == pytest.approx(smallest)
+    assert_allclose(budget.values["products with responses"], products, atol=1e-9)
+    releases = {release.name: release for release in budget.spent().releases}
+    assert sum(release.share for release in releases.values()) == pytest.approx(0.9)
+    change = largest**2 * (math.sqrt(2) if adjacency == "replace" else 1)
+    assert releases["second moment"].sensitivity == pytest.approx(change, rel=1e-3)
+    size = len(moment)
+    # With probability .95 the noise of the moment has no larger eigenvalue.
+    edge = releases["second moment"].noise_scale * math.sqrt(size * math.log(40 * size**2))
+    ridge = max(0.0, edge - smallest)
+    assert (ridge == 0) == (epsilon == 1e6)
+    solution = np.linalg.solve(moment + ridge * np.eye(size), products)
+    assert_allclose(found.point.matrix, solution[:12].reshape(SHAPE), atol=1e-9)
+    assert found.offset == pytest.approx(solution[12] if intercept else 0.0)
+
+
+def test_public_rows_are_neither_clipped_nor_released():
+    X, y = make_data()
+    budget = NoiselessBudget()
+    found = solve_public_design(
+        records_of(X, y, 1.0),
+        3,
+        budget,
+        response_bound=5.0,
+        response_range=8.0,
+        share=0.9,
+    )
+    rows, responses, _ = clipped(X, y, 1.0, np.inf, 5.0)
+    assert list(budget.values) == ["products with responses"]
+    (release,) = budget.spent().releases
+    largest = np.linalg.norm(rows, axis=1).max()
+    assert release.sensitivity == pytest.approx(8 * largest, rel=1e-3)
+    solution = np.linalg.lstsq(rows.T @ rows, rows.T @ responses, rcond=None)[0]
+    assert_allclose(found.point.matrix, solution[:12].reshape(SHAPE), rtol=1e-6)
+
+
+def test_coefficients_are_the_nearest_ones_of_the_rank():
+    X, y = make_data()
+    found = [
+        solve_sufficient_statistics(
+            records_of(X, y, 0.0),
+            rank,
+            NoiselessBudget(),
+            row_norm=4.0,
+            response_bound=5.0,
+            share=1.0,
+        ).point
+        for rank in (1, 3)
+    ]
+    left, values, right = np.linalg.svd(found[1].matrix)
+    assert found[0].rank == 1
+    assert_allclose(found[0].matrix, values[0] * np.outer(left[:, 0], right[0]), atol=1e-12)
+
+
+def test_null_records_contribute_nothing():
+    X, y = make_data()
+    y[5] = np.nan
+    budget = NoiselessBudget(adjacency="zero_out")
+    solve_sufficient_statistics(
+        records_of(X, y, 1.0), 3, budget, row_norm=4.0, response_bound=5.0, share=0.9
+    )
+    rows, responses, _ = clipped(X, y, 1.0, 4.0, 5.0)
+    rows, responses = np.delete(rows, 5, axis=0), np.delete(responses, 5)
+    assert_allclose(budget.values["second moment"], rows.T @ rows, atol=1e-9)
+    assert_allclose(budget.values["products with responses"], rows.T @ responses, atol=1e-9)
+
+
+def test_rank_one_matrices_have_the_moments_of_those_written_out():
+    generator = np.random.default_rng(0)
+    left, right = generator.normal(size=(N, 4)), generator.normal(size=(N, 3))
+    y = generator.normal(size=N)
+    values = []
+    for source in (
+        RankOneMatrices(left, right),
+        as_source(np.einsum("ni,nj->nij", left, right).reshape(N, -1)),
+    ):
+        budget = NoiselessBudget()
+        records = Records(Design(source, SHAPE), y, 1.0)
+        solve_sufficient_statistics(records, 3, budget, row_norm=3.0, response_bound=2.0, share=1.0)
+        values.append(budget.values)
+    for name in values[0]:
+        assert_allclose(values[0][name], values[1][name], atol=1e-9, err_msg=name)
+
+
+def test_the_row_norm_is_a_high_quantile():
+    X, y = make_data()
+    budget = NoiselessBudget()
+    found = release_row_norm(records_of(X, y, 0.0), budget, 0.1)
+    norms = np.linalg.norm(X.reshape(N, -1), axis=1)
+    # A quarter more than what three quarters do not exceed.
+    assert np.mean(norms <= found / 1.25) == pytest.approx(0.75, abs=0.03)
+    # Null records are not counted, however long.
+    y[:14] = np.nan
+    X[:14] = 1e6
+    assert release_row_norm(records_of(X, y, 0.0), budget, 0.1) < 10

@@ -1,0 +1,158 @@
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skdp.linalg.design import Design
+from skdp.linalg.sources import as_source
+from skdp.linear_model._solvers import scales
+from skdp.privacy import PrivacyBudget
+
+N = 4000
+# Seeds of the data; the noise is fresh, so that thresholds hold for any of it.
+SEEDS = range(20)
+
+
+def budget_of(epsilon=1.0):
+    return PrivacyBudget(epsilon, 1e-6, unit="record", adjacency="replace")
+
+
+def design_of(X):
+    return Design(as_source(X), (X.shape[1], 1))
+
+
+SAMPLES = {
+    "normal": lambda random: random.normal(size=N),
+    "uniform": lambda random: random.uniform(-1, 1, size=N),
+    "exponential": lambda random: random.exponential(size=N),
+    "two values": lambda random: random.choice([-1.0, 1.0], size=N),
+    "of other units": lambda random: 1e-6 * random.normal(size=N),
+    "large": lambda random: 1e9 * random.normal(size=N),
+}
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_spreads_are_those_of_the_responses(sample):
+    for seed in SEEDS:
+        values = SAMPLES[sample](np.random.default_rng(seed))
+        spread = scales.release_spread(values, budget_of())
+        assert 0.5 < spread / np.sqrt(np.mean(values**2)) < 2
+
+
+def test_a_few_huge_responses_do_not_move_the_spread():
+    for seed in SEEDS:
+        values = np.random.default_rng(seed).normal(size=N)
+        values[:3] = 1e300, -1e9, 1e5
+        assert 0.5 < scales.release_spread(values, budget_of()) < 2
+
+
+def test_a_spread_that_noise_hides_is_not_huge():
+    # Of 10 responses at epsilon .1 nothing can be told but that.
+    for seed in SEEDS:
+        values = np.random.default_rng(seed).normal(size=10)
+        spread = scales.release_spread(values, budget_of(0.1))
+        assert 0 < spread < math.inf
+
+
+@pytest.mark.parametrize("bound", [math.inf, 10.0])
+def test_centres_are_medians(bound):
+    for seed in SEEDS:
+        values = np.random.default_rng(seed).normal(size=N) + 5
+        center = scales.release_center(values, budget_of(), bound)
+        assert center == pytest.approx(5, abs=1)
+
+
+def test_centres_stay_within_a_bound():
+    for value in (-1e9, 1e9):
+        center = scales.release_center(np.full(N, value), budget_of(), 2.0)
+        assert abs(center) <= 2
+
+
+def make_features(seed):
+    random = np.random.default_rng(seed)
+    units = np.array([1e-4, 1.0, 50.0, 1e5])
+    return random.normal(size=(N, 4)) * units + 3 * units
+
+
+def test_features_are_centred_and_scaled_one_by_one():
+    for seed in SEEDS:
+        X = make_features(seed)
+        shares = scales.standardization_shares(4, N, budget_of().mu, centered=True)
+        found = scales.release_standardization(design_of(X), budget_of(), shares, centered=True)
+        scaled = (X - found.center[:, 0]) * found.multiplier[:, 0]
+        assert np.all(np.abs(scaled.mean(axis=0)) < 0.7)
+        # Rather too small than too large.
+        spread = scaled.std(axis=0)
+        assert 0.2 < spread.min() <= spread.max() < 1.5
+        assert found.center.shape == found.multiplier.shape == (4, 1)
+
+
+def test_features_without_centres_are_scaled_about_zero():
+    for seed in SEEDS:
+        X = make_features(seed)
+        shares = scales.standardization_shares(4, N, budget_of().mu, centered=False)
+        found = scales.release_standardization(design_of(X), budget_of(), shares, centered=False)
+        assert found.center is None
+        size = np.sqrt(np.mean((X * found.multiplier[:, 0]) ** 2, axis=0))
+        assert 0.2 < size.min() <= size.max() < 1.5
+
+
+def test_constant_features_have_finite_multipliers():
+    for value in (0.0, 7.0, 1e300, -5e-324):
+        X = np.full((N, 2), value)
+        X[:, 1] = np.random.default_rng(0).normal(size=N)
+        shares = scales.standardization_shares(2, N, budget_of().mu, centered=True)
+        with np.errstate(all="ignore"):
+            found = scales.release_standardization(design_of(X), budget_of(), shares, centered=True)
+        assert np.isfinite(found.multiplier).all()
+        assert np.isfinite(found.center).all()
+        assert 0.2 < found.multiplier[1, 0] < 1.5
+
+
+def test_public_features_are_standardized_exactly():
+    X = make_features(0)
+    X[:, 0] = 7.0
+    found = scales.exact_standardization(design_of(X), centered=True)
+    scaled = (X - found.center[:, 0]) * found.multiplier[:, 0]
+    assert_allclose(scaled.mean(axis=0), 0, atol=1e-9)
+    assert_allclose(scaled.std(axis=0), [0, 1, 1, 1], atol=1e-9)
+    norm = scales.exact_norm(design_of(X))
+    assert norm == pytest.approx(np.median(np.linalg.norm(X, axis=1)))
+    assert scales.exact_norm(design_of(np.zeros((5, 2)))) == 1
+
+
+def test_the_norm_of_matrices_is_their_median():
+    for seed in SEEDS:
+        X = 300 * np.random.default_rng(seed).normal(size=(N, 6))
+        is_null = np.zeros(N, dtype=bool)
+        norm = scales.release_norm(design_of(X), is_null, budget_of())
+        assert norm == pytest.approx(np.median(np.linalg.norm(X, axis=1)), rel=0.3)
+
+
+def test_null_records_are_not_counted():
+    X = np.ones((N, 2))
+    is_null = np.arange(N) >= 100
+    budget = budget_of(math.inf)
+    released = []
+    budget._publish = lambda release, value: released.append(value) or value
+    scales.release_norm(design_of(X), is_null, budget)
+    assert max(released) == 100
+    values = np.where(is_null, np.nan, 1.0)
+    released.clear()
+    scales.release_spread(values, budget)
+    scales.release_center(values, budget, math.inf)
+    assert max(map(np.max, released)) == 100
+
+
+def test_shares_depend_on_public_facts_and_are_small():
+    mu = budget_of().mu
+    for n_records in (1, 100, 10_000, 10**7):
+        for n_counts in (1, 50, 1000):
+            share = scales.counts_share(n_counts, n_records, mu)
+            assert 2e-3 <= share <= 0.1
+            # More counts or fewer records never get less.
+            assert share <= scales.counts_share(2 * n_counts, n_records, mu)
+            assert share >= scales.counts_share(n_counts, 2 * n_records, mu)
+    assert scales.standardization_shares(1000, 100, mu, centered=True) is None
+    assert max(scales.standardization_shares(4, 10**6, mu, centered=True)) <= 0.1

@@ -1,0 +1,90 @@
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skdp.datasets import make_trace_regression
+from skdp.linalg.design import Design
+from skdp.linalg.sources import as_source
+from skdp.linear_model._solvers.initial import (
+    INITIALIZERS,
+    START_SHARE,
+    random_start,
+    release_start,
+)
+from skdp.linear_model._solvers.records import Records
+from skdp.privacy import PrivacyBudget
+
+SHAPE, RANK = (6, 5), 2
+
+every_name = pytest.mark.parametrize("name", INITIALIZERS)
+
+
+def start_with(name, budget, n_records, *, spread, seed=0):
+    X, y, M = make_trace_regression(n_records, SHAPE, rank=RANK, random_state=seed)
+    records = Records(Design(as_source(X.reshape(n_records, -1)), SHAPE), y, 0.0)
+    start = random_start(SHAPE, RANK, np.random.default_rng(seed))
+    return start, release_start(name, records, start, spread, budget), M
+
+
+def budget_of(epsilon):
+    return PrivacyBudget(epsilon, 1e-6, unit="record", adjacency="replace", delta_tail=1e-7)
+
+
+def test_a_random_start_is_zero_with_random_directions():
+    starts = [random_start(SHAPE, RANK, np.random.default_rng(seed)) for seed in (0, 0, 1)]
+    for start in starts:
+        assert start.shape == SHAPE
+        assert_array_equal(start.matrix, 0)
+        for basis in (start.left, start.right):
+            assert_allclose(basis.T @ basis, np.eye(RANK), atol=1e-12)
+    assert_array_equal(starts[0].left, starts[1].left)
+    assert not np.allclose(starts[0].left, starts[2].left)
+
+
+@every_name
+def test_starts_are_close_to_the_matrix_without_noise(name):
+    for spread in (np.inf, 2.0):
+        budget = budget_of(math.inf)
+        _, found, M = start_with(name, budget, 5000, spread=spread)
+        # At random it would be some 1.4; sampling alone makes it .1.
+        error = np.linalg.norm(found.matrix - M) / np.linalg.norm(M)
+        assert error < (0.2 if spread == np.inf else 0.45)
+        for basis in (found.left, found.right):
+            assert_allclose(basis.T @ basis, np.eye(RANK), atol=1e-12)
+        assert np.all(np.diff(found.values) <= 0)
+
+
+@every_name
+def test_starts_from_much_data_are_close_with_noise(name):
+    for seed in range(3):
+        budget = budget_of(20.0)
+        _, found, M = start_with(name, budget, 20_000, spread=2.0, seed=seed)
+        assert np.linalg.norm(found.matrix - M) < 0.6 * np.linalg.norm(M)
+        spent = math.fsum(release.share for release in budget.spent().releases)
+        assert spent == pytest.approx(START_SHARE)
+
+
+def test_a_spectral_start_without_a_gap_is_random():
+    for seed in range(20):
+        budget = budget_of(1.0)
+        start, found, _ = start_with("spectral", budget, 50, spread=2.0, seed=seed)
+        assert found is start
+        (release,) = budget.spent().releases
+        assert release.name == "start, gap"
+
+
+def test_a_spectral_start_relies_on_a_lower_bound_of_the_gap():
+    # The sensitivity of the subspaces follows the released gap, not the one of the data.
+    releases = []
+    for _ in range(2):
+        budget = budget_of(20.0)
+        start_with("spectral", budget, 20_000, spread=2.0)
+        releases.append(budget.spent().releases)
+    names = [release.name for release in releases[0]]
+    assert names == ["start, gap", "start, subspaces", "start, core"]
+    assert releases[0][0] == releases[1][0]
+    assert releases[0][1].sensitivity != releases[1][1].sensitivity
+    for run in releases:
+        assert run[1].sensitivity <= 2 * math.sqrt(RANK)

@@ -1,0 +1,133 @@
+"""Audits of the trace regression: what one release, a core, and whole fits reveal."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.stats import beta, norm
+from sklearn import config_context
+
+from skdp import DPTraceRegressor
+from skdp.linalg.design import Design
+from skdp.linalg.sources import as_source
+from skdp.linear_model._solvers import initial
+from skdp.linear_model._solvers.clipping import RecordClipping
+from skdp.linear_model._solvers.initial import random_start
+from skdp.linear_model._solvers.records import Records
+from skdp.linear_model._solvers.spaces import TangentSpace
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.currency import Currency
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+EPSILON, DELTA = 8.0, 1e-6
+N_RECORDS = 200
+CANARY = np.array([[1.0, 1.0], [1.0, 1.0]])
+CLAIM = PrivacyBudget(EPSILON, DELTA, unit="record", adjacency="replace").mu
+
+
+def records_with(response, shape=(2, 2), intercept=0.0):
+    """Records that have nothing to say but for one, and responses that tell the scale."""
+    matrices = np.zeros((N_RECORDS, *shape))
+    matrices[0] = np.ones(shape)
+    responses = np.resize([1.0, -1.0], N_RECORDS)
+    responses[0] = response
+    design = Design(as_source(matrices.reshape(N_RECORDS, -1)), shape)
+    return Records(design, responses, intercept)
+
+
+def open_budget():
+    return PrivacyBudget(EPSILON, DELTA, unit="record", adjacency="replace")
+
+
+N_DRAWS = 20_000
+
+
+def test_one_gradient_reveals_what_is_claimed_and_no_more():
+    point = random_start((2, 2), 1, np.random.default_rng(0))
+    clipped = [
+        RecordClipping(records_with(response), TangentSpace(1), "replace").gradient(point, 0.0, 1.0)
+        for response in (1e6, -1e6)
+    ]
+    change = clipped[0].total - clipped[1].total
+    direction = change / np.linalg.norm(change)
+    projections = [
+        direction
+        @ open_budget().gaussian(
+            # As many releases of the same sum.
+            "gradients",
+            np.repeat(each.total[:, None], N_DRAWS, axis=1),
+            sensitivity=each.sensitivity,
+            share=1.0,
+        )
+        for each in clipped
+    ]
+    distance = projections[0].mean() - projections[1].mean()
+    found = distance / np.sqrt((projections[0].var() + projections[1].var()) / 2)
+    assert 0.94 * CLAIM < found < 1.03 * CLAIM
+
+
+def cores(seed, n_budgets=75):
+    """Released cores, in standard deviations of their noise."""
+    generator = np.random.default_rng(seed)
+    matrices = generator.normal(size=(N_RECORDS, 3, 3))
+    design = Design(as_source(matrices.reshape(N_RECORDS, -1)), (3, 3))
+    records = Records(design, generator.normal(size=N_RECORDS), 0.0)
+    left, right = (np.linalg.qr(generator.normal(size=(3, 2)))[0] for _ in range(2))
+    for _ in range(n_budgets):
+        budget = open_budget()
+        # A core has a twentieth of the whole budget.
+        for _ in range(20):
+            point = initial._with_core(records, left, right, 1.0, budget)
+            yield left.T @ point.matrix @ right * N_RECORDS / budget.last_scale
+
+
+def test_the_noise_of_a_core_is_not_symmetric():
+    # The core is not: of a symmetric noise, the antisymmetric part of the core would be free.
+    released = np.array(list(cores(seed=1)))
+    differences = released[:, 0, 1] - released[:, 1, 0]
+    assert differences.var() == pytest.approx(2, rel=0.16)
+
+
+def fit_of(response, **parameters):
+    """What the coefficients say about the canary."""
+    public = {"scale": None, "fit_intercept": False, "noise_cut": False, "n_iter": 1}
+    estimator = DPTraceRegressor(epsilon=EPSILON, delta=DELTA, **{**public, **parameters})
+    records = records_with(response)
+    matrices = records.design.source.X.reshape(-1, 2, 2)
+    if estimator.privacy_unit == "response":
+        matrices = np.tile(matrices[:1], (N_RECORDS, 1, 1))
+    with config_context(skip_parameter_validation=True):
+        estimator.fit(matrices, records.responses)
+    return np.vdot(estimator.coef_, CANARY)
+
+
+def lower_bound_of_mu(fit, n_fits, first_seed=2**100):
+    """What the sign of the statistic proves about mu, with confidence 99%."""
+    seeds = range(first_seed, first_seed + n_fits)
+    misses = sum(fit(1e6, random_state=seed) <= 0 for seed in seeds)
+    false_alarms = sum(fit(-1e6, random_state=seed) > 0 for seed in seeds)
+    highest = [beta.ppf(0.995, count + 1, n_fits - count) for count in (misses, false_alarms)]
+    return norm.isf(highest[0]) + norm.isf(highest[1])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "least"),
+    [
+        ({"solver": "gd"}, 0.35),
+        ({"solver": "rgrad", "n_iter": 2}, 0.25),
+        ({"solver": "iht", "privacy_unit": "response"}, 0.25),
+        ({"solver": "adassp", "privacy_unit": "response"}, 0.35),
+    ],
+    ids=["gd", "rgrad", "iht, response", "adassp, response"],
+)
+def test_whole_fits_reveal_no_more_than_claimed(parameters, least):
+    proven = lower_bound_of_mu(partial(fit_of, **parameters), 250)
+    # The audit has teeth only if it proves a good part of what is spent.
+    assert least * CLAIM < proven <= CLAIM
+
+
+def test_too_little_noise_is_caught(monkeypatch):
+    noise_scale = Currency.noise_scale
+    monkeypatch.setattr(Currency, "noise_scale", lambda *args: 0.7 * noise_scale(*args))
+    assert lower_bound_of_mu(partial(fit_of, solver="gd"), 800) > CLAIM

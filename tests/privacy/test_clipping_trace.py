@@ -1,0 +1,107 @@
+"""Clipped gradients of single records, and of records beside others."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from trace_neighbours import outside
+
+from skdp.linalg import design as designs
+from skdp.linalg.design import Design
+from skdp.linalg.fixed_rank import tangent_vector
+from skdp.linalg.rank_one import RankOneMatrices
+from skdp.linalg.sources import as_source
+from skdp.linear_model._solvers.clipping import RecordClipping, ResponseClipping
+from skdp.linear_model._solvers.initial import random_start
+from skdp.linear_model._solvers.records import Records
+from skdp.linear_model._solvers.spaces import AllDirections, TangentSpace
+
+ROUNDING = 1 + 1e-12
+
+
+def records_of(matrices, responses, intercept=0.0):
+    """Records as a solver sees them; matrices are an array, or a pair of factors."""
+    if isinstance(matrices, tuple):
+        shape = matrices[0].shape[1], matrices[1].shape[1]
+        return Records(Design(RankOneMatrices(*matrices), shape), responses, intercept)
+    rows = matrices.reshape(len(matrices), -1)
+    return Records(Design(as_source(rows), matrices.shape[1:]), responses, intercept)
+
+
+def lone_gradient(space, point, matrix, response, level=1.0):
+    """The clipped gradient of one record beside one that is null."""
+    matrices = np.stack([matrix, matrix])
+    records = records_of(matrices, np.array([response, np.nan]))
+    with np.errstate(all="ignore"):
+        return RecordClipping(records, space, "replace").gradient(point, 0.0, level)
+
+
+def textbook_gradient(point, matrix, response):
+    """Three blocks of tangent coordinates, clipped together and put back together."""
+    left, right = point.left, point.right
+    core = left.T @ (matrix @ right)
+    along, across = matrix @ right - left @ core, left.T @ matrix - core @ right.T
+    parts = [response * part for part in (core, along, across)]
+    parts = [part / np.sqrt(sum(np.sum(other**2) for other in parts)) for part in parts]
+    return left @ parts[0] @ right.T + parts[1] @ right.T + left @ parts[2]
+
+
+def test_what_rounding_leaves_of_matrices_off_the_tangent_space_stays_short():
+    # It fills the coordinates up to the clip level, though they need not be those of anything.
+    generator = np.random.default_rng(0)
+    longest, textbook = [], []
+    for _ in range(100):
+        point = random_start((3, 3), 1, generator)
+        off = 1e20 * np.outer(outside(point.left), outside(point.right))
+        total = lone_gradient(TangentSpace(1), point, off, 1e6).total
+        longest.append(np.linalg.norm(tangent_vector(point, total).matrix))
+        textbook.append(np.linalg.norm(textbook_gradient(point, off, 1e6)))
+    assert 0.99 < max(longest) <= ROUNDING
+    assert max(textbook) > 1.1
+
+
+@pytest.mark.parametrize("space", [TangentSpace(1), AllDirections(1)], ids=["tangent", "all"])
+def test_a_product_of_tiny_numbers_and_a_huge_response_is_clipped(space):
+    # The square of such a norm is 0, and so is the product of squares that a weight may come from.
+    point = random_start((3, 4), 1, np.random.default_rng(0))
+    matrix = np.random.default_rng(1).normal(size=(3, 4))
+    for exponent in (-300, -200, -170, -155, 0, 100):
+        response = 1e200 if exponent < 0 else 1e20
+        clipped = lone_gradient(space, point, 10.0**exponent * matrix, response)
+        assert np.linalg.norm(clipped.total) <= 1
+        assert np.linalg.norm(clipped.total) > 0.99 or exponent < -200
+
+
+LAYOUTS = ("dense", "outer", "sparse")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("unit", ["record", "response"])
+@pytest.mark.parametrize("space", [TangentSpace(2), AllDirections(2)], ids=["tangent", "all"])
+def test_the_size_of_a_record_does_not_depend_on_the_others(monkeypatch, layout, unit, space):
+    # Sizes are counted: one that came out differently beside another record would be counted, too.
+    monkeypatch.setattr(designs, "_PIECE_ENTRIES", 500)
+    generator = np.random.default_rng(0)
+    n_records, shape = 9001 if layout == "sparse" else 1001, (5, 4)
+    left, right = (generator.normal(size=(n_records, size)) for size in shape)
+    matrices = generator.normal(size=(n_records, *shape))
+    left[generator.random(left.shape) < 0.5] = 0.0
+    responses = generator.normal(size=n_records)
+    point = random_start(shape, 2, generator)
+    point = point.with_values(np.array([2.0, 1.0]))
+
+    def sizes():
+        parts = matrices if layout == "dense" else (left, right)
+        if layout == "sparse":
+            parts = tuple(map(sparse.csr_array, parts))
+        records = records_of(parts, responses, 1.0)
+        with np.errstate(all="ignore"):
+            if unit == "record":
+                clipping = RecordClipping(records, space, "zero_out")
+            else:
+                clipping = ResponseClipping(records, space, "zero_out", np.inf)
+            return clipping.gradient(point, 0.1, 1.0).sizes[1:]
+
+    before = sizes()
+    for value in (0.0, 1e300, 5e-324, np.nan if layout == "dense" else 1.0):
+        matrices[0], left[0], right[0], responses[0] = value, value, 1.0, np.nan
+        np.testing.assert_array_equal(sizes(), before)

@@ -1,0 +1,227 @@
+"""What can be asked of the trace regression, and the data that it is asked for."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdp import DPTraceRegressor, RankOneMatrices
+
+N_RECORDS = 40
+# Shape of a matrix; whether it is written out.
+LAYOUTS = {
+    "matrices": ((3, 4), True),
+    "float32": ((3, 4), True),
+    "flat": ((3, 4), True),
+    "vectors": ((5, 1), True),
+    "row vectors": ((1, 5), True),
+    "few vectors": ((5, 1), True),
+    "numbers": ((1, 1), True),
+    "outer": ((3, 4), False),
+    "one-hot": ((4, 3), False),
+    "tasks": ((4, 3), False),
+    "sparse vectors": ((5, 1), False),
+}
+ROW_COV = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 0.5]])
+COL_COV = 0.25 * np.eye(4) + 0.1
+SCALES = {
+    "private": {},
+    "given": {"scale": None},
+    "isotropic": {"isotropic": True},
+    # Lists and arrays are both accepted.
+    "covariances": {"row_cov": ROW_COV.tolist(), "col_cov": COL_COV},
+    "row covariance": {"row_cov": ROW_COV},
+}
+
+
+@dataclass(frozen=True)
+class Data:
+    """Records: matrices, or the factors of those of rank one, and responses."""
+
+    layout: str
+    parts: tuple
+    responses: np.ndarray
+
+    @property
+    def arguments(self):
+        """What `fit` is given."""
+        return self._container(), self.responses
+
+    def _container(self):
+        if self.layout == "sparse vectors":
+            rows = np.clip(self.parts[0], -1e300, 1e300) * np.clip(self.parts[1], -1e8, 1e8)
+            return sparse.csr_array(rows)
+        if self.layout == "outer":
+            return RankOneMatrices(*self.parts)
+        if self.layout == "one-hot":
+            return RankOneMatrices(*map(sparse.csr_array, self.parts))
+        if self.layout == "tasks":
+            return RankOneMatrices(self.parts[0], sparse.csr_array(self.parts[1]))
+        (matrices,) = self.parts
+        if self.layout == "float32":
+            return np.clip(matrices, -3e38, 3e38).astype(np.float32)
+        return matrices if self.layout == "matrices" else matrices.reshape(len(matrices), -1)
+
+    def with_record(self, index, parts, response):
+        """Exchange a record, or, if `parts` is None, its response."""
+        parts = [part[index] for part in self.parts] if parts is None else parts
+        return Data(
+            self.layout,
+            tuple(
+                exchanged(ours, index, part) for ours, part in zip(self.parts, parts, strict=True)
+            ),
+            exchanged(self.responses, index, response),
+        )
+
+
+def exchanged(values, index, value):
+    values = values.copy()
+    values[index] = value
+    return values
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One way to ask for a fit."""
+
+    layout: str
+    solver: str = "rgrad"
+    init: str = "random"
+    unit: str = "record"
+    adjacency: str = "replace"
+    scale: str = "private"
+    response_bound: float | None = None
+    row_norm: float | None = None
+    fit_intercept: bool = True
+    rank: int = 1
+    # Whether the test of a spectral start finds a gap.
+    has_gap: bool = False
+
+    def __call__(self, **more):
+        """Make an estimator."""
+        shape = LAYOUTS[self.layout][0]
+        is_flat = self.layout in ("flat", "row vectors")
+        return DPTraceRegressor(
+            **{
+                "rank": self.rank,
+                "matrix_shape": shape if is_flat else None,
+                # Noise has to leave scales at which something can be attacked.
+                "epsilon": 200.0,
+                "privacy_unit": self.unit,
+                "adjacency": self.adjacency,
+                "response_bound": self.response_bound,
+                "row_norm": self.row_norm,
+                "fit_intercept": self.fit_intercept,
+                "solver": self.solver,
+                "init": self.init,
+                "n_iter": 2,
+                **SCALES[self.scale],
+                **more,
+            }
+        )
+
+    @property
+    def shape(self):
+        return LAYOUTS[self.layout][0]
+
+    @property
+    def is_written_out(self):
+        return LAYOUTS[self.layout][1]
+
+    def __str__(self):
+        parts = [self.layout, self.solver, self.unit, self.adjacency]
+        parts += [self.init] * (self.init != "random")
+        parts += [f"{self.scale} scale"] * (self.scale != "private")
+        parts += ["bounded"] * (self.response_bound is not None)
+        parts += ["row norm"] * (self.row_norm is not None)
+        parts += ["no intercept"] * (not self.fit_intercept)
+        parts += [f"rank {self.rank}"] * (self.rank > 1)
+        return ", ".join([*parts, *["gap"] * self.has_gap])
+
+    def data(self, seed=0, n_records=N_RECORDS):
+        """Draw records, as the layout has them."""
+        if self.layout == "few vectors":
+            # Too few to find the scales of all features: that of the norms has to do.
+            n_records = min(n_records, 10)
+        generator = np.random.default_rng(seed)
+        n_rows, n_columns = self.shape
+        left = generator.normal(size=(n_records, n_rows))
+        right = generator.normal(size=(n_records, n_columns))
+        if self.layout == "one-hot":
+            left = np.eye(n_rows)[generator.integers(n_rows, size=n_records)]
+        if self.layout in ("one-hot", "tasks"):
+            right = np.eye(n_columns)[generator.integers(n_columns, size=n_records)]
+        if self.layout == "sparse vectors":
+            left, right = left * (generator.random(left.shape) < 0.4), np.ones_like(right)
+        if self.has_gap:
+            signs = generator.choice([-1.0, 1.0], n_records)
+            # So long that all products with responses are clipped.
+            left = 0.05 * left + 5
+            right = (0.01 * right + 1) * signs[:, None]
+            return self._data(left, right, 2 * signs, left[:, :, None] * right[:, None, :])
+        matrices = generator.normal(size=(n_records, n_rows, n_columns))
+        measured = matrices if self.is_written_out else left[:, :, None] * right[:, None, :]
+        truth = np.outer(np.arange(1.0, n_rows + 1), np.ones(n_columns))
+        responses = np.tensordot(measured, truth, 2) / np.linalg.norm(truth)
+        responses += 0.3 * generator.normal(size=n_records) + 1
+        return self._data(left, right, responses, matrices)
+
+    def _data(self, left, right, responses, matrices):
+        parts = (matrices,) if self.is_written_out else (left, right)
+        return Data(self.layout, parts, responses)
+
+
+def _cells():
+    for adjacency in ("replace", "zero_out"):
+        is_other = adjacency == "zero_out"
+        others = ("float32", "row vectors", "tasks") if is_other else ("flat", "few vectors")
+        for layout in ("matrices", "vectors", "outer", "one-hot", "sparse vectors", *others):
+            yield Cell(layout, adjacency=adjacency)
+        for layout in ("matrices", "outer" if is_other else "one-hot"):
+            yield Cell(layout, "iht", adjacency=adjacency)
+        for layout in ("matrices", "one-hot" if is_other else "outer"):
+            yield Cell(layout, "gd", adjacency=adjacency)
+        for layout in ("matrices", "vectors", "outer"):
+            yield Cell(layout, "adassp", adjacency=adjacency)
+        for layout in ("matrices", "outer"):
+            for solver in ("rgrad", "iht", "adassp"):
+                yield Cell(layout, solver, unit="response", adjacency=adjacency)
+            for init in ("power", "gaussian", "spectral"):
+                yield Cell(layout, init=init, adjacency=adjacency, rank=2)
+            # Centred, half of these responses would be 0.
+            ours = {"scale": "given", "fit_intercept": False, "has_gap": True}
+            yield Cell(layout, init="spectral", adjacency=adjacency, **ours)
+            yield Cell(layout, scale="covariances", adjacency=adjacency)
+        for layout in ("vectors", "one-hot"):
+            yield Cell(layout, unit="response", adjacency=adjacency, response_bound=4.0)
+        yield Cell("matrices", unit="response", adjacency=adjacency, response_bound=1e-3)
+        yield Cell("numbers", "adassp", adjacency=adjacency, row_norm=1.0, fit_intercept=False)
+    yield Cell("matrices", response_bound=2.0, fit_intercept=False)
+    yield Cell("matrices", "gd", scale="isotropic", fit_intercept=False)
+    yield Cell("matrices", "adassp", unit="response", response_bound=2.0, fit_intercept=False)
+    yield Cell("vectors", scale="given", adjacency="zero_out", fit_intercept=False)
+    yield Cell("vectors", fit_intercept=False)
+    yield Cell("matrices", "iht", "power", unit="response", adjacency="zero_out")
+    yield Cell("outer", "gd", "gaussian", unit="response", response_bound=2.0)
+    yield Cell("outer", "iht", "power", scale="row covariance", response_bound=5.0)
+    yield Cell("tasks", "gd", "spectral", scale="given", fit_intercept=False)
+    yield Cell("float32", init="spectral", scale="given", fit_intercept=False, has_gap=True)
+    yield Cell("sparse vectors", "adassp", row_norm=3.0, response_bound=2.0, adjacency="zero_out")
+
+
+CELLS = tuple(_cells())
+
+
+def each(**wanted):
+    """Parametrise a test by the cells with these values, or with one of those in a tuple."""
+    choices = {
+        name: value if isinstance(value, tuple) else (value,) for name, value in wanted.items()
+    }
+    cells = [
+        cell
+        for cell in CELLS
+        if all(getattr(cell, name) in values for name, values in choices.items())
+    ]
+    assert cells
+    return pytest.mark.parametrize("cell", cells, ids=str)

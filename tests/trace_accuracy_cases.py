@@ -1,0 +1,94 @@
+"""Utility of trace regression; joined to `accuracy_cases.py`.
+
+Unless a case says otherwise, epsilon is 1, delta 1e-6, the matrix has rank 2 and the Frobenius norm
+1.8, and the noise of the responses a standard deviation of .5. An error is the Frobenius norm of
+the difference, divided by that of the matrix.
+"""
+
+import warnings
+from functools import partial
+
+import numpy as np
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score
+from utility import KEY, Case
+
+from skdp import DPTraceRegressor, PrivacyWarning
+from skdp.datasets import make_trace_regression
+
+
+def relative_error(seed, *, rank=2, data=None, **parameters):
+    """Error for 8000 Gaussian matrices of shape (12, 12), unless `data` says otherwise."""
+    settings = {"n_samples": 8000, "shape": (12, 12), **(data or {})}
+    X, y, M = make_trace_regression(**settings, random_state=seed)
+    fit = DPTraceRegressor(rank, random_state=KEY + seed, **parameters).fit(X, y)
+    return np.linalg.norm(fit.coef_matrix_ - M) / np.linalg.norm(M)
+
+
+def usual_error(design, seed):
+    """Median of 5 errors for 16,000 matrices of rank one."""
+    data = {"n_samples": 16_000, "shape": (16, 16), "design": design}
+    return np.median([relative_error(5 * seed + i, data=data) for i in range(5)])
+
+
+def spread_of_errors(seed):
+    """Largest absolute error over the smallest one, for matrices of size .25, 1, and 8."""
+    errors = []
+    for value in (0.25, 1.0, 8.0):
+        data = {"shape": (8, 8), "singular_values": [value]}
+        errors.append(value * relative_error(seed, rank=1, data=data, **KNOWN))
+    return max(errors) / min(errors)
+
+
+def error_of_few(n_samples, seed):
+    """Largest error where the records are too few for some ranks."""
+    data = {"n_samples": n_samples, "shape": (16, 16), "rank": 1, "norm": 1.0}
+    with warnings.catch_warnings():
+        # That noise drowns the signal is what is measured.
+        warnings.simplefilter("ignore", PrivacyWarning)
+        return max(
+            relative_error(seed, rank=rank, data=data, **parameters)
+            for rank in (1, 4)
+            for parameters in (KNOWN, {})
+        )
+
+
+def loss_in_prediction(seed):
+    """What R2 for 10 features, correlated and of different size, loses by privacy; mean of 4."""
+    return np.mean([loss_in_one_fit(4 * seed + i) for i in range(4)])
+
+
+def loss_in_one_fit(seed):
+    X, y, _ = make_trace_regression(
+        30_000, (1, 10), rank=1, column_correlation=0.8, random_state=seed
+    )
+    X = 3 + X.reshape(len(X), -1) * np.geomspace(0.01, 100, 10)
+    y = 50 + 10 * y
+    train, test = slice(0, 20_000), slice(20_000, None)
+    fits = (LinearRegression(), DPTraceRegressor(random_state=KEY + seed))
+    best, found = (r2_score(y[test], f.fit(X[train], y[train]).predict(X[test])) for f in fits)
+    return best - found
+
+
+KNOWN = {"isotropic": True, "fit_intercept": False}
+
+TRACE_CASES = [
+    Case("trace, error, isotropic", partial(relative_error, **KNOWN), at_most=0.06),
+    Case("trace, error, defaults", relative_error, at_most=0.06),
+    Case("trace, absolute errors, largest / smallest", spread_of_errors, at_most=2.0),
+    Case("trace, error, 700 records", partial(error_of_few, 700), at_most=1.05),
+    Case("trace, error, 1400 records", partial(error_of_few, 1400), at_most=1.05),
+    Case("trace, error, completion, median of 5", partial(usual_error, "completion"), at_most=0.08),
+    Case("trace, error, tasks, median of 5", partial(usual_error, "tasks"), at_most=0.07),
+    Case(
+        "trace, error, correlation .6",
+        partial(relative_error, data={"column_correlation": 0.6}),
+        at_most=0.1,
+    ),
+    Case(
+        "trace, error, response",
+        partial(relative_error, privacy_unit="response"),
+        at_most=0.06,
+    ),
+    Case("trace, loss in R2, correlated features, mean of 4", loss_in_prediction, at_most=0.2),
+]
