@@ -181,6 +181,21 @@ def test_norms_are_bounds_where_factors_are_close_to_a_subspace(kind, outside):
     assert_allclose(norms, lengths, rtol=1e-6)
 
 
+@pytest.mark.parametrize("kind", FACTORS)
+@pytest.mark.parametrize("outside", [0.0, 1e-12, 1e-8, 1e-4, 1.0])
+def test_lengths_outside_a_subspace_are_bounded_where_they_cancel(kind, outside):
+    generator = np.random.default_rng(0)
+    basis = point_of((D1, D2)).right
+    right = generator.normal(size=(200, RANK)) @ basis.T
+    right += outside * generator.normal(size=right.shape)
+    contain_left, contain_right = FACTORS[kind]
+    block = OuterMatrices(contain_left(np.ones((200, 1))), contain_right(right))
+    found = block._norms_outside(np.linalg.norm(right @ basis, axis=1))
+    exact = np.linalg.norm(right - (right @ basis) @ basis.T, axis=1)
+    assert np.all(found >= exact * (1 - 1e-14))
+    assert np.all(found <= exact + 1e-6 * np.linalg.norm(right, axis=1))
+
+
 # Extremes: in sums of weighted vectors, none of which is NaN, and weights of null vectors are 0
 
 

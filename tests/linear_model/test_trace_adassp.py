@@ -157,7 +157,7 @@ def test_the_row_norm_is_a_high_quantile():
     found = release_row_norm(records_of(X, y, 0.0), budget, 0.1)
     norms = np.linalg.norm(X.reshape(N, -1), axis=1)
     # A quarter more than what three quarters do not exceed.
-    assert np.mean(norms <= found / 1.25) == pytest.approx(0.75, abs=0.03)
+    assert np.mean(norms <= found / 1.25) == pytest.approx(0.75, abs=0.06)
     # Null records are not counted, however long.
     y[:14] = np.nan
     X[:14] = 1e6
