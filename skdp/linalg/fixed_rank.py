@@ -25,6 +25,7 @@ __all__ = [
     "tangent_dimension",
     "tangent_vector",
     "truncate",
+    "within_norm",
 ]
 
 
@@ -141,3 +142,9 @@ def truncate(matrix: np.ndarray, rank: int) -> FixedRank:
     """Find the nearest matrix of that rank; orthonormal, values descending."""
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
     return FixedRank(left[:, :rank], values[:rank], right[:rank].T)
+
+
+def within_norm(point: FixedRank, largest: float) -> FixedRank:
+    """Scale an orthonormal matrix down to a Frobenius norm, if it is longer."""
+    norm = float(np.linalg.norm(point.values))
+    return point if norm <= largest else point.with_values(point.values * (largest / norm))

@@ -280,7 +280,7 @@ class OuterMatrices:
             return _with_intercept(total.ravel(), weights, intercept)
 
         size = self.left.shape[1] * self.right.shape[1] + (intercept > 0)
-        return OuterCoordinates(_joint_norms(self.norms(), intercept), _add_up, size)
+        return OuterCoordinates(np.hypot(self.norms(), intercept), _add_up, size)
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
         r"""Return tangent coordinates, a last one for the intercept, and the inner products.
@@ -305,7 +305,7 @@ class OuterMatrices:
 
         size = point.left.size + point.right.size + (intercept > 0)
         inner = self.scale * np.einsum("ij,ij,j->i", across, along, point.values)
-        return OuterCoordinates(_joint_norms(norms, intercept), _add_up, size), inner
+        return OuterCoordinates(np.hypot(norms, intercept), _add_up, size), inner
 
     def _norms_outside(self, inside: np.ndarray) -> np.ndarray:
         """Bound the norms of the right factors outside a subspace from those inside."""
@@ -329,10 +329,6 @@ def _factor_norms(factors: Any) -> np.ndarray:
     return np.where((norms >= 1 / _LONGEST) & (norms <= _LONGEST), norms, 0.0)
 
 
-def _joint_norms(norms: np.ndarray, intercept: float) -> np.ndarray:
-    return np.hypot(norms, intercept)
-
-
 def _with_intercept(total: np.ndarray, weights: np.ndarray, intercept: float) -> np.ndarray:
     return np.append(total, intercept * weights.sum()) if intercept > 0 else total
 
@@ -342,7 +338,7 @@ def _sum_of_outer(factors: Any, others: np.ndarray) -> np.ndarray:
 
 
 def _spectral_norms(matrices: np.ndarray) -> np.ndarray:
-    """Largest singular values; inf for matrices that are not finite."""
+    """Compute the largest singular values; inf for matrices that are not finite."""
     peaks = np.abs(matrices).max(axis=(1, 2))
     exponents = np.clip(np.frexp(peaks)[1], -1000, 1000)
     scaled = matrices * np.ldexp(1.0, -exponents)[:, np.newaxis, np.newaxis]

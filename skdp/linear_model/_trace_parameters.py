@@ -17,7 +17,7 @@ from skdp._estimator import check_finite_bound, check_rows, quiet_check
 from skdp.exceptions import warn_of_privacy
 from skdp.linalg.fixed_rank import tangent_dimension
 from skdp.linalg.rank_one import RankOneMatrices
-from skdp.linalg.sources import ArraySource, RowBlocks, Source, as_source
+from skdp.linalg.sources import RowBlocks, Source, as_source
 from skdp.linear_model._solvers.initial import INITIALIZERS
 from skdp.privacy.clipping import SMALLEST_BOUND
 
@@ -75,7 +75,7 @@ class CheckedInput:
         Shape of the coefficients, as the matrices were laid out.
     dtype : dtype
         Type of the results.
-    is_written_out : bool
+    is_dense : bool
         Whether the matrices are a dense array.
     """
 
@@ -84,7 +84,7 @@ class CheckedInput:
     matrix_shape: tuple[int, int]
     coef_shape: tuple[int, ...]
     dtype: np.dtype
-    is_written_out: bool
+    is_dense: bool
 
 
 def as_rows(X: Any) -> tuple[Any, tuple[int, int] | None]:
@@ -118,15 +118,13 @@ def check_input(X: Any, y: Any, estimator: Any) -> CheckedInput:
     check_consistent_length(rows, responses)
     shape = _matrix_shape(estimator.matrix_shape, found, rows.shape[1])
     is_3d = found is not None and not isinstance(rows, RankOneMatrices)
-    dtype = np.dtype(rows.dtype)
-    is_written_out = isinstance(rows, np.ndarray)
     return CheckedInput(
-        _source(rows, shape),
-        responses,
-        shape,
-        shape if is_3d else (rows.shape[1],),
-        dtype,
-        is_written_out,
+        source=_source(rows, shape),
+        responses=responses,
+        matrix_shape=shape,
+        coef_shape=shape if is_3d else (rows.shape[1],),
+        dtype=np.dtype(rows.dtype),
+        is_dense=isinstance(rows, np.ndarray),
     )
 
 
@@ -220,9 +218,7 @@ def _source(rows: Any, shape: tuple[int, int]) -> Source | RankOneMatrices:
         return rows
     if issparse(rows) and shape[1] == 1:
         return RankOneMatrices(rows, np.ones((rows.shape[0], 1), rows.dtype))
-    source = as_source(rows)
-    assert isinstance(source, ArraySource)
-    return source
+    return as_source(rows)
 
 
 def _check_covariance(name: str, covariance: Any, size: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdp.linalg.design import Design
-from skdp.linalg.fixed_rank import FixedRank
+from skdp.linalg.fixed_rank import FixedRank, within_norm
 from skdp.linear_model._solvers import scales
 from skdp.linear_model._solvers.adassp import (
     release_row_norm,
@@ -74,7 +74,9 @@ def solve(
     else:
         estimate = _solve_gradient(parameters, records, spread, transform, budget, generator)
     point, offset = transform.undo(estimate)
-    return TraceResult(_within(point, parameters.coef_bound), center + offset, estimate.n_cut)
+    if parameters.coef_bound is not None:
+        point = within_norm(point, parameters.coef_bound)
+    return TraceResult(point, center + offset, estimate.n_cut)
 
 
 def _transform(
@@ -116,7 +118,7 @@ def _scales(
     budget: PrivacyBudget,
 ) -> Transform:
     """Find the maps that bring entries to mean squares of 1."""
-    is_vector = checked.is_written_out and min(checked.matrix_shape) == 1
+    is_vector = checked.is_dense and min(checked.matrix_shape) == 1
     centered = parameters.fit_intercept
     if parameters.privacy_unit == "response":
         if is_vector:
@@ -147,8 +149,7 @@ def _solve_gradient(
     generator: np.random.Generator,
 ) -> Estimate:
     shape = records.design.matrix_shape
-    is_low_rank = parameters.solver != "gd"
-    rank = parameters.rank if is_low_rank else min(shape)
+    rank = min(shape) if parameters.solver == "gd" else parameters.rank
     space = TangentSpace(rank) if parameters.solver == "rgrad" else AllDirections(rank)
     share = _left(budget)
     start = random_start(shape, rank, generator)
@@ -249,18 +250,11 @@ def _largest_coefficients(
     return _RELEASED_MARGIN * spread / math.sqrt(max(transform.least_variance, 1e-12))
 
 
-def _within(point: FixedRank, largest: float | None) -> FixedRank:
-    norm = float(np.linalg.norm(point.values))
-    if largest is None or norm <= largest:
-        return point
-    return point.with_values(point.values * (largest / norm))
-
-
 def _range(parameters: Any) -> float:
-    """How far a response can change."""
+    """Bound how far a response can change."""
     return math.inf if parameters.response_bound is None else 2 * parameters.response_bound
 
 
 def _left(budget: PrivacyBudget) -> float:
-    """Share of the budget that is not spent."""
+    """Compute the share of the budget that is not spent."""
     return 1 - math.fsum(release.share for release in budget.spent().releases)

@@ -58,7 +58,7 @@ def search_quantiles(
     grid: np.ndarray,
     n_columns: int,
 ) -> np.ndarray:
-    """Find, for every column, the first grid point that ``q * n_rows`` values do not exceed.
+    """Find for every column the first grid point that at least ``q * n_rows`` values do not exceed.
 
     Parameters
     ----------

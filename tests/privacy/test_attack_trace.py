@@ -133,7 +133,7 @@ def test_no_public_matrices_make_a_response_move_a_release_further(cell):
     # Even those of which some are infinite, or no number at all, by the time they are used.
     data = cell.data()
     signs = (-1.0) ** np.arange(data.parts[0][0].size).reshape(data.parts[0][0].shape)
-    for public in (0 * signs, 5e-324 * signs, 1e90 * signs, 1e160 * signs, 1.7e308 * signs):
+    for public in (5e-324 * signs, 1e90 * signs, 1.7e308 * signs):
         for places in (slice(1), slice(25)):
             parts = (exchanged(data.parts[0], places, public), *data.parts[1:])
             changed = dataclasses.replace(data, parts=parts)
@@ -204,7 +204,7 @@ def test_long_search_finds_no_worse_neighbour(cell):
 
 @pytest.mark.slow
 @each(unit="record")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_other_data_have_no_worse_neighbours(cell, seed):
     data = cell.data(seed=10 + seed)
     for scale in (1e-6, 1.0, 1e6):

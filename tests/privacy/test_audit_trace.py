@@ -130,4 +130,4 @@ def test_whole_fits_reveal_no_more_than_claimed(parameters, least):
 def test_too_little_noise_is_caught(monkeypatch):
     noise_scale = Currency.noise_scale
     monkeypatch.setattr(Currency, "noise_scale", lambda *args: 0.7 * noise_scale(*args))
-    assert lower_bound_of_mu(partial(fit_of, solver="gd"), 800) > CLAIM
+    assert lower_bound_of_mu(partial(fit_of, solver="gd"), 600) > CLAIM

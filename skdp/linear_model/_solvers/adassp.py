@@ -23,7 +23,12 @@ from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.quantile import SCALE_GRID, search_steps
 
-__all__ = ["release_row_norm", "solve_public_design", "solve_sufficient_statistics"]
+__all__ = [
+    "release_row_norm",
+    "row_norm_steps",
+    "solve_public_design",
+    "solve_sufficient_statistics",
+]
 
 _MOMENT_SHARE = 0.5
 _EIGENVALUE_SHARE = 0.05

@@ -13,6 +13,9 @@ from skdp.privacy import sensitivity
 
 __all__ = ["ClippedGradient", "Clipping", "RecordClipping", "ResponseClipping"]
 
+# Public matrices so many times as long as usual take no part: beside them the others would be lost.
+_LONGEST = 1e3
+
 
 @dataclass(frozen=True)
 class ClippedGradient:
@@ -34,10 +37,6 @@ class ClippedGradient:
     sensitivity: float
     sizes: np.ndarray
     gain: float = 1.0
-
-
-# Public matrices so many times as long as usual take no part: beside them the others would be lost.
-_LONGEST = 1e3
 
 
 class Clipping(ABC):

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.linalg.fixed_rank import FixedRank, inner_product
+from skdp.linalg.fixed_rank import FixedRank, inner_product, within_norm
 from skdp.linear_model._solvers.clipping import Clipping
 from skdp.linear_model._solvers.records import UNBOUNDED
 from skdp.privacy import PrivacyBudget, sensitivity
@@ -104,7 +104,7 @@ def descend(
         curvature.update(space.direction(point, gradient.coordinates), point, offset, gradient)
         length = curvature.limit(usual)
         point = space.move(point, gradient.coordinates, -length)
-        point = _bounded(point, descent.largest_coefficients)
+        point = within_norm(point, descent.largest_coefficients)
         offset -= length * gradient.slope
         decay = 1 - descent.step_size * descent.least_curvature / max(1.0, curvature.steepest)
         variance = decay**2 * variance + np.square(length * gradient.noise)
@@ -219,11 +219,6 @@ class _Curvature:
         error += common * math.sqrt(2 * self.dimension)
         flattening = (gradient.flattening + before.flattening) / 2
         return float((change - common * self.dimension - 2 * error) / (squares * flattening))
-
-
-def _bounded(point: FixedRank, largest: float) -> FixedRank:
-    norm = float(np.linalg.norm(point.values))
-    return point if norm <= largest else point.with_values(point.values * (largest / norm))
 
 
 def _cut(point: FixedRank, offset: float, noise: float) -> Estimate:

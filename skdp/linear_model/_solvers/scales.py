@@ -40,7 +40,8 @@ _OF_BIN = math.sqrt(7 / 12)
 _HIDDEN_RESPONSES = 0.6
 _HIDDEN_FEATURES = 1.0
 # Standard deviation of a count, as a share of the records, that is precise enough: of a search,
-# each step of which is clear unless it is the last, of one for many features, and of a histogram.
+# each step of which is clear unless it is the last, of one for many features, of the histograms of
+# features, and of that of the responses.
 _PRECISION = 0.05
 _COARSE_PRECISION = 0.1
 _BIN_PRECISION = 0.02
@@ -59,7 +60,7 @@ class Standardization:
     """What is subtracted from each entry, and what the difference is multiplied by."""
 
     center: np.ndarray | None
-    multiplier: np.ndarray | float
+    multiplier: np.ndarray
 
 
 def counts_share(
@@ -85,11 +86,11 @@ def standardization_shares(
     center_share = 0.0
     if centered:
         center_share = counts_share(n_counts, n_records, mu, precision=_COARSE_PRECISION)
-    coarse_share = counts_share(2 * n_features, n_records, mu)
-    if max(center_share, coarse_share) > _LARGEST_FEATURE_SHARE:
+    least_share = counts_share(2 * n_features, n_records, mu)
+    if max(center_share, least_share) > _LARGEST_FEATURE_SHARE:
         return None
-    fine_share = counts_share(2 * n_features, n_records, mu, precision=_BIN_PRECISION)
-    return center_share, min(fine_share, _LARGEST_FEATURE_SHARE)
+    wanted_share = counts_share(2 * n_features, n_records, mu, precision=_BIN_PRECISION)
+    return center_share, min(wanted_share, _LARGEST_FEATURE_SHARE)
 
 
 def release_center(responses: np.ndarray, budget: PrivacyBudget, bound: float) -> float:
