@@ -61,17 +61,17 @@ class Design:
         """Number of entries of a matrix."""
         return int(np.prod(self.matrix_shape))
 
-    def can_be_mapped(self, side: int) -> bool:
-        """Whether rows (side 0) or columns (side 1) can be mapped without writing zeros out."""
-        source = self.source
-        if self.matrix_shape[side] == 1:
+    def is_sparse(self, side: int) -> bool:
+        """Whether the left factors (side 0) or the right ones are sparse."""
+        if not isinstance(self.source, RankOneMatrices):
             return False
-        if not isinstance(source, RankOneMatrices):
-            return True
-        return not issparse((source.left, source.right)[side])
+        return bool(issparse((self.source.left, self.source.right)[side]))
 
     def mapped(self, row_map: np.ndarray | None, column_map: np.ndarray | None) -> "Design":
-        """Return a view multiplied by symmetric matrices from both sides."""
+        """Return a view multiplied by symmetric matrices from both sides.
+
+        For sparse factors a vector stands for a diagonal matrix.
+        """
         design = copy.copy(self)
         if isinstance(self.source, RankOneMatrices):
             design.source = RankOneMatrices(
@@ -155,6 +155,8 @@ def _times(factors: Any, symmetric: np.ndarray | None) -> Any:
     """Multiply factors by a matrix; what overflows is null."""
     if symmetric is None:
         return factors
-    products = np.asarray(factors @ symmetric)
+    if symmetric.ndim == 1 and issparse(factors):
+        return factors.multiply(symmetric).tocsr()
+    products = np.asarray(factors * symmetric if symmetric.ndim == 1 else factors @ symmetric)
     products[~np.isfinite(products).all(axis=1)] = 0.0
     return products

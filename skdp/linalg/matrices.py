@@ -45,7 +45,10 @@ class Matrices(Protocol):
         """Compute the Frobenius norms."""
 
     def second_moment(self, side: int, weights: np.ndarray) -> np.ndarray:
-        """Sum X X' (side 0) or X'X (side 1) of weighted matrices; null ones have the weight 0."""
+        """Sum X X' (side 0) or X'X (side 1) of weighted matrices; null ones have the weight 0.
+
+        Of sparse factors only the diagonal.
+        """
 
     def inner(self, point: FixedRank) -> np.ndarray:
         """Compute the inner products of the matrices with a matrix."""
@@ -227,9 +230,13 @@ class OuterMatrices:
         return self.scale * self._left_norms * self._right_norms
 
     def second_moment(self, side: int, weights: np.ndarray) -> np.ndarray:
-        """Sum X X' (side 0) or X'X (side 1) of weighted matrices, for dense factors."""
+        """Sum X X' (side 0) or X'X (side 1) of weighted matrices; the diagonal if sparse."""
         sides = [(self.left, self._right_norms), (self.right, self._left_norms)]
         factors, lengths = sides[side]
+        if issparse(factors):
+            lengths = np.where(self._is_null, 0.0, self.scale * weights * lengths)
+            squares = factors.multiply(lengths[:, np.newaxis]).tocsr().power(2)
+            return np.asarray(squares.sum(axis=0)).ravel()
         scaled = factors * (self.scale * weights * lengths)[:, np.newaxis]
         scaled[self._is_null] = 0.0
         return np.asarray(scaled.T @ scaled)

@@ -113,8 +113,9 @@ class RankOneMatrices:
             If `rows` or `columns` are not 1-D integers within `shape` or differ in length, `shape`
             is not a pair of positive integers, or `dtype` neither float32 nor float64.
         """
-        if len(shape) != 2 or not all(isinstance(n, Integral) and n > 0 for n in shape):
-            raise ValueError(f"shape must be two positive integers, got {shape!r}.")
+        is_pair = isinstance(shape, tuple | list) and len(shape) == 2
+        if not is_pair or not all(isinstance(n, Integral) and n > 0 for n in shape):
+            raise ValueError(f"shape must be two positive integers, got {type(shape).__name__}.")
         if np.dtype(dtype) not in (np.float32, np.float64):
             raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
         left = _one_hot(rows, int(shape[0]), dtype, "rows")

@@ -19,6 +19,7 @@ from skdp.linalg.fixed_rank import tangent_dimension
 from skdp.linalg.rank_one import RankOneMatrices
 from skdp.linalg.sources import RowBlocks, Source, as_source
 from skdp.linear_model._solvers.initial import INITIALIZERS
+from skdp.linear_model._solvers.scales import standardization_shares
 from skdp.privacy.clipping import SMALLEST_BOUND
 
 __all__ = [
@@ -136,7 +137,8 @@ def check_parameters(estimator: Any, checked: CheckedInput) -> None:
         raise ValueError(
             f"rank={estimator.rank} exceeds the smaller side of the matrices, whose shape is "
             f"{checked.matrix_shape}. Pass a smaller rank, or matrix_shape=(n_rows, n_columns): "
-            "without it 2-D X has matrices of shape (n_features, 1)."
+            "without it 2-D X has matrices of shape (n_features, 1). Cells of a table, given by "
+            "their rows and columns, are RankOneMatrices.from_indices(rows, columns, shape)."
         )
     for name in ("response_bound", "row_norm", "coef_bound"):
         check_finite_bound(name, getattr(estimator, name), estimator.epsilon)
@@ -160,6 +162,19 @@ def warn_of_noise(estimator: Any, checked: CheckedInput, mu: float) -> None:
             f"{n_free} coefficients: the noise is as large as any signal. Some "
             f"{_LEAST_SIGNAL / strength:.2g} times as many records, a larger epsilon, or a smaller "
             "rank or matrix_shape would do."
+        )
+    is_vector = checked.is_dense and min(checked.matrix_shape) == 1
+    finds_scales = estimator.scale is not None and estimator.privacy_unit == "record"
+    is_known = estimator.isotropic or not (estimator.row_cov is None and estimator.col_cov is None)
+    if not (is_vector and finds_scales and not is_known):
+        return
+    n_features = math.prod(checked.matrix_shape)
+    centered = estimator.fit_intercept
+    if standardization_shares(n_features, n_records, mu, centered=centered) is None:
+        warn_of_privacy(
+            f"{n_records} records with epsilon={estimator.epsilon:g} are too few to scale "
+            f"{n_features} features one by one: all share one scale. If their units differ, centre "
+            "and divide them by public guesses of their means and spreads."
         )
 
 

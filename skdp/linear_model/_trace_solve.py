@@ -177,6 +177,9 @@ def _descent(
     quantile = parameters.clip_quantile
     if quantile == "auto":
         quantile = _usual_quantile(parameters, records, mu)
+    # Cells of a table that are seen more or less often, say, have no smallest variance.
+    is_even = parameters.isotropic or parameters.scale is None
+    is_even = is_even or _is_white(transform, records.design.matrix_shape)
     return Descent(
         step_size=parameters.step_size,
         quantile=quantile,
@@ -187,7 +190,7 @@ def _descent(
         largest_coefficients=_largest_coefficients(
             parameters, spread, transform, records.design.matrix_shape
         ),
-        least_curvature=transform.least_variance,
+        least_curvature=transform.least_variance if is_even else 0.0,
         noise_cut=parameters.noise_cut,
     )
 
@@ -236,18 +239,31 @@ def _solve_moments(
 def _largest_coefficients(
     parameters: Any, spread: float, transform: Transform, shape: tuple[int, int]
 ) -> float:
-    """Bound the norm of what is fitted, where that is known."""
-    if parameters.coef_bound is not None and np.ndim(transform.multiplier) == 0:
-        is_scaled = transform.row_map is None and transform.column_map is None
-        return float(parameters.coef_bound / transform.multiplier) if is_scaled else math.inf
-    maps = (transform.row_map, transform.column_map)
-    is_white = all(m is not None for m, n in zip(maps, shape, strict=True) if n > 1)
-    if not (parameters.isotropic or is_white):
-        return math.inf
-    is_known = parameters.isotropic or parameters.row_cov is not None
-    if is_known or parameters.col_cov is not None:
+    """Bound the norm of what is fitted."""
+    is_scaled = transform.row_map is None and transform.column_map is None
+    own = math.inf
+    if parameters.coef_bound is not None and is_scaled and np.ndim(transform.multiplier) == 0:
+        own = float(parameters.coef_bound / transform.multiplier)
+    return min(own, _usual_bound(parameters, spread, transform, shape))
+
+
+def _usual_bound(
+    parameters: Any, spread: float, transform: Transform, shape: tuple[int, int]
+) -> float:
+    """Bound the norm of coefficients by the spread of the responses that they explain."""
+    if parameters.isotropic:
         return _SPREAD_MARGIN * spread
+    if parameters.row_cov is not None or parameters.col_cov is not None:
+        return _SPREAD_MARGIN * spread if _is_white(transform, shape) else math.inf
+    if parameters.scale is None:
+        return math.inf
     return _RELEASED_MARGIN * spread / math.sqrt(max(transform.least_variance, 1e-12))
+
+
+def _is_white(transform: Transform, shape: tuple[int, int]) -> bool:
+    """Whether both sides are mapped, as far as they need to be."""
+    maps = (transform.row_map, transform.column_map)
+    return all(m is not None for m, n in zip(maps, shape, strict=True) if n > 1)
 
 
 def _range(parameters: Any) -> float:

@@ -34,8 +34,8 @@ class Transform:
     def undo(self, estimate: Estimate) -> tuple[FixedRank, float]:
         """Return the coefficients and the intercept for the matrices that were given."""
         point = estimate.point
-        left = point.left if self.row_map is None else self.row_map @ point.left
-        right = point.right if self.column_map is None else self.column_map @ point.right
+        left = _mapped(self.row_map, point.left)
+        right = _mapped(self.column_map, point.right)
         if np.ndim(self.multiplier) == 0:
             values = point.values * self.multiplier
         elif len(right) == 1:
@@ -46,6 +46,12 @@ class Transform:
         if self.center is None:
             return undone, estimate.offset
         return undone, estimate.offset - float(np.vdot(undone.matrix, self.center))
+
+
+def _mapped(symmetric: np.ndarray | None, vectors: np.ndarray) -> np.ndarray:
+    if symmetric is None:
+        return vectors
+    return symmetric[:, np.newaxis] * vectors if symmetric.ndim == 1 else symmetric @ vectors
 
 
 def inverse_root(covariance: np.ndarray) -> np.ndarray:

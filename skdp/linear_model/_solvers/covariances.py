@@ -41,28 +41,32 @@ def release_whitening(
 ) -> Whitening:
     """Release the map for the rows (side 0) or columns (side 1) of matrices of entries of scale 1.
 
-    A side of length 1 has none, nor one of sparse factors, which would become dense.
+    A side of length 1 has none. That of sparse factors has a vector, by the diagonal of their
+    second moments, as they would become dense.
     """
-    if not design.can_be_mapped(side):
+    if design.matrix_shape[side] == 1:
         return Whitening()
     size, other = design.matrix_shape[side], design.matrix_shape[1 - side]
     bound = _CLIP * math.sqrt(design.n_entries)
     # The product of a matrix with its transpose is at most as long as its squared norm, and two of
-    # them have an inner product that is not negative: the bound is that of vectors.
+    # them have an inner product that is not negative: the bound is that of vectors. The same holds
+    # for the diagonals.
     largest = sensitivity.second_moment(bound, budget.adjacency, design.rounding)
-    released = budget.symmetric_gaussian(
-        ("row", "column")[side] + " covariance",
+    n_vectors = design.n_records * other
+    reach = _diagonal_reach(size) if design.is_sparse(side) else math.sqrt(2 * size)
+    release = budget.gaussian if design.is_sparse(side) else budget.symmetric_gaussian
+    released = release(
+        ("row", "column")[side] + (" variances" if design.is_sparse(side) else " covariance"),
         _moment(design, side, is_null, bound),
         sensitivity=largest,
-        share=_share(largest, size, other, design.n_records, budget.mu),
+        share=_share(largest * reach / n_vectors, budget.mu),
     )
-    n_vectors = design.n_records * other
     return _whitening(released / n_vectors, budget.last_scale / n_vectors)
 
 
 def exact_whitening(design: Design, side: int) -> Whitening:
     """Compute the map that `release_whitening` releases, of public matrices."""
-    if not design.can_be_mapped(side):
+    if design.matrix_shape[side] == 1:
         return Whitening()
     n_vectors = design.n_records * design.matrix_shape[1 - side]
     is_null = np.zeros(design.n_records, dtype=bool)
@@ -80,27 +84,39 @@ def _moment(design: Design, side: int, is_null: np.ndarray, bound: float) -> np.
     return design.add_up(_kernel)
 
 
-def _share(largest: float, size: int, other: int, n_records: int, mu: float) -> float:
-    """Compute the share at which the noise has the wanted edge, from public facts."""
-    edge = largest * math.sqrt(2 * size) / (mu * n_records * other)
-    return float(np.clip((edge / _WANTED_EDGE) ** 2, _LEAST_SHARE, _LARGEST_SHARE))
+def _share(edge: float, mu: float) -> float:
+    """Compute the share at which the noise has the wanted edge, from that at mu = 1."""
+    return float(np.clip((edge / (mu * _WANTED_EDGE)) ** 2, _LEAST_SHARE, _LARGEST_SHARE))
 
 
-def _whitening(covariance: np.ndarray, noise: float) -> Whitening:
-    """Invert the root of a noisy covariance, with as much contrast as its noise leaves.
+def _diagonal_reach(size: int) -> float:
+    """Bound the largest of so many normal numbers, but for rare cases."""
+    return math.sqrt(2 * math.log(2 * size))
 
-    Eigenvalues that the noise cannot reach stay. The others are shrunk to their mean by the share
-    of their variance that is noise, and are at least a part of what noise could hide, as steps
-    along a curvature that is taken for too small could diverge.
+
+def _whitening(moment: np.ndarray, noise: float) -> Whitening:
+    """Invert the root of a noisy covariance, or of the diagonal of one."""
+    if moment.ndim == 1:
+        variances, least_variance = _cleaned(moment, noise * _diagonal_reach(len(moment)), noise**2)
+        return Whitening(1 / np.sqrt(variances), least_variance)
+    values, vectors = np.linalg.eigh(moment)
+    edge, spread = noise * math.sqrt(2 * len(values)), noise**2 * (len(values) + 1) / 2
+    variances, least_variance = _cleaned(values, edge, spread)
+    return Whitening((vectors / np.sqrt(variances)) @ vectors.T, least_variance)
+
+
+def _cleaned(values: np.ndarray, edge: float, noise_spread: float) -> tuple[np.ndarray, float]:
+    """Leave noisy variances as much contrast as their noise does; return the least one, too.
+
+    Those that the noise, of which `edge` is the largest, cannot reach stay. The others are shrunk
+    to their mean by the share of their variance that is noise, and are at least a part of what
+    noise could hide, as steps along a curvature that is taken for too small could diverge. The
+    least one is relative to what it is taken for.
     """
-    values, vectors = np.linalg.eigh(covariance)
-    edge = noise * math.sqrt(2 * len(values))
     is_bulk = values <= np.median(values) + 1.5 * edge
     center = max(float(values[is_bulk].mean()), 0.0)
     spread = float(np.square(values[is_bulk] - center).mean())
-    noise_spread = noise**2 * (len(values) + 1) / 2
     contrast = max(0.0, 1 - noise_spread / spread) if spread > 0 else 0.0
-    values = np.where(is_bulk, center + contrast * (values - center), values)
-    least = max(edge / _TOLERATED, 1e-6 * float(values[-1]), 1e-30)
-    symmetric_map = (vectors / np.sqrt(np.maximum(values, least))) @ vectors.T
-    return Whitening(symmetric_map, min(1.0, center / least))
+    cleaned = np.where(is_bulk, center + contrast * (values - center), values)
+    least = max(edge / _TOLERATED, 1e-6 * float(values.max()), 1e-30)
+    return np.maximum(cleaned, least), min(1.0, center / least)
