@@ -156,7 +156,9 @@ def _times(factors: Any, symmetric: np.ndarray | None) -> Any:
     if symmetric is None:
         return factors
     if symmetric.ndim == 1 and issparse(factors):
-        return factors.multiply(symmetric).tocsr()
+        scaled = factors.multiply(symmetric).tocsr()
+        scaled.data[~np.isfinite(scaled.data)] = 0.0
+        return scaled
     products = np.asarray(factors * symmetric if symmetric.ndim == 1 else factors @ symmetric)
     products[~np.isfinite(products).all(axis=1)] = 0.0
     return products

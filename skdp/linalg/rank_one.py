@@ -115,7 +115,8 @@ class RankOneMatrices:
         """
         is_pair = isinstance(shape, tuple | list) and len(shape) == 2
         if not is_pair or not all(isinstance(n, Integral) and n > 0 for n in shape):
-            raise ValueError(f"shape must be two positive integers, got {type(shape).__name__}.")
+            got = f"{shape!r}" if isinstance(shape, tuple | list) else type(shape).__name__
+            raise ValueError(f"shape must be two positive integers, got {got}.")
         if np.dtype(dtype) not in (np.float32, np.float64):
             raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
         left = _one_hot(rows, int(shape[0]), dtype, "rows")

@@ -145,11 +145,26 @@ def test_factors_are_scaled_and_mapped(contain, maps, is_written_out):
 
 
 @pytest.mark.parametrize("contain", [np.array, sparse.csr_array])
-def test_factors_that_overflow_when_mapped_are_null(contain):
+def test_factors_are_mapped_by_diagonals(contain):
+    left, right = make_factors()
+    diagonals = [np.random.default_rng(size).uniform(1, 2, size=size) for size in SHAPE]
+    exact = np.einsum("ni,nj->nij", left * diagonals[0], right * diagonals[1])
+    view = Design(RankOneMatrices(contain(left), contain(right)), SHAPE).mapped(*diagonals)
+    for ours, expected in zip(given_by(view), expected_of(exact), strict=True):
+        assert_allclose(ours, expected, rtol=1e-10, atol=1e-10)
+    for part in (view.source.left, view.source.right):
+        assert sparse.issparse(part) == (contain is sparse.csr_array)
+
+
+@pytest.mark.parametrize("contain", [np.array, sparse.csr_array])
+@pytest.mark.parametrize("is_diagonal", [False, True])
+def test_factors_that_overflow_when_mapped_are_null(contain, is_diagonal):
     left, right = make_factors()
     rest = left.copy()
     left[0], rest[0] = 1.5e308, 0.0
-    maps = 10 * symmetric(SHAPE[0], 0), symmetric(SHAPE[1], 1)
+    maps = [10 * symmetric(size, size) for size in SHAPE]
+    if is_diagonal:
+        maps = [10 * np.diag(matrix) for matrix in maps]
     with np.errstate(all="ignore"):
         views = [
             Design(RankOneMatrices(contain(part), contain(right)), SHAPE).mapped(*maps)

@@ -163,6 +163,44 @@ def test_outer_products_are_those_written_out(shape, kind, scale, intercept):
     assert_allclose(spectral, np.linalg.norm(written_out, axis=(1, 2)), rtol=1e-12, atol=1e-300)
 
 
+def second_moments(matrices, weights):
+    """Sums of X X' and X'X of weighted matrices."""
+    weighted = weights[:, np.newaxis, np.newaxis] * matrices
+    return np.einsum("nij,nkj->ik", weighted, weighted), np.einsum(
+        "nji,njk->ik", weighted, weighted
+    )
+
+
+@pytest.mark.parametrize("maps", MAPS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_second_moments_of_written_out_matrices(shape, maps):
+    generator = np.random.default_rng(0)
+    values, weights = generator.normal(size=(N, *SHAPES[shape])), generator.random(N)
+    row_map, column_map = (
+        symmetric(size, generator) if is_mapped else np.eye(size)
+        for size, is_mapped in zip(SHAPES[shape], MAPS[maps], strict=True)
+    )
+    expected = second_moments(0.3 * row_map @ values @ column_map, weights)
+    block = DenseMatrices(values, 0.3, row_map, column_map)
+    for side in (0, 1):
+        assert_allclose(block.second_moment(side, weights), expected[side], atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", FACTORS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_second_moments_of_outer_products(shape, kind):
+    generator = np.random.default_rng(0)
+    left, right = factors_of(SHAPES[shape], generator)
+    weights = generator.random(N)
+    expected = second_moments(0.3 * np.einsum("ni,nj->nij", left, right), weights)
+    factors = [contain(part) for contain, part in zip(FACTORS[kind], (left, right), strict=True)]
+    block = OuterMatrices(*factors, 0.3)
+    for side in (0, 1):
+        # Of sparse factors nothing is written out but the diagonal.
+        exact = np.diag(expected[side]) if sparse.issparse(factors[side]) else expected[side]
+        assert_allclose(block.second_moment(side, weights), exact, atol=1e-12)
+
+
 @pytest.mark.parametrize("kind", FACTORS)
 @pytest.mark.parametrize("outside", [0.0, 1e-12, 1e-8, 1e-4, 1.0])
 def test_norms_are_bounds_where_factors_are_close_to_a_subspace(kind, outside):
@@ -211,6 +249,12 @@ def weights_of(norms):
 
 
 def assert_clipped_sums_are_finite(block, point, factors):
+    weights = weights_of(block.norms())
+    for side in (0, 1):
+        moment = block.second_moment(side, weights)
+        assert np.isfinite(moment).all()
+        trace = np.trace(moment) if moment.ndim == 2 else moment.sum()
+        assert 0 <= trace <= np.count_nonzero(weights) * (1 + 1e-12)
     for intercept in INTERCEPTS:
         for name, coordinates in given_coordinates(block, point, intercept).items():
             given = coordinates()

@@ -94,7 +94,9 @@ def test_features_without_centres_are_scaled_about_zero():
     for seed in SEEDS:
         X = make_features(seed)
         shares = scales.standardization_shares(4, N, budget_of().mu, centered=False)
-        found = scales.release_standardization(design_of(X), budget_of(seed), shares, centered=False)
+        found = scales.release_standardization(
+            design_of(X), budget_of(seed), shares, centered=False
+        )
         assert found.center is None
         size = np.sqrt(np.mean((X * found.multiplier[:, 0]) ** 2, axis=0))
         assert 0.2 < size.min() <= size.max() < 1.5

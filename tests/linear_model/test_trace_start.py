@@ -56,9 +56,8 @@ def test_starts_are_close_to_the_matrix_without_noise(name):
     for spread in (np.inf, 2.0):
         budget = budget_of(math.inf)
         _, found, M = start_with(name, budget, 5000, spread=spread)
-        # At random it would be some 1.4; sampling alone makes it .1.
-        error = np.linalg.norm(found.matrix - M) / np.linalg.norm(M)
-        assert error < (0.2 if spread == np.inf else 0.45)
+        # Sampling alone makes it .1 with any of 50 seeds, and clipping some .18.
+        assert np.linalg.norm(found.matrix - M) < 0.3 * np.linalg.norm(M)
         for basis in (found.left, found.right):
             assert_allclose(basis.T @ basis, np.eye(RANK), atol=1e-12)
         assert np.all(np.diff(found.values) <= 0)
@@ -69,7 +68,8 @@ def test_starts_from_much_data_are_close_with_noise(name):
     for seed in range(3):
         budget = budget_of(20.0, seed)
         _, found, M = start_with(name, budget, 20_000, spread=2.0, seed=seed)
-        assert np.linalg.norm(found.matrix - M) < 0.6 * np.linalg.norm(M)
+        # Of 50 seeds .15 at most.
+        assert np.linalg.norm(found.matrix - M) < 0.3 * np.linalg.norm(M)
         spent = math.fsum(release.share for release in budget.spent().releases)
         assert spent == pytest.approx(START_SHARE)
 

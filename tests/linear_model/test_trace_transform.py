@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 
 from skdp.linalg.design import Design
 from skdp.linalg.fixed_rank import FixedRank
@@ -76,6 +77,16 @@ def test_factors(maps):
     matrices = np.einsum("ni,nj->nij", left, right)
     transform = transform_of((4, 3), False, False, maps)
     assert_undone(transform, RankOneMatrices(left, right), matrices, make_point((4, 3), 2))
+
+
+def test_sparse_factors_are_mapped_by_diagonals():
+    generator = np.random.default_rng(0)
+    left, right = generator.normal(size=(N, 4)), generator.normal(size=(N, 3))
+    left[left < 0], right[right < 0] = 0, 0
+    transform = Transform(None, 0.3, *(generator.uniform(1, 2, size=size) for size in (4, 3)))
+    matrices = np.einsum("ni,nj->nij", left, right)
+    source = RankOneMatrices(sparse.csr_array(left), sparse.csr_array(right))
+    assert_undone(transform, source, matrices, make_point((4, 3), 2))
 
 
 def test_inverse_root():

@@ -102,7 +102,7 @@ def test_descent_without_scaling_converges_on_features_of_variance_one(
         privacy_unit=privacy_unit,
         fit_intercept=fit_intercept,
         isotropic=True,
-        n_iter=200,
+        n_iter=100,
         random_state=SECRET,
     ).fit(contain(X), y)
     assert_same_regression(ours, theirs, X, 1e-6)

@@ -48,6 +48,8 @@ KINDS = {
     "row norm",
     "row covariance",
     "column covariance",
+    "row variances",
+    "column variances",
     "start",
     "start, gap",
     "start, subspaces",
@@ -266,6 +268,7 @@ SLIPS = {
         Cell("vectors", adjacency="zero_out"),
     ),
     "covariances": ("second_moment", "column covariance", Cell("matrices")),
+    "variances of sparse factors": ("second_moment", "row variances", Cell("one-hot")),
     "covariances of outer products": ("second_moment", "row covariance", Cell("outer", "gd")),
 }
 

@@ -227,7 +227,7 @@ def _cut(point: FixedRank, offset: float, noise: float) -> Estimate:
         return Estimate(point, offset)
     edge = noise * sum(np.sqrt(point.shape))
     is_noise = point.values <= edge
-    # Half of the square of the edge is about what noise adds to a value that it can just not hide.
-    added = np.square(edge / np.where(is_noise, np.inf, point.values)) / 2
+    # Most of a value just beyond the edge is noise, which adds by its square.
+    added = np.square(edge / np.where(is_noise, np.inf, point.values))
     values = np.where(is_noise, 0.0, point.values * np.sqrt(1 - added))
     return Estimate(point.with_values(values), offset, int(is_noise.sum()))
