@@ -268,7 +268,6 @@ SLIPS = {
         Cell("vectors", adjacency="zero_out"),
     ),
     "covariances": ("second_moment", "column covariance", Cell("matrices")),
-    "variances of sparse factors": ("second_moment", "row variances", Cell("one-hot")),
     "covariances of outer products": ("second_moment", "row covariance", Cell("outer", "gd")),
 }
 
