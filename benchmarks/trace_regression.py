@@ -3,7 +3,7 @@ r"""Low-rank trace regression: errors of `DPTraceRegressor`, and the rates of th
 Records are y_i = <X_i, M> + noise; errors are Frobenius norms of the released matrix less M. What
 the published algorithms themselves give, NOT private, is in `papers/trace_regression.py`. Run
 
-    python benchmarks/trace_regression.py                  # some 12 minutes on one core, 1 GB
+    python benchmarks/trace_regression.py                  # some 8 minutes on one core, 1 GB
     python benchmarks/trace_regression.py --seeds 2        # that many seeds everywhere
     python benchmarks/trace_regression.py --section value  # sections with that in their name
     python benchmarks/trace_regression.py --write          # trace_regression.md and .png beside it
@@ -14,8 +14,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from trace_regression_criteria import Criterion
 from trace_regression_measures import Values
-from trace_regression_sections import SECTIONS, Criterion, Section
+from trace_regression_sections import SECTIONS, Section
 
 from skdp import PrivacyWarning
 
@@ -27,30 +28,30 @@ TITLE = """\
 Written by `python benchmarks/trace_regression.py --write`; the curves are drawn in
 `trace_regression.png`. Where nothing else is said the X_i are d x d matrices of standard Gaussians,
 the noise of y has a standard deviation of .5, δ is 1e-6, records may be replaced, the design is
-known to be isotropic, and there is no intercept. A cell is the median of so many seeds, and in
+known to be isotropic, and there is no intercept. A cell is a median over seeds, and in
 brackets that of 4 to 6 other seeds of an earlier program of the same algorithm, where there is one.
-Slopes are powers fitted to the medians.
-"""
+Slopes are powers fitted to the medians."""
 FINDINGS = """\
 ## What the tables say
 
 With constant clipping the error follows the published rates where privacy is what costs: -1 in n,
-and 1 in d and in the size of the matrix. A level that follows the residuals is better by a factor
-that grows with the signal, and the error no longer depends on the size of the matrix. With much
-budget clipping costs more than noise does, and some per cent of the error are what is left of it.
+nearly 1 in d, and nearly in proportion to a large singular value. A level that follows the
+residuals is better by a factor that grows with the signal, and the error no longer depends on the
+singular value. Above epsilon 2 it is that without privacy, but for some per cent.
 
 Noise on all entries of the gradient costs iterative hard thresholding some 1.3 to 5 times the error
 at the step that is best for it, which nobody knows beforehand; descent without regard to the rank
-costs more. A start that spends nothing is as good as one that takes a quarter of the budget.
+costs at least as much. A start that spends nothing is better than one that takes a quarter of the
+budget.
 
 Scales and whitening that are found privately cost little, but for little budget and few records,
-where the defaults are behind. Cells and tasks are clipped less: a level that keeps half of them
-would cut off what is seen of most entries.
+where the defaults are behind. Cells and tasks need a higher clip level: one that keeps half of the
+gradients, those of entries and tasks with little signal, cuts off most of the others.
 
-Too few records are of no use: the matrix is 0 then. The cut sees to that, but where the rank asked
-for is 1, a value that is just beyond the noise may still be worse than 0, in a fit of ten or more.
+Too few records are of no use: the matrix is 0 then. Asked for rank 1, a value that is just beyond
+the noise may still leave an error somewhat larger than that of 0.
 
-Protecting the responses only gains nothing: it is the noise of the gradient that counts, and levels
+Protecting the responses only gains nothing: the noise of the gradient is what counts, and levels
 follow the residuals in either case.
 """
 

@@ -1,11 +1,23 @@
 """The tables of `trace_regression.py`, and what has to hold in them."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-import numpy as np
+from trace_regression_criteria import (
+    Criterion,
+    Key,
+    grid,
+    labels,
+    largest,
+    largest_over_smallest,
+    largest_rise,
+    median,
+    over_best_start,
+    ratio,
+    slope,
+    slopes,
+)
 from trace_regression_measures import (
     BASELINES,
     CORRELATED,
@@ -44,22 +56,6 @@ from trace_regression_measures import (
     without_privacy,
 )
 
-Key = tuple[str, str]
-Measure = Callable[[Values], float]
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """A number that follows from a table, and between what it has to be."""
-
-    text: str
-    measure: Measure
-    at_least: float = -math.inf
-    at_most: float = math.inf
-
-    def holds(self, number: float) -> bool:
-        return self.at_least <= number <= self.at_most
-
 
 @dataclass(frozen=True)
 class Section:
@@ -78,92 +74,14 @@ class Section:
     complete: Callable[[Values], Values] = dict
 
 
-def grid(rows: list[str], columns: dict[str, list[float | None]]) -> dict[Key, float]:
-    return {
-        (row, column): number
-        for column, numbers in columns.items()
-        for row, number in zip(rows, numbers, strict=True)
-        if number is not None
-    }
-
-
-def median(key: Key) -> Measure:
-    return lambda found: float(np.median(found[key]))
-
-
-def ratio(numerator: Key, denominator: Key) -> Measure:
-    return lambda found: median(numerator)(found) / median(denominator)(found)
-
-
-def largest_over_smallest(rows: list[str], column: str) -> Measure:
-    def _measure(found: Values) -> float:
-        medians = [median((row, column))(found) for row in rows]
-        return max(medians) / min(medians)
-
-    return _measure
-
-
-def largest_rise(rows: list[str], column: str) -> Measure:
-    def _measure(found: Values) -> float:
-        medians = np.array([median((row, column))(found) for row in rows])
-        return float((medians[1:] / medians[:-1]).max())
-
-    return _measure
-
-
-def slope(rows: list[str], column: str) -> Measure:
-    """Fit the power of what the rows say that the medians follow."""
-
-    def _measure(found: Values) -> float:
-        medians = [median((row, column))(found) for row in rows]
-        return float(np.polyfit(np.log([float(row) for row in rows]), np.log(medians), 1)[0])
-
-    return _measure
-
-
-def largest(keys: list[Key]) -> Measure:
-    return lambda found: float(max(found[key].max() for key in keys))
-
-
-def over_best_start(row: str) -> Measure:
-    def _measure(found: Values) -> float:
-        return median((row, "random"))(found) / min(
-            median((row, init))(found) for init in INITS[1:]
-        )
-
-    return _measure
-
-
-def slopes(
-    rows: list[str],
-    *,
-    skdp: tuple[float, float],
-    constant: tuple[float, float],
-    exact: tuple[float, float],
-) -> list[Criterion]:
-    bounds = dict(zip(METHODS, (skdp, constant, exact), strict=True))
-    return [
-        Criterion(f"slope of {name}", slope(rows, name), *between)
-        for name, between in bounds.items()
-    ]
-
-
-def labels(numbers: tuple[float, ...]) -> list[str]:
-    return [f"{number:g}" for number in numbers]
-
-
 ERROR_ROWS = [setting(*row) for row in ERRORS]
 BASELINE_ROWS = [setting(*row) for row in BASELINES]
 EPSILON_ROWS, SIZE_ROWS = labels(EPSILONS), [str(n) for n in SIZES]
 SIDE_ROWS, RANK_ROWS, VALUE_ROWS, NOISE_ROWS = map(labels, (SIDES, RANKS, VALUES, NOISES))
-FEW = [f"n 700, rank {rank}" for rank in FITTED_RANKS]
-MANY = [f"n 8000, rank {rank}" for rank in FITTED_RANKS]
+FEW, MANY = ([f"n {n}, rank {rank}" for rank in FITTED_RANKS] for n in (700, 8000))
 FEASIBLE_ROWS = list(dict.fromkeys(str(n) for n, *_ in FEASIBLE))
 EPSILON_COLUMNS = [f"ε {epsilon:g}" for epsilon in (0.5, 1.0, 2.0, 8.0)]
-CURVES = (
-    "Constant clipping knows the spread of y, and keeps its level for all steps, as the paper's "
-    "noise does."
-)
+CURVES = "Constant clipping knows the spread of y, and keeps its level, as the paper's noise does."
 
 SECTIONS = [
     Section(
@@ -411,7 +329,8 @@ SECTIONS = [
     Section(
         "rank asked for",
         "A rank that is too large, and too few records",
-        "d 16, one singular value of 1, so that the matrix 0 has the error 1; ε 1, δ 1e-5.",
+        "d 16, one singular value of 1, so that the matrix 0 has the error 1; ε 1, δ 1e-5; n 8000 "
+        "with 5 seeds.",
         "",
         [*FEW, *MANY],
         ["with the cut", "without", "defaults"],
