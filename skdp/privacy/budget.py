@@ -143,6 +143,7 @@ class PrivacyBudget(Ledger):
             If the share or the sensitivity is not positive and finite, the shares of all releases
             would exceed 1, or delta is 0.
         """
+        self._currency.check("symmetric_gaussian")
         # Symmetric to the last bit: half of the noise would do for a difference of two halves.
         value = np.asarray(value, dtype=np.float64)
         value = (value + value.T) / 2
