@@ -87,7 +87,8 @@ def solve(X: np.ndarray, k: int, seed: int, fit: Fit) -> SingularFactors:
     """Run a solver of skdp on a matrix whose step is promised to be 1."""
     size = float(np.abs(X).max())
     kind = fit.unit or PromisedEntry
-    unit = kind(-size, size, False, "replace") if issubclass(kind, Entry) else kind()
+    bounds = (-size, size, False)
+    unit = kind(*bounds, "replace") if issubclass(kind, Entry) else kind(*bounds)
     budget = PrivacyBudget(
         fit.epsilon,
         fit.delta,

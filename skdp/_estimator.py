@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable
 from numbers import Integral, Real
+from types import NoneType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,20 +14,27 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from skdp._printing import HIDDEN_SEED, is_printing
 from skdp.exceptions import warn_of_privacy
 from skdp.linalg.sources import canonical_csr
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.sensitivity import ADJACENCIES
 
-__all__ = ["INPUT", "PrivateEstimator", "check_finite_bound", "check_rows", "quiet_check"]
+__all__ = [
+    "INPUT",
+    "PrivateEstimator",
+    "check_finite_bound",
+    "check_rows",
+    "in_dtype",
+    "quiet_check",
+]
 
 #: What scikit-learn's validation is told about X.
 INPUT = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
 # One says how to compute, not what; the other is the key.
 _NOT_IN_NOISE_KEY = ("n_jobs", "random_state")
 _SMALLEST_SECRET = 2**64
-# The noise ends at 9.1 standard deviations.
-_SMALLEST_DELTA = 1e-15
+_PRINTED_AS_THEY_ARE = (NoneType, np.random.RandomState, np.random.Generator)
 
 
 class PrivateEstimator(BaseEstimator):
@@ -45,6 +53,26 @@ class PrivateEstimator(BaseEstimator):
         ],
     }
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Get the parameters as they were given. Only in printed forms is a seed hidden.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to include the parameters of parameters that are estimators.
+
+        Returns
+        -------
+        dict
+            Parameter names mapped to their values. With an integer `random_state` they are as
+            secret as it is: it takes the noise out.
+        """
+        parameters: dict[str, Any] = super().get_params(deep)
+        is_public = isinstance(parameters["random_state"], _PRINTED_AS_THEY_ARE)
+        if not is_public and is_printing():
+            parameters["random_state"] = HIDDEN_SEED
+        return parameters
+
     def _warn_of_settings(self, n_units: int, units: str) -> None:
         """Say what public facts make of the guarantee."""
         if math.isinf(self.epsilon):
@@ -55,18 +83,14 @@ class PrivateEstimator(BaseEstimator):
                 "guarantee would allow some of them to be published outright. Pass a smaller "
                 f"delta, such as {0.1 / n_units:.0e}."
             )
-        if 0 < self.delta < _SMALLEST_DELTA:
-            warn_of_privacy(
-                f"delta={self.delta} is below {_SMALLEST_DELTA}, the probability of what the noise "
-                "sampler leaves out; what holds is the epsilon at that delta."
-            )
         is_int = isinstance(self.random_state, Integral)
         secret = self.random_state is None or (
             is_int and int(self.random_state) >= _SMALLEST_SECRET
         )
         if not secret:
+            given = "an int below 2**64" if is_int else type(self.random_state).__name__
             warn_of_privacy(
-                f"random_state={self.random_state} may be guessed, and whoever guesses it can take "
+                f"random_state, {given}, may be guessed, and whoever guesses it can take "
                 "the noise out. Pass None for the guarantee, or secrets.randbits(128) and keep it."
             )
 
@@ -119,6 +143,13 @@ def quiet_check(check: Callable[[], Any]) -> Any:
             message += " Fill it by a constant: imputing from other rows would not be private."
     # Outside the handler, whose error would be attached and tells values.
     raise ValueError(message)
+
+
+def in_dtype(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Convert released numbers to the type of the data; none becomes infinite."""
+    # Half of the largest: what is computed from factors may round up.
+    largest = np.finfo(dtype).max / 2
+    return np.clip(values, -largest, largest).astype(dtype)
 
 
 def check_finite_bound(name: str, bound: float | None, epsilon: float) -> None:

@@ -1,19 +1,42 @@
-"""Settings for all tests."""
+"""Settings for all tests.
 
+Two environment variables change how they run, not what they test: `SKDP_TEST_BLAS_THREADS` says how
+many threads a matrix product has in each test process, 1 by default, and `SKDP_TEST_SHUFFLE` is a
+seed by which the tests are shuffled.
+"""
+
+import os
+import random
 from importlib.metadata import version
 
 import pytest
-from threadpoolctl import threadpool_limits
+import scipy.linalg  # noqa: F401 - for its BLAS to be there
+from threadpoolctl import threadpool_info, threadpool_limits
 
 DEPENDENCIES = ["scikit-learn", "numpy", "scipy", "joblib", "threadpoolctl", "cryptography"]
+BLAS_THREADS = int(os.environ.get("SKDP_TEST_BLAS_THREADS", "1"))
+SHUFFLE = os.environ.get("SKDP_TEST_SHUFFLE")
 
 
 def pytest_report_header():
-    return ", ".join(f"{name} {version(name)}" for name in DEPENDENCIES)
+    versions = ", ".join(f"{name} {version(name)}" for name in DEPENDENCIES)
+    blas = {
+        f"{library['internal_api']} {library.get('architecture', '')}".strip()
+        for library in threadpool_info()
+        if library["user_api"] == "blas"
+    }
+    order = "as written" if SHUFFLE is None else f"shuffled by {SHUFFLE}"
+    return [versions, f"BLAS: {', '.join(sorted(blas))}; threads: {BLAS_THREADS}; order: {order}"]
+
+
+def pytest_collection_modifyitems(items):
+    if SHUFFLE is not None:
+        # A text is hashed by SHA-512, so that all processes agree on the order.
+        random.Random(SHUFFLE).shuffle(items)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_blas_thread():
+def blas_threads():
     """Keep the test processes, one a core, out of each other's way."""
-    with threadpool_limits(1):
+    with threadpool_limits(BLAS_THREADS):
         yield

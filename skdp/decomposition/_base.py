@@ -16,7 +16,8 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdp._estimator import INPUT, PrivateEstimator, check_finite_bound, check_rows
+from skdp._estimator import INPUT, PrivateEstimator, check_finite_bound, check_rows, in_dtype
+from skdp._parameters import with_plain_parameters
 from skdp.decomposition._entry_level import EntryResult, solve_entries
 from skdp.decomposition._entry_parameters import (
     ENTRY_CONSTRAINTS,
@@ -27,7 +28,7 @@ from skdp.decomposition._entry_parameters import (
     settings_of,
     unit_of,
 )
-from skdp.decomposition._row_level import warn_of_noise
+from skdp.decomposition._row_level import check_sparse_center, warn_of_noise
 from skdp.decomposition._solvers.factors import Factors
 from skdp.decomposition._solvers.units import Interaction, ShortRow, Unit
 from skdp.exceptions import warn_of_privacy
@@ -69,6 +70,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
         "n_oversamples": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
     }
 
+    @with_plain_parameters
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the components, spending the whole budget.
@@ -196,7 +198,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
             # The components may have been flipped.
             flips = np.sign(np.einsum("ij,ji->i", self.components_, singular.right))
             self.coherence_left_ = coherence(singular.left)
-            self.left_components_ = (singular.left * flips).astype(dtype)
+            self.left_components_ = in_dtype(singular.left * flips, dtype)
 
     def _project(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -226,6 +228,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
             checked = check_rows(X, self)
         self._check_parameters(*checked.shape)
         check_entry_input(checked, self)
+        check_sparse_center(checked, self)
         validate_data(self, X, skip_check_array=True)
         return checked
 

@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp.decomposition._entry_level import Settings, choose_entry_solver
 from skdp.decomposition._solvers.units import Edge, Entry, Interaction, ShortRow, Spectral, Unit
-from skdp.linalg.sources import RowBlocks
+from skdp.linalg.sources import RowBlocks, holds_sparse
 from skdp.privacy.clipping import SMALLEST_BOUND
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 SQUARE_UNITS = ("edge", "spectral")
+_BOUNDED_UNITS = ("entry", "edge", "row", "spectral")
 # The first is what "auto" may take.
 _SOLVERS = {
     "row": ("covariance", "adaptive", "power"),
@@ -39,6 +40,8 @@ _PURE_SOLVERS = {
     "spectral": ("power",),
 }
 _SYMMETRY_TOLERANCE = 1e-10
+# Rounding of a product with such a matrix costs no noise to speak of, up to some 10,000 rows.
+_SPECTRAL_BOUNDS = (-1e6, 1e6)
 
 ENTRY_CONSTRAINTS: dict[str, Any] = {
     "privacy_unit": [StrOptions(set(_SOLVERS) - {"short row"})],
@@ -58,19 +61,27 @@ def unit_of(estimator: Any) -> Unit | None:
     """Make the unit that the parameters describe; None for whole rows of any length."""
     unit = estimator.privacy_unit
     if unit == "interaction":
-        return Interaction(estimator.degree_floor)
-    if unit == "spectral":
-        return Spectral()
+        return Interaction(int(estimator.degree_floor))
     if unit == "row" and estimator.max_row_entries is None:
         return None
-    bounds = estimator.entry_bounds
-    lower, upper = (-math.inf, math.inf) if bounds is None else map(float, bounds)
+    lower, upper = _bounds(estimator)
     # Without noise there may be no bounds, but products must not overflow.
     lower, upper = max(lower, -1 / SMALLEST_BOUND), min(upper, 1 / SMALLEST_BOUND)
+    if unit == "spectral":
+        return Spectral(lower, upper, bool(estimator.zero_is_missing))
     entry = (lower, upper, bool(estimator.zero_is_missing), estimator.adjacency)
     if unit == "row":
         return ShortRow(*entry, n_entries=estimator.max_row_entries)
     return Edge(*entry) if unit == "edge" else Entry(*entry)
+
+
+def _bounds(estimator: Any) -> tuple[float, float]:
+    """Return the bounds of an entry, infinite without noise if none are given."""
+    if estimator.entry_bounds is not None:
+        lower, upper = estimator.entry_bounds
+        return float(lower), float(upper)
+    is_bounded = estimator.privacy_unit == "spectral" and math.isfinite(estimator.epsilon)
+    return _SPECTRAL_BOUNDS if is_bounded else (-math.inf, math.inf)
 
 
 def settings_of(
@@ -126,9 +137,9 @@ def check_entry_input(X: Any, estimator: Any) -> None:
                 "takes any matrix."
             )
     bounds = estimator.entry_bounds
-    if bounds is None or estimator.zero_is_missing or unit not in ("entry", "edge", "row"):
+    if bounds is None or estimator.zero_is_missing or unit not in _BOUNDED_UNITS:
         return
-    if X.is_sparse if isinstance(X, RowBlocks) else issparse(X):
+    if holds_sparse(X):
         lower, upper = bounds
         if not lower <= 0 <= upper:
             raise ValueError(
@@ -154,7 +165,7 @@ def check_entry_parameters(estimator: Any, shape: tuple[int, int]) -> None:
             f"entry_bounds={estimator.entry_bounds!r} with privacy_unit='row': pass another "
             "privacy_unit, such as 'entry', max_row_entries, or row_norm in place of bounds."
         )
-    if name in ("entry", "edge", "short row"):
+    if name in ("entry", "edge", "short row", "spectral"):
         _check_entry_bounds(estimator)
     _check_solver(estimator, name)
     _check_center(estimator)
@@ -226,7 +237,7 @@ def _check_center(estimator: Any) -> None:
 def _check_entry_bounds(estimator: Any) -> None:
     bounds, epsilon = estimator.entry_bounds, estimator.epsilon
     if bounds is None:
-        if math.isinf(epsilon):
+        if math.isinf(epsilon) or estimator.privacy_unit == "spectral":
             return
         raise ValueError(
             f"entry_bounds=None with privacy_unit={estimator.privacy_unit!r}: pass the smallest "

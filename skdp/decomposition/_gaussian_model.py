@@ -35,10 +35,13 @@ class GaussianModelMixin:
             Model covariance. Covered by the guarantee.
         """
         check_is_fitted(self)
-        return _covariance(self.components_, self.explained_variance_, self.noise_variance_)
+        excess = np.maximum(self.explained_variance_ - self.noise_variance_, 0.0)
+        covariance = (self.components_.T * excess) @ self.components_
+        covariance.flat[:: len(covariance) + 1] += self.noise_variance_
+        return np.asarray(covariance)
 
     def get_precision(self) -> np.ndarray:
-        """Inverse of the model covariance.
+        """Inverse of the model covariance, with no variance below the rounding of the largest.
 
         Returns
         -------
@@ -46,7 +49,12 @@ class GaussianModelMixin:
             Model precision. Covered by the guarantee.
         """
         check_is_fitted(self)
-        return _precision(self.components_, self.explained_variance_, self.noise_variance_)
+        along, beside = self._model_variances()
+        # A basis of the rest rather than the rest of the identity, whose rounding would drown what
+        # is along the components where there is hardly any variance beside them.
+        rest = np.linalg.qr(self.components_.T, mode="complete")[0][:, len(along) :]
+        precision = (self.components_.T / along) @ self.components_ + rest @ rest.T / beside
+        return np.asarray((precision + precision.T) / 2)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Log-likelihood of each row under the probabilistic model.
@@ -64,7 +72,15 @@ class GaussianModelMixin:
         check_is_fitted(self)
         X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
         X = self._as_decomposed(X)  # type: ignore[attr-defined]
-        return _log_likelihood(X - self.mean_, self.get_precision())
+        centered = X - self.mean_.astype(np.float64)
+        # Not by the precision: of a degenerate model its entries cancel.
+        scores = centered @ self.components_.T
+        rest = centered - scores @ self.components_
+        along, beside = self._model_variances()
+        n_beside = centered.shape[1] - len(along)
+        squares = np.square(scores) @ (1 / along) + np.square(rest).sum(axis=1) / beside
+        log_volume = np.log(2 * np.pi * along).sum() + n_beside * np.log(2 * np.pi * beside)
+        return np.asarray(-0.5 * (squares + log_volume))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of rows under the probabilistic model.
@@ -92,35 +108,23 @@ class GaussianModelMixin:
             scores = scores * self._scales()
         return super()._restore(scores) + self.mean_  # type: ignore[misc]
 
+    def _model_variances(self) -> tuple[np.ndarray, float]:
+        """Return the variances along the components and beside them.
+
+        None is below the rounding error of the largest: a degenerate model has a likelihood, too.
+        """
+        variances = self.explained_variance_.astype(np.float64)
+        largest = max(float(variances.max()), self.noise_variance_) or 1.0
+        rounding = np.finfo(self.components_.dtype).eps * largest
+        smallest = max(self.noise_variance_, rounding, np.finfo(np.float64).tiny)
+        along = np.maximum(variances, smallest)
+        is_whole = len(along) == self.components_.shape[1]
+        return along, float(along.min()) if is_whole else smallest
+
     def _scales(self) -> np.ndarray:
         """Return standard deviations for whitening, none below that of the axes left out."""
         smallest = max(self.noise_variance_, np.finfo(self.explained_variance_.dtype).eps)
         return np.sqrt(np.maximum(self.explained_variance_, smallest))
-
-
-def _covariance(components: np.ndarray, variances: np.ndarray, noise_variance: float) -> np.ndarray:
-    """Covariance with the given variances along the components and `noise_variance` elsewhere."""
-    excess = np.maximum(variances - noise_variance, 0.0)
-    model = (components.T * excess) @ components
-    model.flat[:: len(model) + 1] += noise_variance
-    return model
-
-
-def _precision(components: np.ndarray, variances: np.ndarray, noise_variance: float) -> np.ndarray:
-    """Invert `_covariance`, by the orthonormality of the components where there is noise."""
-    if noise_variance == 0 or len(components) == components.shape[1]:
-        return np.linalg.inv(_covariance(components, variances, noise_variance))
-    shrinkage = 1 - noise_variance / np.maximum(variances, noise_variance)
-    inverse = -(components.T * shrinkage) @ components
-    inverse.flat[:: len(inverse) + 1] += 1.0
-    return inverse / noise_variance
-
-
-def _log_likelihood(centered: np.ndarray, inverse: np.ndarray) -> np.ndarray:
-    """Log density of each centred row under N(0, inverse ** -1)."""
-    quadratic = np.einsum("ij,ij->i", centered @ inverse, centered)
-    log_volume = len(inverse) * np.log(2 * np.pi) - np.linalg.slogdet(inverse)[1]
-    return -0.5 * (quadratic + log_volume)
 
 
 def check_center(center: Any, n_features: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, Options, RealNotInt, StrOptions
 
+from skdp._estimator import in_dtype
 from skdp.decomposition._base import BaseDecomposition
 from skdp.decomposition._entry_parameters import unit_of
 from skdp.decomposition._gaussian_model import GaussianModelMixin, check_center
@@ -69,8 +70,8 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         - ``"interaction"``: one entry of the 0/1 table of where X is not 0. Its rows are divided by
           the roots of their sums, and what is decomposed is the second moment of these;
           `transform` does the same.
-        - ``"spectral"``: a change of a symmetric X whose spectral norm is at most 1, *promised by
-          the caller*: nothing enforces it.
+        - ``"spectral"``: a change of a symmetric X of spectral norm at most 1, all entries staying
+          within `entry_bounds`, *promised by the caller*: nothing enforces it.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighbouring datasets differ by exchanging one row or entry for any other, or by one that is
         null: a row that contributes nothing, an entry that is 0. Interactions and spectral changes
@@ -83,11 +84,11 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         ``epsilon=inf`` it clips nothing.
     mean_norm : float or None, default=None
         The same bound **before** centring, for the private mean. ``None`` estimates it privately,
-        too. Unused unless ``center="private"``.
+        too. Unused unless ``center="private"``. If X is sparse, at most 1e8 times `row_norm`.
     entry_bounds : tuple of two floats or None, default=None
         Public bounds of an entry, in the units of X, such as (0, 1) for clicks; entries are clipped
-        to them. For entries, edges, and rows with `max_row_entries`, which need it unless
-        ``epsilon=inf``.
+        to them. Entries, edges, and rows with `max_row_entries` need it unless ``epsilon=inf``; for
+        spectral changes ``None`` means (-1e6, 1e6), or no bounds then.
     zero_is_missing : bool, default=True
         Whether a 0 stands for a missing entry and stays 0 even outside `entry_bounds`. Whether an
         entry is missing is then protected like its value.
@@ -375,25 +376,25 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         degrees_of_freedom = max(n_rows - 1, 1)
         variances = factors.eigenvalues / degrees_of_freedom
         total = factors.total / degrees_of_freedom
-        wanted = n_components = self._choose_n_components(variances, total, n_rows)
+        wanted = n_components = self._choose_n_components(variances, total, n_rows, dtype)
         if isinstance(self.n_components, str | float) and factors.noise_scale > 0:
             # A share of the variance may be out of reach of all but axes of noise.
             n_components = min(wanted, max(factors.n_above_noise, 1))
         kept = variances[:n_components]
         total = max(total, kept.sum())
-
-        self.n_samples_ = n_rows
-        self.n_components_ = n_components
-        self.mean_ = mean.astype(dtype)
-        self.components_ = deterministic_signs(factors.components[:n_components]).astype(dtype)
-        self.explained_variance_ = kept.astype(dtype)
-        self.explained_variance_ratio_ = ratios_of(kept, total).astype(dtype)
-        self.singular_values_ = np.sqrt(factors.eigenvalues[:n_components]).astype(dtype)
+        self.n_samples_, self.n_components_ = n_rows, n_components
+        self.mean_ = in_dtype(mean, dtype)
+        self.components_ = in_dtype(deterministic_signs(factors.components[:n_components]), dtype)
+        self.explained_variance_ = in_dtype(kept, dtype)
+        self.explained_variance_ratio_ = in_dtype(ratios_of(kept, total), dtype)
+        self.singular_values_ = in_dtype(np.sqrt(factors.eigenvalues[:n_components]), dtype)
         n_left_out = min(n_rows, len(mean)) - n_components
         noise_variance = (total - kept.sum()) / n_left_out if n_left_out else 0.0
         # A variance that noise has made 0 would make the precision infinite.
         self.noise_variance_ = float(max(noise_variance, factors.noise_scale / degrees_of_freedom))
         return wanted
 
-    def _choose_n_components(self, variances: np.ndarray, total: float, n_rows: int) -> int:
-        return choose_rank(self.n_components, variances, total, n_rows)
+    def _choose_n_components(
+        self, variances: np.ndarray, total: float, n_rows: int, dtype: np.dtype
+    ) -> int:
+        return choose_rank(self.n_components, variances, total, n_rows, dtype)

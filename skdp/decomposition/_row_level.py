@@ -4,21 +4,34 @@ import math
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 
+from skdp.decomposition._entry_parameters import unit_of
 from skdp.decomposition._solvers.adaptive import solve_adaptive
 from skdp.decomposition._solvers.covariance import solve_covariance
 from skdp.decomposition._solvers.factors import Factors
 from skdp.decomposition._solvers.power import solve_power
 from skdp.exceptions import warn_of_privacy
+from skdp.linalg.norms import row_norms
 from skdp.linalg.rows import Rows
+from skdp.linalg.sources import holds_sparse
 from skdp.linalg.spectrum import components_for_ratio, most_likely_rank
 from skdp.privacy import PrivacyBudget, sensitivity
-from skdp.privacy.clipping import clip_weights
+from skdp.privacy.clipping import SMALLEST_BOUND, clip_weights
 from skdp.privacy.quantile import SCALE_GRID, search_steps
 
-__all__ = ["Shares", "choose_rank", "clip", "ratios_of", "release_mean", "solve", "warn_of_noise"]
+__all__ = [
+    "Shares",
+    "check_sparse_center",
+    "choose_rank",
+    "clip",
+    "ratios_of",
+    "release_mean",
+    "solve",
+    "warn_of_noise",
+]
 
 _REMEDY = "more rows, a larger epsilon or a tighter row_norm"
 _NORM_QUANTILE = 0.95
@@ -30,6 +43,8 @@ _ADAPTIVE_FEATURES = (400, 1000)
 # Beyond, clipped projections lose less to noise than the d x d matrix does, and cost less; less
 # often so where a row is exchanged, as that moves a step twice as far.
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}
+# The square of so much longer a centre leaves no digit for that of a sparse row beside it.
+_LARGEST_RATIO = 1e8
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,25 @@ class Shares:
         return 1.0 - math.fsum([self.mean_norm, self.mean, self.row_norm])
 
 
+def check_sparse_center(X: Any, estimator: Any) -> None:
+    """Refuse a centre that may be so long beside sparse rows that only rounding is left of them.
+
+    They are centred in their products, whose terms are as long as the centre.
+    """
+    center, row_norm = estimator._entry_center(), estimator.row_norm
+    if not holds_sparse(X) or center is None or row_norm is None or unit_of(estimator) is not None:
+        return
+    name, norm = "mean_norm", estimator.mean_norm
+    if isinstance(center, np.ndarray):
+        name, norm = "center", float(row_norms(center[np.newaxis])[0])
+    if norm is not None and math.isfinite(norm) and norm > _LARGEST_RATIO * row_norm:
+        raise ValueError(
+            f"row_norm={row_norm} is too small beside the norm {norm:.3g} of {name}: sparse rows "
+            f"would be lost in rounding when they are centred. Pass a {name} of at most "
+            f"{_LARGEST_RATIO:.0e} times row_norm, a dense X, or center=False."
+        )
+
+
 def clip(
     rows: Rows, budget: PrivacyBudget, bound: float | None, *, name: str, share: float
 ) -> Rows:
@@ -53,7 +87,9 @@ def clip(
     if bound is None and not budget.is_private:
         bound = math.inf
     if bound == math.inf:
-        return rows
+        # Products must not overflow.
+        weigh = partial(clip_weights, bound=1 / SMALLEST_BOUND, n_features=rows.n_features)
+        return rows.clipped(math.inf, weigh)
     norms = None
     if bound is None:
         norms = rows.norms()
@@ -136,16 +172,20 @@ def ratios_of(parts: np.ndarray, whole: float) -> np.ndarray:
 
 
 def choose_rank(
-    n_components: int | float | str | None, variances: np.ndarray, total: float, n_rows: int
+    n_components: int | float | str | None,
+    variances: np.ndarray,
+    total: float,
+    n_rows: int,
+    dtype: np.dtype,
 ) -> int:
-    """Choose the number of components of a released spectrum."""
+    """Choose the number of components of a released spectrum, whose ratios are kept as `dtype`."""
     if n_components is None:
         return min(n_rows, len(variances))
     if n_components == "mle":
         return most_likely_rank(variances, n_rows)
     if isinstance(n_components, Integral):
         return int(n_components)
-    ratios = ratios_of(variances, total)
+    ratios = ratios_of(variances, total).astype(dtype)
     return min(components_for_ratio(ratios, float(n_components)), n_rows)
 
 

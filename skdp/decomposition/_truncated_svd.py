@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from skdp._estimator import in_dtype
 from skdp.decomposition._base import BaseDecomposition
 from skdp.decomposition._row_level import (
     Shares,
@@ -57,8 +58,8 @@ class DPTruncatedSVD(BaseDecomposition):
         - ``"interaction"``: one entry of the 0/1 table of where X is not 0. Its rows are divided by
           the roots of their sums, and what is decomposed is the second moment of these;
           `transform` does the same.
-        - ``"spectral"``: a change of a symmetric X whose spectral norm is at most 1, *promised by
-          the caller*: nothing enforces it.
+        - ``"spectral"``: a change of a symmetric X of spectral norm at most 1, all entries staying
+          within `entry_bounds`, *promised by the caller*: nothing enforces it.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighbouring datasets differ by exchanging one row or entry for any other, or by one that is
         null: a row that contributes nothing, an entry that is 0. Interactions and spectral changes
@@ -74,8 +75,8 @@ class DPTruncatedSVD(BaseDecomposition):
         of `row_norm`.
     entry_bounds : tuple of two floats or None, default=None
         Public bounds of an entry, in the units of X, such as (0, 1) for clicks; entries are clipped
-        to them. For entries, edges, and rows with `max_row_entries`, which need it unless
-        ``epsilon=inf``.
+        to them. Entries, edges, and rows with `max_row_entries` need it unless ``epsilon=inf``; for
+        spectral changes ``None`` means (-1e6, 1e6), or no bounds then.
     zero_is_missing : bool, default=True
         Whether a 0 stands for a missing entry and stays 0 even outside `entry_bounds`. Whether an
         entry is missing is then protected like its value.
@@ -308,10 +309,10 @@ class DPTruncatedSVD(BaseDecomposition):
         variances = np.maximum(eigenvalues / n_rows - squared_means, 0.0)
         squared_mean = max(mean @ mean - len(mean) * mean_noise, 0.0)
         total = max(factors.total / n_rows - squared_mean, variances.sum())
-        self.components_ = components.astype(dtype)
-        self.explained_variance_ = variances.astype(dtype)
-        self.explained_variance_ratio_ = ratios_of(variances, total).astype(dtype)
-        self.singular_values_ = np.sqrt(eigenvalues).astype(dtype)
+        self.components_ = in_dtype(components, dtype)
+        self.explained_variance_ = in_dtype(variances, dtype)
+        self.explained_variance_ratio_ = in_dtype(ratios_of(variances, total), dtype)
+        self.singular_values_ = in_dtype(np.sqrt(eigenvalues), dtype)
         return self.n_components
 
     def _shares(self) -> Shares:

@@ -10,6 +10,8 @@ __all__ = ["NoisyProduct", "ProductAverage", "count_above_noise"]
 _N_LOOKS = 3
 _SLACK = 1.05
 _TINY = np.finfo(np.float64).tiny
+# In units of the noise: squares of more could overflow, and tell nothing more.
+_LARGEST_VARIANCE, _LARGEST_RATIO = 1e80, 1e100
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ class ProductAverage:
             # Noise alone reaches its variance times the edge, or a little more.
             strongest /= (1 + np.sqrt(size / n_rows)) ** 2
             variances = (noise + size * np.maximum(strongest - _SLACK * noise, 0.0)) / unit
+            variances = np.minimum(variances, _LARGEST_VARIANCE)
         return coefficients, unit * inverse
 
 
@@ -149,6 +152,7 @@ def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
         return size
     scales, axes = np.linalg.eigh(covariance)
     whitened = (estimate @ axes) / np.sqrt(np.maximum(scales, _TINY))
+    whitened = np.clip(whitened, -_LARGEST_RATIO, _LARGEST_RATIO)
     edge = np.sqrt(n_rows) + np.sqrt(size)
     return int(np.sum(np.linalg.eigvalsh(whitened.T @ whitened) > edge**2))
 

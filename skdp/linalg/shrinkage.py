@@ -13,6 +13,9 @@ _SAMPLE = 1 << 12
 _N_STEPS = 30
 # Directions that hold less signal than this share of the noise keep that much.
 _LEAST_SIGNAL = 0.02
+# Where rows have so many times the variance of their noise there is nothing to shrink, and what is
+# computed from squares could overflow.
+_LARGEST_SIGNAL = 1e100
 
 
 def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
@@ -48,6 +51,8 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     whiten, color = _whitening(covariance)
     n_rows, size = values.shape
     moment = whiten.T @ (values.T @ values) @ whiten / n_rows
+    if not np.trace(moment) <= _LARGEST_SIGNAL:
+        return values
     signal, axes = np.linalg.eigh(moment - np.eye(size))
     signal = np.maximum(signal, _LEAST_SIGNAL)
     rows = values @ (whiten @ axes)

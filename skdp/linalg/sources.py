@@ -17,6 +17,7 @@ __all__ = [
     "as_source",
     "block_bounds",
     "canonical_csr",
+    "holds_sparse",
 ]
 
 _CACHED_BYTES = 1 << 20
@@ -201,6 +202,11 @@ class BlockSource:
 
 
 Source = ArraySource | BlockSource
+
+
+def holds_sparse(X: Any) -> bool:
+    """Tell whether the rows of an array or of blocks are sparse."""
+    return bool(X.is_sparse if isinstance(X, RowBlocks) else sparse.issparse(X))
 
 
 def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:

@@ -3,8 +3,12 @@
 import numpy as np
 from scipy.special import gammaln
 
+from skdp.linalg.norms import UNIT_ROUNDOFF
+
 __all__ = ["components_for_ratio", "denoise_eigenvalues", "most_likely_rank", "noise_edge"]
 
+# Cumulated shares that differ by so many units in the last place are the same.
+_TIE = 16
 # Eigenvalues below this share of the largest are rounding errors.
 _NEGLIGIBLE = 1e-15
 
@@ -40,7 +44,8 @@ def denoise_eigenvalues(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarr
     with np.errstate(divide="ignore"):
         gaps = eigenvalues[:, None] - eigenvalues
         # Only the smaller eigenvalues push: near the edge the larger ones would cancel them.
-        pushes = entry_scale**2 * np.triu(1 / gaps, 1).sum(axis=1)
+        # By ratios: squares of scales may overflow.
+        pushes = entry_scale * np.triu(entry_scale / gaps, 1).sum(axis=1)
     cleaned = eigenvalues - np.minimum(pushes, largest_push)
     return np.maximum(np.minimum.accumulate(cleaned), 0.0)
 
@@ -51,9 +56,14 @@ def noise_edge(entry_scale: float, n_features: int) -> float:
 
 
 def components_for_ratio(explained_variance_ratio: np.ndarray, ratio: float) -> int:
-    """Count the components needed to explain more than `ratio` of the variance, at least 1."""
+    """Count the components needed to explain more than `ratio` of the variance, at least 1.
+
+    A share that was read off these very ratios does not exceed itself, however it was rounded.
+    """
     cumulated = np.cumsum(explained_variance_ratio)
-    needed = int(np.searchsorted(cumulated, ratio, side="right")) + 1
+    # What they are shares of was added up in double precision from as many numbers.
+    tie = _TIE * np.finfo(cumulated.dtype).eps + 2 * len(cumulated) * UNIT_ROUNDOFF
+    needed = int(np.searchsorted(cumulated, ratio * (1 + tie), side="right")) + 1
     return min(needed, len(cumulated))
 
 

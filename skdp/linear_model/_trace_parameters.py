@@ -142,6 +142,11 @@ def check_parameters(estimator: Any, checked: CheckedInput) -> None:
         )
     for name in ("response_bound", "row_norm", "coef_bound"):
         check_finite_bound(name, getattr(estimator, name), estimator.epsilon)
+    if estimator.row_norm is not None and estimator.solver != "adassp":
+        raise ValueError(
+            f"row_norm={estimator.row_norm:g} is for solver='adassp' only, and solver="
+            f"{estimator.solver!r} would not use it. Pass row_norm=None, or solver='adassp'."
+        )
     for name, size in (("row_cov", n_rows), ("col_cov", n_columns)):
         _check_covariance(name, getattr(estimator, name), size)
     if math.isfinite(estimator.epsilon) and estimator.delta == 0:
@@ -211,10 +216,23 @@ def _check_responses(y: Any, estimator: BaseEstimator) -> np.ndarray:
         )
 
     def _check() -> Any:
+        _refuse_columns(y, type(estimator).__name__)
         raveled = column_or_1d(y, warn=True)
         return check_array(raveled, ensure_2d=False, dtype=np.float64, input_name="y")
 
     return np.asarray(quiet_check(_check))
+
+
+def _refuse_columns(y: Any, name: str) -> None:
+    """Refuse several responses of a record, and say how they are fitted."""
+    shape = getattr(y, "shape", None) or (1, np.size(_first(y)))
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            f"y should be a 1d array, got {shape[1]} columns: {name} fits one response. "
+            "sklearn.multioutput.MultiOutputRegressor fits each column by itself, and every one of "
+            "these fits spends epsilon. Related columns are tasks, to be fitted together: "
+            "RankOneMatrices.from_tasks(X, tasks, n_tasks), where a row has one response."
+        )
 
 
 def _matrix_shape(asked: Any, found: tuple[int, int] | None, n_features: int) -> tuple[int, int]:

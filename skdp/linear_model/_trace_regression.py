@@ -7,7 +7,8 @@ import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdp._estimator import INPUT, PrivateEstimator
+from skdp._estimator import INPUT, PrivateEstimator, in_dtype
+from skdp._parameters import with_plain_parameters
 from skdp.exceptions import warn_of_privacy
 from skdp.linalg.design import Design
 from skdp.linalg.digest import digest
@@ -67,9 +68,9 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         bounds nothing, since what responses contribute is clipped anyway. From 1e-100 to 1e100, or
         ``inf`` with ``epsilon=inf``.
     row_norm : float or None, default=None
-        For ``solver="adassp"``: public bound on the Frobenius norm of a matrix after scaling;
-        larger ones are scaled down to it. ``None`` takes 1.25 times a private .75 quantile of these
-        norms.
+        For ``solver="adassp"``, refused with others: public bound on the Frobenius norm of a matrix
+        after scaling; larger ones are scaled down to it. ``None`` takes 1.25 times a private .75
+        quantile of these norms.
     coef_bound : float or None, default=None
         Public bound on the Frobenius norm of the coefficients, in their units; larger ones are
         scaled down to it. ``None`` takes 1.1 of the spread of the responses where the covariance of
@@ -91,8 +92,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     init : {"random", "power", "gaussian", "spectral"}, default="random"
         Where gradient descent starts. ``"random"`` is 0 and spends nothing. The others spend .25 of
         the budget on an estimate: by a power iteration, with noise on all entries, or as published
-        [1]_ but only if a private test finds a gap between singular values; a tenth of delta is for
-        the failure of the test.
+        [1]_ but only if a private test finds a gap between singular values, and else at 0, for the
+        same .25; a tenth of delta is for the failure of the test.
     n_iter : int, default=10
         Number of gradient steps, 1 to 10,000. More steps split the budget further.
     step_size : float, default=0.5
@@ -252,6 +253,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @with_plain_parameters
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the coefficients, spending the whole budget.
@@ -318,7 +320,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     @property
     def coef_matrix_(self) -> np.ndarray:
         """Coefficient array as a matrix."""
-        return (self.left_components_ * self.singular_values_) @ self.right_components_
+        with np.errstate(under="ignore"):
+            return (self.left_components_ * self.singular_values_) @ self.right_components_
 
     def _checked_input(self, X: Any, y: Any) -> CheckedInput:
         """Refuse bad input before anything is set or spent."""
@@ -359,9 +362,9 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
 
     def _set_attributes(self, result: TraceResult, checked: CheckedInput) -> None:
         point, dtype = result.point, checked.dtype
-        self.left_components_ = point.left.astype(dtype)
-        self.singular_values_ = point.values.astype(dtype)
-        self.right_components_ = point.right.T.astype(dtype)
+        self.left_components_ = in_dtype(point.left, dtype)
+        self.singular_values_ = in_dtype(point.values, dtype)
+        self.right_components_ = in_dtype(point.right.T, dtype)
         self.intercept_ = float(result.intercept)
         self._shape = checked.matrix_shape
         self._coef_shape = checked.coef_shape

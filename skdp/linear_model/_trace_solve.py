@@ -154,7 +154,6 @@ def _solve_gradient(
     share = _left(budget)
     start = random_start(shape, rank, generator)
     if parameters.init != "random":
-        # Fixed, even if a start spends less because it fails.
         share -= START_SHARE
         start = release_start(parameters.init, records, start, spread, budget)
     clipping: Clipping = RecordClipping(records, space, budget.adjacency)

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array, check_scalar
 
+from skdp._parameters import plain_parameters
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy.precision import plain
 
 __all__ = ["expected_subspace_error"]
 
@@ -103,7 +105,19 @@ def expected_subspace_error(
     >>> round(expected_subspace_error(svd, eigenvalues, n_rows=5_000), 2)
     0.06
     """
-    spectrum = _checked_spectrum(eigenvalues)
+    if not isinstance(estimator, DPPCA | DPTruncatedSVD):
+        raise TypeError(f"estimator must be a DPPCA or a DPTruncatedSVD, got {estimator!r}.")
+    with plain_parameters(estimator):
+        return _predicted_error(estimator, _checked_spectrum(eigenvalues), plain(n_rows))
+
+
+@dataclass(frozen=True)
+class _Noise:
+    entry_scale: float  # standard deviation off the diagonal of the second moment
+    mean_scale: float  # standard deviation in a coordinate of the centre
+
+
+def _predicted_error(estimator: DPPCA | DPTruncatedSVD, spectrum: np.ndarray, n_rows: int) -> float:
     _check_estimator(estimator, n_rows, len(spectrum))
     n_components = _known_n_components(estimator, min(n_rows, len(spectrum)))
     if len(spectrum) == estimator.n_components:
@@ -126,12 +140,6 @@ def expected_subspace_error(
     )
 
 
-@dataclass(frozen=True)
-class _Noise:
-    entry_scale: float  # standard deviation off the diagonal of the second moment
-    mean_scale: float  # standard deviation in a coordinate of the centre
-
-
 def _checked_spectrum(eigenvalues: Any) -> np.ndarray:
     spectrum = check_array(
         eigenvalues, ensure_2d=False, dtype=np.float64, input_name="eigenvalues", copy=True
@@ -149,8 +157,6 @@ def _checked_spectrum(eigenvalues: Any) -> np.ndarray:
 
 def _check_estimator(estimator: Any, n_rows: int, n_features: int) -> None:
     """Refuse what `fit` would refuse, and solvers that are not planned for."""
-    if not isinstance(estimator, DPPCA | DPTruncatedSVD):
-        raise TypeError(f"estimator must be a DPPCA or a DPTruncatedSVD, got {estimator!r}.")
     check_scalar(n_rows, "n_rows", Integral, min_val=1)
     estimator._validate_params()
     estimator._check_parameters(n_rows, n_features)

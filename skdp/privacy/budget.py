@@ -7,9 +7,10 @@ import numpy as np
 
 from skdp.privacy import sensitivity
 from skdp.privacy.histogram import bin_counts
+from skdp.privacy.lattice import round_to_lattice
 from skdp.privacy.ledger import Ledger
 from skdp.privacy.noise import NoiseSource, draw, joint_entries
-from skdp.privacy.quantile import search_quantile, search_quantiles
+from skdp.privacy.quantile import search_quantile, search_quantiles, search_steps
 from skdp.privacy.record import Release
 
 __all__ = ["PrivacyBudget"]
@@ -19,7 +20,9 @@ class PrivacyBudget(Ledger):
     """The privacy of one fit: adds the noise, keeps the ledger, and refuses to overspend.
 
     `epsilon` and `delta` are turned into mu once. A release spends a share of the square of mu; the
-    shares of a fit may add to 1. Shares must not depend on the data.
+    shares of a fit may add to 1. Shares must not depend on the data. Every number is released
+    rounded to a multiple of a power of two between 1/32 and 1/16 of the noise scale, so that its
+    low bits tell nothing of the value behind the noise.
 
     With a `delta` of 0 a share is one of epsilon, and Gaussian noise, which needs a delta, is
     refused: ``laplace`` and ``spherical`` remain.
@@ -77,12 +80,12 @@ class PrivacyBudget(Ledger):
             delta,
             unit=unit,
             adjacency=adjacency,
-            seeded=self._noise.seeded,
+            fingerprint=self._noise.fingerprint,
             enforced=enforced,
             delta_tail=delta_tail,
         )
 
-    # Here too, because the documentation shows what a class itself defines.
+    # The documentation shows what a class itself defines.
     is_private = Ledger.is_private
     last_scale = Ledger.last_scale
     noise_scale = Ledger.noise_scale
@@ -111,7 +114,8 @@ class PrivacyBudget(Ledger):
         ------
         BudgetError
             If the share or the sensitivity is not positive and finite, the shares of all releases
-            would exceed 1, or delta is 0.
+            would exceed 1, delta is 0, or the value has so many entries that the share does not
+            pay for their rounding.
         """
         return self._release(name, "gaussian", value, sensitivity, share)
 
@@ -141,12 +145,11 @@ class PrivacyBudget(Ledger):
         ------
         BudgetError
             If the share or the sensitivity is not positive and finite, the shares of all releases
-            would exceed 1, or delta is 0.
+            would exceed 1, delta is 0, or the value has so many entries that the share does not
+            pay for their rounding.
+        ValueError
+            If `value` is not a square matrix.
         """
-        self._currency.check("symmetric_gaussian")
-        # Symmetric to the last bit: half of the noise would do for a difference of two halves.
-        value = np.asarray(value, dtype=np.float64)
-        value = (value + value.T) / 2
         return self._release(name, "symmetric_gaussian", value, sensitivity, share)
 
     def laplace(self, name: str, value: Any, *, sensitivity: float, share: float) -> np.ndarray:
@@ -176,8 +179,9 @@ class PrivacyBudget(Ledger):
         Raises
         ------
         BudgetError
-            If the share or the sensitivity is not positive and finite, or the shares of all
-            releases would exceed 1.
+            If the share or the sensitivity is not positive and finite, the shares of all releases
+            would exceed 1, or the value has so many entries that the share does not pay for their
+            rounding.
         ValueError
             If `value` has more than two dimensions.
         """
@@ -210,8 +214,9 @@ class PrivacyBudget(Ledger):
         Raises
         ------
         BudgetError
-            If the share or the sensitivity is not positive and finite, or the shares of all
-            releases would exceed 1.
+            If the share or the sensitivity is not positive and finite, the shares of all releases
+            would exceed 1, or the value has so many entries that the share does not pay for their
+            rounding.
         """
         return self._release(name, "spherical", value, sensitivity, share)
 
@@ -244,7 +249,7 @@ class PrivacyBudget(Ledger):
         self._currency.check("gaussian")
         return self.gaussian(
             name,
-            bin_counts(values, edges),
+            bin_counts(values, np.asarray(edges, dtype=np.float64)),
             sensitivity=sensitivity.histogram(self.adjacency),
             share=share,
         )
@@ -279,8 +284,9 @@ class PrivacyBudget(Ledger):
         BudgetError
             If the share is not positive, the shares of all releases would exceed 1, or delta is 0.
         """
-        noisy_count = self._counter(name, sensitivity.count(), share)
-        return search_quantile(values, q, grid, noisy_count)
+        grid = np.asarray(grid, dtype=np.float64)
+        noisy_count = self._counter(name, sensitivity.count(), share, grid, 1)
+        return search_quantile(values, float(q), grid, noisy_count)
 
     def quantiles(
         self,
@@ -293,9 +299,7 @@ class PrivacyBudget(Ledger):
         n_columns: int,
         share: float,
     ) -> np.ndarray:
-        """Release, for every column, what `quantile` does: one search for all columns together.
-
-        Each step releases one noisy count a column.
+        """Release, for every column, what `quantile` does: one count a column in each step.
 
         Parameters
         ----------
@@ -326,15 +330,32 @@ class PrivacyBudget(Ledger):
         BudgetError
             If the share is not positive, the shares of all releases would exceed 1, or delta is 0.
         """
-        noisy_counts = self._counter(name, sensitivity.counts(n_columns), share)
+        grid = np.asarray(grid, dtype=np.float64)
+        noisy_counts = self._counter(name, sensitivity.counts(n_columns), share, grid, n_columns)
         return search_quantiles(
-            counts_up_to, noisy_counts, q=q, n_rows=n_rows, grid=grid, n_columns=n_columns
+            counts_up_to, noisy_counts, q=float(q), n_rows=n_rows, grid=grid, n_columns=n_columns
         )
 
-    def _counter(self, name: str, sensitivity: float, share: float) -> Callable[..., np.ndarray]:
+    def forfeit(self, share: float) -> None:
+        """Spend a share on nothing: to stop early, as released values say, must not save budget.
+
+        Parameters
+        ----------
+        share : float
+            Share of the square of mu, or of epsilon if delta is 0.
+        """
+        release = self.laplace if self.is_pure else self.gaussian
+        release("not used", np.zeros(0), sensitivity=1.0, share=share)
+
+    def _counter(
+        self, name: str, sensitivity: float, share: float, grid: np.ndarray, n_columns: int
+    ) -> Callable[..., np.ndarray]:
         """Make what releases the counts of a search, each for an equal part of the share."""
+        share = float(share)
         # Before the first count, so that a search is paid for as a whole or not at all.
         self._check(name, "gaussian", share)
+        if n_steps := search_steps(grid):
+            self._check_size(name, "gaussian", share / n_steps, (n_columns,))
 
         def _noisy_counts(step: int, n_steps: int, exact: Any) -> np.ndarray:
             return self.gaussian(
@@ -346,24 +367,32 @@ class PrivacyBudget(Ledger):
     def _release(
         self, name: str, mechanism: str, value: Any, sensitivity: float, share: float
     ) -> np.ndarray:
+        sensitivity, share = float(sensitivity), float(share)
         self._check(name, mechanism, share)
         value = np.asarray(value, dtype=np.float64)
+        is_symmetric = mechanism == "symmetric_gaussian"
+        if is_symmetric and (value.ndim != 2 or value.shape[0] != value.shape[1]):
+            raise ValueError(f"value must be a square matrix, got shape {value.shape}.")
+        self._check_size(name, mechanism, share, value.shape)
+        if is_symmetric:
+            # To the last bit: half of the noise would do for a difference of two halves.
+            value = (value + value.T) / 2
         scale = self._currency.noise_scale(
             mechanism, sensitivity, share, joint_entries(mechanism, value.shape)
         )
-        release = Release(name, mechanism, float(sensitivity), scale, float(share))
+        release = Release(name, mechanism, sensitivity, scale, share)
         self._charge(release)
         return self._publish(release, value)
 
     def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
         if not self.is_private:
             return value
-        # The value is part of the key: it depends on more than the data, such as the container and
-        # the number of threads, and two values must never share noise.
+        # The value, as it is before rounding, is part of the key: it depends on more than the data,
+        # such as the container and the number of threads, and two values must never share noise.
         key = self._noise.key(
             len(self._releases), release.name, release.mechanism, release.noise_scale, value
         )
         noise = draw(release.mechanism, value.shape, key)
         noise *= release.noise_scale
         noise += value
-        return noise
+        return round_to_lattice(noise, release.noise_scale)

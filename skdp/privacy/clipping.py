@@ -45,7 +45,7 @@ def clip_weights(norms: np.ndarray, bound: float, n_features: int) -> np.ndarray
         Weights in [0, 1]: 1 within the bound, 0 for null rows and for vectors so long that their
         weight would be below `SMALLEST_WEIGHT`.
     """
-    shrunk = bound * (1 - (n_features + 4) * _EPS)
+    shrunk = float(bound) * (1 - (n_features + 4) * _EPS)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         weights = np.minimum(shrunk / norms, 1.0)
     weights[~(weights >= SMALLEST_WEIGHT)] = 0.0
@@ -83,6 +83,7 @@ def clip_entries(values: Any, *, lower: float, upper: float, keep_zeros: bool) -
     if not np.issubdtype(values.dtype, np.floating):
         values = values.astype(np.float64)
     entries = values.data if issparse(values) else values
+    lower, upper = float(lower), float(upper)
     low, high = _representable(lower, upper, entries.dtype)
     if low > high:
         # No number of that type lies between the bounds.

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 
 from skdp.exceptions import BudgetError
 from skdp.privacy import gaussian_dp, pure_dp
+from skdp.privacy.lattice import SCALE_MARGIN, largest_size
 
 __all__ = ["Currency"]
 
-# Below, squares of noise scales could overflow.
-_SMALLEST_MU = 1e-50
 _PURE = ("laplace", "spherical")
 
 
@@ -42,9 +41,9 @@ class Currency:
     --------
     >>> from skdp.privacy.currency import Currency
     >>> round(Currency(1.0, 1e-6).noise_scale("gaussian", 1.0, share=0.25), 4)
-    8.4495
+    8.4502
     >>> round(Currency(1.0, 0.0).noise_scale("laplace", 1.0, share=0.25), 4)
-    5.6569
+    5.6574
     """
 
     def __init__(self, epsilon: float, delta: float, delta_tail: float = 0.0) -> None:
@@ -53,7 +52,8 @@ class Currency:
         self.mu = gaussian_dp.mu_from_epsilon_delta(epsilon, delta, delta_tail)
         if self.is_pure:
             self.mu = pure_dp.mu_from_epsilon(epsilon)
-        if self.mu < _SMALLEST_MU:
+        # Otherwise not one number could be released.
+        if largest_size("gaussian", self.mu) < 1:
             raise ValueError(
                 f"No usable noise gives epsilon={epsilon} with delta={delta - delta_tail}; pass "
                 "larger ones."
@@ -71,16 +71,23 @@ class Currency:
         self, mechanism: str, sensitivity: float, share: float, joint_entries: int = 1
     ) -> float:
         """Compute the standard deviation of the noise in an entry."""
-        self.check(mechanism)
         if math.isinf(self.mu):
             return 0.0
-        if mechanism not in _PURE:
-            return sensitivity / (self.mu * math.sqrt(share))
-        epsilon = self._pure_epsilon(share)
-        if epsilon < sys.float_info.min:
+        bought = self.guarantee(mechanism, share)
+        if bought < sys.float_info.min:
             return math.inf
+        sensitivity *= 1 + SCALE_MARGIN
+        if mechanism not in _PURE:
+            return sensitivity / bought
         # A radius of gamma law, of shape k and scale 1, has a mean square of k (k + 1).
-        return sensitivity / epsilon * math.sqrt(joint_entries + 1)
+        return sensitivity / bought * math.sqrt(joint_entries + 1)
+
+    def guarantee(self, mechanism: str, share: float) -> float:
+        """Compute what the share buys: a mu or, for Laplace and spherical noise, an epsilon."""
+        self.check(mechanism)
+        if mechanism in _PURE:
+            return self._pure_epsilon(share)
+        return self.mu * math.sqrt(share)
 
     def spent_mu(self, shares: Iterable[float]) -> float:
         """Compute the mu of releases with these shares together."""

@@ -11,7 +11,8 @@ A fit may be mu-GDP but for an event of probability at most `delta_tail`, after 
 promised. That adds `delta_tail` to the curve and, by the union bound, to that of a composition.
 
 Every function rounds to the safe side: budgets down, spending up, by a relative ``1e-9``, which is
-more than the rounding error of its own arithmetic.
+more than the rounding error of its own arithmetic. That is in double precision, whatever the type
+of the arguments.
 
 References
 ----------
@@ -77,9 +78,9 @@ def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0)
     >>> round(mu_from_epsilon_delta(1.0, 1e-6), 5)
     0.2367
     """
+    epsilon, delta, delta_tail = float(epsilon), _checked_delta(delta), float(delta_tail)
     if not epsilon > 0:
         raise ValueError(f"epsilon must be positive, got {epsilon!r}.")
-    _check_delta(delta)
     limit = 1.0 if math.isinf(epsilon) and delta > 0 else delta
     if delta_tail != 0 and not 0 < delta_tail < limit:
         raise ValueError(
@@ -129,10 +130,9 @@ def delta_at(mu: float, epsilon: float, delta_tail: float = 0.0) -> float:
     >>> round(delta_at(1.0, 1.0), 6)
     0.126937
     """
-    _check_mu(mu)
+    mu, epsilon, delta_tail = _checked_mu(mu), float(epsilon), _checked_tail(delta_tail)
     if not epsilon >= 0:
         raise ValueError(f"epsilon must not be negative, got {epsilon!r}.")
-    _check_tail(delta_tail)
     if mu == 0 or math.isinf(epsilon):
         return delta_tail
     if math.isinf(mu):
@@ -174,9 +174,7 @@ def epsilon_at(mu: float, delta: float, delta_tail: float = 0.0) -> float:
     >>> round(epsilon_at(0.5, 1e-6), 4)
     2.2541
     """
-    _check_mu(mu)
-    _check_delta(delta)
-    _check_tail(delta_tail)
+    mu, delta, delta_tail = _checked_mu(mu), _checked_delta(delta), _checked_tail(delta_tail)
     if delta < delta_tail:
         return math.inf
     if mu == 0:
@@ -184,14 +182,17 @@ def epsilon_at(mu: float, delta: float, delta_tail: float = 0.0) -> float:
     delta = _without_tail(delta, delta_tail)
     if math.isinf(mu) or delta == 0:
         return math.inf
-    target = math.log(delta)
-    if _log_delta(mu, 0.0) <= target:
+    # Without the difference that cancels: no positive epsilon may be rounded to 0.
+    if math.erf(mu / math.sqrt(8)) * (1 + _ROOT_TOLERANCE) + math.ulp(0.0) <= delta:
         return 0.0
+    target = math.log(delta)
     # Valid, by the tail of the normal distribution, and for a large mu as good as the root.
     upper = mu * mu / 2 + mu * math.sqrt(-2 * target)
     if mu > _LARGE_MU:
         return upper * (1 + _SAFETY)
-    root = _root(lambda e: target - _log_delta(mu, e), 0.0, upper + 1.0)
+    root = 0.0
+    if _log_delta(mu, 0.0) > target:
+        root = _root(lambda e: target - _log_delta(mu, e), 0.0, upper + 1.0)
     return root * (1 + _SAFETY) + 2 * _ROOT_TOLERANCE
 
 
@@ -219,10 +220,7 @@ def compose(mus: Iterable[float]) -> float:
     >>> round(compose([0.3, 0.4]), 6)
     0.5
     """
-    mus = list(mus)
-    for mu in mus:
-        _check_mu(mu)
-    return math.hypot(*mus) * (1 + _SAFETY)
+    return math.hypot(*map(_checked_mu, mus)) * (1 + _SAFETY)
 
 
 def compose_tails(delta_tails: Iterable[float]) -> float:
@@ -249,10 +247,7 @@ def compose_tails(delta_tails: Iterable[float]) -> float:
     >>> round(compose_tails([1e-7, 2e-7]), 9)
     3e-07
     """
-    delta_tails = list(delta_tails)
-    for delta_tail in delta_tails:
-        _check_tail(delta_tail)
-    return min(1.0, _add_up(*delta_tails))
+    return min(1.0, _add_up(*map(_checked_tail, delta_tails)))
 
 
 def rho_from_mu(mu: float) -> float:
@@ -274,7 +269,7 @@ def rho_from_mu(mu: float) -> float:
     >>> round(rho_from_mu(1.0), 6)
     0.5
     """
-    _check_mu(mu)
+    mu = _checked_mu(mu)
     return mu * mu / 2 * (1 + _SAFETY)
 
 
@@ -312,6 +307,7 @@ def epsilon_from_rho(rho: float, delta: float) -> float:
     >>> round(epsilon_from_rho(0.03, 1e-5), 3)
     0.99
     """
+    rho, delta = float(rho), float(delta)
     if not rho >= 0:
         raise ValueError(f"rho must not be negative, got {rho!r}.")
     if not 0 < delta < 1:
@@ -366,16 +362,19 @@ def _without_tail(delta: float, delta_tail: float) -> float:
     return max(0.0, -_add_up(-delta, delta_tail))
 
 
-def _check_mu(mu: float) -> None:
+def _checked_mu(mu: float) -> float:
     if not mu >= 0:
         raise ValueError(f"mu must not be negative, got {mu!r}.")
+    return float(mu)
 
 
-def _check_delta(delta: float) -> None:
+def _checked_delta(delta: float) -> float:
     if not 0 <= delta < 1:
         raise ValueError(f"delta must lie in [0, 1), got {delta!r}.")
+    return float(delta)
 
 
-def _check_tail(delta_tail: float) -> None:
+def _checked_tail(delta_tail: float) -> float:
     if not 0 <= delta_tail <= 1:
         raise ValueError(f"delta_tail must lie in [0, 1], got {delta_tail!r}.")
+    return float(delta_tail)

@@ -6,6 +6,8 @@ import sys
 from skdp.exceptions import BudgetError
 from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.currency import Currency
+from skdp.privacy.lattice import largest_size
+from skdp.privacy.noise import distinct_entries, joint_entries
 from skdp.privacy.record import PrivacySpent, Release
 
 __all__ = ["Ledger"]
@@ -16,8 +18,8 @@ _SHARE_TOLERANCE = 1e-12
 class Ledger:
     """Keeps the releases of one fit and refuses to overspend; adds no noise.
 
-    The arguments are those of :class:`skdp.privacy.PrivacyBudget`; `seeded` says whether the noise
-    comes from a seed.
+    The arguments are those of :class:`skdp.privacy.PrivacyBudget`; `fingerprint` is that
+    of the seed of the noise, if there is one.
     """
 
     def __init__(
@@ -27,22 +29,20 @@ class Ledger:
         *,
         unit: str,
         adjacency: str,
-        seeded: bool,
+        fingerprint: str | None,
         enforced: bool,
         delta_tail: float,
     ) -> None:
         if adjacency not in ADJACENCIES:
             raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
-        self.epsilon = epsilon
-        self.delta = delta
-        self.delta_tail = delta_tail
+        self.epsilon, self.delta, self.delta_tail = map(float, (epsilon, delta, delta_tail))
         self.unit = unit
         self.adjacency = adjacency
         self.enforced = enforced
-        self._currency = Currency(epsilon, delta, delta_tail)
+        self._currency = Currency(self.epsilon, self.delta, self.delta_tail)
         self.mu = self._currency.mu
         self.is_pure = self._currency.is_pure
-        self._seeded = seeded
+        self._fingerprint = fingerprint
         self._releases: list[Release] = []
 
     @property
@@ -88,7 +88,9 @@ class Ledger:
         BudgetError
             If delta is 0 and the noise Gaussian.
         """
-        return self._currency.noise_scale(mechanism, sensitivity, share, joint_entries)
+        return self._currency.noise_scale(
+            mechanism, float(sensitivity), float(share), int(joint_entries)
+        )
 
     def spent(self) -> PrivacySpent:
         """Return the record of all releases so far.
@@ -99,15 +101,15 @@ class Ledger:
             An immutable record.
         """
         return PrivacySpent(
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
+            epsilon=self.epsilon,
+            delta=self.delta,
             mu=self._currency.spent_mu(release.share for release in self._releases),
             unit=self.unit,
             adjacency=self.adjacency,
-            seeded=self._seeded,
+            seed_fingerprints=() if self._fingerprint is None else (self._fingerprint,),
             releases=tuple(self._releases),
             enforced=self.enforced,
-            delta_tail=float(self.delta_tail),
+            delta_tail=self.delta_tail,
         )
 
     def _check(self, name: str, mechanism: str, share: float) -> None:
@@ -117,6 +119,19 @@ class Ledger:
             raise BudgetError(
                 f"Release {name!r} asks for a share of {share!r}; the shares must be positive and "
                 f"add to at most 1, and {1 - math.fsum(spent):.3g} is left."
+            )
+
+    def _check_size(self, name: str, mechanism: str, share: float, shape: tuple[int, ...]) -> None:
+        if not self.is_private:
+            return
+        size = distinct_entries(mechanism, shape)
+        guarantee = self._currency.guarantee(mechanism, share)
+        largest = largest_size(mechanism, guarantee, joint_entries(mechanism, shape))
+        if size > largest:
+            raise BudgetError(
+                f"The budget is too small: release {name!r} has {size} numbers, of which a share "
+                f"of {share:.3g} protects {math.floor(largest)} at most against what rounding "
+                "tells. Pass a larger epsilon or delta, fewer components, or fewer rows or columns."
             )
 
     def _charge(self, release: Release) -> None:

@@ -28,6 +28,8 @@ __all__ = [
 
 _KEY_BYTES = 32
 _CHUNK = 1 << 15
+# Words for one fraction: with one more, half of its last bit could become 0.
+_MOST_WORDS = 16
 
 
 class NoiseSource:
@@ -45,17 +47,17 @@ class NoiseSource:
 
     Attributes
     ----------
-    seeded : bool
-        Whether a seed was given.
+    fingerprint : str or None
+        Tells whether two sources have the same seed, and not which; None without a seed.
     """
 
     def __init__(self, seed: int | None = None, context: Iterable[Any] = ()) -> None:
-        self.seeded = seed is not None
+        self.fingerprint = None if seed is None else _hash(b"", ("fingerprint", seed)).hex()[:32]
         self._key = b"" if seed is None else _hash(b"", ("noise", seed, *context))
 
     def key(self, *release: Any) -> bytes:
         """Return the key for the noise of the release that `release` describes."""
-        if not self.seeded:
+        if self.fingerprint is None:
             return os.urandom(_KEY_BYTES)
         return _hash(self._key, release)
 
@@ -102,10 +104,17 @@ def joint_entries(mechanism: str, shape: tuple[int, ...]) -> int:
     return shape[1] if len(shape) == 2 else 1
 
 
+def distinct_entries(mechanism: str, shape: tuple[int, ...]) -> int:
+    """Count the entries of which none is the copy of another, in noise for a value of `shape`."""
+    if mechanism == "symmetric_gaussian":
+        return shape[0] * (shape[0] + 1) // 2
+    return math.prod(shape)
+
+
 def standard_normal(size: int, key: bytes) -> np.ndarray:
     """Draw `size` independent N(0, 1) from the stream of `key`.
 
-    Both tails reach 9.1 standard deviations, which is what 63 bits of a probability hold.
+    Both tails reach 37.5 standard deviations.
     """
     return _two_sided(size, key, ndtri)
 
@@ -123,7 +132,7 @@ def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
     rows = standard_normal(n_rows * dimension, _hash(key, ("direction",)))
     rows = rows.reshape(n_rows, dimension)
     norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    # Normals below 9.2 can not overflow. A row of zeros, as rare as 2 ** -108, stays one.
+    # Normals below 38 can not overflow. A row of zeros, as rare as 2 ** -108, stays one.
     np.maximum(norms, sys.float_info.min, out=norms)
     radii = _gamma(n_rows, dimension, _hash(key, ("radius",)))
     rows *= (radii / norms / math.sqrt(dimension + 1))[:, np.newaxis]
@@ -151,15 +160,14 @@ def _two_sided(
 ) -> np.ndarray:
     """Draw from a symmetric law by inversion of its distribution function.
 
-    The 64 bits of a word are a sign and 63 bits of a tail probability in (0, 1/2], so that neither
-    end of the interval can occur and both tails reach equally far.
+    The 64 bits of a word are a sign and the first 63 bits of a tail probability in (0, 1/2], so
+    that no draw is infinite and both tails reach equally far.
     """
     out = np.empty(size)
     start = 0
     for words in _words(size, key):
         part = out[start : start + words.size]
-        np.add(words >> np.uint64(1), 0.5, out=part)
-        part *= 2.0**-64
+        _to_fractions(words >> np.uint64(1), _hash(key, ("more", start)), part)
         lower_quantile(part, part)
         sign_bits = part.view(np.uint64)
         sign_bits ^= words << np.uint64(63)
@@ -168,7 +176,6 @@ def _two_sided(
 
 
 def _laplace_quantile(probability: np.ndarray, out: np.ndarray) -> None:
-    # 63 bits end at 64 log 2 = 44.4 scales: the tails beyond have a probability of 2 ** -64.
     np.multiply(probability, 2.0, out=out)
     np.log(out, out=out)
 
@@ -178,13 +185,34 @@ def _gamma(size: int, shape: int, key: bytes) -> np.ndarray:
     sums = np.zeros(size)
     start = 0
     for words in _words(size * shape, key):
-        # 64 bits end at 65 log 2 = 45.1: the tail beyond has a probability of 2 ** -65.
-        exponentials = -np.log((words + 0.5) * 2.0**-64)
+        exponentials = np.empty(words.size)
+        _to_fractions(words, _hash(key, ("more", start)), exponentials)
+        np.negative(np.log(exponentials, out=exponentials), out=exponentials)
         owners = np.arange(start, start + words.size) // shape
         first = owners[0]
         sums[first : owners[-1] + 1] += np.bincount(owners - first, weights=exponentials)
         start += words.size
     return sums
+
+
+def _to_fractions(
+    words: np.ndarray, key: bytes, out: np.ndarray, n_words: int = _MOST_WORDS
+) -> None:
+    """Turn words of 64 random bits into binary fractions of 53 bits or more, in (0, 1].
+
+    One word alone would end in steps of 2 ** -64, coarse where the probabilities of a tail are
+    small. A word of fewer than 53 bits is followed by one from the stream of `key`, and that by
+    another, sixteen in all: the relative error is 2 ** -52 down to 2 ** -972, which is beyond 36.5
+    standard deviations, and the smallest fraction is 2 ** -1025.
+    """
+    np.add(words, 0.5, out=out)
+    short = np.flatnonzero(words < np.uint64(2**53))
+    if n_words > 1 and short.size:
+        rest = np.empty(short.size)
+        (more,) = _words(short.size, key)
+        _to_fractions(more, _hash(key, ("more",)), rest, n_words - 1)
+        out[short] = words[short] + rest
+    out *= 2.0**-64
 
 
 def _words(size: int, key: bytes) -> Iterator[np.ndarray]:

@@ -62,8 +62,9 @@ class PrivacySpent:  # numpydoc ignore=PR02
         What is protected, such as one row.
     adjacency : str
         How neighbouring datasets differ.
-    seeded : bool
-        Whether the noise came from a seed. If so, the guarantee holds against those only who can
+    seed_fingerprints : tuple of str
+        One for each seed that noise came from: equal seeds have equal ones, and a secret seed can
+        not be found from its own. If there are any, the guarantee holds only against those who can
         not guess the seed.
     releases : tuple of Release
         Everything that was computed from the data and published.
@@ -90,10 +91,15 @@ class PrivacySpent:  # numpydoc ignore=PR02
     mu: float
     unit: str
     adjacency: str
-    seeded: bool
+    seed_fingerprints: tuple[str, ...]
     releases: tuple[Release, ...]
     enforced: bool = True
     delta_tail: float = 0.0
+
+    @property
+    def seeded(self) -> bool:
+        """Whether noise came from a seed."""
+        return bool(self.seed_fingerprints)
 
     @property
     def rho(self) -> float:
@@ -171,7 +177,9 @@ class PrivacySpent:  # numpydoc ignore=PR02
         TypeError
             If something else than a record is passed.
         ValueError
-            If the records protect different units or differ in adjacency.
+            If the records protect different units or differ in adjacency, or the noise of two of
+            them came from one seed. Such fits agree exactly if, and only if, their data and
+            parameters do, and that tells more than both records say.
         """
         records = (self, *others)
         for record in records:
@@ -184,6 +192,13 @@ class PrivacySpent:  # numpydoc ignore=PR02
             values = sorted({getattr(record, name) for record in records})
             if len(values) > 1:
                 raise ValueError(f"Only records of the same {name} compose, got {values}.")
+        fingerprints = tuple(chain.from_iterable(record.seed_fingerprints for record in records))
+        if len(set(fingerprints)) < len(fingerprints):
+            raise ValueError(
+                "Records of one seed do not compose: two fits with the same random_state agree "
+                "exactly if, and only if, data and parameters do, which tells more than both "
+                "records say. Fit with random_state=None, or with a secret seed of its own each."
+            )
         mu = gaussian_dp.compose(record.mu for record in records)
         delta, delta_tail = _composed_deltas(records)
         if all(record._is_pure for record in records):
@@ -197,7 +212,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
             epsilon=epsilon,
             delta=delta,
             mu=mu,
-            seeded=any(record.seeded for record in records),
+            seed_fingerprints=fingerprints,
             releases=tuple(chain.from_iterable(shared)),
             enforced=all(record.enforced for record in records),
             delta_tail=delta_tail,
@@ -209,10 +224,11 @@ class PrivacySpent:  # numpydoc ignore=PR02
         Returns
         -------
         dict
-            One entry a field, and ``rho``.
+            One entry a field, ``seeded`` and ``rho``.
         """
         fields = asdict(self)
-        return {**fields, "releases": list(fields["releases"]), "rho": self.rho}
+        lists = {name: list(fields[name]) for name in ("seed_fingerprints", "releases")}
+        return {**fields, **lists, "seeded": self.seeded, "rho": self.rho}
 
     def __repr__(self) -> str:
         lines = [

@@ -13,6 +13,7 @@ References
 import math
 
 from skdp.privacy.adjacency import choose
+from skdp.privacy.precision import in_double_precision
 
 __all__ = [
     "labelled_moment",
@@ -23,6 +24,7 @@ __all__ = [
 ]
 
 
+@in_double_precision
 def labelled_moment(
     row_norm: float, response_bound: float, adjacency: str, rounding: float = 0.0
 ) -> float:
@@ -35,6 +37,7 @@ def labelled_moment(
     return largest * (choose(adjacency, zero_out=1.0, replace=2.0) + 2 * rounding)
 
 
+@in_double_precision
 def response_sum(
     level: float,
     response_range: float,
@@ -56,6 +59,7 @@ def response_sum(
     return largest_norm * (moved + charged)
 
 
+@in_double_precision
 def smallest_eigenvalue(row_norm: float, rounding: float = 0.0) -> float:
     r"""Sensitivity of the smallest eigenvalue of :math:`\sum_i x_i x_i^T`: `c^2`.
 
@@ -66,6 +70,7 @@ def smallest_eigenvalue(row_norm: float, rounding: float = 0.0) -> float:
     return row_norm**2 * (1 + 2 * rounding)
 
 
+@in_double_precision
 def singular_gap(product_sensitivity: float) -> float:
     r"""Sensitivity of :math:`s_r - s_{r+1}`, singular values of a matrix: :math:`2 \beta`.
 
@@ -76,6 +81,7 @@ def singular_gap(product_sensitivity: float) -> float:
     return 2 * product_sensitivity
 
 
+@in_double_precision
 def subspace_pair(product_sensitivity: float, gap: float, rank: int) -> float:
     r"""Sensitivity of :math:`(U U^T, V V^T)`, the r leading singular vectors of a matrix.
 

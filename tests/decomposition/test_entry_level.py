@@ -15,6 +15,7 @@ from skdp.decomposition._entry_level import choose_entry_solver
 from skdp.decomposition._solvers.units import Edge, Entry
 from skdp.linalg.norms import row_norms
 from skdp.privacy.gaussian_dp import delta_at, mu_from_epsilon_delta
+from skdp.privacy.lattice import SCALE_MARGIN
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "papers"))
 
@@ -27,6 +28,9 @@ from coherence_svd import (
     residual_norm,
     symmetric,
 )
+
+# Which of the noisy components stand out is up to the draw.
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 KEY = 2**100 + 23
 ENTRY = {"privacy_unit": "entry", "entry_bounds": (-1, 1), "zero_is_missing": False}
@@ -75,7 +79,6 @@ MATRICES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 @pytest.mark.parametrize("name", MATRICES)
 @pytest.mark.parametrize("parameters", FITS, ids=name_of)
 def test_any_matrix_goes_through_and_spends_the_whole_budget(parameters, name):
@@ -88,7 +91,8 @@ def test_any_matrix_goes_through_and_spends_the_whole_budget(parameters, name):
     assert_allclose(math.fsum(release.share for release in spent.releases), 1.0, atol=1e-9)
     if "delta" not in parameters:
         squares = [(r.sensitivity / r.noise_scale) ** 2 for r in spent.releases]
-        assert_allclose(math.fsum(squares), spent.mu**2, rtol=1e-9)
+        # Noise scales are larger, for the rounding of releases.
+        assert_allclose(math.fsum(squares) * (1 + SCALE_MARGIN) ** 2, spent.mu**2, rtol=1e-9)
 
 
 def test_mu_of_epsilon_1():
@@ -187,7 +191,8 @@ def test_small_matrices_are_perturbed_as_a_whole():
 
 def test_sparse_and_dense_matrices_give_the_same():
     X = make_block_graph(80, random_state=0)[0]
-    settings = {"privacy_unit": "edge", "entry_bounds": (0, 1), "epsilon": 20.0}
+    # Without noise: sums that differ in the last bit never share any.
+    settings = {"privacy_unit": "edge", "entry_bounds": (0, 1), "epsilon": math.inf}
     settings["random_state"] = KEY
     dense = DPTruncatedSVD(2, **settings).fit(X.toarray())
     thin = DPTruncatedSVD(2, **settings).fit(sparse.csr_array(X))

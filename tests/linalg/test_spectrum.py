@@ -99,6 +99,18 @@ def test_ratio_has_to_be_exceeded_and_takes_one_component_at_least():
     assert components_for_ratio(np.zeros(3), 0.9) == 3
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_ratio_that_was_read_off_is_not_exceeded_by_what_rounding_left(dtype):
+    variances = np.sort(np.random.default_rng(0).uniform(1, 2, size=30))[::-1]
+    ratios = (variances / variances.sum()).astype(dtype)
+    for index, ratio in enumerate(np.cumsum(ratios)[:-1]):
+        # The same total, added up in another order, by another machine.
+        for total in (variances.sum(), *(variances.sum() * (1 + k * 2.0**-52) for k in (-8, 8))):
+            again = (variances / total).astype(dtype)
+            assert components_for_ratio(again, float(ratio)) == index + 2
+        assert components_for_ratio(ratios, float(ratio) * (1 - 1e-4)) == index + 1
+
+
 def spiked(n, d, rank, seed):
     generator = np.random.default_rng(seed)
     scales = np.r_[np.linspace(6, 2, rank), np.ones(d - rank)]

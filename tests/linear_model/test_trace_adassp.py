@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from skdp import DPTraceRegressor
 from skdp.linalg.design import Design
 from skdp.linalg.rank_one import RankOneMatrices
 from skdp.linalg.sources import as_source
@@ -162,3 +163,12 @@ def test_the_row_norm_is_a_high_quantile():
     y[:14] = np.nan
     X[:14] = 1e6
     assert release_row_norm(records_of(X, y, 0.0), budget, 0.1) < 10
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_a_public_moment_of_any_size_leaves_finite_coefficients():
+    X = np.random.default_rng(0).normal(size=(50, 3)) * 1e-137
+    X[0, 0] = 1e261
+    parameters = {"privacy_unit": "response", "solver": "adassp", "isotropic": True}
+    model = DPTraceRegressor(1, **parameters, fit_intercept=False, noise_cut=False)
+    assert np.isfinite(model.fit(X, np.zeros(50)).coef_).all()

@@ -79,8 +79,10 @@ def test_a_spectral_start_without_a_gap_is_random():
         budget = budget_of(1.0, seed)
         start, found, _ = start_with("spectral", budget, 50, spread=2.0, seed=seed)
         assert found is start
-        (release,) = budget.spent().releases
-        assert release.name == "start, gap"
+        releases = budget.spent().releases
+        # What is not needed is forfeited.
+        assert [release.name for release in releases] == ["start, gap", "not used"]
+        assert math.fsum(release.share for release in releases) == pytest.approx(START_SHARE)
 
 
 def test_a_spectral_start_relies_on_a_lower_bound_of_the_gap():

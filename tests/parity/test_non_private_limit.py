@@ -63,6 +63,42 @@ def test_likelihood_and_covariance_are_those_of_scikit_learn(whiten):
     assert ours.score(X) == pytest.approx(theirs.score(X))
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n_components", [1, 3, 4, 6, None])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_scores_of_degenerate_models_are_finite_and_tell_rows_apart(rank, n_components, dtype):
+    # Of rows that span less than the components, or nothing, the covariance is singular.
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(20, rank)) @ generator.normal(size=(rank, 6)) + 1
+    pca = DPPCA(n_components, **UNBOUNDED).fit(X.astype(dtype))
+    scores = pca.score_samples(X.astype(dtype))
+    assert np.isfinite(scores).all()
+    assert np.isfinite(pca.get_precision()).all()
+    beside = X + generator.normal(size=X.shape)
+    assert np.all(pca.score_samples(beside.astype(dtype)) < scores.min())
+
+
+def test_the_precision_of_a_degenerate_model_inverts_its_covariance_along_the_components():
+    X = np.hstack([np.random.default_rng(0).normal(size=(50, 2)), np.ones((50, 2))])
+    pca = DPPCA(2, **UNBOUNDED).fit(X)
+    precision, covariance = pca.get_precision(), pca.get_covariance()
+    np.testing.assert_array_equal(precision, precision.T)
+    np.testing.assert_allclose(precision[:2, :2], np.linalg.inv(covariance[:2, :2]), rtol=1e-12)
+    np.testing.assert_allclose(precision[:2, 2:], 0, atol=1e-12)
+    rows = X - pca.mean_
+    log_volume = 4 * np.log(2 * np.pi) - np.linalg.slogdet(precision)[1]
+    expected = -0.5 * (np.einsum("ij,jk,ik->i", rows, precision, rows) + log_volume)
+    np.testing.assert_allclose(pca.score_samples(X), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e-161, 1e-155, 1e-100, 1e100])
+def test_scores_of_models_of_any_scale_are_finite(scale):
+    X = scale * np.random.default_rng(0).normal(size=(20, 6))
+    pca = DPPCA(2, **UNBOUNDED).fit(X)
+    assert np.isfinite(pca.score_samples(X)).all()
+    assert np.isfinite(pca.get_precision()).all()
+
+
 @pytest.mark.parametrize("n_components", [0.5, 0.9, 0.99, "mle", None, 1])
 def test_number_of_components_is_that_of_scikit_learn(n_components):
     X = DATA["breast cancer"]

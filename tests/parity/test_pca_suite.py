@@ -53,8 +53,8 @@ class PCA(DPPCA):
                 f"min(n_samples, n_features)={smaller} with svd_solver='arpack'"
             )
 
-    def _choose_n_components(self, variances, total, n_rows):
-        chosen = super()._choose_n_components(variances, total, n_rows)
+    def _choose_n_components(self, *arguments):
+        chosen = super()._choose_n_components(*arguments)
         return chosen - (self.svd_solver == "arpack" and self.n_components is None)
 
 

@@ -39,6 +39,7 @@ class Cell:
     is_pure: bool = False
     degree_floor: int = 1
     coherence_bound: float | None = None
+    size: float | None = None
 
     def __call__(self, **more):
         """Make an estimator."""
@@ -60,7 +61,8 @@ class Cell:
         if self.unit == "interaction":
             return {"privacy_unit": "interaction", "degree_floor": self.degree_floor}
         if self.unit == "spectral":
-            return {"privacy_unit": "spectral"}
+            bounds = None if self.size is None else (-self.size, self.size)
+            return {"privacy_unit": "spectral", "entry_bounds": bounds}
         lower, upper, zero_is_missing = BOUNDS[self.bounds]
         parameters = {
             "privacy_unit": self.unit,
@@ -91,6 +93,8 @@ class Cell:
             parts.append(f"floor {self.degree_floor}")
         if self.coherence_bound:
             parts.append(f"coherence {self.coherence_bound}")
+        if self.size:
+            parts.append(f"size {self.size:g}")
         return ", ".join(filter(None, parts))
 
     def data(self, generator):
@@ -99,7 +103,8 @@ class Cell:
             return (generator.random(self.shape) < 0.5).astype(float)
         if self.unit == "spectral":
             half = generator.normal(size=self.shape)
-            return half + half.T
+            X = half + half.T
+            return X if self.size is None else X * (self.size / (2 * np.abs(X).max()))
         lower, upper = self.hull
         # What becomes null moves by its size.
         at_top = self.adjacency == "zero_out" or generator.random(self.shape) < 0.5
@@ -134,7 +139,8 @@ def _cells():
             yield Cell("interaction", "power", model, degree_floor=degree_floor)
     for model in ("svd", "pca, not centred"):
         for is_pure in (False, True):
-            yield Cell("spectral", "power", model, is_pure=is_pure)
+            for size in (None, 1e9, 1e12):
+                yield Cell("spectral", "power", model, is_pure=is_pure, size=size)
     # The iteration of the paper, with a bound that holds and one that does not.
     for coherence_bound in (1.0, 4.0, 100.0):
         ours = {"bounds": "clicks", "coherence_bound": coherence_bound}

@@ -18,6 +18,7 @@ from skdp.linalg.rows import Rows
 from skdp.linalg.sources import ArraySource
 from skdp.linear_model._solvers.spaces import AllDirections, TangentSpace
 from skdp.privacy import PrivacyBudget
+from skdp.privacy.lattice import lattice_step
 from skdp.privacy.noise import NoiseSource
 
 SEED = 2**100 + 7
@@ -36,7 +37,19 @@ class RecordingBudget(PrivacyBudget):
         return self.released[-1].copy()
 
     def _answer(self, release, value):
-        return super()._publish(release, value)
+        released = super()._publish(release, value)
+        if self.is_private:
+            check_lattice(release, released)
+        return released
+
+
+def check_lattice(release, released):
+    """No bit of a released number may be finer than the step that its noise scale gives."""
+    assert np.isfinite(released).all(), release.name
+    np.testing.assert_array_equal(np.fmod(released, lattice_step(release.noise_scale)), 0)
+    assert not np.signbit(released[released == 0]).any(), release.name
+    if release.mechanism == "symmetric_gaussian":
+        np.testing.assert_array_equal(released, released.T)
 
 
 class ReplayBudget(RecordingBudget):

@@ -51,7 +51,13 @@ def test_long_search_finds_no_worse_neighbour(cell):
     for _ in range(2):
         X = cell.data(generator)
         for scale in (0.1, 1.0, 1e10):
-            worst = attack(cell, scale * X if cell.unit != "interaction" else X, generator)
+            make = cell
+            if cell.unit == "spectral":
+                # Entries that are cut would break the promise.
+                largest = 2 * scale * np.abs(X).max()
+                make = functools.partial(cell, entry_bounds=(-largest, largest))
+            scaled = scale * X if cell.unit != "interaction" else X
+            worst = attack(cell, scaled, generator, make)
             assert max(worst.values()) <= ROUNDING, worst
 
 
@@ -235,6 +241,37 @@ def test_bounds_close_to_each_other_and_far_from_0_keep_the_sensitivity(lower, c
         recorded = record(make, X)
         replayed = replay(make, neighbour, recorded.released)
         assert max(movements(recorded, replayed).values()) <= ROUNDING
+
+
+@pytest.mark.parametrize("is_pure", [False, True])
+@pytest.mark.parametrize("size", [1e12, 1e15])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_spectral_changes_of_large_matrices_keep_the_sensitivity(container, size, is_pure):
+    # Products of so large numbers round by more than what a change of norm 1 moves them.
+    order = 64
+    cell = Cell("spectral", "power", "svd", is_pure=is_pure, size=size)
+    generator = np.random.default_rng(8)
+    half = generator.normal(size=(order, order))
+    X = half + half.T
+    X *= size / (2 * np.abs(X).max())
+    recorded = record(cell, container(X))
+    basis = np.linalg.qr(half)[0]
+    reflection = np.eye(order) - 2 * np.outer(basis[0], basis[0])
+    for change in (np.eye(order), -np.eye(order), reflection, -reflection):
+        replayed = replay(cell, container(X + change), recorded.released)
+        assert max(movements(recorded, replayed).values()) <= 1
+
+
+def test_what_exceeds_the_bounds_of_a_spectral_change_is_cut():
+    cell = Cell("spectral", "power", "svd")
+    X = 1e7 * cell.data(np.random.default_rng(9))
+    assert np.abs(X).max() > 1e6
+    recorded = record(cell, X)
+    replayed = replay(cell, np.clip(X, -1e6, 1e6), recorded.released)
+    assert set(movements(recorded, replayed).values()) == {0.0}
+    # Without noise there is nothing to bound.
+    whole = cell(epsilon=np.inf, random_state=0, n_iter=100).fit(X)
+    assert whole.singular_values_[0] == pytest.approx(np.linalg.norm(X, 2), rel=1e-6)
 
 
 def test_float32_keeps_the_sensitivity_of_bounds_that_it_cannot_hold():

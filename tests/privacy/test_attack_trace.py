@@ -40,6 +40,7 @@ def test_no_neighbour_moves_a_release_further_than_declared(cell):
 
 
 KINDS = {
+    "not used",
     "response centre",
     "response spread",
     "feature centres",

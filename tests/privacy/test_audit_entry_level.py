@@ -44,7 +44,8 @@ def privacy_losses(change, declared, budget, mechanism, shrink=1.0):
     losses = np.zeros(N_DRAWS)
     for step, share in enumerate(step_weights(N_STEPS)):
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        scales = shrink * budget.noise_scale(declared(vectors), share, mechanism=mechanism)
+        unit = budget.noise_scale(1.0, share, mechanism=mechanism)
+        scales = shrink * unit * declared(vectors)
         # An alternating iteration multiplies by the transpose in turn.
         shifts = vectors @ (change if step % 2 else change.T)
         if mechanism == "gaussian":

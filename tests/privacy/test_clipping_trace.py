@@ -41,20 +41,25 @@ def textbook_gradient(point, matrix, response):
     core = left.T @ (matrix @ right)
     along, across = matrix @ right - left @ core, left.T @ matrix - core @ right.T
     parts = [response * part for part in (core, along, across)]
-    parts = [part / np.sqrt(sum(np.sum(other**2) for other in parts)) for part in parts]
+    # Rounding may leave nothing at all.
+    norm = np.sqrt(sum(np.sum(part**2) for part in parts)) or 1.0
+    parts = [part / norm for part in parts]
     return left @ parts[0] @ right.T + parts[1] @ right.T + left @ parts[2]
 
 
 def test_what_rounding_leaves_of_matrices_off_the_tangent_space_stays_short():
     # It fills the coordinates up to the clip level, though they need not be those of anything.
+    # How close to one another the blocks come is up to the rounding of the machine, and few of so
+    # many come close enough to show.
     generator = np.random.default_rng(0)
     longest, textbook = [], []
-    for _ in range(100):
+    for draw in range(3000):
         point = random_start((3, 3), 1, generator)
         off = 1e20 * np.outer(outside(point.left), outside(point.right))
-        total = lone_gradient(TangentSpace(1), point, off, 1e6).total
-        longest.append(np.linalg.norm(tangent_vector(point, total).matrix))
         textbook.append(np.linalg.norm(textbook_gradient(point, off, 1e6)))
+        if draw < 100:
+            total = lone_gradient(TangentSpace(1), point, off, 1e6).total
+            longest.append(np.linalg.norm(tangent_vector(point, total).matrix))
     assert 0.99 < max(longest) <= ROUNDING
     assert max(textbook) > 1.1
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
+from skdp.privacy import pure_dp
 from skdp.privacy.gaussian_dp import (
     compose,
     compose_tails,
@@ -289,3 +290,36 @@ def test_a_tail_does_not_hide_a_delta_out_of_range():
     ):
         with pytest.raises(ValueError, match="delta must lie in"):
             function(*arguments)
+
+
+@pytest.mark.parametrize("below", [1e-11, 1e-13, 1e-15])
+@pytest.mark.parametrize("mu", [1e-6, 2e-5, 4e-5, 1e-3, 0.1, 1.0, 5.0])
+def test_epsilon_is_rounded_to_0_only_where_it_is(mu, below):
+    with mpmath.workdps(50):
+        at_0 = mpmath.erf(mpmath.mpf(mu) / mpmath.sqrt(8))
+        delta = float(at_0 * (1 - below))
+        found = epsilon_at(mu, delta)
+        assert found > 0
+        assert exact_delta(mu, found) <= delta
+        assert epsilon_at(mu, float(at_0 * (1 + 1e-13))) == 0.0
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.longdouble])
+def test_accounting_is_in_double_precision_whatever_the_type(kind):
+    epsilon, delta, tail, mu = kind(0.7), kind(1e-3), kind(2e-4), kind(0.3)
+    plain = {"epsilon": float(epsilon), "delta": float(delta), "delta_tail": float(tail)}
+    for found, expected in (
+        (mu_from_epsilon_delta(epsilon, delta, tail), mu_from_epsilon_delta(**plain)),
+        (delta_at(mu, epsilon, tail), delta_at(float(mu), plain["epsilon"], plain["delta_tail"])),
+        (epsilon_at(mu, delta, tail), epsilon_at(float(mu), plain["delta"], plain["delta_tail"])),
+        (compose([mu, mu]), compose([float(mu)] * 2)),
+        (compose_tails([tail, tail]), compose_tails([float(tail)] * 2)),
+        (rho_from_mu(mu), rho_from_mu(float(mu))),
+        (epsilon_from_rho(mu, delta), epsilon_from_rho(float(mu), float(delta))),
+        (pure_dp.mu_from_epsilon(epsilon), pure_dp.mu_from_epsilon(float(epsilon))),
+        (pure_dp.epsilon_from_mu(mu), pure_dp.epsilon_from_mu(float(mu))),
+        (pure_dp.delta_at(epsilon, mu), pure_dp.delta_at(float(epsilon), float(mu))),
+        (pure_dp.epsilon_at(epsilon, delta), pure_dp.epsilon_at(float(epsilon), float(delta))),
+    ):
+        assert type(found) is float
+        assert found == expected

@@ -333,3 +333,12 @@ def test_spectral_changes_reach_the_sensitivity_and_do_not_exceed_it():
         ratios.append(frobenius(changes @ basis).max() / declared)
         assert frobenius(basis.T @ changes @ basis).max() <= declared * EXCEEDED
     assert 0.999 < max(ratios) <= EXCEEDED
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+def test_a_row_has_no_more_entries_than_there_are_columns(adjacency):
+    norms, point = np.full(6, 0.5), np.zeros(6)
+    for most in (7, 10**6, 2**62, 10**30):
+        product, squares = sensitivity.short_row_product, sensitivity.short_row_squares
+        assert product(3.0, 2.0, most, adjacency, norms) <= product(3.0, 2.0, 6, adjacency, norms)
+        assert squares(0.0, 2.0, most, adjacency, point) == squares(0.0, 2.0, 6, adjacency, point)

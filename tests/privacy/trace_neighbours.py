@@ -39,13 +39,15 @@ def place(cell, data):
 
 
 def frames(cell, data, points):
-    """Two vectors of either side in the last point and two outside, and those of a spectral start.
+    """Two vectors of either side in a point and two outside, and those of a spectral start.
 
-    What is in comes before what is out.
+    What is in comes before what is out. Of points there are the last one and, where responses are
+    bounded, the first: no such response outweighs what a long record has in common with a point.
     """
+    chosen = points[-1:] if cell.response_bound is None else points[:1] + points[-1:]
     found = [
         (point.left[:, -1], point.right[:, -1], outside(point.left), outside(point.right))
-        for point in points[-1:]
+        for point in chosen
     ]
     if cell.unit == "response" or (found and cell.init != "spectral"):
         return found

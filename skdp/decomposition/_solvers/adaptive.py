@@ -66,7 +66,8 @@ _PROBE_ROWS = 1 << 15
 class _Estimate:
     """Released second moment, and the scale of its noise before any refinement.
 
-    Both are in units of the squared bound, so that their squares do not overflow.
+    Both are in units of the squared bound; what rounding of centred sparse rows is charged may be
+    many powers of ten larger, so that squares are those of ratios.
     """
 
     matrix: np.ndarray
@@ -125,7 +126,7 @@ def _release_moment(
 
 def _average(one: _Estimate, other: _Estimate) -> _Estimate:
     """Weight two releases by their precision."""
-    weight = other.scale**2 / (one.scale**2 + other.scale**2)
+    weight = 1 / (1 + np.square(np.float64(one.scale) / other.scale))
     matrix = other.matrix
     matrix *= 1 - weight
     matrix += weight * one.matrix
@@ -178,7 +179,7 @@ def _can_be_refined(values: np.ndarray, estimate: _Estimate) -> bool:
     if values.min() < _MARGIN * noise_edge(estimate.entry_scale, n_features):
         return False
     # What the matrix would lose of the captured variance, with the whole share.
-    loss = estimate.entry_scale**2 * _FIRST_PART * n_features * np.sum(1 / values)
+    loss = estimate.entry_scale * _FIRST_PART * n_features * np.sum(estimate.entry_scale / values)
     return bool(loss >= _LEAST_LOSS * values.sum())
 
 
@@ -205,10 +206,10 @@ def _refine(estimate: _Estimate, basis: np.ndarray, columns: np.ndarray, scale: 
     diagonal = np.einsum("ij,ij->j", basis, before)
     shrunk = np.einsum("ij,ij->j", basis, columns)
     kept = np.clip(shrunk / np.where(diagonal > 0, diagonal, np.inf), _SMALLEST_SIGNAL, 1.0)
-    variances = (scale / kept) ** 2
+    relative_variances = np.square(scale / kept / estimate.entry_scale)
     # In the second step the scale of the estimate is still that of the first release: the step,
     # whose share is larger, gets more weight than its precision alone would give.
-    weights = estimate.entry_scale**2 / (estimate.entry_scale**2 + variances)
+    weights = 1 / (1 + relative_variances)
     after = before + weights * (columns / kept - before)
     # matrix = V C V' + S V' + V S' + R with V' S = 0 and R outside; C and S are exchanged.
     inner_before, inner_after = basis.T @ before, basis.T @ after

@@ -122,7 +122,7 @@ def find_bases(matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str =
         right, n_taken = basis_from(of_left, left, shrink=shrink), n_taken + 1
     failed = n_taken < shares.size
     if failed:
-        matrix.forfeit(float(shares.flat[n_taken:].sum()))
+        matrix.budget.forfeit(float(shares.flat[n_taken:].sum()))
     if of_left.is_empty:
         return Bases(left, right, 0, failed)
     # The last basis of a side looks at the products of the other once more.

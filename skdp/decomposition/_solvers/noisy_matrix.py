@@ -130,13 +130,10 @@ class NoisyMatrix:
         left, right = self._known
         return noisy - left @ right.T, self.budget.last_scale
 
-    def forfeit(self, share: float) -> None:
-        """Spend a share on nothing: to stop early, as the data say, must not save budget."""
-        self._noise(is_local=True)("not used", np.zeros(0), sensitivity=1.0, share=share)
-
     def _multiply(self, basis: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, float]:
         """Multiply, and bound the rounding error of the rows that one unit may change."""
-        return self._rows.matmul(basis), 2 * self._rounding(self.shape[1], norms)
+        rounding = self._rounding(self.shape[1], norms)
+        return self._rows.matmul(basis), self._unit.row_errors(self.shape[0]) * rounding
 
     def _core_rounding(self, norms: tuple[np.ndarray, np.ndarray]) -> float:
         return self._rounding(sum(self.shape), norms[0]) * float(norms[1].sum())

@@ -54,7 +54,7 @@ def find_basis(matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str =
     shares = share * step_weights(steps.n_iter)
     for step, step_share in enumerate(shares, start=1):
         if matrix.refuses(basis):
-            matrix.forfeit(float(shares[step - 1 :].sum()))
+            matrix.budget.forfeit(float(shares[step - 1 :].sum()))
             return Bases(basis, basis, 0, failed=True)
         products.add(matrix.matmul(f"{prefix}product {step}", basis, step_share))
         basis = basis_from(products, basis, shrink=matrix.is_clipped)

@@ -10,11 +10,9 @@ from scipy.sparse import csr_array, issparse
 
 from skdp.linalg.rows import Rows
 from skdp.privacy import sensitivity
-from skdp.privacy.clipping import SMALLEST_BOUND, binarize, clip_entries, keep_largest
+from skdp.privacy.clipping import binarize, clip_entries, keep_largest
 
 __all__ = ["Edge", "Entry", "Interaction", "ShortRow", "Spectral", "Unit"]
-
-_HUGE = 1 / SMALLEST_BOUND
 
 
 class Unit(ABC):
@@ -73,6 +71,11 @@ class Unit(ABC):
     @abstractmethod
     def squares(self, point: np.ndarray) -> float:
         """Sensitivity of the sum of the squared distances of the rows from a public point."""
+
+    def row_errors(self, n_rows: int) -> float:
+        """Bound the rounding error of A Z where a unit can change it, in those of one row."""
+        # An edge changes two rows; all others keep every bit.
+        return 2.0
 
 
 @dataclass(frozen=True)
@@ -228,24 +231,43 @@ class Interaction(Unit):
 
 @dataclass(frozen=True)
 class Spectral(Unit):
-    """A change whose spectral norm is at most 1, as promised by the caller."""
+    """A change whose spectral norm is at most 1, as promised by the caller.
+
+    The promise is about matrices whose entries lie between the bounds, or are 0 with `keep_zeros`:
+    what is cut may change further, by up to the root of its order.
+    """
 
     is_symmetric: ClassVar[bool] = True
     is_enforced: ClassVar[bool] = False
-    remedy: ClassVar[str] = "a larger epsilon"
+    remedy: ClassVar[str] = "a larger epsilon or, for a large X, narrower entry_bounds"
     has_left_factors: ClassVar[bool] = True
+
+    lower: float
+    upper: float
+    keep_zeros: bool
 
     @property
     def largest(self) -> float:
-        # Rounding is left to the promise, too.
-        return 0.0
+        return max(abs(self.lower), abs(self.upper))
 
     def restrict(self, block: Any) -> Any:
-        # Beyond, products may overflow, and numbers are too far apart to keep the promise.
-        return clip_entries(block, lower=-_HUGE, upper=_HUGE, keep_zeros=True)
+        return clip_entries(block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros)
 
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
         return sensitivity.spectral_product(norms)
+
+    def row_errors(self, n_rows: int) -> float:
+        r"""Bound the rounding error of A Z, in those of a row: :math:`\sqrt n`.
+
+        All n rows may change. An entry of the product is a sum of m terms, whose error in any order
+        is at most :math:`(m + 1) u \sum_k |a_{ik}| |z_{kj}|`, with u the unit roundoff and
+        :math:`2 m^2 u < 1`. One more u is for entries that were rounded to float64 after the
+        promise was made. So the error of row i is a vector no longer than
+        :math:`\rho = (m + 2) u b \sum_k \|z_k\|`, with b the largest size of an entry, and that of
+        n rows than :math:`\sqrt n \rho`. In :math:`Y^T A Z` it meets :math:`y_i`, and n more terms
+        are added up: :math:`(m + n + 2) u b \sum_i \|y_i\| \sum_k \|z_k\|`, whichever rows change.
+        """
+        return math.sqrt(n_rows)
 
     # The promise bounds neither of these, and neither is released.
     def mean(self, n_rows: int, *, by_rows: bool = False) -> float:

@@ -154,6 +154,8 @@ def _sums(
 
 def _estimate(records: Records, rank: int, moment: np.ndarray, products: np.ndarray) -> Estimate:
     solution = np.linalg.lstsq(moment, products, rcond=None)[0]
+    # What a public moment as small as its smallest numbers makes of products may overflow.
+    solution = np.clip(np.nan_to_num(solution), -UNBOUNDED, UNBOUNDED)
     shape, offset = records.design.matrix_shape, 0.0
     if records.intercept > 0:
         solution, offset = solution[:-1], float(solution[-1]) * records.intercept

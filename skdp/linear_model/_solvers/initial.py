@@ -16,13 +16,13 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from scipy.special import ndtri
 
 from skdp.linalg.fixed_rank import FixedRank, truncate
 from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.linalg.subspace import leading_eigenvectors, orthonormal_basis, random_basis
 from skdp.linear_model._solvers.records import UNBOUNDED, Records, clipped_sum
 from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy.lattice import certain_part
 
 __all__ = ["INITIALIZERS", "START_SHARE", "random_start", "release_start"]
 
@@ -33,6 +33,7 @@ INITIALIZERS = ("power", "gaussian", "spectral")
 
 _HALF_STEPS = 4
 _CORE_SHARE = 0.2
+# Of a spectral start; its core has the share of that of a power iteration.
 _GAP_SHARE = 0.1
 _SUBSPACE_SHARE = 0.7
 
@@ -142,10 +143,9 @@ def _spectral(
         sensitivity=sensitivity.singular_gap(change),
         share=START_SHARE * _GAP_SHARE,
     )
-    certain = float(released)
-    if budget.last_scale > 0:
-        certain += budget.last_scale * float(ndtri(budget.delta_tail))
+    certain = certain_part(float(released), budget.last_scale, budget.delta_tail)
     if budget.is_private and certain <= 2 * change:
+        budget.forfeit(START_SHARE * (1 - _GAP_SHARE))
         return start
     projectors = np.zeros((sum(shape),) * 2)
     projectors[: shape[0], : shape[0]] = left[:, :rank] @ left[:, :rank].T

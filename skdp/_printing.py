@@ -1,0 +1,32 @@
+"""Printed forms of estimators, which say that a seed was given and not which."""
+
+import sys
+
+__all__ = ["HIDDEN_SEED", "is_printing"]
+
+
+class _HiddenSeed:
+    """Stands for a seed where parameters are printed."""
+
+    def __repr__(self) -> str:
+        return "<given>"
+
+
+HIDDEN_SEED = _HiddenSeed()
+
+
+def is_printing() -> bool:
+    """Tell whether scikit-learn asks for the parameters in order to print them.
+
+    It prints what `get_params` returns, of an estimator inside another one, too, without asking
+    the estimator itself for a printed form. So who asks is all there is to tell by.
+    """
+    frame = sys._getframe(2)
+    while frame.f_back and frame.f_code.co_name == "get_params":
+        frame = frame.f_back
+    while frame and frame.f_globals.get("__name__", "").startswith("sklearn."):
+        module, function = frame.f_globals["__name__"], frame.f_code.co_name
+        if module == "sklearn.utils._pprint" or function == "_get_params_html":
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False

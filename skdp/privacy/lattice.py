@@ -1,0 +1,90 @@
+"""Releases on a public lattice: their low bits tell nothing of the value behind the noise.
+
+Noise that is computed in floating point does not reach every number. Whoever knows its scale could
+tell from the low bits of a release which values it can have come from [1]_. So every release is
+rounded to multiples of a public power of two, each of which noise reaches from any value, and with
+nearly the probability that noise in exact arithmetic has. What is left of the difference is paid
+for by a noise scale that is larger by `SCALE_MARGIN`, for as many numbers as `largest_size` allows;
+the proof stands in the documentation, under "Floating point".
+
+References
+----------
+.. [1] I. Mironov (2012). "On significance of the least significant bits for differential privacy".
+   CCS. :doi:`10.1145/2382196.2382264`
+"""
+
+import math
+
+import numpy as np
+from scipy.special import ndtri
+
+__all__ = ["SCALE_MARGIN", "certain_part", "largest_size", "lattice_step", "round_to_lattice"]
+
+#: How much larger than in exact arithmetic a noise scale is, relatively.
+SCALE_MARGIN = 1e-4
+
+# The entries of a row share one radius, whose errors add up where independent ones add in squares.
+_LONGEST_ROW = 150
+
+
+def lattice_step(noise_scale: float) -> float:
+    """Return the power of two between 1/32 and 1/16 of a noise scale.
+
+    Rounding to its multiples adds at most 0.033 per cent to the variance of the noise.
+    """
+    return math.ldexp(1.0, math.frexp(noise_scale)[1] - 5)
+
+
+def round_to_lattice(values: np.ndarray, noise_scale: float) -> np.ndarray:
+    """Round `values` in place to multiples of the step that belongs to the noise scale.
+
+    Division and multiplication by a power of two are exact, so the result is a function of the
+    values and the step alone. It is infinite beyond the largest number times the step.
+    """
+    step = lattice_step(noise_scale)
+    with np.errstate(over="ignore", under="ignore"):
+        values /= step
+        np.rint(values, out=values)
+        values *= step
+    # A number just below 0 became -0, whose sign would tell on which side it was.
+    values += 0.0
+    return values
+
+
+def largest_size(mechanism: str, mu_or_epsilon: float, joint_entries: int = 1) -> float:
+    """Bound how many distinct numbers one release may have for `SCALE_MARGIN` to pay for them.
+
+    Parameters
+    ----------
+    mechanism : {"gaussian", "symmetric_gaussian", "laplace", "spherical"}
+        Which noise.
+    mu_or_epsilon : float
+        What the release spends: its mu or, for Laplace and spherical noise, its epsilon.
+    joint_entries : int, default=1
+        How many entries one draw of Laplace noise is for. Of no matter to the others.
+
+    Returns
+    -------
+    float
+        The largest number of numbers. A symmetric matrix has n (n + 1) / 2 distinct ones.
+    """
+    # Each a little below what the proof gives.
+    if mechanism in ("gaussian", "symmetric_gaussian"):
+        root = 7e6 * mu_or_epsilon
+    elif mechanism == "laplace" and joint_entries <= _LONGEST_ROW:
+        root = 5e5 * mu_or_epsilon
+    else:
+        return 2e7 * mu_or_epsilon
+    # Infinite, where a power would raise.
+    return root * root
+
+
+def certain_part(released: float, noise_scale: float, failure: float) -> float:
+    """Return a lower bound of the value behind a release, too large with that probability at most.
+
+    Beside the quantile of Gaussian noise one step of the lattice is taken off: rounding lifts a
+    release by up to half of one.
+    """
+    if noise_scale == 0:
+        return released
+    return released + noise_scale * float(ndtri(failure)) - lattice_step(noise_scale)

@@ -1,0 +1,243 @@
+"""A parameter means the same in every type of number: what it rounds to in double precision."""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sklearn.utils._param_validation import Interval
+
+from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
+from skdp.model_selection import expected_subspace_error
+from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy.noise import NoiseSource
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+SECRET = 2**127 + 77
+FLOATS = (np.float16, np.float32, np.float64, np.longdouble)
+INTEGERS = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64)
+generator = np.random.default_rng(0)
+X = generator.normal(size=(60, 8)) * 10 + 5
+SYMMETRIC = X[:8] + X[:8].T
+MATRICES, RESPONSES = generator.normal(size=(80, 3, 2)), generator.normal(size=80)
+# Parameters that are tuples.
+SEQUENCES = ("entry_bounds", "matrix_shape")
+# Positive definite, of numbers that every type of float holds.
+COVARIANCE = np.array([[2.001953125, 0.5], [0.5, 1.0009765625]])
+
+
+@dataclass(frozen=True)
+class Case:
+    """A parameter, a value that every type holds, and a fit to which it matters."""
+
+    make: type
+    name: str
+    value: object
+    more: dict = field(default_factory=dict)
+
+    def fitted(self, value):
+        basic = {} if self.make is DPTraceRegressor else {"n_components": 2}
+        basic["random_state"] = SECRET
+        estimator = self.make(**{**basic, **self.more, self.name: value})
+        if self.make is DPTraceRegressor:
+            return estimator.fit(MATRICES, RESPONSES)
+        unit = self.more.get("privacy_unit", "row")
+        return estimator.fit(SYMMETRIC if unit in ("edge", "spectral") else X)
+
+    def __str__(self):
+        return f"{self.make.__name__}, {self.name}, {self.more.get('privacy_unit', '')}"
+
+
+NORMS = {"row_norm": 23.0, "mean_norm": 9.0}
+ENTRY = {"privacy_unit": "entry", "entry_bounds": (-20, 30)}
+ROW_CASES = [
+    ("n_components", 3, NORMS),
+    ("epsilon", 2.501953125, NORMS),
+    ("delta", 2.0**-13, NORMS),
+    ("row_norm", 23.015625, {"mean_norm": 9.0}),
+    ("mean_norm", 23.015625, {"row_norm": 9.0}),
+    ("n_iter", 3, {**NORMS, "solver": "power"}),
+    ("n_oversamples", 2, {**NORMS, "solver": "power"}),
+    ("max_row_entries", 3, {"entry_bounds": (-20, 30)}),
+    ("entry_bounds", [-20.015625, 30.015625], {"privacy_unit": "entry"}),
+    ("entry_bounds", [-20.015625, 30.015625], {"privacy_unit": "edge"}),
+    ("degree_floor", 2, {"privacy_unit": "interaction", "center": False}),
+    ("clip", 1.2001953125, ENTRY),
+    ("coherence_bound", 7.0078125, ENTRY),
+    ("n_jobs", 1, NORMS),
+    ("random_state", 77, NORMS),
+]
+TRACE_CASES = [
+    ("rank", 2, {}),
+    ("matrix_shape", [3, 2], {}),
+    ("epsilon", 2.501953125, {}),
+    ("delta", 2.0**-13, {}),
+    ("response_bound", 3.001953125, {"solver": "adassp"}),
+    ("row_norm", 3.001953125, {"solver": "adassp"}),
+    ("coef_bound", 0.300048828125, {"isotropic": True}),
+    ("n_iter", 3, {}),
+    ("step_size", 0.300048828125, {}),
+    ("clip_quantile", 0.300048828125, {}),
+    ("row_cov", np.diag([1.0, 2.001953125, 3.0]), {}),
+    ("col_cov", COVARIANCE, {}),
+    ("n_jobs", 1, {}),
+    ("random_state", 77, {}),
+]
+
+
+def without_center(make, more):
+    return {name: value for name, value in more.items() if make is DPPCA or name != "center"}
+
+
+CASES = [
+    *(
+        Case(make, n, v, without_center(make, m))
+        for make in (DPPCA, DPTruncatedSVD)
+        for n, v, m in ROW_CASES
+    ),
+    Case(DPPCA, "n_components", 0.5, NORMS),
+    Case(DPPCA, "center", np.linspace(0, 7.0078125, 8).astype(np.float16).astype(float), NORMS),
+    *(Case(DPTraceRegressor, *case) for case in TRACE_CASES),
+]
+
+
+def types_of(value):
+    return INTEGERS if np.asarray(value).dtype.kind == "i" else FLOATS
+
+
+def variants(name, value):
+    """The value in every type of number, and of array or sequence of them."""
+    for kind in types_of(value):
+        typed = np.asarray(value).astype(kind)
+        assert np.array_equal(typed.astype(float), value)
+        if typed.ndim == 0:
+            yield typed[()]
+        else:
+            yield typed if name not in SEQUENCES else tuple(typed)
+
+
+def accepts_numbers(constraints):
+    return any(isinstance(each, Interval) or each in ("array-like", tuple) for each in constraints)
+
+
+@pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD, DPTraceRegressor])
+def test_every_parameter_that_takes_numbers_is_tried(make):
+    numeric = {
+        name
+        for name, constraints in make._parameter_constraints.items()
+        if accepts_numbers(constraints)
+    }
+    assert numeric - {"n_jobs"} <= {case.name for case in CASES if case.make is make}
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_parameter_means_the_same_in_every_type(case):
+    expected = case.fitted(tuple(case.value) if case.name in SEQUENCES else case.value)
+    for value in variants(case.name, case.value):
+        fitted = case.fitted(value)
+        # Not only equal: the object itself, as scikit-learn's clone demands.
+        assert fitted.get_params()[case.name] is value
+        assert fitted.privacy_spent_ == expected.privacy_spent_
+        for release in fitted.privacy_spent_.releases:
+            assert type(release.noise_scale) is type(release.sensitivity) is float
+        for name, result in vars(expected).items():
+            if name.endswith("_") and name != "privacy_spent_":
+                np.testing.assert_array_equal(getattr(fitted, name), result, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_a_fit_that_fails_leaves_parameters_as_they_were(kind):
+    value = kind(2.5)
+    estimator = DPPCA(2, epsilon=value, row_norm=kind(-1))
+    with pytest.raises(ValueError, match="row_norm"):
+        estimator.fit(X)
+    assert estimator.epsilon is value
+
+
+def test_a_number_beyond_all_floats_leaves_parameters_as_they_were():
+    epsilon = np.float16(2.5)
+    estimator = DPPCA(2, epsilon=epsilon, row_norm=Fraction(10**400, 3), mean_norm=1.0)
+    with pytest.raises(OverflowError):
+        estimator.fit(X)
+    assert estimator.epsilon is epsilon
+    assert not hasattr(estimator, "privacy_spent_")
+
+
+def test_bounds_that_a_small_type_rounds_to_zero_are_refused():
+    with pytest.raises(ValueError, match="row_norm"):
+        DPPCA(2, row_norm=np.float16(1e-20), mean_norm=1.0).fit(X)
+
+
+def test_a_parameter_that_is_a_property_is_plain_too():
+    class Recording(DPPCA):
+        @property
+        def row_norm(self):
+            return self._bound
+
+        @row_norm.setter
+        def row_norm(self, bound):
+            self._bound = bound
+
+    bound = np.float16(23.015625)
+    recording = Recording(2, row_norm=bound, mean_norm=9.0).fit(X)
+    plain = DPPCA(2, row_norm=float(bound), mean_norm=9.0).fit(X)
+    assert recording.privacy_spent_.releases == plain.privacy_spent_.releases
+    assert recording.row_norm is bound
+
+
+SENSITIVITIES = [
+    (sensitivity.row_sum, (23.015625, "replace")),
+    (sensitivity.second_moment, (23.015625, "zero_out")),
+    (sensitivity.clipped_projection, (23.015625, 11.0078125, "replace")),
+    (sensitivity.entry_mean, (3.001953125, 77)),
+    (sensitivity.labelled_moment, (23.015625, 3.001953125, "replace")),
+    (sensitivity.short_row_product, (3.001953125, 1.5, 100, "replace", np.ones(200))),
+    (sensitivity.subspace_pair, (1.0009765625, 300.25, 2)),
+]
+
+
+@pytest.mark.parametrize(("function", "arguments"), SENSITIVITIES)
+def test_sensitivities_are_in_double_precision(function, arguments):
+    expected = function(*arguments)
+    for small, whole in ((np.float16, np.int8), (np.float32, np.int16), (np.longdouble, np.uint8)):
+        types = {float: small, int: whole}
+        typed = [types.get(type(value), lambda same: same)(value) for value in arguments]
+        assert function(*typed) == expected
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_plans_are_in_double_precision(kind):
+    eigenvalues = np.geomspace(1, 100, 8)
+    given = {"epsilon": 2.501953125, "row_norm": 23.015625, "mean_norm": 9.0078125}
+    estimator = DPPCA(2, **{name: kind(value) for name, value in given.items()})
+    found = expected_subspace_error(estimator, eigenvalues, 1000)
+    assert found == expected_subspace_error(DPPCA(2, **given), eigenvalues, 1000)
+    assert type(estimator.epsilon) is kind
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_a_budget_is_in_double_precision(kind):
+    def released(number):
+        budget = PrivacyBudget(
+            number(2.501953125),
+            number(2.0**-13),
+            unit="row",
+            adjacency="replace",
+            noise=NoiseSource(SECRET),
+            delta_tail=number(2.0**-15),
+        )
+        values = np.arange(50.0)
+        grid = np.arange(1, 33).astype(number)
+        share = number(0.125)
+        found = [
+            budget.gaussian("sum", values, sensitivity=number(3.001953125), share=share),
+            budget.laplace("rows", values, sensitivity=number(3.001953125), share=share),
+            budget.histogram("bins", values, edges=grid, share=share),
+            budget.quantile("level", values, q=number(0.300048828125), grid=grid, share=share),
+        ]
+        return np.concatenate([np.ravel(each) for each in found]), budget.spent()
+
+    numbers, spent = released(kind)
+    expected, expected_record = released(float)
+    np.testing.assert_array_equal(numbers, expected)
+    assert spent == expected_record
