@@ -221,7 +221,8 @@ def test_the_residual_of_a_deflation_gives_the_data_away():
         factors = (fitted.left_components_ * fitted.singular_values_) @ fitted.components_
         residual = X - factors
         ranks = [np.linalg.matrix_rank(data - residual, tol=1e-8) for data in (X, neighbour)]
-        assert ranks[0] == 2 < ranks[1]
+        # Where noise is strong, a released singular value is 0 once in a thousand fits.
+        assert ranks[0] == np.count_nonzero(fitted.singular_values_) < ranks[1]
         for name, value in vars(fitted).items():
             assert np.shape(value) != X.shape, name
 
