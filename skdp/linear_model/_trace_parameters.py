@@ -19,7 +19,7 @@ from skdp.linalg.fixed_rank import tangent_dimension
 from skdp.linalg.rank_one import RankOneMatrices
 from skdp.linalg.sources import RowBlocks, Source, as_source
 from skdp.linear_model._solvers.initial import INITIALIZERS
-from skdp.linear_model._solvers.scales import standardization_shares
+from skdp.linear_model._solvers.standardization import plan_standardization
 from skdp.privacy.clipping import SMALLEST_BOUND
 
 __all__ = [
@@ -175,7 +175,7 @@ def warn_of_noise(estimator: Any, checked: CheckedInput, mu: float) -> None:
         return
     n_features = math.prod(checked.matrix_shape)
     centered = estimator.fit_intercept
-    if standardization_shares(n_features, n_records, mu, centered=centered) is None:
+    if plan_standardization(n_features, n_records, mu, centered=centered) is None:
         warn_of_privacy(
             f"{n_records} records with epsilon={estimator.epsilon:g} are too few to scale "
             f"{n_features} features one by one: all share one scale. If their units differ, centre "

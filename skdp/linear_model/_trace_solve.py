@@ -22,6 +22,10 @@ from skdp.linear_model._solvers.gradient import Descent, Estimate, descend, grad
 from skdp.linear_model._solvers.initial import START_SHARE, random_start, release_start
 from skdp.linear_model._solvers.records import Records
 from skdp.linear_model._solvers.spaces import AllDirections, TangentSpace
+from skdp.linear_model._solvers.standardization import (
+    plan_standardization,
+    release_standardization,
+)
 from skdp.linear_model._trace_parameters import CheckedInput, signal_strength
 from skdp.linear_model._transform import Transform, inverse_root
 from skdp.privacy import PrivacyBudget
@@ -65,12 +69,12 @@ def solve(
         responses = responses - center
     design = Design(checked.source, checked.matrix_shape, parameters.n_jobs)
     transform = _transform(parameters, checked, design, responses, budget)
-    spread = math.inf
+    spread = scales.Spread(math.inf)
     if budget.is_private:
-        spread = scales.release_spread(responses, budget)
+        spread = scales.release_spread(responses, budget, bound + abs(center))
     records = Records(transform.apply(design), responses, float(parameters.fit_intercept))
     if parameters.solver == "adassp":
-        estimate = _solve_moments(parameters, records, spread, bound, budget)
+        estimate = _solve_moments(parameters, records, spread.size, bound, budget)
     else:
         estimate = _solve_gradient(parameters, records, spread, transform, budget, generator)
     point, offset = transform.undo(estimate)
@@ -125,11 +129,9 @@ def _scales(
             found = scales.exact_standardization(design, centered=centered)
             return Transform(found.center, found.multiplier)
         return Transform(multiplier=_unit_variance(scales.exact_norm(design), design))
-    shares = scales.standardization_shares(
-        design.n_entries, design.n_records, budget.mu, centered=centered
-    )
-    if is_vector and shares is not None:
-        found = scales.release_standardization(design, budget, shares, centered=centered)
+    plan = plan_standardization(design.n_entries, design.n_records, budget.mu, centered=centered)
+    if is_vector and plan is not None:
+        found = release_standardization(design, budget, plan, centered=centered)
         return Transform(found.center, found.multiplier)
     norm = scales.release_norm(design, np.isnan(responses), budget)
     return Transform(multiplier=_unit_variance(norm, design))
@@ -143,7 +145,7 @@ def _unit_variance(norm: float, design: Design) -> float:
 def _solve_gradient(
     parameters: Any,
     records: Records,
-    spread: float,
+    spread: scales.Spread,
     transform: Transform,
     budget: PrivacyBudget,
     generator: np.random.Generator,
@@ -155,7 +157,7 @@ def _solve_gradient(
     start = random_start(shape, rank, generator)
     if parameters.init != "random":
         share -= START_SHARE
-        start = release_start(parameters.init, records, start, spread, budget)
+        start = release_start(parameters.init, records, start, spread.size, budget)
     clipping: Clipping = RecordClipping(records, space, budget.adjacency)
     if parameters.privacy_unit == "response":
         clipping = ResponseClipping(records, space, budget.adjacency, _range(parameters))
@@ -166,7 +168,7 @@ def _solve_gradient(
 def _descent(
     parameters: Any,
     records: Records,
-    spread: float,
+    spread: scales.Spread,
     transform: Transform,
     mu: float,
     share: float,
@@ -175,7 +177,7 @@ def _descent(
     votes = scales.counts_share(n_steps, records.n_records, mu, precision=_VOTE_PRECISION)
     quantile = parameters.clip_quantile
     if quantile == "auto":
-        quantile = _usual_quantile(parameters, records, mu)
+        quantile = _usual_quantile(parameters, records, spread, mu)
     # Cells of a table that are seen more or less often, say, have no smallest variance.
     is_even = parameters.isotropic or parameters.scale is None
     is_even = is_even or _is_white(transform, records.design.matrix_shape)
@@ -184,23 +186,26 @@ def _descent(
         quantile=quantile,
         gradient_shares=gradient_shares(share - votes, n_steps),
         vote_share=votes / n_steps,
-        spread=spread,
+        spread=spread.size,
         spread_to_level=float(ndtri((1 + quantile) / 2)),
         largest_coefficients=_largest_coefficients(
-            parameters, spread, transform, records.design.matrix_shape
+            parameters, spread.size, transform, records.design.matrix_shape
         ),
         least_curvature=transform.least_variance if is_even else 0.0,
         noise_cut=parameters.noise_cut,
     )
 
 
-def _usual_quantile(parameters: Any, records: Records, mu: float) -> float:
-    """Choose the share of unclipped records from public facts.
+def _usual_quantile(parameters: Any, records: Records, spread: scales.Spread, mu: float) -> float:
+    """Choose the share of unclipped records from public and released facts.
 
     The gradients of sparse and rank-one matrices differ too much in length for a low share. Else a
     low one has the least noise for its signal, but a median of the residuals is worse than their
-    mean where there is hardly any noise.
+    mean where there is hardly any noise. Of responses that are mostly the same, half of the others
+    are not to be clipped.
     """
+    if spread.others < 1:
+        return max(_QUANTILE_OF_UNLIKE, 1 - spread.others / 2)
     if not records.design.is_written_out:
         return _QUANTILE_OF_UNLIKE
     shape = records.design.matrix_shape

@@ -1,0 +1,81 @@
+"""Private medians of columns in unknown units, by searches that close in on them."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.quantile import search_steps
+
+__all__ = ["ANY_SIZE", "UP_TO_ONE", "affordable_searches", "n_counts", "release_medians"]
+
+# Less than one per cent apart. As 1 is a point of it, so is the median of what is mostly 1.
+_SIDE = 10.0 ** np.linspace(-9, 18, 8191)
+#: Grid for numbers in any unit.
+ANY_SIZE = np.concatenate([-_SIDE[::-1], [0.0], _SIDE])
+_SIDE_UP_TO_ONE = np.geomspace(1e-9, 1.0, 1534)
+#: Grid for numbers in units of a bound, even, and by powers for a bound that is far too large.
+UP_TO_ONE = np.unique(
+    np.concatenate([-_SIDE_UP_TO_ONE, np.linspace(-1.0, 1.0, 1025), _SIDE_UP_TO_ONE])
+)
+# Largest distance of neighbours in these grids, relative to their size.
+_STEP = 0.015
+# Around a point, in units of the distance to the next one: 0 leaves it exactly as it is.
+_AROUND = np.linspace(-1.0, 1.0, 255)
+_STEP_AROUND = float(_AROUND[1] - _AROUND[0])
+# They tell a centre from another that differs by one part in a hundred million.
+_MOST_SEARCHES = 3
+
+
+def n_counts(grid: np.ndarray, n_searches: int) -> int:
+    """Count the noisy counts of a column that `release_medians` takes."""
+    return search_steps(grid) + n_searches * search_steps(_AROUND)
+
+
+def affordable_searches(grid: np.ndarray, n_columns: int, largest: float) -> int:
+    """Compute how many further searches need at most so many counts of all columns together."""
+    spare = largest / n_columns - search_steps(grid)
+    return int(np.clip(spare // search_steps(_AROUND), 0, _MOST_SEARCHES))
+
+
+def release_medians(
+    name: str,
+    counts_up_to: Callable[[np.ndarray], np.ndarray],
+    budget: PrivacyBudget,
+    *,
+    shape: tuple[int, int],
+    grid: np.ndarray,
+    n_searches: int,
+    share: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Release the medians of the columns of a table of that shape, and how far they may be off.
+
+    Further searches go through ever smaller surroundings of what is found, which keeps a feature
+    that differs little beside its size.
+    """
+    share_of_count = share / n_counts(grid, n_searches)
+    center, step = np.zeros(shape[1]), np.ones(shape[1])
+    for number in range(1 + n_searches):
+        points = grid if number == 0 else _AROUND
+        found = budget.quantiles(
+            name if number == 0 else f"{name}, closer {number}",
+            partial(_counts_around, counts_up_to, center, step),
+            q=0.5,
+            n_rows=shape[0],
+            grid=points,
+            n_columns=shape[1],
+            share=share_of_count * search_steps(points),
+        )
+        center = center + step * found
+        step = _STEP * np.abs(center) if number == 0 else _STEP_AROUND * step
+    return center, step
+
+
+def _counts_around(
+    counts_up_to: Callable[[np.ndarray], np.ndarray],
+    center: np.ndarray,
+    step: np.ndarray,
+    points: np.ndarray,
+) -> np.ndarray:
+    return counts_up_to(center + step * points)

@@ -1,0 +1,88 @@
+"""Private histograms of sizes by powers of two.
+
+A spread in unknown units is read off such a histogram. One release finds it, and a bin that is
+wrong by its noise is one that is hardly filled: a search by counts, each of which has to be right,
+would have to pay for all of them.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.privacy import PrivacyBudget, sensitivity
+
+__all__ = ["Sizes", "count_powers", "release_sizes"]
+
+# From 1e-12 to 1e18: a bin ends at a power of two, and what is smaller is as good as 0.
+_EXPONENTS = np.arange(-40, 61)
+# Root of the mean square of numbers spread evenly between half of a power of two and itself.
+_OF_BIN = math.sqrt(7 / 12)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Released shares of the sizes of columns, by powers of two.
+
+    Attributes
+    ----------
+    shares : ndarray of shape (n_columns, n_powers)
+        Shares of all records, the first ones those of 0; 0 where noise hides them.
+    hidden : ndarray of shape (n_columns,)
+        Shares that are in no bin that is seen.
+    """
+
+    shares: np.ndarray
+    hidden: np.ndarray
+
+    @property
+    def central(self) -> np.ndarray:
+        """Shares of what is 0, or as good as 0."""
+        return np.asarray(self.shares[:, 0])
+
+    @property
+    def only_exponents(self) -> np.ndarray:
+        """Exponent of the only power that is seen beside 0, or else one that no number has."""
+        is_one = np.count_nonzero(self.shares[:, 1:], axis=1) == 1
+        return np.where(is_one, _EXPONENTS[self._largest()], 2 * _EXPONENTS[-1])
+
+    def root_mean_squares(self, hidden_size: float) -> np.ndarray:
+        """Compute the root mean square of every column; 0 for unknown.
+
+        What noise hides is taken for `hidden_size` times the largest that is seen.
+        """
+        values = _OF_BIN * 2.0**_EXPONENTS
+        values[0] = 0.0
+        hidden_squares = np.square(hidden_size * values[self._largest()])
+        return np.sqrt(self.shares @ values**2 + self.hidden * hidden_squares)
+
+    def _largest(self) -> np.ndarray:
+        return np.where(self.shares > 0, np.arange(len(_EXPONENTS)), 0).max(axis=1)
+
+
+def release_sizes(
+    name: str, counts: np.ndarray, n_records: int, budget: PrivacyBudget, share: float
+) -> Sizes:
+    """Release what `count_powers` has counted, of shape (n_columns, n_powers)."""
+    released = budget.gaussian(
+        name,
+        counts,
+        sensitivity=sensitivity.histograms(len(counts), budget.adjacency),
+        share=share,
+    )
+    # A single bin that noise alone fills, many powers too high, would decide.
+    edge = budget.last_scale * (math.sqrt(2 * math.log(counts.size)) + 2.5)
+    shares = np.where(released > edge, released / n_records, 0.0)
+    return Sizes(shares, np.clip(1 - shares.sum(axis=1), 0.0, 1.0))
+
+
+def count_powers(values: np.ndarray) -> np.ndarray:
+    """Count the values of each column up to each power of two; NaN is not counted."""
+    sizes = np.abs(values)
+    bins = np.clip(np.frexp(sizes)[1], _EXPONENTS[0], _EXPONENTS[-1]) - _EXPONENTS[0]
+    bins[sizes == 0] = 0
+    bins[np.isinf(sizes)] = len(_EXPONENTS) - 1
+    n_columns = values.shape[1]
+    places = bins + len(_EXPONENTS) * np.arange(n_columns)
+    counts = np.bincount(places[~np.isnan(sizes)], minlength=n_columns * len(_EXPONENTS))
+    return counts.reshape(n_columns, -1).astype(np.float64)
