@@ -56,6 +56,9 @@ TRACE_CONSTRAINTS: dict[str, Any] = {
     "col_cov": ["array-like", None],
     "noise_cut": ["boolean"],
 }
+# Sparse vectors of at most so many entries are written out piece by piece, so that each feature has
+# a centre and a scale of its own.
+_LONGEST_WRITTEN_OUT = 256
 # Below so many times the noise in all directions together, a fit is no better than none.
 _LEAST_SIGNAL = 2.0
 
@@ -125,7 +128,7 @@ def check_input(X: Any, y: Any, estimator: Any) -> CheckedInput:
         matrix_shape=shape,
         coef_shape=shape if is_3d else (rows.shape[1],),
         dtype=np.dtype(rows.dtype),
-        is_dense=isinstance(rows, np.ndarray),
+        is_dense=isinstance(rows, np.ndarray) or rows.shape[1] <= _LONGEST_WRITTEN_OUT,
     )
 
 
@@ -246,10 +249,10 @@ def _matrix_shape(asked: Any, found: tuple[int, int] | None, n_features: int) ->
 
 
 def _source(rows: Any, shape: tuple[int, int]) -> Source | RankOneMatrices:
-    """Choose the source; sparse vectors are outer products with the number 1."""
+    """Choose the source; long sparse vectors are outer products with the number 1."""
     if isinstance(rows, RankOneMatrices):
         return rows
-    if issparse(rows) and shape[1] == 1:
+    if issparse(rows) and shape[1] == 1 and shape[0] > _LONGEST_WRITTEN_OUT:
         return RankOneMatrices(rows, np.ones((rows.shape[0], 1), rows.dtype))
     return as_source(rows)
 

@@ -347,6 +347,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
                 "do not stand out from the noise and are 0. Pass a smaller rank, a larger epsilon, "
                 "or more records."
             )
+        for doubt in result.doubts:
+            warn_of_privacy(doubt)
 
     def _open_budget(self, checked: CheckedInput, seed: int | None) -> PrivacyBudget:
         """Open the budget of one fit: the only place where it is made."""

@@ -32,11 +32,18 @@ from skdp.privacy import PrivacyBudget
 
 __all__ = ["TraceResult", "solve"]
 
+# Of the norm of a row with one rare feature.
+_ROOM = 1.25
 # With a bound of the responses in normal units: all but one per cent of them are below it.
 _RESPONSE_SPREADS = 2.5
 # Standard deviation of a count of unclipped records, as a share of all.
 _VOTE_PRECISION = 0.03
 _QUANTILE, _QUANTILE_OF_MANY, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
+# Of records with at most so many rare features, too many have none.
+_FEW = 2.0
+# Of features whose size is guessed: those that differ more often are of the usual size, but in too
+# few records.
+_RARE = 0.25
 # So strong a signal beside the noise that clipping costs more than it saves.
 _MANY = 300.0
 # The norm of the coefficients of uncorrelated features is at most the spread of the responses,
@@ -52,6 +59,7 @@ class TraceResult:
     point: FixedRank
     intercept: float
     n_cut: int
+    doubts: tuple[str, ...] = ()
 
 
 def solve(
@@ -74,13 +82,31 @@ def solve(
         spread = scales.release_spread(responses, budget, bound + abs(center))
     records = Records(transform.apply(design), responses, float(parameters.fit_intercept))
     if parameters.solver == "adassp":
-        estimate = _solve_moments(parameters, records, spread.size, bound, budget)
+        estimate = _solve_moments(parameters, records, spread.size, bound, transform, budget)
     else:
         estimate = _solve_gradient(parameters, records, spread, transform, budget, generator)
     point, offset = transform.undo(estimate)
     if parameters.coef_bound is not None:
         point = within_norm(point, parameters.coef_bound)
-    return TraceResult(point, center + offset, estimate.n_cut)
+    doubts = _doubts_of_scales(spread, transform.rare)
+    return TraceResult(point, center + offset, estimate.n_cut, doubts)
+
+
+def _doubts_of_scales(spread: scales.Spread, rare: scales.RareFeatures | None) -> tuple[str, ...]:
+    """Say in what units the data may be others than what noise leaves of them."""
+    doubts = []
+    if spread.is_guess:
+        doubts.append(
+            "Too few responses differ from the median to be told from noise. Pass response_bound, "
+            "a public bound of their size, a larger epsilon, or more records."
+        )
+    if rare is not None and rare.is_guess and rare.share < _RARE:
+        doubts.append(
+            f"{rare.n_features} features differ from their medians in so few records that noise "
+            "hides by how much: they are taken to differ as much as others, or by 1. If they may "
+            "differ by more, divide them by public guesses of their size."
+        )
+    return tuple(doubts)
 
 
 def _transform(
@@ -132,7 +158,7 @@ def _scales(
     plan = plan_standardization(design.n_entries, design.n_records, budget.mu, centered=centered)
     if is_vector and plan is not None:
         found = release_standardization(design, budget, plan, centered=centered)
-        return Transform(found.center, found.multiplier)
+        return Transform(found.center, found.multiplier, rare=found.rare)
     norm = scales.release_norm(design, np.isnan(responses), budget)
     return Transform(multiplier=_unit_variance(norm, design))
 
@@ -177,7 +203,7 @@ def _descent(
     votes = scales.counts_share(n_steps, records.n_records, mu, precision=_VOTE_PRECISION)
     quantile = parameters.clip_quantile
     if quantile == "auto":
-        quantile = _usual_quantile(parameters, records, spread, mu)
+        quantile = _usual_quantile(parameters, records, spread, transform, mu)
     # Cells of a table that are seen more or less often, say, have no smallest variance.
     is_even = parameters.isotropic or parameters.scale is None
     is_even = is_even or _is_white(transform, records.design.matrix_shape)
@@ -196,7 +222,9 @@ def _descent(
     )
 
 
-def _usual_quantile(parameters: Any, records: Records, spread: scales.Spread, mu: float) -> float:
+def _usual_quantile(
+    parameters: Any, records: Records, spread: scales.Spread, transform: Transform, mu: float
+) -> float:
     """Choose the share of unclipped records from public and released facts.
 
     The gradients of sparse and rank-one matrices differ too much in length for a low share. Else a
@@ -206,15 +234,25 @@ def _usual_quantile(parameters: Any, records: Records, spread: scales.Spread, mu
     """
     if spread.others < 1:
         return max(_QUANTILE_OF_UNLIKE, 1 - spread.others / 2)
-    if not records.design.is_written_out:
+    if _is_sparse(transform.rare) or not records.design.is_written_out:
         return _QUANTILE_OF_UNLIKE
     shape = records.design.matrix_shape
     strength = signal_strength(parameters, records.n_records, shape, mu)
     return _QUANTILE_OF_MANY if strength > _MANY else _QUANTILE
 
 
+def _is_sparse(rare: scales.RareFeatures | None) -> bool:
+    """Whether many records have none of the features that others differ by."""
+    return rare is not None and rare.n_features * rare.share < _FEW
+
+
 def _solve_moments(
-    parameters: Any, records: Records, spread: float, bound: float, budget: PrivacyBudget
+    parameters: Any,
+    records: Records,
+    spread: float,
+    bound: float,
+    transform: Transform,
+    budget: PrivacyBudget,
 ) -> Estimate:
     response_bound = min(_RESPONSE_SPREADS * spread, 2 * bound)
     if parameters.privacy_unit == "response":
@@ -230,6 +268,9 @@ def _solve_moments(
     if parameters.row_norm is None and budget.is_private:
         share = scales.counts_share(row_norm_steps(), records.n_records, budget.mu)
         row_norm = release_row_norm(records, budget, share)
+        if transform.rare is not None:
+            # Most rows may be without any of the rare features.
+            row_norm = max(row_norm, _ROOM / math.sqrt(transform.rare.share))
     return solve_sufficient_statistics(
         records,
         parameters.rank,

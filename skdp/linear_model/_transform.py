@@ -8,6 +8,7 @@ import numpy as np
 from skdp.linalg.design import Design
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linear_model._solvers.gradient import Estimate
+from skdp.linear_model._solvers.scales import RareFeatures
 
 __all__ = ["Transform", "inverse_root"]
 
@@ -17,7 +18,8 @@ class Transform:
     r"""Fitted are :math:`A\,((X_i - C) \circ S)\,B`, with symmetric A and B, all of them public.
 
     `multiplier` is a number or, for vectors, one for each entry. `least_variance` is the smallest
-    variance of what is fitted along any direction, as far as it is known.
+    variance of what is fitted along any direction, as far as it is known, and `rare` what has been
+    found of features that hardly differ.
     """
 
     center: np.ndarray | None = None
@@ -25,6 +27,7 @@ class Transform:
     row_map: np.ndarray | None = None
     column_map: np.ndarray | None = None
     least_variance: float = 1.0
+    rare: RareFeatures | None = None
 
     def apply(self, design: Design) -> Design:
         """Return a view of the matrices that are fitted."""

@@ -19,6 +19,7 @@ from skdp.privacy import PrivacyBudget
 from skdp.privacy.quantile import SCALE_GRID, search_steps
 
 __all__ = [
+    "RareFeatures",
     "Spread",
     "Standardization",
     "counts_share",
@@ -47,10 +48,43 @@ _LEAST_OTHERS = 0.02
 
 @dataclass(frozen=True)
 class Spread:
-    """Root mean square of the responses that are not at the centre, and their share of all."""
+    """What is known of centred responses.
+
+    Attributes
+    ----------
+    size : float
+        Root mean square of those that are not at the centre.
+    others : float
+        Their share of all; 1 unless most are at the centre.
+    is_guess : bool
+        Whether noise hides their size and there is no public bound of it.
+    """
 
     size: float
     others: float = 1.0
+    is_guess: bool = False
+
+
+@dataclass(frozen=True)
+class RareFeatures:
+    """Features that differ from their centres so seldom that noise hides each of them.
+
+    Attributes
+    ----------
+    n_features : int
+        How many they are.
+    share : float
+        Mean share of the records in which one of them differs.
+    spread : float
+        Root mean square of all.
+    is_guess : bool
+        Whether noise hides how much they differ.
+    """
+
+    n_features: int
+    share: float
+    spread: float
+    is_guess: bool
 
 
 @dataclass(frozen=True)
@@ -59,6 +93,7 @@ class Standardization:
 
     center: np.ndarray | None
     multiplier: np.ndarray
+    rare: RareFeatures | None = None
 
 
 def counts_share(count: int, n_records: int, mu: float, *, precision: float = _PRECISION) -> float:
@@ -107,7 +142,9 @@ def release_spread(responses: np.ndarray, budget: PrivacyBudget, largest: float)
     others = max(1 - central, _LEAST_OTHERS)
     if size > 0:
         return Spread(size / math.sqrt(others), others)
-    return Spread(largest if math.isfinite(largest) else _LEAST_SPREAD, others)
+    if math.isfinite(largest):
+        return Spread(largest, others)
+    return Spread(_LEAST_SPREAD, others, is_guess=True)
 
 
 def release_norm(design: Design, is_null: np.ndarray, budget: PrivacyBudget) -> float:

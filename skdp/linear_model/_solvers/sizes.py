@@ -12,12 +12,13 @@ import numpy as np
 
 from skdp.privacy import PrivacyBudget, sensitivity
 
-__all__ = ["Sizes", "count_powers", "release_sizes"]
+__all__ = ["Sizes", "count_powers", "exponents", "release_sizes"]
 
-# From 1e-12 to 1e18: a bin ends at a power of two, and what is smaller is as good as 0.
+# From 1e-12 to 1e18; what is smaller is as good as 0.
 _EXPONENTS = np.arange(-40, 61)
-# Root of the mean square of numbers spread evenly between half of a power of two and itself.
-_OF_BIN = math.sqrt(7 / 12)
+# Root of the mean square of numbers spread evenly in a bin, in units of its power of two, which is
+# in the middle, so that indicators are taken for nearly 1.
+_OF_BIN = math.sqrt(7 / 6)
 
 
 @dataclass(frozen=True)
@@ -26,19 +27,31 @@ class Sizes:
 
     Attributes
     ----------
-    shares : ndarray of shape (n_columns, n_powers)
-        Shares of all records, the first ones those of 0; 0 where noise hides them.
-    hidden : ndarray of shape (n_columns,)
-        Shares that are in no bin that is seen.
+    noisy : ndarray of shape (n_columns, n_powers)
+        Shares of all records as released, the first ones those of 0.
+    noise : float
+        Standard deviation of their noise.
     """
 
-    shares: np.ndarray
-    hidden: np.ndarray
+    noisy: np.ndarray
+    noise: float
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Shares that noise alone does not reach; the others are 0."""
+        # A single bin that noise fills, many powers too high, would decide.
+        edge = self.noise * (math.sqrt(2 * math.log(self.noisy.size)) + 2.5)
+        return np.where(self.noisy > edge, self.noisy, 0.0)
 
     @property
     def central(self) -> np.ndarray:
         """Shares of what is 0, or as good as 0."""
         return np.asarray(self.shares[:, 0])
+
+    @property
+    def hidden(self) -> np.ndarray:
+        """Shares that are in no bin that is seen."""
+        return np.clip(1 - self.shares.sum(axis=1), 0.0, 1.0)
 
     @property
     def only_exponents(self) -> np.ndarray:
@@ -56,6 +69,11 @@ class Sizes:
         hidden_squares = np.square(hidden_size * values[self._largest()])
         return np.sqrt(self.shares @ values**2 + self.hidden * hidden_squares)
 
+    def pooled(self, is_chosen: np.ndarray) -> "Sizes":
+        """Average columns, at least one, into a single one, which has less noise."""
+        noise = self.noise / math.sqrt(np.count_nonzero(is_chosen))
+        return Sizes(self.noisy[is_chosen].mean(axis=0, keepdims=True), noise)
+
     def _largest(self) -> np.ndarray:
         return np.where(self.shares > 0, np.arange(len(_EXPONENTS)), 0).max(axis=1)
 
@@ -70,16 +88,18 @@ def release_sizes(
         sensitivity=sensitivity.histograms(len(counts), budget.adjacency),
         share=share,
     )
-    # A single bin that noise alone fills, many powers too high, would decide.
-    edge = budget.last_scale * (math.sqrt(2 * math.log(counts.size)) + 2.5)
-    shares = np.where(released > edge, released / n_records, 0.0)
-    return Sizes(shares, np.clip(1 - shares.sum(axis=1), 0.0, 1.0))
+    return Sizes(released / n_records, budget.last_scale / n_records)
+
+
+def exponents(values: np.ndarray) -> np.ndarray:
+    """Compute the exponents of the nearest powers of two."""
+    return np.asarray(np.frexp(np.abs(values) * math.sqrt(2))[1] - 1)
 
 
 def count_powers(values: np.ndarray) -> np.ndarray:
-    """Count the values of each column up to each power of two; NaN is not counted."""
+    """Count the values of each column near each power of two; NaN is not counted."""
     sizes = np.abs(values)
-    bins = np.clip(np.frexp(sizes)[1], _EXPONENTS[0], _EXPONENTS[-1]) - _EXPONENTS[0]
+    bins = np.clip(exponents(sizes), _EXPONENTS[0], _EXPONENTS[-1]) - _EXPONENTS[0]
     bins[sizes == 0] = 0
     bins[np.isinf(sizes)] = len(_EXPONENTS) - 1
     n_columns = values.shape[1]

@@ -1,5 +1,6 @@
 """Private centres and spreads of features in unknown units."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,11 +14,12 @@ from skdp.linear_model._solvers.medians import (
     release_medians,
 )
 from skdp.linear_model._solvers.scales import (
+    RareFeatures,
     Standardization,
     counts_share,
     entries_of,
 )
-from skdp.linear_model._solvers.sizes import count_powers, release_sizes
+from skdp.linear_model._solvers.sizes import Sizes, count_powers, exponents, release_sizes
 from skdp.privacy import PrivacyBudget
 
 __all__ = ["Plan", "plan_standardization", "release_standardization"]
@@ -93,15 +95,31 @@ def release_standardization(
     # Where all that is seen is as far off as 0 is, it may be 0: the median of a feature half of
     # which is 0 is some number of no meaning.
     is_mostly_zero = (center != 0) & (sizes.central == 0)
-    is_mostly_zero &= np.frexp(np.abs(center))[1] == sizes.only_exponents
+    is_mostly_zero &= exponents(center) == sizes.only_exponents
     center, spread = np.where(is_mostly_zero, 0.0, center), np.where(is_mostly_zero, 0.0, spread)
-    # Features that do not differ as far as can be seen, such as rare indicators, get the largest
-    # spread: right in a table of like features, and next to nothing among unlike ones.
-    spread[spread == 0] = spread.max() if spread.any() else 1.0
+    rare = None
+    if not spread.all():
+        rare = _rare_features(sizes, spread)
+        spread[spread == 0] = rare.spread
     # What is left of a centre far from 0 must not rule the other features.
     spread = np.maximum(spread, np.where(is_mostly_zero, 0.0, least))
     shape = design.matrix_shape
-    return Standardization(center.reshape(shape) if centered else None, (1 / spread).reshape(shape))
+    return Standardization(
+        center.reshape(shape) if centered else None, (1 / spread).reshape(shape), rare
+    )
+
+
+def _rare_features(sizes: Sizes, spread: np.ndarray) -> RareFeatures:
+    """Find the spread of features that are hidden one by one, from the histogram of all of them.
+
+    Where that is hidden, too, they are taken for as large as the others where they are not 0: right
+    in a table of like features.
+    """
+    pooled = sizes.pooled(spread == 0)
+    share = float(np.clip(1 - pooled.noisy[0, 0], pooled.noise, 1.0))
+    seen = float(pooled.root_mean_squares(_HIDDEN_SIZE)[0])
+    guess = (float(spread.max()) or 1.0) * math.sqrt(share)
+    return RareFeatures(int(np.sum(spread == 0)), share, seen or guess, is_guess=seen == 0)
 
 
 def _count_up_to(points: np.ndarray, matrices: Matrices) -> np.ndarray:
