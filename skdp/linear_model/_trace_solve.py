@@ -41,9 +41,6 @@ _VOTE_PRECISION = 0.03
 _QUANTILE, _QUANTILE_OF_MANY, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
 # Of records with at most so many rare features, too many have none.
 _FEW = 2.0
-# Of features whose size is guessed: those that differ more often are of the usual size, but in too
-# few records.
-_RARE = 0.25
 # So strong a signal beside the noise that clipping costs more than it saves.
 _MANY = 300.0
 # The norm of the coefficients of uncorrelated features is at most the spread of the responses,
@@ -100,7 +97,7 @@ def _doubts_of_scales(spread: scales.Spread, rare: scales.RareFeatures | None) -
             "Too few responses differ from the median to be told from noise. Pass response_bound, "
             "a public bound of their size, a larger epsilon, or more records."
         )
-    if rare is not None and rare.is_guess and rare.share < _RARE:
+    if rare is not None and rare.is_guess:
         doubts.append(
             f"{rare.n_features} features differ from their medians in so few records that noise "
             "hides by how much: they are taken to differ as much as others, or by 1. If they may "

@@ -34,6 +34,8 @@ _LEAST_BIN_PRECISION, _BIN_PRECISION = 0.05, 0.02
 # As large as the largest that is seen: rather too large, as a feature in too small a unit would
 # rule all others.
 _HIDDEN_SIZE = 1.0
+# Features that differ from their centres in a smaller share of the records are rare.
+_RARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -97,10 +99,14 @@ def release_standardization(
     is_mostly_zero = (center != 0) & (sizes.central == 0)
     is_mostly_zero &= exponents(center) == sizes.only_exponents
     center, spread = np.where(is_mostly_zero, 0.0, center), np.where(is_mostly_zero, 0.0, spread)
-    rare = None
-    if not spread.all():
-        rare = _rare_features(sizes, spread)
-        spread[spread == 0] = rare.spread
+    rare, is_rare = None, (spread == 0) & (1 - sizes.noisy[:, 0] < _RARE)
+    # What differs often, but not as far as can be seen, gets the largest spread: right in a table
+    # of like features, and next to nothing among unlike ones.
+    largest = float(spread.max()) or 1.0
+    spread[spread == 0] = largest
+    if is_rare.any():
+        rare = _rare_features(sizes.pooled(is_rare), int(is_rare.sum()), largest)
+        spread[is_rare] = rare.spread
     # What is left of a centre far from 0 must not rule the other features.
     spread = np.maximum(spread, np.where(is_mostly_zero, 0.0, least))
     shape = design.matrix_shape
@@ -109,17 +115,15 @@ def release_standardization(
     )
 
 
-def _rare_features(sizes: Sizes, spread: np.ndarray) -> RareFeatures:
+def _rare_features(pooled: Sizes, n_features: int, largest_spread: float) -> RareFeatures:
     """Find the spread of features that are hidden one by one, from the histogram of all of them.
 
-    Where that is hidden, too, they are taken for as large as the others where they are not 0: right
-    in a table of like features.
+    Where that is hidden, too, they are taken for as large as the others where they are not 0.
     """
-    pooled = sizes.pooled(spread == 0)
     share = float(np.clip(1 - pooled.noisy[0, 0], pooled.noise, 1.0))
     seen = float(pooled.root_mean_squares(_HIDDEN_SIZE)[0])
-    guess = (float(spread.max()) or 1.0) * math.sqrt(share)
-    return RareFeatures(int(np.sum(spread == 0)), share, seen or guess, is_guess=seen == 0)
+    guess = largest_spread * math.sqrt(share)
+    return RareFeatures(n_features, share, seen or guess, is_guess=seen == 0)
 
 
 def _count_up_to(points: np.ndarray, matrices: Matrices) -> np.ndarray:
