@@ -747,6 +747,8 @@ def test_any_finite_data_fit_without_warnings_about_them(cell, layout, epsilon):
 
 # Warnings, of public facts only
 
+OF_RELEASED_VALUES = ("Too few responses differ",)
+
 
 def messages_of(estimator, X, y):
     with warnings.catch_warnings(record=True) as caught:
@@ -780,13 +782,14 @@ def test_warnings():
 
 @every_cell
 def test_warnings_do_not_depend_on_the_data(cell):
-    # Those about singular values depend on released ones only.
+    # Those that do depend on released values only, and are tested with them.
     estimator = estimator_of(cell, noise_cut=False, random_state=7, delta=0.01, epsilon=0.01)
     expected = messages_of(estimator, X, y)
     assert len(expected) == 3
     data = [(np.zeros_like(X), y), (X, np.zeros(N)), (X * 1e300, y * 1e300), (X, y + 1e9)]
     for matrices, responses in data:
-        assert messages_of(estimator, matrices, responses) == expected
+        messages = messages_of(estimator, matrices, responses)
+        assert [text for text in messages if not text.startswith(OF_RELEASED_VALUES)] == expected
 
 
 def test_a_warning_turned_into_an_error_leaves_what_was_paid_for():

@@ -7,6 +7,10 @@ from numpy.testing import assert_allclose
 from skdp.linalg.design import Design
 from skdp.linalg.sources import as_source
 from skdp.linear_model._solvers import scales
+from skdp.linear_model._solvers.standardization import (
+    plan_standardization,
+    release_standardization,
+)
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.noise import NoiseSource
 
@@ -38,7 +42,7 @@ SAMPLES = {
 def test_spreads_are_those_of_the_responses(sample):
     for seed in SEEDS:
         values = SAMPLES[sample](np.random.default_rng(seed))
-        spread = scales.release_spread(values, budget_of(seed))
+        spread = scales.release_spread(values, budget_of(seed), math.inf).size
         assert 0.5 < spread / np.sqrt(np.mean(values**2)) < 2
 
 
@@ -46,14 +50,14 @@ def test_a_few_huge_responses_do_not_move_the_spread():
     for seed in SEEDS:
         values = np.random.default_rng(seed).normal(size=N)
         values[:3] = 1e300, -1e9, 1e5
-        assert 0.5 < scales.release_spread(values, budget_of(seed)) < 2
+        assert 0.5 < scales.release_spread(values, budget_of(seed), math.inf).size < 2
 
 
 def test_a_spread_that_noise_hides_is_not_huge():
     # Of 10 responses at epsilon .1 nothing can be told but that.
     for seed in SEEDS:
         values = np.random.default_rng(seed).normal(size=10)
-        spread = scales.release_spread(values, budget_of(seed, 0.1))
+        spread = scales.release_spread(values, budget_of(seed, 0.1), math.inf).size
         assert 0 < spread < math.inf
 
 
@@ -80,8 +84,8 @@ def make_features(seed):
 def test_features_are_centred_and_scaled_one_by_one():
     for seed in SEEDS:
         X = make_features(seed)
-        shares = scales.standardization_shares(4, N, budget_of().mu, centered=True)
-        found = scales.release_standardization(design_of(X), budget_of(seed), shares, centered=True)
+        plan = plan_standardization(4, N, budget_of().mu, centered=True)
+        found = release_standardization(design_of(X), budget_of(seed), plan, centered=True)
         scaled = (X - found.center[:, 0]) * found.multiplier[:, 0]
         assert np.all(np.abs(scaled.mean(axis=0)) < 0.7)
         # Rather too small than too large.
@@ -93,10 +97,8 @@ def test_features_are_centred_and_scaled_one_by_one():
 def test_features_without_centres_are_scaled_about_zero():
     for seed in SEEDS:
         X = make_features(seed)
-        shares = scales.standardization_shares(4, N, budget_of().mu, centered=False)
-        found = scales.release_standardization(
-            design_of(X), budget_of(seed), shares, centered=False
-        )
+        plan = plan_standardization(4, N, budget_of().mu, centered=False)
+        found = release_standardization(design_of(X), budget_of(seed), plan, centered=False)
         assert found.center is None
         size = np.sqrt(np.mean((X * found.multiplier[:, 0]) ** 2, axis=0))
         assert 0.2 < size.min() <= size.max() < 1.5
@@ -106,9 +108,9 @@ def test_constant_features_have_finite_multipliers():
     for value in (0.0, 7.0, 1e300, -5e-324):
         X = np.full((N, 2), value)
         X[:, 1] = np.random.default_rng(0).normal(size=N)
-        shares = scales.standardization_shares(2, N, budget_of().mu, centered=True)
+        plan = plan_standardization(2, N, budget_of().mu, centered=True)
         with np.errstate(all="ignore"):
-            found = scales.release_standardization(design_of(X), budget_of(), shares, centered=True)
+            found = release_standardization(design_of(X), budget_of(), plan, centered=True)
         assert np.isfinite(found.multiplier).all()
         assert np.isfinite(found.center).all()
         assert 0.2 < found.multiplier[1, 0] < 1.5
@@ -144,7 +146,7 @@ def test_null_records_are_not_counted():
     assert max(released) == 100
     values = np.where(is_null, np.nan, 1.0)
     released.clear()
-    scales.release_spread(values, budget)
+    scales.release_spread(values, budget, math.inf)
     scales.release_center(values, budget, math.inf)
     assert max(map(np.max, released)) == 100
 
@@ -158,5 +160,6 @@ def test_shares_depend_on_public_facts_and_are_small():
             # More counts or fewer records never get less.
             assert share <= scales.counts_share(2 * n_counts, n_records, mu)
             assert share >= scales.counts_share(n_counts, 2 * n_records, mu)
-    assert scales.standardization_shares(1000, 100, mu, centered=True) is None
-    assert max(scales.standardization_shares(4, 10**6, mu, centered=True)) <= 0.1
+    assert plan_standardization(1000, 100, mu, centered=True) is None
+    plan = plan_standardization(4, 10**6, mu, centered=True)
+    assert max(plan.center_share, plan.spread_share) <= 0.1

@@ -36,7 +36,7 @@ def n_counts(grid: np.ndarray, n_searches: int) -> int:
 def affordable_searches(grid: np.ndarray, n_columns: int, largest: float) -> int:
     """Compute how many further searches need at most so many counts of all columns together."""
     spare = largest / n_columns - search_steps(grid)
-    return int(np.clip(spare // search_steps(_AROUND), 0, _MOST_SEARCHES))
+    return int(min(max(spare / search_steps(_AROUND), 0), _MOST_SEARCHES))
 
 
 def release_medians(

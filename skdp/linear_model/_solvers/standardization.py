@@ -36,6 +36,7 @@ _LEAST_BIN_PRECISION, _BIN_PRECISION = 0.05, 0.02
 _HIDDEN_SIZE = 1.0
 # Features that differ from their centres in a smaller share of the records are rare.
 _RARE = 0.25
+_LEAST_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -120,10 +121,10 @@ def _rare_features(pooled: Sizes, n_features: int, largest_spread: float) -> Rar
 
     Where that is hidden, too, they are taken for as large as the others where they are not 0.
     """
-    share = float(np.clip(1 - pooled.noisy[0, 0], pooled.noise, 1.0))
+    share = float(np.clip(1 - pooled.noisy[0, 0], max(pooled.noise, _LEAST_SHARE), 1.0))
     seen = float(pooled.root_mean_squares(_HIDDEN_SIZE)[0])
     guess = largest_spread * math.sqrt(share)
-    return RareFeatures(n_features, share, seen or guess, is_guess=seen == 0)
+    return RareFeatures(n_features, share, seen or guess, is_guess=seen == 0 < pooled.noise)
 
 
 def _count_up_to(points: np.ndarray, matrices: Matrices) -> np.ndarray:
