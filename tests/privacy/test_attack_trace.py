@@ -42,8 +42,10 @@ def test_no_neighbour_moves_a_release_further_than_declared(cell):
 KINDS = {
     "not used",
     "response centre",
+    *(f"response centre, closer {number}" for number in (1, 2, 3)),
     "response spread",
     "feature centres",
+    *(f"feature centres, closer {number}" for number in (1, 2, 3)),
     "feature spreads",
     "matrix norm",
     "row norm",

@@ -22,6 +22,8 @@ LAYOUTS = {
     "one-hot": ((4, 3), False),
     "tasks": ((4, 3), False),
     "sparse vectors": ((5, 1), False),
+    # Not written out piece by piece.
+    "long sparse vectors": ((260, 1), False),
 }
 ROW_COV = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 0.5]])
 COL_COV = 0.25 * np.eye(4) + 0.1
@@ -49,7 +51,7 @@ class Data:
         return self._container(), self.responses
 
     def _container(self):
-        if self.layout == "sparse vectors":
+        if self.layout.endswith("sparse vectors"):
             rows = np.clip(self.parts[0], -1e300, 1e300) * np.clip(self.parts[1], -1e8, 1e8)
             return sparse.csr_array(rows)
         if self.layout == "outer":
@@ -97,6 +99,8 @@ class Cell:
     rank: int = 1
     # Whether the test of a spectral start finds a gap.
     has_gap: bool = False
+    # Noise has to leave scales at which something can be attacked.
+    epsilon: float = 200.0
 
     def __call__(self, **more):
         """Make an estimator."""
@@ -106,8 +110,7 @@ class Cell:
             **{
                 "rank": self.rank,
                 "matrix_shape": shape if is_flat else None,
-                # Noise has to leave scales at which something can be attacked.
-                "epsilon": 200.0,
+                "epsilon": self.epsilon,
                 "privacy_unit": self.unit,
                 "adjacency": self.adjacency,
                 "response_bound": self.response_bound,
@@ -137,6 +140,7 @@ class Cell:
         parts += ["row norm"] * (self.row_norm is not None)
         parts += ["no intercept"] * (not self.fit_intercept)
         parts += [f"rank {self.rank}"] * (self.rank > 1)
+        parts += [f"epsilon {self.epsilon:g}"] * (self.epsilon != 200)
         return ", ".join([*parts, *["gap"] * self.has_gap])
 
     def data(self, seed=0, n_records=N_RECORDS):
@@ -152,7 +156,7 @@ class Cell:
             left = np.eye(n_rows)[generator.integers(n_rows, size=n_records)]
         if self.layout in ("one-hot", "tasks"):
             right = np.eye(n_columns)[generator.integers(n_columns, size=n_records)]
-        if self.layout == "sparse vectors":
+        if self.layout.endswith("sparse vectors"):
             left, right = left * (generator.random(left.shape) < 0.4), np.ones_like(right)
         if self.has_gap:
             signs = generator.choice([-1.0, 1.0], n_records)
@@ -196,6 +200,9 @@ def _cells():
         for layout in ("vectors", "one-hot"):
             yield Cell(layout, unit="response", adjacency=adjacency, response_bound=4.0)
         yield Cell("matrices", unit="response", adjacency=adjacency, response_bound=1e-3)
+        yield Cell("long sparse vectors", adjacency=adjacency)
+        # So much that searches close in on the centres.
+        yield Cell("vectors", adjacency=adjacency, epsilon=2e4)
         yield Cell("numbers", "adassp", adjacency=adjacency, row_norm=1.0, fit_intercept=False)
     yield Cell("matrices", response_bound=2.0, fit_intercept=False)
     yield Cell("matrices", "gd", scale="isotropic", fit_intercept=False)

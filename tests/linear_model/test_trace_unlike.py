@@ -1,0 +1,113 @@
+"""What is unlike the data of the tables is fitted, too, or warned of."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from unlike_data import (
+    INDICATORS,
+    OFFSETS,
+    RARE_RESPONSES,
+    SPARSE_INDICATORS,
+    N,
+    indicators,
+    rare_and_large,
+    usual,
+    with_responses,
+)
+
+from skdp import DPTraceRegressor, PrivacyWarning
+
+# All thresholds hold for 50 others, too.
+SEEDS = range(3)
+SOLVERS = pytest.mark.parametrize("solver", ["rgrad", "adassp"])
+
+
+def score_of(make, seed, **parameters):
+    """Return the R^2 of a fit on fresh records, .866 at best for usual ones."""
+    X, y = make(np.random.default_rng(seed), 2 * N)
+    model = DPTraceRegressor(random_state=2**100 + seed, **parameters).fit(X[:N], y[:N])
+    return model.score(X[N:], y[N:])
+
+
+def warned_score_of(make, seed, **parameters):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        score = score_of(make, seed, **parameters)
+    return score, " ".join(str(warning.message) for warning in caught)
+
+
+@SOLVERS
+@pytest.mark.parametrize("name", OFFSETS)
+def test_features_and_responses_far_from_0_and_in_any_unit(name, solver):
+    for seed in SEEDS:
+        assert score_of(OFFSETS[name], seed, solver=solver) > 0.8
+
+
+@SOLVERS
+def test_a_bound_that_is_a_million_times_too_large(solver):
+    for seed in SEEDS:
+        assert score_of(usual, seed, solver=solver, response_bound=1e7) > 0.8
+
+
+@SOLVERS
+@pytest.mark.parametrize("name", RARE_RESPONSES)
+def test_responses_most_of_which_are_the_same(name, solver):
+    change, bound = RARE_RESPONSES[name]
+    least = {"9": 0.3, "5": 0.12, "2": 0.04}[name[0]] if name != "95% ones" else 0.12
+    for seed in SEEDS:
+        score = score_of(with_responses(change), seed, solver=solver, response_bound=bound)
+        assert score > least
+
+
+@SOLVERS
+@pytest.mark.parametrize("share", [0.0, 0.005])
+def test_too_rare_responses_are_warned_of_unless_they_are_bounded(share, solver):
+    def change(y):
+        return (y > np.quantile(y, 1 - share)).astype(float)
+
+    for seed in SEEDS:
+        _, message = warned_score_of(with_responses(change), seed, solver=solver)
+        assert "Too few responses differ from the median" in message
+        _, message = warned_score_of(
+            with_responses(change), seed, solver=solver, response_bound=1.0
+        )
+        assert "Too few responses" not in message
+
+
+@pytest.mark.parametrize("name", INDICATORS)
+@pytest.mark.filterwarnings("ignore:.*differ from their medians:skdp.PrivacyWarning")
+def test_indicators(name):
+    for seed in SEEDS:
+        assert score_of(INDICATORS[name], seed) > (0.7 if name == "50 of 50%" else 0.8)
+
+
+@pytest.mark.parametrize("name", SPARSE_INDICATORS)
+def test_sparse_rows_of_few_features_are_fitted_as_dense_ones(name):
+    for seed in SEEDS:
+        dense = score_of(INDICATORS[name], seed)
+        assert score_of(SPARSE_INDICATORS[name], seed) == pytest.approx(dense, abs=0.05)
+
+
+@SOLVERS
+def test_rare_features_of_unknown_size_are_warned_of(solver):
+    for make in (rare_and_large, indicators(2, 0.01, 4, size=1000.0)):
+        for seed in SEEDS:
+            _, message = warned_score_of(make, seed, solver=solver)
+            assert "differ from their medians in so few records" in message
+    _, message = warned_score_of(usual, 0, solver=solver)
+    assert message == ""
+
+
+def test_closer_searches_leave_exact_centres_as_they_are():
+    # Of responses and features that are mostly 0 or 1 the centre is exactly that.
+    y = (np.random.default_rng(0).random(N) < 0.05).astype(float)
+    X = np.column_stack([y, 1 - y])
+    spent = DPTraceRegressor(random_state=2**100).fit(X, y).privacy_spent_
+    names = {release.name for release in spent.releases}
+    assert {"response centre, closer 3, count 8", "feature centres, closer 3, count 8"} <= names
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        model = DPTraceRegressor(epsilon=20.0, random_state=2**100).fit(X, y)
+    assert_array_equal(np.sign(model.coef_), [1, -1])
