@@ -101,12 +101,12 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         minimum along the step.
     clip_quantile : float or "auto", default="auto"
         Share of the records whose gradients are not to be clipped, .01 to .99. ``"auto"`` is .9 for
-        `RankOneMatrices` and sparse vectors, else .5, and .8 where records are so many that there
-        is hardly any noise.
+        `RankOneMatrices`, long sparse vectors and rare features, more where most responses are the
+        same, else .5, and .8 where records are so many that there is hardly any noise.
     scale : {"private"} or None, default="private"
-        ``"private"`` finds the units of X. Rows of features are centred and scaled one by one, by
-        private medians and histograms, if that takes at most .03 of the budget each; else, and for
-        matrices, all entries are divided by their root mean square, from the private median of the
+        ``"private"`` finds the units of X. Rows of features, sparse ones up to 256 features, are
+        centred and scaled one by one, by private medians and histograms, if that takes at most .03
+        of the budget each; else, and for matrices, all entries are divided by their root mean square, from the private median of the
         norms. Then matrices are whitened by private covariances of their rows and columns, for
         sparse factors by their variances, with .005 to .05 of the budget for each side; not for
         "adassp".

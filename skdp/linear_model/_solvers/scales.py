@@ -32,9 +32,11 @@ __all__ = [
 ]
 
 # Standard deviation of a count, as a share of the records, that is precise enough: of a search,
-# each step of which is clear unless it is the last, and of the histogram of the responses.
+# each step of which is clear unless it is the last, and of the histogram of the responses, which is
+# finer, to show rare ones, where that takes no more than a spare share.
 _PRECISION = 0.05
-_BIN_PRECISION = 0.005
+_BIN_PRECISION, _FINE_PRECISION = 0.01, 0.005
+_SPARE_SHARE = 0.01
 _LEAST_SHARE, _LARGEST_SHARE = 2e-3, 0.1
 # Where a count is off by more than that, as a share of the records, a search tells nothing.
 _USELESS = 0.2
@@ -132,7 +134,11 @@ def release_spread(responses: np.ndarray, budget: PrivacyBudget, largest: float)
     Of responses most of which are at the centre it is that of the others, and `largest`, their
     public bound, where noise hides all of these.
     """
-    share = counts_share(2, len(responses), budget.mu, precision=_BIN_PRECISION)
+    least, fine = (
+        counts_share(2, len(responses), budget.mu, precision=precision)
+        for precision in (_BIN_PRECISION, _FINE_PRECISION)
+    )
+    share = max(least, min(fine, _SPARE_SHARE))
     counts = count_powers(responses[:, np.newaxis])
     sizes = release_sizes("response spread", counts, len(responses), budget, share)
     size = float(sizes.root_mean_squares(_HIDDEN_SIZE)[0])
