@@ -105,11 +105,11 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         same, else .5, and .8 where records are so many that there is hardly any noise.
     scale : {"private"} or None, default="private"
         ``"private"`` finds the units of X. Rows of features, sparse ones up to 256 features, are
-        centred and scaled one by one, by private medians and histograms, if that takes at most .03
-        of the budget each; else, and for matrices, all entries are divided by their root mean square, from the private median of the
-        norms. Then matrices are whitened by private covariances of their rows and columns, for
-        sparse factors by their variances, with .005 to .05 of the budget for each side; not for
-        "adassp".
+        centred and scaled one by one, by private medians, histograms and means, if that takes at
+        most .03 of the budget each; else, and for matrices, all entries are divided by their root
+        mean square, from the private median of the norms. Then matrices are whitened by private
+        covariances of their rows and columns, for sparse factors by their variances, with .005 to
+        .05 of the budget for each side; not for "adassp".
         ``None`` takes entries to be uncorrelated with a mean square of 1.
     row_cov : array-like of shape (d1, d1) or None, default=None
         Public covariance of the entries of a column of a matrix. The matrices are whitened with it,

@@ -20,13 +20,21 @@ from skdp.linear_model._solvers.scales import (
     entries_of,
 )
 from skdp.linear_model._solvers.sizes import Sizes, count_powers, exponents, release_sizes
-from skdp.privacy import PrivacyBudget
+from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy.clipping import clip_rows
 
 __all__ = ["Plan", "plan_standardization", "release_standardization"]
 
 _LARGEST_SHARE = 0.03
-# Up to this share, further searches for the centres cost too little to be saved.
+# Up to this share, further searches for the medians, and means, cost too little to be saved.
 _SPARE_SHARE = 0.01
+# Standard deviation of the noise of a mean, in spreads.
+_MEAN_PRECISION = 0.1
+_LEAST_MEAN_SHARE = 2e-3
+# Rows are clipped to so many times the norm that entries of mean square 1 have.
+_CLIP = 1.3
+# Of the variance around a median, what is always taken to be around the mean.
+_LEAST_REST = 0.25
 # Standard deviation of a count, as a share of the records, that is precise enough: of a search,
 # each step of which is clear unless it is the last, and of a histogram.
 _COUNT_PRECISION = 0.1
@@ -41,10 +49,11 @@ _LEAST_SHARE = 1e-3
 
 @dataclass(frozen=True)
 class Plan:
-    """Shares for the centres and the spreads, and how closely centres are sought."""
+    """Shares for the medians, spreads and means, 0 for none, and how closely medians are sought."""
 
     center_share: float
     spread_share: float
+    mean_share: float
     n_searches: int
 
 
@@ -56,8 +65,10 @@ def plan_standardization(
     A record takes part in the counts of all features, so that their noise grows with the root of
     the number of features.
     """
-    center_share, n_searches = 0.0, 0
+    center_share, mean_share, n_searches = 0.0, 0.0, 0
     if centered:
+        needed = (2 * _mean_bound(n_features) / (_MEAN_PRECISION * n_records * mu)) ** 2
+        mean_share = max(needed, _LEAST_MEAN_SHARE) if needed <= _SPARE_SHARE else 0.0
         largest = _SPARE_SHARE * (_COUNT_PRECISION * n_records * mu) ** 2
         n_searches = affordable_searches(ANY_SIZE, n_features, largest)
         count = n_counts(ANY_SIZE, n_searches) * n_features
@@ -68,13 +79,17 @@ def plan_standardization(
     )
     if max(center_share, least) > _LARGEST_SHARE:
         return None
-    return Plan(center_share, min(wanted, _LARGEST_SHARE), n_searches)
+    return Plan(center_share, min(wanted, _LARGEST_SHARE), mean_share, n_searches)
 
 
 def release_standardization(
     design: Design, budget: PrivacyBudget, plan: Plan, *, centered: bool
 ) -> Standardization:
-    """Release the median of every entry, if wanted, and the root mean square around it."""
+    """Release the median of every entry, if wanted, and the root mean square around it.
+
+    With budget to spare, the medians are exchanged for means: those of an indicator differ much,
+    and so do those of skewed features.
+    """
     center, least = np.zeros(design.n_entries), np.zeros(design.n_entries)
     if centered:
         center, least = release_medians(
@@ -94,26 +109,56 @@ def release_standardization(
     sizes = release_sizes(
         "feature spreads", design.add_up(_counts), design.n_records, budget, plan.spread_share
     )
-    spread = sizes.root_mean_squares(_HIDDEN_SIZE)
     # Where all that is seen is as far off as 0 is, it may be 0: the median of a feature half of
     # which is 0 is some number of no meaning.
     is_mostly_zero = (center != 0) & (sizes.central == 0)
     is_mostly_zero &= exponents(center) == sizes.only_exponents
-    center, spread = np.where(is_mostly_zero, 0.0, center), np.where(is_mostly_zero, 0.0, spread)
-    rare, is_rare = None, (spread == 0) & (1 - sizes.noisy[:, 0] < _RARE)
-    # What differs often, but not as far as can be seen, gets the largest spread: right in a table
-    # of like features, and next to nothing among unlike ones.
-    largest = float(spread.max()) or 1.0
-    spread[spread == 0] = largest
-    if is_rare.any():
-        rare = _rare_features(sizes.pooled(is_rare), int(is_rare.sum()), largest)
-        spread[is_rare] = rare.spread
+    center, least = np.where(is_mostly_zero, 0.0, center), np.where(is_mostly_zero, 0.0, least)
+    spread, rare = _spreads(sizes, ~is_mostly_zero)
     # What is left of a centre far from 0 must not rule the other features.
-    spread = np.maximum(spread, np.where(is_mostly_zero, 0.0, least))
+    spread = np.maximum(spread, least)
+    if plan.mean_share:
+        shift = _release_means(design, center, spread, budget, plan.mean_share)
+        center = center + shift * spread
+        spread = spread * np.sqrt(np.maximum(1 - shift**2, _LEAST_REST))
     shape = design.matrix_shape
     return Standardization(
         center.reshape(shape) if centered else None, (1 / spread).reshape(shape), rare
     )
+
+
+def _spreads(sizes: Sizes, is_usable: np.ndarray) -> tuple[np.ndarray, RareFeatures | None]:
+    """Read the spreads off released sizes, where these are usable."""
+    spread = np.where(is_usable, sizes.root_mean_squares(_HIDDEN_SIZE), 0.0)
+    is_rare = (spread == 0) & (1 - sizes.noisy[:, 0] < _RARE)
+    # What differs often, but not as far as can be seen, gets the largest spread: right in a table
+    # of like features, and next to nothing among unlike ones.
+    largest = float(spread.max()) or 1.0
+    spread[spread == 0] = largest
+    if not is_rare.any():
+        return spread, None
+    rare = _rare_features(sizes.pooled(is_rare), int(is_rare.sum()), largest)
+    spread[is_rare] = rare.spread
+    return spread, rare
+
+
+def _release_means(
+    design: Design, center: np.ndarray, spread: np.ndarray, budget: PrivacyBudget, share: float
+) -> np.ndarray:
+    """Release the means of standardized rows that are clipped in norm."""
+    bound = _mean_bound(design.n_entries)
+    total = budget.gaussian(
+        "feature means",
+        design.add_up(lambda _, m: clip_rows((entries_of(m) - center) / spread, bound).sum(axis=0)),
+        sensitivity=sensitivity.row_sum(bound, budget.adjacency, design.rounding),
+        share=share,
+    )
+    return np.asarray(total / design.n_records)
+
+
+def _mean_bound(n_features: int) -> float:
+    """Return a norm that most rows of so many features of mean square 1 do not exceed."""
+    return _CLIP * math.sqrt(n_features)
 
 
 def _rare_features(pooled: Sizes, n_features: int, largest_spread: float) -> RareFeatures:
