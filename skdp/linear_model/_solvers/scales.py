@@ -13,6 +13,7 @@ import numpy as np
 
 from skdp.linalg.design import Design
 from skdp.linalg.matrices import DenseMatrices, Matrices
+from skdp.linear_model._solvers.public_rows import largest_usual, sample_rows
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.quantile import SCALE_GRID, search_steps
 
@@ -53,6 +54,8 @@ _LARGEST_USABLE = 1e100
 _LEAST_SPREAD = 1e-12
 _LARGEST_SHARE = 0.1
 _LARGEST_FEATURE_SHARE = 0.03
+# Of public features, enough for a rough median and quantile.
+_SAMPLE_ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -168,14 +171,23 @@ def release_standardization(
 
 
 def exact_standardization(design: Design, *, centered: bool) -> Standardization:
-    """Compute the means and standard deviations of the entries of public matrices."""
-    mean = np.zeros(design.n_entries)
+    """Compute the means and standard deviations of the usual entries of public matrices."""
+    sample = sample_rows(design, _SAMPLE_ROWS)
+    sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
+    middle = np.median(sample, axis=0) if centered else np.zeros(design.n_entries)
+    largest = np.array([largest_usual(np.abs(column)) for column in (sample - middle).T])
+
+    def _differences(matrices: Matrices) -> np.ndarray:
+        differences = _usable(matrices) - middle
+        return np.where(np.abs(differences) <= largest, differences, 0.0)
+
+    shift = np.zeros(design.n_entries)
     if centered:
-        mean = design.add_up(lambda _, m: _usable(m).sum(axis=0)) / design.n_records
-    squares = design.add_up(lambda _, m: np.square(_usable(m) - mean).sum(axis=0))
+        shift = design.add_up(lambda _, m: _differences(m).sum(axis=0)) / design.n_records
+    squares = design.add_up(lambda _, m: np.square(_differences(m) - shift).sum(axis=0))
     spread = np.sqrt(squares / design.n_records)
     spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
-    return _standardization(design, mean if centered else None, spread)
+    return _standardization(design, middle + shift if centered else None, spread)
 
 
 def _standardization(
