@@ -22,7 +22,11 @@ from skdp.linear_model._solvers.gradient import Descent, Estimate, descend, grad
 from skdp.linear_model._solvers.initial import START_SHARE, random_start, release_start
 from skdp.linear_model._solvers.records import Records
 from skdp.linear_model._solvers.spaces import AllDirections, TangentSpace
-from skdp.linear_model._trace_parameters import CheckedInput, signal_strength
+from skdp.linear_model._trace_parameters import (
+    CheckedInput,
+    doubts_of_cells,
+    signal_strength,
+)
 from skdp.linear_model._transform import Transform, inverse_root
 from skdp.privacy import PrivacyBudget
 
@@ -48,6 +52,7 @@ class TraceResult:
     point: FixedRank
     intercept: float
     n_cut: int
+    doubts: tuple[str, ...] = ()
 
 
 def solve(
@@ -76,7 +81,8 @@ def solve(
     point, offset = transform.undo(estimate)
     if parameters.coef_bound is not None:
         point = within_norm(point, parameters.coef_bound)
-    return TraceResult(point, center + offset, estimate.n_cut)
+    doubts = (*estimate.doubts, *doubts_of_cells(parameters, checked, transform, budget.mu))
+    return TraceResult(point, center + offset, estimate.n_cut, doubts)
 
 
 def _transform(
