@@ -196,11 +196,10 @@ def doubts_of_cells(
     estimator: Any, checked: CheckedInput, transform: Transform, mu: float
 ) -> tuple[str, ...]:
     """Doubt coefficients for cells some of which are seen too rarely, by released variances."""
-    maps = (transform.row_map, transform.column_map)
-    if not _are_cells(checked) or math.isinf(mu) or any(np.ndim(one) != 1 for one in maps):
+    rows, columns = transform.row_map, transform.column_map
+    if rows is None or columns is None or not _are_cells(checked) or math.isinf(mu):
         return ()
-    # Of a noise that is even where rows are weighted to be alike, 1 where they are alike.
-    unevenness = math.prod(math.sqrt(np.mean(one**2) * np.mean(one**-2.0)) for one in maps)
+    unevenness = math.sqrt(_unevenness(rows) * _unevenness(columns))
     strength = signal_strength(estimator, len(checked.responses), checked.matrix_shape, mu)
     least = _least_signal(estimator, checked)
     if not least <= strength < least * unevenness:
@@ -210,6 +209,14 @@ def doubts_of_cells(
         "mostly noise. Pass a smaller rank, a larger epsilon, or more records, or leave rarely "
         "observed rows and columns out.",
     )
+
+
+def _unevenness(roots: np.ndarray) -> float:
+    """Compare the mean variance of rows with the harmonic one, from their inverse roots."""
+    if roots.ndim > 1:
+        return 1.0
+    inverses = np.square(roots)
+    return float(np.mean(inverses) * np.mean(1 / inverses))
 
 
 def warn_of_result(doubts: tuple[str, ...], n_cut: int, n_values: int) -> None:

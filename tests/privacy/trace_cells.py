@@ -195,6 +195,9 @@ def _cells():
             yield Cell(layout, scale="covariances", adjacency=adjacency)
         for layout in ("vectors", "one-hot"):
             yield Cell(layout, unit="response", adjacency=adjacency, response_bound=4.0)
+        for layout in ("vectors", "sparse vectors", "tasks"):
+            yield Cell(layout, unit="response", adjacency=adjacency)
+            yield Cell(layout, "adassp", unit="response", adjacency=adjacency)
         yield Cell("matrices", unit="response", adjacency=adjacency, response_bound=1e-3)
         yield Cell("numbers", "adassp", adjacency=adjacency, row_norm=1.0, fit_intercept=False)
     yield Cell("matrices", response_bound=2.0, fit_intercept=False)

@@ -70,7 +70,7 @@ def exact_whitening(design: Design, side: int) -> Whitening:
     if design.matrix_shape[side] == 1:
         return Whitening()
     is_usual = usual_rows(design)
-    n_vectors = max(np.count_nonzero(is_usual), 1) * design.matrix_shape[1 - side]
+    n_vectors = max(int(np.count_nonzero(is_usual)), 1) * design.matrix_shape[1 - side]
     return _whitening(_moment(design, side, ~is_usual, UNBOUNDED) / n_vectors, 0.0)
 
 

@@ -207,9 +207,9 @@ def _doubts(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...
     return (
         f"At the end of the descent only {kept.mean():.0%} of the gradients were not clipped, "
         f"where {quantile:.0%} are wanted: it has not come to rest, and the coefficients are "
-        "useless. Entries of X are probably much larger than isotropic=True or scale=None say, "
-        "or a covariance that was passed; the defaults find their scale. Else a smaller step_size "
-        "may do.",
+        "useless. If isotropic=True, scale=None or a covariance was passed, entries of X are "
+        "probably much larger than that says, and the defaults would find their scale. Else pass a "
+        "smaller step_size, a larger n_iter, or more records.",
     )
 
 

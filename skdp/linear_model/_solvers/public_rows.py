@@ -1,9 +1,12 @@
 """What keeps a few long public matrices from ruling all others, at no cost in privacy."""
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse import issparse
 
 from skdp.linalg.design import Design
-from skdp.linalg.matrices import Matrices
+from skdp.linalg.matrices import DenseCoordinates, Matrices
+from skdp.linalg.rank_one import RankOneMatrices
 from skdp.linear_model._solvers.records import UNBOUNDED
 
 __all__ = ["even_weights", "largest_usual", "sample_rows", "usual_rows"]
@@ -28,13 +31,30 @@ def largest_usual(sizes: np.ndarray) -> float:
 def usual_rows(design: Design) -> np.ndarray:
     """Tell the matrices that are not much longer than all but a few.
 
-    Sparse ones all are: their features are in units of their own, and a rare one may be large.
+    The features of sparse ones are compared by themselves, as their units may differ.
     """
     sides = [side for side, size in enumerate(design.matrix_shape) if size > 1]
-    if any(map(design.is_sparse, sides)) and all(map(design.is_sparse, sides)):
-        return np.ones(design.n_records, dtype=bool)
+    if isinstance(design.source, RankOneMatrices) and all(map(design.is_sparse, sides)):
+        parts = (design.source.left, design.source.right)
+        maps = [_inverse_sizes(part) if issparse(part) else None for part in parts]
+        design = design.mapped(*maps)
     norms = design.fill(lambda _, matrices: matrices.norms())
     return norms <= largest_usual(norms)
+
+
+def _inverse_sizes(part: sparse.csr_array) -> np.ndarray:
+    """Compute one over the median size of the entries of each column that are kept."""
+    sizes = np.abs(part.data)
+    order = np.lexsort((sizes, part.indices))
+    counts = np.bincount(part.indices, minlength=part.shape[1])
+    inverses = np.ones(part.shape[1])
+    is_kept = counts > 0
+    middles = (np.cumsum(counts) - counts + (counts - 1) // 2)[is_kept]
+    medians = sizes[order[middles]].astype(np.float64)
+    inverses[is_kept] = 1 / np.where(
+        (medians > 1 / UNBOUNDED) & (medians <= UNBOUNDED), medians, 1.0
+    )
+    return inverses
 
 
 def even_weights(lengths: np.ndarray, *, evens_out: bool) -> np.ndarray:
@@ -58,7 +78,9 @@ def sample_rows(design: Design, n_rows: int) -> np.ndarray:
     def _kernel(records: slice, matrices: Matrices) -> np.ndarray:
         first, end = np.searchsorted(wanted, [records.start, records.stop])
         places = wanted[first:end] - records.start
-        sample[first:end] = matrices.entries().values[places]
+        coordinates = matrices.entries()
+        assert isinstance(coordinates, DenseCoordinates)
+        sample[first:end] = coordinates.values[places]
         return np.zeros(len(matrices))
 
     design.written_out().fill(_kernel)
