@@ -58,7 +58,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         over the number of records.
     privacy_unit : {"record", "response"}, default="record"
         What is protected: one record, that is a matrix with its response, or one response, the
-        matrices being public.
+        matrices being public. Public matrices much longer than all but a few then take no part.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighbouring datasets differ by exchanging one unit for any other, or by one that is null
         and contributes nothing to any sum or count. The number of records is public.

@@ -74,7 +74,7 @@ def test_residuals_that_grow_are_warned_of_whatever_is_protected(promise):
     X, y, new_X, new_y = rows_of_features()
     model = regressor(privacy_unit="response", **promise)
     assert messages_of(model, 10 * X, y)
-    assert model.score(10 * new_X, new_y) < 0.1
+    assert model.score(10 * new_X, new_y) < 0.7
 
 
 def test_whoever_turns_warnings_into_errors_keeps_what_was_paid_for():

@@ -33,8 +33,8 @@ _LEVEL_RATE = 2.0
 _LEAST_CURVATURE = 0.1
 # The level stays a normal number however often nothing is clipped.
 _LEAST_LEVEL = 1e-9
-# The votes at the end that tell whether the descent has come to rest, the share of the wanted ones
-# below which it has not, and by how many standard deviations of their noise.
+# The votes at the end that tell whether the descent has come to rest, the share of what is wanted
+# below which none of them should be, and by how many standard deviations of its noise.
 _LAST_VOTES = 3
 _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0
@@ -199,16 +199,15 @@ def _release_gradient(
 
 
 def _doubts(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...]:
-    """Doubt a descent at the end of which far more gradients are clipped than are to be."""
-    kept, noises = np.transpose(votes[-_LAST_VOTES:])
-    reach = _CERTAINTY * float(np.linalg.norm(noises)) / len(noises)
-    if float(kept.mean()) + reach >= _LEAST_OF_WANTED * quantile:
+    """Doubt a descent near the end of which far more gradients are clipped than are to be."""
+    kept, noise = min(votes[-_LAST_VOTES:])
+    if kept + _CERTAINTY * noise >= _LEAST_OF_WANTED * quantile:
         return ()
     return (
-        f"At the end of the descent only {kept.mean():.0%} of the gradients were not clipped, "
+        f"At the end of the descent only {kept:.0%} of the gradients of a step were not clipped, "
         f"where {quantile:.0%} are wanted: it has not come to rest, and the coefficients are "
-        "useless. If isotropic=True, scale=None or a covariance was passed, entries of X are "
-        "probably much larger than that says, and the defaults would find their scale. Else pass a "
+        "probably useless. If isotropic=True, scale=None or a covariance was passed, entries of X "
+        "may be much larger than that says, and the defaults would find their scale. Else pass a "
         "smaller step_size, a larger n_iter, or more records.",
     )
 
