@@ -20,6 +20,7 @@ from skdp.linalg.rank_one import RankOneMatrices
 from skdp.linalg.sources import RowBlocks, Source, as_source
 from skdp.linear_model._solvers.initial import INITIALIZERS
 from skdp.linear_model._solvers.standardization import plan_standardization
+from skdp.linear_model._transform import Transform
 from skdp.privacy.clipping import SMALLEST_BOUND
 
 __all__ = [
@@ -28,8 +29,10 @@ __all__ = [
     "as_rows",
     "check_input",
     "check_parameters",
+    "doubts_of_cells",
     "signal_strength",
     "warn_of_noise",
+    "warn_of_result",
 ]
 
 _BOUND = [
@@ -61,6 +64,9 @@ TRACE_CONSTRAINTS: dict[str, Any] = {
 _LONGEST_WRITTEN_OUT = 256
 # Below so many times the noise in all directions together, a fit is no better than none.
 _LEAST_SIGNAL = 2.0
+# The same for matrices of rank one, which tell of few directions each, and for single cells, in
+# units of the noise in one direction: below, half of the coefficients or more are wrong.
+_LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0
 
 
 @dataclass(frozen=True)
@@ -164,11 +170,14 @@ def warn_of_noise(estimator: Any, checked: CheckedInput, mu: float) -> None:
     n_records = len(checked.responses)
     strength = signal_strength(estimator, n_records, checked.matrix_shape, mu)
     n_free = _n_free(estimator, checked.matrix_shape)
-    if strength < _LEAST_SIGNAL:
+    least = _least_signal(estimator, checked)
+    if strength < least:
+        is_lost = "the noise is as large as any signal"
+        is_weak = "what each of them tells of so few of these is easily lost in the noise"
         warn_of_privacy(
             f"{n_records} records with epsilon={estimator.epsilon:g} are too few for "
-            f"{n_free} coefficients: the noise is as large as any signal. Some "
-            f"{_LEAST_SIGNAL / strength:.2g} times as many records, a larger epsilon, or a smaller "
+            f"{n_free} coefficients: {is_lost if strength < _LEAST_SIGNAL else is_weak}. Some "
+            f"{least / strength:.2g} times as many records, a larger epsilon, or a smaller "
             "rank or matrix_shape would do."
         )
     is_vector = checked.is_dense and min(checked.matrix_shape) == 1
@@ -186,12 +195,72 @@ def warn_of_noise(estimator: Any, checked: CheckedInput, mu: float) -> None:
         )
 
 
+def doubts_of_cells(
+    estimator: Any, checked: CheckedInput, transform: Transform, mu: float
+) -> tuple[str, ...]:
+    """Doubt coefficients for cells some of which are seen too rarely, by released variances."""
+    rows, columns = transform.row_map, transform.column_map
+    if rows is None or columns is None or not _are_cells(checked) or math.isinf(mu):
+        return ()
+    unevenness = math.sqrt(_unevenness(rows) * _unevenness(columns))
+    strength = signal_strength(estimator, len(checked.responses), checked.matrix_shape, mu)
+    least = _least_signal(estimator, checked)
+    if not least <= strength < least * unevenness:
+        return ()
+    return (
+        "Some rows or columns are observed so much more rarely than others that their cells are "
+        "mostly noise. Pass a smaller rank, a larger epsilon, or more records, or leave rarely "
+        "observed rows and columns out.",
+    )
+
+
+def _unevenness(roots: np.ndarray) -> float:
+    """Compare the mean variance of rows with the harmonic one, from their inverse roots."""
+    if roots.ndim > 1:
+        return 1.0
+    inverses = np.square(roots)
+    return float(np.mean(inverses) * np.mean(1 / inverses))
+
+
+def warn_of_result(doubts: tuple[str, ...], n_cut: int, n_values: int) -> None:
+    """Warn of what released values say against a fit."""
+    for doubt in doubts:
+        warn_of_privacy(doubt)
+    if n_cut:
+        warn_of_privacy(
+            f"{n_cut} of {n_values} singular values of the coefficients do not stand out from the "
+            "noise and are 0. Pass a smaller rank, a larger epsilon, or more records."
+        )
+
+
 def signal_strength(
     estimator: Any, n_records: int, matrix_shape: tuple[int, int], mu: float
 ) -> float:
     """Compare the records with the noise of all directions together, from public facts only."""
     n_steps = 1 if estimator.solver == "adassp" else estimator.n_iter
     return n_records * mu / (_n_free(estimator, matrix_shape) * math.sqrt(n_steps))
+
+
+def _least_signal(estimator: Any, checked: CheckedInput) -> float:
+    """Return the signal strength that a fit needs, from public facts only.
+
+    What each singular vector has to stand out from is the noise in its own direction, which is
+    weaker the more of them the noise is shared by: for matrices of rank one, the signal of which
+    is rare, that is what decides.
+    """
+    shape = checked.matrix_shape
+    if not isinstance(checked.source, RankOneMatrices) or min(shape) == 1:
+        return _LEAST_SIGNAL
+    least = _LEAST_SIGNAL_OF_CELLS if _are_cells(checked) else _LEAST_SIGNAL_OF_OUTER
+    return max(_LEAST_SIGNAL, least / math.sqrt(_n_free(estimator, shape) / sum(shape)))
+
+
+def _are_cells(checked: CheckedInput) -> bool:
+    """Whether both factors are sparse, as those of single cells are."""
+    source = checked.source
+    if not isinstance(source, RankOneMatrices) or min(checked.matrix_shape) == 1:
+        return False
+    return issparse(source.left) and issparse(source.right)
 
 
 def _n_free(estimator: Any, matrix_shape: tuple[int, int]) -> int:

@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdp._estimator import INPUT, PrivateEstimator, in_dtype
 from skdp._parameters import with_plain_parameters
-from skdp.exceptions import warn_of_privacy
 from skdp.linalg.design import Design
 from skdp.linalg.digest import digest
 from skdp.linalg.fixed_rank import FixedRank
@@ -22,6 +21,7 @@ from skdp.linear_model._trace_parameters import (
     check_input,
     check_parameters,
     warn_of_noise,
+    warn_of_result,
 )
 from skdp.linear_model._trace_solve import TraceResult, solve
 from skdp.privacy import PrivacyBudget
@@ -58,7 +58,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         over the number of records.
     privacy_unit : {"record", "response"}, default="record"
         What is protected: one record, that is a matrix with its response, or one response, the
-        matrices being public.
+        matrices being public. Public matrices much longer than all but a few then take no part.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighbouring datasets differ by exchanging one unit for any other, or by one that is null
         and contributes nothing to any sum or count. The number of records is public.
@@ -341,14 +341,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         self._set_attributes(result, checked)
         self.privacy_spent_ = budget.spent()
         # Last: whoever turns warnings into errors keeps what was paid for.
-        if result.n_cut:
-            warn_of_privacy(
-                f"{result.n_cut} of {len(result.point.values)} singular values of the coefficients "
-                "do not stand out from the noise and are 0. Pass a smaller rank, a larger epsilon, "
-                "or more records."
-            )
-        for doubt in result.doubts:
-            warn_of_privacy(doubt)
+        warn_of_result(result.doubts, result.n_cut, len(result.point.values))
 
     def _open_budget(self, checked: CheckedInput, seed: int | None) -> PrivacyBudget:
         """Open the budget of one fit: the only place where it is made."""

@@ -26,7 +26,11 @@ from skdp.linear_model._solvers.standardization import (
     plan_standardization,
     release_standardization,
 )
-from skdp.linear_model._trace_parameters import CheckedInput, signal_strength
+from skdp.linear_model._trace_parameters import (
+    CheckedInput,
+    doubts_of_cells,
+    signal_strength,
+)
 from skdp.linear_model._transform import Transform, inverse_root
 from skdp.privacy import PrivacyBudget
 
@@ -85,7 +89,11 @@ def solve(
     point, offset = transform.undo(estimate)
     if parameters.coef_bound is not None:
         point = within_norm(point, parameters.coef_bound)
-    doubts = _doubts_of_scales(spread, transform.rare)
+    doubts = (
+        *estimate.doubts,
+        *_doubts_of_scales(spread, transform.rare),
+        *doubts_of_cells(parameters, checked, transform, budget.mu),
+    )
     return TraceResult(point, center + offset, estimate.n_cut, doubts)
 
 

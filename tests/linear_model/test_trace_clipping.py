@@ -97,6 +97,22 @@ def test_residuals_are_clipped_where_matrices_are_public(
 
 
 @every_space
+def test_public_matrices_much_longer_than_all_but_a_few_take_no_part(space):
+    X, y = make_data()
+    long = X.copy()
+    long[3] *= 1000
+    gradients = [
+        ResponseClipping(records_of(*data, 1.0), space, "replace", np.inf).gradient(
+            make_point(), OFFSET, 0.6
+        )
+        for data in ((long, y), (np.delete(X, 3, axis=0), np.delete(y, 3)))
+    ]
+    assert_allclose(gradients[0].total, gradients[1].total)
+    assert gradients[0].sensitivity == pytest.approx(gradients[1].sensitivity)
+    assert gradients[0].gain == pytest.approx(gradients[1].gain)
+
+
+@every_space
 @every_intercept
 def test_null_records_contribute_nothing(space, intercept):
     X, y = make_data()

@@ -128,6 +128,25 @@ def test_public_features_are_standardized_exactly():
     assert scales.exact_norm(design_of(np.zeros((5, 2)))) == 1
 
 
+def test_a_few_wild_public_entries_do_not_decide_what_the_others_are_scaled_by():
+    X = make_features(0)
+    right = scales.exact_standardization(design_of(X), centered=True)
+    for factor in (1e3, 1e60, 1e300):
+        wild = X.copy()
+        wild[: N // 50] *= factor
+        found = scales.exact_standardization(design_of(wild), centered=True)
+        assert_allclose(found.multiplier / right.multiplier, 1, atol=0.2)
+        assert_allclose((found.center - right.center) * right.multiplier, 0, atol=0.2)
+
+
+def test_rare_public_entries_are_scaled_by_all_of_them():
+    # They may be large, and are no error.
+    X = np.zeros((N, 2))
+    X[: N // 50] = 1000 * np.random.default_rng(0).normal(size=(N // 50, 2))
+    found = scales.exact_standardization(design_of(X), centered=False)
+    assert_allclose(1 / found.multiplier[:, 0], np.sqrt(np.mean(X**2, axis=0)))
+
+
 def test_the_norm_of_matrices_is_their_median():
     for seed in SEEDS:
         X = 300 * np.random.default_rng(seed).normal(size=(N, 6))

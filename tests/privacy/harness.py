@@ -162,8 +162,9 @@ def _without(checked, index, unit):
     responses[index] = np.nan
     source = checked.source
     if unit == "record" and not isinstance(source, RankOneMatrices):
-        X = source.X.copy()
+        X = source.X.tolil() if source.is_sparse else source.X.copy()
         X[index] = np.nan
+        X = X.tocsr() if source.is_sparse else X
         source = ArraySource(X)
     return dataclasses.replace(checked, responses=responses, source=source)
 

@@ -199,6 +199,9 @@ def _cells():
             yield Cell(layout, scale="covariances", adjacency=adjacency)
         for layout in ("vectors", "one-hot"):
             yield Cell(layout, unit="response", adjacency=adjacency, response_bound=4.0)
+        for layout in ("vectors", "sparse vectors", "tasks"):
+            yield Cell(layout, unit="response", adjacency=adjacency)
+            yield Cell(layout, "adassp", unit="response", adjacency=adjacency)
         yield Cell("matrices", unit="response", adjacency=adjacency, response_bound=1e-3)
         yield Cell("long sparse vectors", adjacency=adjacency)
         # So much that searches close in on the centres.

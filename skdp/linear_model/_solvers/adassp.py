@@ -18,6 +18,7 @@ import numpy as np
 from skdp.linalg.fixed_rank import truncate
 from skdp.linalg.matrices import DenseCoordinates, Matrices
 from skdp.linear_model._solvers.gradient import Estimate
+from skdp.linear_model._solvers.public_rows import even_weights, usual_rows
 from skdp.linear_model._solvers.records import UNBOUNDED, Records
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
@@ -72,7 +73,7 @@ def solve_sufficient_statistics(
     """Solve the perturbed normal equations where records are the unit."""
     norm = min(math.hypot(row_norm, records.intercept), UNBOUNDED)
     response_bound = min(response_bound, UNBOUNDED)
-    statistics = _sums(records, norm, response_bound, is_public=False)
+    statistics = _sums(records, norm, response_bound)
     rounding = records.design.rounding
     moment = budget.symmetric_gaussian(
         "second moment",
@@ -108,20 +109,28 @@ def solve_public_design(
     response_range: float,
     share: float,
 ) -> Estimate:
-    """Solve the normal equations where only the responses are private."""
+    """Solve the normal equations where only the responses are private.
+
+    Rows longer than the median are weighted down to it, in both sums, and those that are much
+    longer than all but a few take no part.
+    """
     response_bound = min(response_bound, UNBOUNDED)
-    statistics = _sums(records, UNBOUNDED, response_bound, is_public=True)
     design = records.design.written_out()
     norms = design.fill(lambda _, matrices: matrices.entries(records.intercept).norms())
-    # What is not finite contributes nothing to the sums.
-    norms[~np.isfinite(norms)] = 0.0
+    evens_out = response_bound < UNBOUNDED
+    if evens_out:
+        norms[~usual_rows(records.design)] = 0.0
+    weights = even_weights(norms, evens_out=evens_out)
+    statistics = _sums(records, UNBOUNDED, response_bound, weights)
+    # What has no weight contributes nothing to the sums.
+    norms[weights == 0] = 0.0
     products = budget.gaussian(
         "products with responses",
         statistics.products,
         sensitivity=sensitivity.response_sum(
             response_bound,
             response_range,
-            float(np.clip(norms.max(), 1 / UNBOUNDED, UNBOUNDED)),
+            float(np.clip((weights * norms).max(), 1 / UNBOUNDED, UNBOUNDED)),
             budget.adjacency,
             records.design.rounding,
         ),
@@ -131,9 +140,12 @@ def solve_public_design(
 
 
 def _sums(
-    records: Records, row_norm: float, response_bound: float, *, is_public: bool
+    records: Records,
+    row_norm: float,
+    response_bound: float,
+    public_weights: np.ndarray | None = None,
 ) -> _Statistics:
-    """Sum over rows clipped to a norm and responses clipped to a bound.
+    """Sum over rows clipped to a norm and responses clipped to a bound, public rows with weights.
 
     A null record is null in both sums, a null response beside a public row in one.
     """
@@ -142,11 +154,14 @@ def _sums(
         coordinates = matrices.entries(records.intercept)
         assert isinstance(coordinates, DenseCoordinates)
         responses = records.responses[rows]
-        if not is_public:
+        if public_weights is None:
             coordinates.values[np.isnan(responses)] = np.nan
         features = clip_rows(coordinates.values, row_norm)
+        weighted = features
+        if public_weights is not None:
+            weighted = features * public_weights[rows, np.newaxis]
         responses = np.clip(np.nan_to_num(responses), -response_bound, response_bound)
-        return np.column_stack([features.T @ features, features.T @ responses])
+        return np.column_stack([weighted.T @ features, weighted.T @ responses])
 
     sums = records.design.written_out().add_up(_kernel)
     return _Statistics(sums[:, :-1], sums[:, -1])

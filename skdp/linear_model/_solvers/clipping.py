@@ -7,14 +7,12 @@ import numpy as np
 
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linalg.matrices import Coordinates, Matrices
+from skdp.linear_model._solvers.public_rows import even_weights, usual_rows
 from skdp.linear_model._solvers.records import UNBOUNDED, Records, clipped_sum
 from skdp.linear_model._solvers.spaces import Space
 from skdp.privacy import sensitivity
 
 __all__ = ["ClippedGradient", "Clipping", "RecordClipping", "ResponseClipping"]
-
-# Public matrices so many times as long as usual take no part: beside them the others would be lost.
-_LONGEST = 1e3
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,8 @@ class RecordClipping(Clipping):
 class ResponseClipping(Clipping):
     """Only a response may change, the matrices being public: its residual is clipped.
 
-    Coordinates longer than the median are weighted down to it.
+    Coordinates longer than the median are weighted down to it, and matrices that are much longer
+    than all but a few take no part.
     """
 
     def __init__(
@@ -107,6 +106,7 @@ class ResponseClipping(Clipping):
     ) -> None:
         super().__init__(records, space, adjacency)
         self.response_range = response_range
+        self._is_usual = usual_rows(records.design)
 
     def largest_level(self, spread: float) -> float:
         """Return the spread itself."""
@@ -116,7 +116,10 @@ class ResponseClipping(Clipping):
         """Sum the gradients at a released point and intercept."""
         design = self.records.design
         lengths = design.fill(lambda _, m: self._lengths(m, point))
-        weights = _weights(lengths, evens_out=level < UNBOUNDED)
+        evens_out = level < UNBOUNDED
+        if evens_out:
+            lengths[~self._is_usual] = 0.0
+        weights = even_weights(lengths, evens_out=evens_out)
         lengths[weights == 0] = 0.0
         sizes = np.empty(design.n_records)
 
@@ -142,16 +145,3 @@ class ResponseClipping(Clipping):
 
     def _lengths(self, matrices: Matrices, point: FixedRank) -> np.ndarray:
         return self.space.coordinates(matrices, point, self.records.intercept)[0].norms()
-
-
-def _weights(lengths: np.ndarray, *, evens_out: bool) -> np.ndarray:
-    """Weight vectors of these lengths down to the median of those that are not 0, if wanted.
-
-    What could overflow gets the weight 0, and, if wanted, what is very much longer than usual.
-    """
-    is_usable = (lengths > 0) & (lengths <= UNBOUNDED)
-    if not evens_out or not is_usable.any():
-        return is_usable.astype(np.float64)
-    usual = float(np.median(lengths[is_usable]))
-    is_usable &= lengths <= _LONGEST * usual
-    return np.where(is_usable, np.minimum(1.0, usual / np.where(is_usable, lengths, 1.0)), 0.0)

@@ -12,6 +12,7 @@ import numpy as np
 
 from skdp.linalg.design import Design
 from skdp.linalg.matrices import Matrices
+from skdp.linear_model._solvers.public_rows import usual_rows
 from skdp.linear_model._solvers.records import UNBOUNDED
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_weights
@@ -65,12 +66,12 @@ def release_whitening(
 
 
 def exact_whitening(design: Design, side: int) -> Whitening:
-    """Compute the map that `release_whitening` releases, of public matrices."""
+    """Compute the map that `release_whitening` releases, of usual public matrices."""
     if design.matrix_shape[side] == 1:
         return Whitening()
-    n_vectors = design.n_records * design.matrix_shape[1 - side]
-    is_null = np.zeros(design.n_records, dtype=bool)
-    return _whitening(_moment(design, side, is_null, UNBOUNDED) / n_vectors, 0.0)
+    is_usual = usual_rows(design)
+    n_vectors = max(int(np.count_nonzero(is_usual)), 1) * design.matrix_shape[1 - side]
+    return _whitening(_moment(design, side, ~is_usual, UNBOUNDED) / n_vectors, 0.0)
 
 
 def _moment(design: Design, side: int, is_null: np.ndarray, bound: float) -> np.ndarray:

@@ -14,7 +14,7 @@ References
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,6 +33,11 @@ _LEVEL_RATE = 2.0
 _LEAST_CURVATURE = 0.1
 # The level stays a normal number however often nothing is clipped.
 _LEAST_LEVEL = 1e-9
+# The votes at the end that tell whether the descent has come to rest, the share of what is wanted
+# below which none of them should be, and by how many standard deviations of its noise.
+_LAST_VOTES = 3
+_LEAST_OF_WANTED = 0.5
+_CERTAINTY = 3.0
 
 
 @dataclass(frozen=True)
@@ -74,11 +79,24 @@ class Descent:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A released matrix and intercept, and how many singular values noise has taken."""
+    """A released matrix and intercept.
+
+    Attributes
+    ----------
+    point : FixedRank
+        The matrix.
+    offset : float
+        The intercept.
+    n_cut : int
+        How many singular values noise has taken.
+    doubts : tuple of str
+        What released values say against it.
+    """
 
     point: FixedRank
     offset: float
     n_cut: int = 0
+    doubts: tuple[str, ...] = ()
 
 
 def gradient_shares(total: float, n_steps: int) -> tuple[float, ...]:
@@ -99,8 +117,10 @@ def descend(
     usual = descent.step_size / descent.quantile if clips else descent.step_size
     point, offset, level, variance = start, 0.0, largest, 0.0
     curvature = _Curvature(space.dimension(point.shape) + clipping.has_intercept)
+    votes = []
     for step, share in enumerate(descent.gradient_shares, start=1):
         gradient = _release_gradient(clipping, (point, offset, level), step, share, budget, descent)
+        votes.append((gradient.kept, gradient.vote_noise))
         curvature.update(space.direction(point, gradient.coordinates), point, offset, gradient)
         length = curvature.limit(usual)
         point = space.move(point, gradient.coordinates, -length)
@@ -111,9 +131,10 @@ def descend(
         if clips:
             level *= math.exp(_LEVEL_RATE * (descent.quantile - gradient.kept))
             level = float(np.clip(level, _LEAST_LEVEL * largest, largest))
+    estimate = Estimate(point, offset)
     if descent.noise_cut:
-        return _cut(point, offset, math.sqrt(variance))
-    return Estimate(point, offset)
+        estimate = _cut(point, offset, math.sqrt(variance))
+    return replace(estimate, doubts=_doubts(votes, descent.quantile) if clips else ())
 
 
 @dataclass(frozen=True)
@@ -130,12 +151,15 @@ class _Gradient:
         Standard deviation of the noise of a coordinate.
     kept : float
         Share of the records that were not clipped.
+    vote_noise : float
+        Standard deviation of the noise of that share.
     """
 
     coordinates: np.ndarray
     slope: float
     noise: np.float64
     kept: float
+    vote_noise: float
 
     @property
     def flattening(self) -> float:
@@ -168,9 +192,24 @@ def _release_gradient(
         share=descent.vote_share,
     )
     kept = float(np.clip(n_kept / clipping.records.n_records, 0.0, 1.0))
+    vote_noise = budget.last_scale / clipping.records.n_records
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
-    return _Gradient(clipping.space.project(point, coordinates), slope, noise, kept)
+    return _Gradient(clipping.space.project(point, coordinates), slope, noise, kept, vote_noise)
+
+
+def _doubts(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...]:
+    """Doubt a descent near the end of which far more gradients are clipped than are to be."""
+    kept, noise = min(votes[-_LAST_VOTES:])
+    if kept + _CERTAINTY * noise >= _LEAST_OF_WANTED * quantile:
+        return ()
+    return (
+        f"At the end of the descent only {kept:.0%} of the gradients of a step were not clipped, "
+        f"where {quantile:.0%} are wanted: it has not come to rest, and the coefficients are "
+        "probably useless. If isotropic=True, scale=None or a covariance was passed, entries of X "
+        "may be much larger than that says, and the defaults would find their scale. Else pass a "
+        "smaller step_size, a larger n_iter, or more records.",
+    )
 
 
 class _Curvature:

@@ -14,6 +14,7 @@ from skdp.linear_model._solvers.medians import (
     n_counts,
     release_medians,
 )
+from skdp.linear_model._solvers.public_rows import largest_usual, sample_rows
 from skdp.linear_model._solvers.sizes import count_powers, release_sizes
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.quantile import SCALE_GRID, search_steps
@@ -46,6 +47,8 @@ _LEAST_SPREAD = 1e-12
 _HIDDEN_SIZE = 0.6
 # Share of the responses that are taken not to be at the centre where hardly one is seen.
 _LEAST_OTHERS = 0.02
+# Of public features, enough for a rough median and quantile.
+_SAMPLE_ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -168,14 +171,24 @@ def exact_norm(design: Design) -> float:
 
 
 def exact_standardization(design: Design, *, centered: bool) -> Standardization:
-    """Compute the means and standard deviations of the entries of public matrices."""
-    mean = np.zeros(design.n_entries)
+    """Compute the means and standard deviations of the usual entries of public matrices."""
+    sample = sample_rows(design, _SAMPLE_ROWS)
+    sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
+    middle = np.median(sample, axis=0) if centered else np.zeros(design.n_entries)
+    largest = np.array([largest_usual(np.abs(column)) for column in (sample - middle).T])
+
+    def _differences(matrices: Matrices) -> np.ndarray:
+        differences = _usable(matrices) - middle
+        return np.where(np.abs(differences) <= largest, differences, 0.0)
+
+    shift = np.zeros(design.n_entries)
     if centered:
-        mean = design.add_up(lambda _, m: _usable(m).sum(axis=0)) / design.n_records
-    squares = design.add_up(lambda _, m: np.square(_usable(m) - mean).sum(axis=0))
+        shift = design.add_up(lambda _, m: _differences(m).sum(axis=0)) / design.n_records
+    squares = design.add_up(lambda _, m: np.square(_differences(m) - shift).sum(axis=0))
     spread = np.sqrt(squares / design.n_records)
     spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
     shape = design.matrix_shape
+    mean = middle + shift
     return Standardization(mean.reshape(shape) if centered else None, (1 / spread).reshape(shape))
 
 

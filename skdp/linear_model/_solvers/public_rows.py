@@ -1,0 +1,87 @@
+"""What keeps a few long public matrices from ruling all others, at no cost in privacy."""
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import issparse
+
+from skdp.linalg.design import Design
+from skdp.linalg.matrices import DenseCoordinates, Matrices
+from skdp.linalg.rank_one import RankOneMatrices
+from skdp.linear_model._solvers.records import UNBOUNDED
+
+__all__ = ["even_weights", "largest_usual", "sample_rows", "usual_rows"]
+
+# What is more than so many times as large as all but the largest few are is not usual. It is never
+# more than these few that are left out: there may be more to them than an error.
+_LARGEST_SHARE = 0.05
+_LONGEST = 5.0
+# Coordinates so many times as long as usual take no part: beside them the others would be lost.
+_LONGEST_COORDINATES = 1e3
+
+
+def largest_usual(sizes: np.ndarray) -> float:
+    """Compute the largest size that is not far beyond all but a few of those that are not 0."""
+    positive = sizes[(sizes > 0) & (sizes <= UNBOUNDED)]
+    if positive.size == 0:
+        return UNBOUNDED
+    reached = np.quantile(positive, 1 - _LARGEST_SHARE, method="lower")
+    return float(min(_LONGEST * reached, UNBOUNDED))
+
+
+def usual_rows(design: Design) -> np.ndarray:
+    """Tell the matrices that are not much longer than all but a few.
+
+    The features of sparse ones are compared by themselves, as their units may differ.
+    """
+    sides = [side for side, size in enumerate(design.matrix_shape) if size > 1]
+    if isinstance(design.source, RankOneMatrices) and all(map(design.is_sparse, sides)):
+        parts = (design.source.left, design.source.right)
+        maps = [_inverse_sizes(part) if issparse(part) else None for part in parts]
+        design = design.mapped(*maps)
+    norms = design.fill(lambda _, matrices: matrices.norms())
+    return norms <= largest_usual(norms)
+
+
+def _inverse_sizes(part: sparse.csr_array) -> np.ndarray:
+    """Compute one over the median size of the entries of each column that are kept."""
+    sizes = np.abs(part.data)
+    order = np.lexsort((sizes, part.indices))
+    counts = np.bincount(part.indices, minlength=part.shape[1])
+    inverses = np.ones(part.shape[1])
+    is_kept = counts > 0
+    middles = (np.cumsum(counts) - counts + (counts - 1) // 2)[is_kept]
+    medians = sizes[order[middles]].astype(np.float64)
+    inverses[is_kept] = 1 / np.where(
+        (medians > 1 / UNBOUNDED) & (medians <= UNBOUNDED), medians, 1.0
+    )
+    return inverses
+
+
+def even_weights(lengths: np.ndarray, *, evens_out: bool) -> np.ndarray:
+    """Weight vectors of these lengths down to the median of those that are not 0, if wanted.
+
+    What could overflow gets the weight 0, and, if wanted, what is very much longer than usual.
+    """
+    is_usable = (lengths > 0) & (lengths <= UNBOUNDED)
+    if not evens_out or not is_usable.any():
+        return is_usable.astype(np.float64)
+    usual = float(np.median(lengths[is_usable]))
+    is_usable &= lengths <= _LONGEST_COORDINATES * usual
+    return np.where(is_usable, np.minimum(1.0, usual / np.where(is_usable, lengths, 1.0)), 0.0)
+
+
+def sample_rows(design: Design, n_rows: int) -> np.ndarray:
+    """Write at most so many matrices out, evenly spaced, each as a row."""
+    wanted = np.linspace(0, design.n_records - 1, min(n_rows, design.n_records)).astype(np.int64)
+    sample = np.empty((len(wanted), design.n_entries))
+
+    def _kernel(records: slice, matrices: Matrices) -> np.ndarray:
+        first, end = np.searchsorted(wanted, [records.start, records.stop])
+        places = wanted[first:end] - records.start
+        coordinates = matrices.entries()
+        assert isinstance(coordinates, DenseCoordinates)
+        sample[first:end] = coordinates.values[places]
+        return np.zeros(len(matrices))
+
+    design.written_out().fill(_kernel)
+    return sample

@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from skdp.linalg.design import Design
+from skdp.linalg.rank_one import RankOneMatrices
+from skdp.linalg.sources import as_source
+from skdp.linear_model._solvers.covariances import exact_whitening
+from skdp.linear_model._solvers.public_rows import (
+    even_weights,
+    largest_usual,
+    sample_rows,
+    usual_rows,
+)
+
+N = 400
+
+
+def design_of(X, shape=None, n_jobs=None):
+    return Design(as_source(X), shape or (X.shape[1], 1), n_jobs)
+
+
+def sparse_design(X):
+    return Design(RankOneMatrices(sparse.csr_array(X), np.ones((len(X), 1))), (X.shape[1], 1))
+
+
+def make_rows(seed=0):
+    return np.random.default_rng(seed).normal(size=(N, 6))
+
+
+def test_what_is_usual_is_told_from_all_but_a_few_that_are_not_zero():
+    sizes = np.zeros(1000)
+    assert largest_usual(sizes) == largest_usual(np.array([np.nan, np.inf])) == 1e100
+    sizes[:100] = 1.0
+    for n_wild in (0, 5):
+        sizes[100 - n_wild : 100] = 1e6
+        assert largest_usual(sizes) == 5
+    # More are no exception.
+    sizes[90:100] = 1e6
+    assert largest_usual(sizes) == 5e6
+
+
+@pytest.mark.parametrize("make", [design_of, sparse_design])
+def test_at_most_a_few_rows_are_not_usual(make):
+    X = make_rows()
+    assert usual_rows(make(X)).all()
+    is_long = np.arange(N) % 20 == 3
+    X[is_long] *= 100
+    assert_array_equal(usual_rows(make(X)), ~is_long)
+    X[np.arange(N) % 20 == 4] *= 100
+    assert usual_rows(make(X)).all()
+
+
+def test_sparse_rows_with_a_rare_feature_of_large_units_are_usual():
+    X = make_rows() * (np.random.default_rng(1).random((N, 6)) < 0.4)
+    X[:, 0] *= 1000 * (np.arange(N) % 40 == 0)
+    assert usual_rows(sparse_design(X)).all()
+    X[7] *= 1000
+    assert_array_equal(np.flatnonzero(~usual_rows(sparse_design(X))), [7])
+
+
+def test_cells_and_empty_rows_are_usual():
+    rows, columns = np.arange(N) % 7, np.arange(N) % 3
+    assert usual_rows(Design(RankOneMatrices.from_indices(rows, columns, (9, 4)), (9, 4))).all()
+    for value in (0.0, 5e-324, 1e90):
+        assert usual_rows(sparse_design(np.full((N, 2), value))).all()
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_covariances_are_those_of_usual_matrices(side):
+    X = make_rows()
+    X[5] *= 1e5
+    found = exact_whitening(design_of(X, (3, 2)), side)
+    right = exact_whitening(design_of(np.delete(X, 5, axis=0), (3, 2)), side)
+    np.testing.assert_allclose(found.symmetric_map, right.symmetric_map)
+
+
+def test_weights_make_vectors_alike_in_length():
+    lengths = np.array([0.0, 1.0, 2.0, 2.0, 4.0, 1e7, 1e200, np.nan, np.inf])
+    assert_array_equal(even_weights(lengths, evens_out=True), [0, 1, 1, 1, 0.5, 0, 0, 0, 0])
+    assert_array_equal(even_weights(lengths, evens_out=False), [0, 1, 1, 1, 1, 1, 0, 0, 0])
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_sample_is_evenly_spaced(n_jobs):
+    X = np.arange(3.0 * 9001).reshape(9001, 3)
+    assert_array_equal(sample_rows(design_of(X, n_jobs=n_jobs), 10_000), X)
+    assert_array_equal(sample_rows(design_of(X, n_jobs=n_jobs), 4501), X[::2])

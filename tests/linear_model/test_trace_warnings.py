@@ -1,0 +1,192 @@
+"""What a trace regression warns of, and what no longer needs a warning.
+
+Fits with 50 seeds have been on the side of each threshold that is asked for.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics import r2_score
+
+from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
+from skdp.datasets import make_trace_regression
+
+SECRET = 0xD1CE << 100
+COEFFICIENTS = np.array([1, -0.8, 0.6, 0.9, -0.7, 0.5])
+NO_REST = "it has not come to rest"
+TOO_RARE = "observed so much more rarely"
+TOO_FEW = "too few for"
+
+
+def rows_of_features(seed=0, n=20_000):
+    """Rows whose R2 is .866 without privacy, and as many to predict."""
+    generator = np.random.default_rng(seed)
+    noise = np.sqrt(COEFFICIENTS @ COEFFICIENTS * (1 / 0.866 - 1))
+    X = generator.normal(size=(2 * n, 6))
+    y = X @ COEFFICIENTS + noise * generator.normal(size=2 * n)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def messages_of(model, X, y):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    assert all(issubclass(one.category, PrivacyWarning) for one in caught)
+    return [str(one.message) for one in caught]
+
+
+def regressor(seed=0, rank=1, **parameters):
+    return DPTraceRegressor(rank, random_state=SECRET + seed, **parameters)
+
+
+# Promises about X that do not hold
+
+PROMISES = pytest.mark.parametrize(
+    "promise",
+    [{"scale": None}, {"isotropic": True}, {"row_cov": np.eye(6)}],
+    ids=["scale", "isotropic", "covariance"],
+)
+
+
+@PROMISES
+@pytest.mark.parametrize("solver", ["rgrad", "iht", "gd"])
+@pytest.mark.parametrize("factor", [10, 1e4])
+def test_entries_larger_than_promised_are_warned_of(promise, solver, factor):
+    X, y, *_ = rows_of_features()
+    (message,) = messages_of(regressor(solver=solver, **promise), factor * X, y)
+    assert NO_REST in message
+
+
+@PROMISES
+def test_a_promise_that_holds_is_not_warned_of(promise):
+    # Twofold entries do no harm.
+    X, y, new_X, new_y = rows_of_features()
+    for factor in (1, 2):
+        model = regressor(**promise)
+        assert messages_of(model, factor * X, y) == []
+        assert model.score(factor * new_X, new_y) > 0.8
+
+
+@PROMISES
+def test_residuals_that_grow_are_warned_of_whatever_is_protected(promise):
+    X, y, new_X, new_y = rows_of_features()
+    model = regressor(privacy_unit="response", **promise)
+    assert messages_of(model, 10 * X, y)
+    assert model.score(10 * new_X, new_y) < 0.7
+
+
+def test_whoever_turns_warnings_into_errors_keeps_what_was_paid_for():
+    X, y, *_ = rows_of_features()
+    model = regressor(scale=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        with pytest.raises(PrivacyWarning, match=NO_REST):
+            model.fit(10 * X, y)
+    assert np.isfinite(model.coef_).all()
+    assert model.privacy_spent_.releases
+
+
+def test_perturbed_moments_need_no_promise():
+    X, y, new_X, new_y = rows_of_features()
+    model = regressor(solver="adassp", scale=None).fit(10 * X, y)
+    assert model.score(10 * new_X, new_y) > 0.8
+
+
+# A few public rows that are much longer than the others
+
+LONG = pytest.mark.parametrize(("n_long", "factor"), [(1, 1e3), (50, 1e3), (1000, 20), (50, 1e60)])
+
+
+def with_long_rows(X, n_long, factor, seed=0):
+    long = X.copy()
+    long[np.random.default_rng(seed).choice(len(X), n_long, replace=False)] *= factor
+    return long
+
+
+@LONG
+@pytest.mark.parametrize("solver", ["rgrad", "gd", "adassp"])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("scale", ["private", None])
+def test_public_rows_of_any_length_leave_the_others_to_be_learned_from(
+    n_long, factor, solver, container, scale
+):
+    X, y, new_X, new_y = rows_of_features()
+    model = regressor(privacy_unit="response", solver=solver, scale=scale)
+    model.fit(container(with_long_rows(X, n_long, factor)), y)
+    # As records .866.
+    assert r2_score(new_y, model.predict(container(new_X))) > 0.8
+
+
+@pytest.mark.parametrize("design", ["gaussian", "tasks"])
+def test_public_matrices_of_any_length_leave_the_others_to_be_learned_from(design):
+    X, y, M = make_trace_regression(20_000, (8, 6), rank=1, design=design, random_state=0)
+    if design == "tasks":
+        X = RankOneMatrices(with_long_rows(X.left, 50, 1e3), X.right)
+    else:
+        X = with_long_rows(X, 50, 1e3)
+    model = regressor(privacy_unit="response").fit(X, y)
+    assert np.linalg.norm(model.coef_matrix_ - M) < 0.1 * np.linalg.norm(M)
+
+
+# Cells
+
+
+def cells(n, shape, rank, seed=0, power=0.0, size=1.0):
+    """Cells of a matrix with entries of mean square `rank`, the first rows and columns favoured."""
+    generator = np.random.default_rng(seed)
+    left, right = (generator.normal(size=(side, rank)) for side in shape)
+    M = size * left @ right.T
+    places = []
+    for side in shape:
+        chances = np.arange(1.0, side + 1) ** -power
+        places.append(generator.choice(side, n, p=chances / chances.sum()))
+    y = 3 + M[tuple(places)] + 0.5 * generator.normal(size=n)
+    return RankOneMatrices.from_indices(*places, shape=shape), y, M + 3
+
+
+def score_of_cells(model, M):
+    return r2_score(M.ravel(), (model.intercept_ + model.coef_matrix_).ravel())
+
+
+# The signal strengths of the user guide.
+@pytest.mark.parametrize(("strength", "is_warned"), [(3.7, True), (5.9, True), (12, False)])
+def test_too_few_cells_are_warned_of(strength, is_warned):
+    # 1 for 5344 cells.
+    n = int(5344 * strength)
+    X, y, M = make_trace_regression(n, (300, 100), rank=1, design="completion", random_state=0)
+    model = regressor()
+    messages = messages_of(model, X, y)
+    assert [TOO_FEW in message for message in messages] == [True] * is_warned
+    error = np.linalg.norm(model.coef_matrix_ - M) / np.linalg.norm(M)
+    assert error > 0.5 if is_warned else error < 0.6
+
+
+def test_too_few_cells_for_the_rank_are_warned_of():
+    # As dense matrices, those of a strength of 2.4 are enough for no warning.
+    X, y, _ = make_trace_regression(12_500, (60, 40), rank=2, design="completion", random_state=0)
+    for rank, is_warned in ((1, False), (2, True), (4, True)):
+        messages = messages_of(regressor(rank=rank), X, y)
+        assert any(TOO_FEW in message for message in messages) == is_warned
+
+
+def test_a_rank_too_large_for_cells_that_are_observed_unevenly_is_warned_of():
+    X, y, M = cells(20_000, (60, 40), 2, power=1.2, size=0.3)
+    model = regressor(rank=10, epsilon=2.0)
+    assert any(TOO_RARE in message for message in messages_of(model, X, y))
+    assert score_of_cells(model, M) < 0
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5])
+def test_cells_that_are_enough_are_not_warned_of(power):
+    X, y, M = cells(40_000, (60, 40), 2, power=power)
+    model = regressor(rank=2, epsilon=2.0)
+    assert messages_of(model, X, y) == []
+    assert score_of_cells(model, M) > 0.8
+
+
+@pytest.mark.parametrize("design", ["completion", "tasks"])
+def test_the_designs_of_the_tables_are_not_warned_of(design):
+    X, y, _ = make_trace_regression(16_000, (16, 16), rank=2, design=design, random_state=0)
+    assert messages_of(regressor(rank=2), X, y) == []
