@@ -41,7 +41,7 @@ SHORT_TAIL = tuple(40 * 0.9**i for i in range(20))
 EDGE = partial(Fit, "power", unit=PromisedEdge)
 EDGE_FITS = {
     "power": EDGE(),
-    "... clip=1.2": EDGE(clip=1.2),
+    "... clip=2": EDGE(clip=2.0),
     "... clip=None": EDGE(clip=None),
     "deflation": Fit("deflation", unit=PromisedEdge),
     "alternating": Fit("alternating", unit=PromisedEdge),
@@ -75,7 +75,7 @@ def edge_cells(
 SIZES = (256, 512, 1024, 2048, 4096)
 SIZE_NAMES = [
     "power",
-    "... clip=1.2",
+    "... clip=2",
     "... clip=None",
     "plain, clip=4",
     "plain, clip=None",
@@ -113,7 +113,7 @@ RANK_5 = {
     "400, 300, 240, 200, 160": (400.0, 300.0, 240.0, 200.0, 160.0, *SHORT_TAIL),
     "400, -300, 240, -200, 160": (400.0, -300.0, 240.0, -200.0, 160.0, *SHORT_TAIL),
 }
-RANK_5_NAMES = ["power", "... clip=1.2", "deflation", "alternating", "plain, clip=None"]
+RANK_5_NAMES = ["power", "... clip=2", "deflation", "alternating", "plain, clip=None"]
 
 
 def rank_5(seed: int, quick: bool) -> Measured:
@@ -151,7 +151,7 @@ def fitted(make: Any, X: Any, k: int, seed: int, **parameters: Any) -> np.ndarra
 
 ENTRY_FITS: dict[str, dict[str, Any]] = {
     "default": {},
-    "clip=1.2": {"clip": 1.2},
+    "clip=2": {"clip": 2.0},
     "clip=None": {"clip": None},
     "deflation": {"solver": "deflation"},
     "input": {"solver": "input"},
@@ -212,7 +212,7 @@ def communities(seed: int, quick: bool) -> Measured:
     for epsilon in (1.0, 2.0, 4.0):
         row = f"{epsilon:g}"
         settings = {"privacy_unit": "edge", "entry_bounds": (0, 1), "epsilon": epsilon}
-        for name in ("default", "clip=1.2", "clip=None", "deflation"):
+        for name in ("default", "clip=2", "clip=None", "deflation"):
             svd = DPTruncatedSVD(2, random_state=KEY + seed, **settings, **ENTRY_FITS[name])
             yield (row, name), agreement(svd.fit(X).components_[1], labels)
         right = noise_on_pairs(X.toarray(), 2, seed, epsilon).right
@@ -246,7 +246,7 @@ def hubs(seed: int, quick: bool) -> Measured:
     for epsilon in (4.0, 16.0):
         row = f"{epsilon:g}"
         settings = {"privacy_unit": "edge", "entry_bounds": (0, 1), "epsilon": epsilon}
-        for name in ("default", "clip=1.2", "clip=None"):
+        for name in ("default", "clip=2", "clip=None"):
             basis = fitted(DPTruncatedSVD, X, 1, seed, **settings, **ENTRY_FITS[name])
             yield (row, name), captured(X, basis, best)
         right = noise_on_pairs(X.toarray(), 1, seed, epsilon).right
@@ -326,7 +326,7 @@ INTERACTION_FITS: dict[str, dict[str, Any]] = {
         f"interaction, floor {floor}": {"privacy_unit": "interaction", "degree_floor": floor}
         for floor in (1, 5, 20)
     },
-    "... floor 5, clip=1.2": {"privacy_unit": "interaction", "degree_floor": 5, "clip": 1.2},
+    "... floor 5, clip=2": {"privacy_unit": "interaction", "degree_floor": 5, "clip": 2.0},
 }
 
 

@@ -78,7 +78,7 @@ class Fit:
     delta: float = DELTA
     n_iter: int | str = "auto"
     n_oversamples: int | str = "auto"
-    clip: float | None = 2.0
+    clip: float | None = 1.0
     unit: type[Unit] | None = None
     plain: bool = False
 

@@ -53,7 +53,7 @@ class Section:
     needs_folder: bool = False
 
 
-PAIR_COLUMNS = ["default", "clip=1.2", "clip=None", "input"]
+PAIR_COLUMNS = ["default", "clip=2", "clip=None", "input"]
 SECTIONS = [
     Section(
         "dimension",
@@ -130,7 +130,7 @@ SECTIONS = [
         "community; one edge.\n",
         "epsilon",
         ["1", "2", "4"],
-        ["default", "clip=1.2", "clip=None", "deflation", "input"],
+        ["default", "clip=2", "clip=None", "deflation", "input"],
         communities,
     ),
     Section(

@@ -47,7 +47,7 @@ class PromisedEdge(Edge):
 
 
 def promised(
-    X, k, seed, *, solver="power", epsilon=1.0, delta=1e-6, clip=2.0, n_iter="auto", is_plain=False
+    X, k, seed, *, solver="power", epsilon=1.0, delta=1e-6, clip=1.0, n_iter="auto", is_plain=False
 ):
     """Return the factors and the releases of a fit with a step of 1."""
     unit = PromisedEdge if np.array_equal(X, X.T) else PromisedEntry

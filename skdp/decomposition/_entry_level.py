@@ -30,9 +30,9 @@ _INTERACTION_STEPS = 6
 # One more column keeps what clipping mixes in apart from what is sought. Laplace noise grows with
 # the number of columns, and is worth none.
 _DEFAULT_OVERSAMPLES = 1
-# Measured: an iteration is better for larger sides, times the root of what it cuts rows to. Rows of
-# noise that nothing cuts are some so many times their mean square.
-_LEAST_SIDE_PER_COLUMN, _LARGEST_CUT = 12, 12
+# Measured for one to five components: an iteration is better for larger sides, times the root of
+# what it cuts rows to. Rows of noise that nothing cuts are some so many times their mean square.
+_LEAST_SIDE, _LEAST_SIDE_PER_COLUMN, _LARGEST_CUT = 20, 5, 12
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _is_small(shape: tuple[int, int], basis_size: int, clip: float | None) -> bo
     """Whether so few rows or columns cannot spread the noise of an iteration thin enough."""
     side = (min(shape) ** 2 * max(shape)) ** (1 / 3)
     cut = _LARGEST_CUT if clip is None else min(clip, _LARGEST_CUT)
-    return side < _LEAST_SIDE_PER_COLUMN * math.sqrt(cut) * basis_size
+    return side < (_LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * basis_size) * math.sqrt(cut)
 
 
 def solve_entries(

@@ -110,10 +110,10 @@ class DPTruncatedSVD(BaseDecomposition):
     n_oversamples : int or "auto", default="auto"
         Columns beyond `n_components` in a basis; deflation has none. ``"auto"`` is `n_components`
         for the adaptive and the power solver of rows; else 1, or 0 with ``delta=0``.
-    clip : float or None, default=2.0
+    clip : float or None, default=1.0
         Where the noise follows the released bases: rows of a basis are cut to so many times their
-        mean square before it is multiplied. What is spread evenly does better with less, such as
-        1.2; ``None`` cuts nothing, and loses much where noise is strong. Off if ``epsilon=inf``.
+        mean square before it is multiplied. More helps a little where there is hardly any noise;
+        ``None`` cuts nothing, and loses much where noise is strong. Off if ``epsilon=inf``.
     coherence_bound : float or None, default=None
         For entries and edges, instead of `clip`: noise is scaled for bases of this coherence, and
         the iteration ends as failed, its budget spent, with the first basis that exceeds it, as in
@@ -248,7 +248,7 @@ class DPTruncatedSVD(BaseDecomposition):
         solver: str = "auto",
         n_iter: int | str = "auto",
         n_oversamples: int | str = "auto",
-        clip: float | None = 2.0,
+        clip: float | None = 1.0,
         coherence_bound: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,

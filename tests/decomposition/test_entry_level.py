@@ -12,6 +12,7 @@ from scipy import sparse
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.datasets import make_block_graph, make_low_rank
 from skdp.decomposition._entry_level import choose_entry_solver
+from skdp.decomposition._entry_parameters import settings_of
 from skdp.decomposition._solvers.units import Edge, Entry
 from skdp.linalg.norms import row_norms
 from skdp.privacy.gaussian_dp import delta_at, mu_from_epsilon_delta
@@ -160,8 +161,8 @@ def test_the_largest_row_alone_is_too_little_for_an_edge():
 
 def test_noise_follows_the_released_basis():
     X = make_low_rank(400, 500, singular_values=(60.0, 20.0), coherence=1, random_state=0)[0]
-    svd = DPTruncatedSVD(1, random_state=KEY, n_oversamples=0, epsilon=4.0, **ENTRY).fit(X)
-    products = [r for r in svd.privacy_spent_.releases if "right product" in r.name]
+    svd = DPTruncatedSVD(1, random_state=KEY, n_oversamples=0, epsilon=4.0, clip=2.0, **ENTRY)
+    products = [r for r in svd.fit(X).privacy_spent_.releases if "right product" in r.name]
     # A step of 2, and rows of norm 1 / sqrt(500) if all were alike.
     sensitivities = np.array([release.sensitivity for release in products]) * np.sqrt(500) / 2
     assert np.all(sensitivities > 1)
@@ -180,13 +181,34 @@ def test_edges_and_entries_are_exact_without_noise(make):
 
 
 def test_small_matrices_are_perturbed_as_a_whole():
-    choose = {"clip": 2.0, "is_pure": False, "is_centered": False}
+    choose = {"clip": 1.0, "is_pure": False, "is_centered": False}
     assert choose_entry_solver("entry", (8, 8), 2, **choose) == "input"
     assert choose_entry_solver("entry", (1000, 1000), 2, **choose) == "alternating"
     # What is cut to less needs less.
-    assert choose_entry_solver("entry", (30, 30), 2, **choose) == "input"
-    assert choose_entry_solver("entry", (30, 30), 2, **choose | {"clip": 1.2}) == "alternating"
+    assert choose_entry_solver("entry", (40, 40), 2, **choose | {"clip": 2.0}) == "input"
+    assert choose_entry_solver("entry", (40, 40), 2, **choose) == "alternating"
     assert choose_entry_solver("edge", (16, 16), 2, **choose) == "power"
+
+
+@pytest.mark.parametrize(
+    ("side", "n_components", "solver"),
+    [
+        (24, 1, "input"),
+        (32, 1, "alternating"),
+        (48, 1, "alternating"),
+        (32, 5, "input"),
+        (48, 2, "alternating"),
+        (64, 5, "alternating"),
+    ],
+)
+def test_auto_takes_what_was_measured_to_be_better(side, n_components, solver):
+    svd = DPTruncatedSVD(n_components, **ENTRY)
+    assert settings_of(svd, (side, side), None).solver == solver
+
+
+@pytest.mark.parametrize("make", [DPTruncatedSVD, DPPCA])
+def test_rows_of_a_basis_are_cut_to_their_mean_square(make):
+    assert make().clip == 1.0
 
 
 def test_sparse_and_dense_matrices_give_the_same():

@@ -21,11 +21,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp.decomposition._solvers.above_noise import count_above, gaussian_norm, spherical_norm
 from skdp.decomposition._solvers.noisy_matrix import NoisyMatrix
 from skdp.decomposition._solvers.singular_factors import SingularFactors
 from skdp.linalg.averaging import ProductAverage, count_above_noise
 from skdp.linalg.shrinkage import shrink_rows
 from skdp.linalg.subspace import orthonormal_basis, random_basis
+from skdp.privacy import PrivacyBudget
 
 __all__ = [
     "N_KEPT",
@@ -33,6 +35,7 @@ __all__ = [
     "Steps",
     "basis_from",
     "core_part",
+    "count_found",
     "find_bases",
     "solve_alternating",
     "step_weights",
@@ -78,12 +81,16 @@ class Bases:  # numpydoc ignore=PR02
         How many of them stand out from noise.
     failed : bool
         Whether one exceeded the coherence bound.
+    noise : ndarray of shape (size, size)
+        Expected inner products of the columns of the noise in the averaged product with `left`,
+        which `right` stems from.
     """
 
     left: np.ndarray
     right: np.ndarray
     n_above_noise: int
     failed: bool
+    noise: np.ndarray
 
 
 def solve_alternating(
@@ -95,7 +102,7 @@ def solve_alternating(
     """
     bases = find_bases(matrix, steps, share=share * (1 - core_part(matrix)))
     core = matrix.core("core", bases.left, bases.right, share * core_part(matrix))
-    return turned_factors(bases, core, n_components, matrix.budget.last_scale)
+    return turned_factors(bases, core, n_components, matrix.budget)
 
 
 def find_bases(matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str = "") -> Bases:
@@ -124,15 +131,15 @@ def find_bases(matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str =
     if failed:
         matrix.budget.forfeit(float(shares.flat[n_taken:].sum()))
     if of_left.is_empty:
-        return Bases(left, right, 0, failed)
+        return Bases(left, right, 0, failed, np.zeros((steps.basis_size, steps.basis_size)))
     # The last basis of a side looks at the products of the other once more.
     left = basis_from(of_right, right, shrink=True)
     right = basis_from(of_left, left, shrink=True)
+    product, covariance = of_left.estimate(left)
     n_above_noise = min(
-        count_above_noise(*of_right.estimate(right)),
-        count_above_noise(*of_left.estimate(left)),
+        count_above_noise(*of_right.estimate(right)), count_above_noise(product, covariance)
     )
-    return Bases(left, right, n_above_noise, failed)
+    return Bases(left, right, n_above_noise, failed, n_columns * covariance)
 
 
 def core_part(matrix: NoisyMatrix) -> float:
@@ -141,18 +148,34 @@ def core_part(matrix: NoisyMatrix) -> float:
 
 
 def turned_factors(
-    bases: Bases, core: np.ndarray, n_components: int, scale: float
+    bases: Bases, core: np.ndarray, n_components: int, budget: PrivacyBudget
 ) -> SingularFactors:
-    """Turn the bases to the singular vectors of `core`."""
+    """Turn the bases to the singular vectors of `core`, the last release of `budget`."""
     left_turn, singular_values, right_turn = np.linalg.svd(core)
+    left_turn, right_turn = left_turn[:, :n_components], right_turn.T[:, :n_components]
+    singular_values = singular_values[:n_components]
     return SingularFactors(
-        left=bases.left @ left_turn[:, :n_components],
-        singular_values=singular_values[:n_components],
-        right=bases.right @ right_turn.T[:, :n_components],
-        noise_scale=scale,
-        n_above_noise=min(bases.n_above_noise, n_components),
+        left=bases.left @ left_turn,
+        singular_values=singular_values,
+        right=bases.right @ right_turn,
+        noise_scale=budget.last_scale,
+        n_above_noise=count_found(bases, singular_values, left_turn, budget),
         failed=bases.failed,
     )
+
+
+def count_found(
+    bases: Bases, singular_values: np.ndarray, left_turn: np.ndarray, budget: PrivacyBudget
+) -> int:
+    """Count the turned components that stand out in the bases and in the core."""
+    noise_norm = spherical_norm if budget.is_pure else gaussian_norm
+    n_found = count_above(
+        singular_values,
+        floor=noise_norm(bases.noise.shape, budget.last_scale),
+        noise=np.einsum("ij,ik,kj->j", left_turn, bases.noise, left_turn),
+        core_scale=budget.last_scale,
+    )
+    return min(bases.n_above_noise, n_found)
 
 
 def basis_from(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> np.ndarray:

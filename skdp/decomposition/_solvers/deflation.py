@@ -53,13 +53,15 @@ def solve_deflation(
         orthonormal_basis(np.hstack([bases.right for bases in found])),
         n_above_noise=sum(bases.n_above_noise for bases in found),
         failed=any(bases.failed for bases in found),
+        # Each pair of vectors has noise of its own, which making them orthogonal hardly turns.
+        noise=np.diag([bases.noise.item() for bases in found]),
     )
     core_share = share * core_part(matrix)
     if is_symmetric:
         core = matrix.symmetric_core("core", together.right, core_share)
-        return signed_factors(together, core, n_components, matrix.budget.last_scale)
+        return signed_factors(together, core, n_components, matrix.budget)
     core = matrix.core("core", together.left, together.right, core_share)
-    return turned_factors(together, core, n_components, matrix.budget.last_scale)
+    return turned_factors(together, core, n_components, matrix.budget)
 
 
 def _find_triplet(

@@ -11,6 +11,7 @@ Information Theory 63(4). :doi:`10.1109/TIT.2017.2653801`
 
 import numpy as np
 
+from skdp.decomposition._solvers.above_noise import gaussian_norm
 from skdp.decomposition._solvers.noisy_matrix import NoisyMatrix
 from skdp.decomposition._solvers.singular_factors import SingularFactors
 
@@ -24,14 +25,30 @@ def solve_input(matrix: NoisyMatrix, *, share: float, n_components: int) -> Sing
     """
     noisy, scale = matrix.perturbed("matrix", share)
     left, singular_values, right = np.linalg.svd(noisy, full_matrices=False)
-    edge = scale * float(np.sqrt(noisy.shape).sum())
+    seen = singular_values[:n_components]
+    cleaned = _without_push(seen, scale, noisy.shape)
+    is_found = seen > gaussian_norm(noisy.shape, scale)
+    is_found &= _is_mostly_signal(cleaned, scale, noisy.shape)
     return SingularFactors(
         left=left[:, :n_components],
-        singular_values=_without_push(singular_values[:n_components], scale, noisy.shape),
+        singular_values=cleaned,
         right=right[:n_components].T,
         noise_scale=scale,
-        n_above_noise=int(np.sum(singular_values[:n_components] > edge)),
+        n_above_noise=int(np.sum(is_found)),
     )
+
+
+def _is_mostly_signal(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> np.ndarray:
+    r"""Whether half of the squared length of a right singular vector is likely signal, or more.
+
+    Beside noise on every entry of an m x n matrix, of variance :math:`\sigma^2`, a singular value x
+    leaves :math:`1 - \sigma^2 n (x^2 + \sigma^2 m) / (x^2 (x^2 + \sigma^2 n))` of it
+    (Benaych-Georges and Nadakuditi, 2012), compared here without a division.
+    """
+    unit = max(float(values.max()), scale) or 1.0
+    m, n = (scale / unit) ** 2 * np.array(shape, dtype=float)
+    squares = np.square(values / unit)
+    return 2 * n * (squares + m) <= squares * (squares + n)
 
 
 def _without_push(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> np.ndarray:

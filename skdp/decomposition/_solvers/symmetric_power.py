@@ -21,12 +21,14 @@ from skdp.decomposition._solvers.alternating import (
     Steps,
     basis_from,
     core_part,
+    count_found,
     step_weights,
 )
 from skdp.decomposition._solvers.noisy_matrix import NoisyMatrix
 from skdp.decomposition._solvers.singular_factors import SingularFactors
 from skdp.linalg.averaging import ProductAverage, count_above_noise
 from skdp.linalg.subspace import random_basis
+from skdp.privacy import PrivacyBudget
 
 __all__ = ["find_basis", "signed_factors", "solve_symmetric_power"]
 
@@ -42,9 +44,7 @@ def solve_symmetric_power(
     """
     bases = find_basis(matrix, steps, share=share * (1 - core_part(matrix)))
     core = matrix.symmetric_core("core", bases.right, share * core_part(matrix))
-    return signed_factors(
-        bases, core, n_components, matrix.budget.last_scale, is_definite=is_definite
-    )
+    return signed_factors(bases, core, n_components, matrix.budget, is_definite=is_definite)
 
 
 def find_basis(matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str = "") -> Bases:
@@ -55,28 +55,39 @@ def find_basis(matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str =
     for step, step_share in enumerate(shares, start=1):
         if matrix.refuses(basis):
             matrix.budget.forfeit(float(shares[step - 1 :].sum()))
-            return Bases(basis, basis, 0, failed=True)
+            noise = np.zeros((steps.basis_size, steps.basis_size))
+            return Bases(basis, basis, 0, failed=True, noise=noise)
         products.add(matrix.matmul(f"{prefix}product {step}", basis, step_share))
         basis = basis_from(products, basis, shrink=matrix.is_clipped)
     basis = basis_from(products, basis, shrink=True)
-    n_above_noise = count_above_noise(*products.estimate(basis))
-    return Bases(basis, basis, n_above_noise, failed=False)
+    product, covariance = products.estimate(basis)
+    n_above_noise = count_above_noise(product, covariance)
+    return Bases(basis, basis, n_above_noise, failed=False, noise=len(basis) * covariance)
 
 
 def signed_factors(
-    bases: Bases, core: np.ndarray, n_components: int, scale: float, *, is_definite: bool = False
+    bases: Bases,
+    core: np.ndarray,
+    n_components: int,
+    budget: PrivacyBudget,
+    *,
+    is_definite: bool = False,
 ) -> SingularFactors:
-    """Turn a basis to the eigenvectors of a symmetric `core`, by falling size of eigenvalues."""
+    """Turn a basis to the eigenvectors of a symmetric `core`, by falling size of eigenvalues.
+
+    The core is the last release of `budget`, made symmetric, which does not make noise longer.
+    """
     eigenvalues, turn = np.linalg.eigh(core)
     if is_definite:
         eigenvalues = np.maximum(eigenvalues, 0.0)
     order = np.argsort(-np.abs(eigenvalues), kind="stable")[:n_components]
-    right = bases.right @ turn[:, order]
+    turn, singular_values = turn[:, order], np.abs(eigenvalues[order])
+    right = bases.right @ turn
     return SingularFactors(
         left=right * np.where(eigenvalues[order] < 0, -1.0, 1.0),
-        singular_values=np.abs(eigenvalues[order]),
+        singular_values=singular_values,
         right=right,
-        noise_scale=scale,
-        n_above_noise=min(bases.n_above_noise, n_components),
+        noise_scale=budget.last_scale,
+        n_above_noise=count_found(bases, singular_values, turn, budget),
         failed=bases.failed,
     )
