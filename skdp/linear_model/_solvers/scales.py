@@ -55,7 +55,8 @@ _LEAST_SPREAD = 1e-12
 _LARGEST_SHARE = 0.1
 _LARGEST_FEATURE_SHARE = 0.03
 # Of public features, enough for a rough median and quantile.
-_SAMPLE_ROWS = 10_000
+_SAMPLE_ROWS = (400, 10_000)
+_SAMPLE_ENTRIES = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def release_standardization(
 
 def exact_standardization(design: Design, *, centered: bool) -> Standardization:
     """Compute the means and standard deviations of the usual entries of public matrices."""
-    sample = sample_rows(design, _SAMPLE_ROWS)
+    sample = sample_rows(design, int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS)))
     sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
     middle = np.median(sample, axis=0) if centered else np.zeros(design.n_entries)
     largest = np.array([largest_usual(np.abs(column)) for column in (sample - middle).T])
