@@ -161,8 +161,8 @@ def test_the_largest_row_alone_is_too_little_for_an_edge():
 
 def test_noise_follows_the_released_basis():
     X = make_low_rank(400, 500, singular_values=(60.0, 20.0), coherence=1, random_state=0)[0]
-    svd = DPTruncatedSVD(1, random_state=KEY, n_oversamples=0, epsilon=4.0, **ENTRY).fit(X)
-    products = [r for r in svd.privacy_spent_.releases if "right product" in r.name]
+    svd = DPTruncatedSVD(1, random_state=KEY, n_oversamples=0, epsilon=4.0, clip=2.0, **ENTRY)
+    products = [r for r in svd.fit(X).privacy_spent_.releases if "right product" in r.name]
     # A step of 2, and rows of norm 1 / sqrt(500) if all were alike.
     sensitivities = np.array([release.sensitivity for release in products]) * np.sqrt(500) / 2
     assert np.all(sensitivities > 1)

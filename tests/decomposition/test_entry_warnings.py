@@ -1,0 +1,132 @@
+"""Whoever protects entries, edges or interactions hears of it when noise is all that is left."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning
+from skdp.datasets import make_block_graph, make_interactions, make_low_rank
+from skdp.decomposition._solvers.above_noise import count_above, gaussian_norm, spherical_norm
+from skdp.decomposition._solvers.input_perturbation import _is_mostly_signal
+from skdp.privacy.noise import spherical_laplace
+
+KEY = 2**100 + 29
+ENTRY = {"privacy_unit": "entry", "entry_bounds": (0, 1)}
+EDGE = {"privacy_unit": "edge", "entry_bounds": (0, 1)}
+N_EMPTY = 200
+
+
+def n_found(make, X, k, seed, **parameters):
+    """Count the components that stand out, by the warning of the fit."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PrivacyWarning)
+        fitted = make(k, random_state=KEY + seed, **{"delta": 1e-7, **parameters}).fit(X)
+    said = re.findall(r"Only (\d+) of", " ".join(str(warning.message) for warning in caught))
+    return (int(said[0]) if said else k), fitted
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        ENTRY,
+        {**ENTRY, "solver": "deflation"},
+        {**ENTRY, "delta": 0.0},
+        {**ENTRY, "solver": "input"},
+        EDGE,
+        {**EDGE, "solver": "deflation"},
+        {**EDGE, "delta": 0.0},
+        {"privacy_unit": "interaction"},
+        {"privacy_unit": "spectral"},
+    ],
+    ids=lambda parameters: " ".join(map(str, parameters.values())),
+)
+def test_a_matrix_of_zeros_is_always_warned_of(parameters):
+    X = np.zeros((60, 60))
+    found = [n_found(DPTruncatedSVD, X, 1, seed, **parameters)[0] for seed in range(N_EMPTY)]
+    assert sum(found) == 0
+
+
+def zipf(seed):
+    """Draw a table whose j-th most popular column has ones in .8 / j of the rows."""
+    random = np.random.default_rng(seed)
+    odds = 0.8 / random.permutation(np.arange(1, 1001))
+    return (random.random((1000, 1000)) < odds).astype(float)
+
+
+def test_useless_components_of_zipf_tables_are_warned_of():
+    n_useless = 0
+    for seed in range(20):
+        X = zipf(seed)
+        n_components, fitted = n_found(DPPCA, X, 1, seed, epsilon=1.0, **ENTRY)
+        # Columns are independent: the best component is all but that of the largest variance.
+        captured = np.var(X @ fitted.components_[0]) / np.var(X, axis=0).max()
+        n_useless += captured < 0.25
+        assert n_components == 0 or captured >= 0.25, seed
+    assert n_useless >= 10
+
+
+CLEAR = {
+    "entry": (DPTruncatedSVD, make_interactions, 1, {**ENTRY, "epsilon": 4.0}),
+    "centred": (DPPCA, make_interactions, 1, {**ENTRY, "epsilon": 8.0}),
+    "deflation": (DPTruncatedSVD, make_interactions, 1, {**ENTRY, "solver": "deflation"}),
+    "input": (DPTruncatedSVD, make_interactions, 1, {**ENTRY, "solver": "input", "epsilon": 8.0}),
+    "interaction": (DPTruncatedSVD, make_interactions, 1, {"privacy_unit": "interaction"}),
+    "edge": (DPTruncatedSVD, make_block_graph, 2, {**EDGE, "epsilon": 8.0}),
+    "edge, delta 0": (DPTruncatedSVD, make_block_graph, 1, {**EDGE, "delta": 0.0}),
+}
+
+
+@pytest.mark.parametrize("name", CLEAR)
+def test_clear_components_are_not_warned_of(name):
+    make, draw, k, parameters = CLEAR[name]
+    X = draw(random_state=0)
+    X = X[0] if isinstance(X, tuple) else X
+    for seed in range(2):
+        assert n_found(make, X, k, seed, **{"epsilon": 4.0, **parameters})[0] == k
+
+
+@pytest.mark.parametrize("solver", ["alternating", "deflation", "input"])
+def test_components_beyond_the_rank_are_not_counted(solver):
+    X = np.ones((200, 150))
+    parameters = {**ENTRY, "solver": solver, "epsilon": 4.0}
+    assert n_found(DPTruncatedSVD, X, 3, 0, **parameters)[0] == 1
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (6, 6), (3, 40), (32, 32)])
+def test_gaussian_noise_exceeds_its_norm_once_in_a_thousand_draws(shape):
+    draws = np.random.default_rng(0).normal(size=(20_000, *shape))
+    norms = np.linalg.svd(draws, compute_uv=False)[:, 0]
+    share = np.mean(norms > gaussian_norm(shape, 1.0))
+    assert 0 < share < 0.002
+    assert_allclose(gaussian_norm(shape, 3.0), 3 * gaussian_norm(shape, 1.0))
+
+
+@pytest.mark.parametrize("order", [1, 2, 4])
+def test_spherical_noise_exceeds_its_norm_once_in_a_thousand_draws(order):
+    draws = spherical_laplace(20_000, order**2, b"key")
+    share = np.mean(np.linalg.norm(draws, axis=1) > spherical_norm((order, order), 1.0))
+    assert 0.0003 < share < 0.0018
+
+
+def test_a_component_needs_a_value_and_a_vector():
+    values = np.array([10.0, 10.0, 10.0, 10.0])
+    passed = {"floor": 9.0, "noise": np.full(4, 60.0), "core_scale": 3.0}
+    assert count_above(values, **passed) == 4
+    assert count_above(values, **passed | {"floor": 11.0}) == 0
+    assert count_above(values, **passed | {"core_scale": 4.0}) == 0
+    assert count_above(values, **passed | {"noise": np.array([60.0, 70.0, 60.0, 60.0])}) == 3
+
+
+@pytest.mark.parametrize("shape", [(300, 300), (100, 700), (700, 100)])
+def test_half_of_the_right_vector_is_signal_where_it_is_said_to_be(shape):
+    grid = np.geomspace(10.0, 60.0, 400)
+    value = grid[np.argmax(_is_mostly_signal(grid, 1.0, shape))]
+    kept = []
+    for seed in range(30):
+        X, _, components = make_low_rank(*shape, singular_values=(value,), random_state=seed)
+        noisy = X + np.random.default_rng(seed).normal(size=shape)
+        kept.append((np.linalg.svd(noisy)[2][0] @ components[0]) ** 2)
+    assert_allclose(np.mean(kept), 0.5, atol=0.06)
