@@ -56,12 +56,13 @@ is that of noise, some 2 log n. With products averaged and rows shrunk the solve
 nothing there.
 
 Clipping matters where signal is scarce: the noise of a step grows with the rows that stick out, be
-they signal or noise. `clip=None` loses most there, and `clip=2` more than the default, 1, in every
-table; at large epsilon there is next to no difference. Where hardly any noise is left cutting bends
-the vectors a little: sines of .003 become .006. Deflation takes one column a step, which is best
-for the first vector at small epsilon and worse than two columns where vectors are coherent. For
-several vectors it is behind, as each has a part of the budget and the errors of those before it;
-with eigenvalues close to each other it may miss one.
+they signal or noise. `clip=None` loses most there, and `clip=2` more than the default, 1, but for
+hubs and a coherence of n / 4; at large epsilon there is next to no difference. Where hardly any
+noise is left cutting bends the vectors a little: with the gap of small changes and epsilon 10 the
+sine is .006, and was .003 with `clip=2`. Deflation takes one column a step, which is best for the
+first vector at small epsilon and worse than two columns where vectors are coherent. For several
+vectors it is behind, as each has a part of the budget and the errors of those before it; with
+eigenvalues close to each other it may miss one.
 
 For whole matrices whose change is small the power iteration wins where there is a gap after the
 wanted eigenvectors and noise is what limits; where the eigenvalues fall slowly, and at epsilon 10,
