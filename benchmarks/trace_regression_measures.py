@@ -72,7 +72,7 @@ def constant_clipping(
     Residuals are clipped at the spread, as if it were known; the shares and the accounting are
     those of the estimator.
     """
-    spread = math.hypot(noise, float(np.linalg.norm(data[2])))
+    spread = scales.Spread(math.hypot(noise, float(np.linalg.norm(data[2]))))
     with ExitStack() as changes:
         changes.enter_context(patch.object(gradient, "_LEVEL_RATE", 0.0))
         changes.enter_context(patch.object(scales, "release_spread", lambda *_: spread))
