@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from skdp.linalg.design import Design
 from skdp.linalg.sources import as_source
 from skdp.linear_model._solvers import scales
+from skdp.linear_model._solvers.sizes import count_powers
 from skdp.linear_model._solvers.standardization import (
     plan_standardization,
     release_standardization,
@@ -51,6 +52,13 @@ def test_a_few_huge_responses_do_not_move_the_spread():
         values = np.random.default_rng(seed).normal(size=N)
         values[:3] = 1e300, -1e9, 1e5
         assert 0.5 < scales.release_spread(values, budget_of(seed), math.inf).size < 2
+
+
+def test_sizes_are_counted_at_the_nearest_power_of_two():
+    values = np.array([0, 1e-300, 0.8, -1, 1.3, 1.5, 1.7e308, np.inf, np.nan])
+    counts = count_powers(values[:, np.newaxis])[0]
+    assert counts.sum() == len(values) - 1
+    assert (counts[0], counts[40], counts[41], counts[-1]) == (2, 3, 1, 2)
 
 
 def test_a_spread_that_noise_hides_is_not_huge():

@@ -16,6 +16,8 @@ __all__ = ["Sizes", "count_powers", "exponents", "release_sizes"]
 
 # From 1e-12 to 1e18; what is smaller is as good as 0.
 _EXPONENTS = np.arange(-40, 61)
+# Exponents of larger numbers cannot be told.
+_LARGEST = 1e300
 # Root of the mean square of numbers spread evenly in a bin, in units of its power of two, which is
 # in the middle, so that indicators are taken for nearly 1.
 _OF_BIN = math.sqrt(7 / 6)
@@ -98,10 +100,9 @@ def exponents(values: np.ndarray) -> np.ndarray:
 
 def count_powers(values: np.ndarray) -> np.ndarray:
     """Count the values of each column near each power of two; NaN is not counted."""
-    sizes = np.abs(values)
+    sizes = np.minimum(np.abs(values), _LARGEST)
     bins = np.clip(exponents(sizes), _EXPONENTS[0], _EXPONENTS[-1]) - _EXPONENTS[0]
     bins[sizes == 0] = 0
-    bins[np.isinf(sizes)] = len(_EXPONENTS) - 1
     n_columns = values.shape[1]
     places = bins + len(_EXPONENTS) * np.arange(n_columns)
     counts = np.bincount(places[~np.isnan(sizes)], minlength=n_columns * len(_EXPONENTS))
