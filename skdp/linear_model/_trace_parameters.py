@@ -61,7 +61,7 @@ TRACE_CONSTRAINTS: dict[str, Any] = {
 }
 # Sparse vectors of at most so many entries are written out piece by piece, so that each feature has
 # a centre and a scale of its own.
-_LONGEST_WRITTEN_OUT = 256
+_LONGEST_WRITTEN_OUT = 64
 # Below so many times the noise in all directions together, a fit is no better than none.
 _LEAST_SIGNAL = 2.0
 # The same for matrices of rank one, which tell of few directions each, and for single cells, in
@@ -86,7 +86,7 @@ class CheckedInput:
     dtype : dtype
         Type of the results.
     is_dense : bool
-        Whether the matrices are a dense array.
+        Whether the matrices are a dense array, or sparse and so short that they are written out.
     """
 
     source: Source | RankOneMatrices
@@ -134,7 +134,7 @@ def check_input(X: Any, y: Any, estimator: Any) -> CheckedInput:
         matrix_shape=shape,
         coef_shape=shape if is_3d else (rows.shape[1],),
         dtype=np.dtype(rows.dtype),
-        is_dense=isinstance(rows, np.ndarray) or rows.shape[1] <= _LONGEST_WRITTEN_OUT,
+        is_dense=isinstance(rows, np.ndarray) or _is_written_out(rows),
     )
 
 
@@ -172,11 +172,12 @@ def warn_of_noise(estimator: Any, checked: CheckedInput, mu: float) -> None:
     n_free = _n_free(estimator, checked.matrix_shape)
     least = _least_signal(estimator, checked)
     if strength < least:
-        is_lost = "the noise is as large as any signal"
-        is_weak = "what each of them tells of so few of these is easily lost in the noise"
+        reason = "what each of them tells of so few of these is easily lost in the noise"
+        if strength < _LEAST_SIGNAL:
+            reason = "the noise is as large as any signal"
         warn_of_privacy(
             f"{n_records} records with epsilon={estimator.epsilon:g} are too few for "
-            f"{n_free} coefficients: {is_lost if strength < _LEAST_SIGNAL else is_weak}. Some "
+            f"{n_free} coefficients: {reason}. Some "
             f"{least / strength:.2g} times as many records, a larger epsilon, or a smaller "
             "rank or matrix_shape would do."
         )
@@ -317,11 +318,16 @@ def _matrix_shape(asked: Any, found: tuple[int, int] | None, n_features: int) ->
     return int(asked[0]), int(asked[1])
 
 
+def _is_written_out(rows: Any) -> bool:
+    """Whether rows are sparse, but too short for that to matter."""
+    return bool(issparse(rows) and rows.shape[1] <= _LONGEST_WRITTEN_OUT)
+
+
 def _source(rows: Any, shape: tuple[int, int]) -> Source | RankOneMatrices:
     """Choose the source; long sparse vectors are outer products with the number 1."""
     if isinstance(rows, RankOneMatrices):
         return rows
-    if issparse(rows) and shape[1] == 1 and shape[0] > _LONGEST_WRITTEN_OUT:
+    if issparse(rows) and shape[1] == 1 and not _is_written_out(rows):
         return RankOneMatrices(rows, np.ones((rows.shape[0], 1), rows.dtype))
     return as_source(rows)
 

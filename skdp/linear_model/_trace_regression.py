@@ -70,7 +70,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     row_norm : float or None, default=None
         For ``solver="adassp"``, refused with others: public bound on the Frobenius norm of a matrix
         after scaling; larger ones are scaled down to it. ``None`` takes 1.25 times a private .75
-        quantile of these norms.
+        quantile of these norms, and more where most features are rare.
     coef_bound : float or None, default=None
         Public bound on the Frobenius norm of the coefficients, in their units; larger ones are
         scaled down to it. ``None`` takes 1.1 of the spread of the responses where the covariance of
@@ -104,7 +104,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         `RankOneMatrices`, long sparse vectors and rare features, more where most responses are the
         same, else .5, and .8 where records are so many that there is hardly any noise.
     scale : {"private"} or None, default="private"
-        ``"private"`` finds the units of X. Rows of features, sparse ones up to 256 features, are
+        ``"private"`` finds the units of X. Rows of features, sparse ones up to 64 features, are
         centred and scaled one by one, by private medians, histograms and means, if that takes at
         most .03 of the budget each; else, and for matrices, all entries are divided by their root
         mean square, from the private median of the norms. Then matrices are whitened by private

@@ -36,14 +36,14 @@ from skdp.privacy import PrivacyBudget
 
 __all__ = ["TraceResult", "solve"]
 
-# Of the norm of a row with one rare feature.
+# Rows with one rare feature are not to be clipped, and those with two only by as much.
 _ROOM = 1.25
 # With a bound of the responses in normal units: all but one per cent of them are below it.
 _RESPONSE_SPREADS = 2.5
 # Standard deviation of a count of unclipped records, as a share of all.
 _VOTE_PRECISION = 0.03
 _QUANTILE, _QUANTILE_OF_MANY, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
-# Of records with at most so many rare features, too many have none.
+# With so few rare features a record, many records have none, and their gradients are short.
 _FEW = 2.0
 # So strong a signal beside the noise that clipping costs more than it saves.
 _MANY = 300.0
@@ -98,7 +98,7 @@ def solve(
 
 
 def _doubts_of_scales(spread: scales.Spread, rare: scales.RareFeatures | None) -> tuple[str, ...]:
-    """Say in what units the data may be others than what noise leaves of them."""
+    """Doubt the scales of responses and rare features that noise hides."""
     doubts = []
     if spread.is_guess:
         doubts.append(
@@ -107,9 +107,9 @@ def _doubts_of_scales(spread: scales.Spread, rare: scales.RareFeatures | None) -
         )
     if rare is not None and rare.is_guess:
         doubts.append(
-            f"{rare.n_features} features differ from their medians in so few records that noise "
-            "hides by how much: they are taken to differ as much as others, or by 1. If they may "
-            "differ by more, divide them by public guesses of their size."
+            f"{rare.n_features} of the features hardly differ, being constant or rare: where they "
+            "do, they are taken to be about as large as the others, or 1. If one is in much larger "
+            "units, divide it by a public guess of its size."
         )
     return tuple(doubts)
 
@@ -248,7 +248,7 @@ def _usual_quantile(
 
 def _is_sparse(rare: scales.RareFeatures | None) -> bool:
     """Whether many records have none of the features that others differ by."""
-    return rare is not None and rare.n_features * rare.share < _FEW
+    return rare is not None and rare.are_many and rare.n_features * rare.share < _FEW
 
 
 def _solve_moments(
@@ -273,7 +273,7 @@ def _solve_moments(
     if parameters.row_norm is None and budget.is_private:
         share = scales.counts_share(row_norm_steps(), records.n_records, budget.mu)
         row_norm = release_row_norm(records, budget, share)
-        if transform.rare is not None:
+        if transform.rare is not None and transform.rare.are_many:
             # Most rows may be without any of the rare features.
             row_norm = max(row_norm, _ROOM / math.sqrt(transform.rare.share))
     return solve_sufficient_statistics(

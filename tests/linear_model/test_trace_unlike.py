@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from scipy import sparse
 from unlike_data import (
     INDICATORS,
     OFFSETS,
@@ -17,7 +18,7 @@ from unlike_data import (
     with_responses,
 )
 
-from skdp import DPTraceRegressor, PrivacyWarning
+from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
 
 # All thresholds hold for 50 others, too.
 SEEDS = range(3)
@@ -77,7 +78,7 @@ def test_too_rare_responses_are_warned_of_unless_they_are_bounded(share, solver)
 
 
 @pytest.mark.parametrize("name", INDICATORS)
-@pytest.mark.filterwarnings("ignore:.*differ from their medians:skdp.PrivacyWarning")
+@pytest.mark.filterwarnings("ignore:.*features hardly differ:skdp.PrivacyWarning")
 def test_indicators(name):
     for seed in SEEDS:
         assert score_of(INDICATORS[name], seed) > (0.7 if name == "50 of 50%" else 0.8)
@@ -95,9 +96,33 @@ def test_rare_features_of_unknown_size_are_warned_of(solver):
     for make in (rare_and_large, indicators(2, 0.01, 4, size=1000.0)):
         for seed in SEEDS:
             _, message = warned_score_of(make, seed, solver=solver)
-            assert "differ from their medians in so few records" in message
+            assert "of the features hardly differ" in message
     _, message = warned_score_of(usual, 0, solver=solver)
     assert message == ""
+
+
+@SOLVERS
+@pytest.mark.parametrize("share", [0.0, 0.002])
+def test_one_rare_or_constant_feature_harms_no_others(share, solver):
+    def with_flag(random, n_records):
+        X, y = usual(random, n_records)
+        return np.column_stack([X, random.random(n_records) >= share]), y
+
+    for seed in SEEDS:
+        score, message = warned_score_of(with_flag, seed, solver=solver)
+        assert score > 0.84
+        assert "being constant or rare" in message
+
+
+@pytest.mark.parametrize("unit", ["record", "response"])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_matrices_of_rank_one_with_a_side_of_one(container, unit):
+    X, y = usual(np.random.default_rng(0), N)
+    ones = np.ones((N, 1))
+    for factors in ((container(X), ones), (ones, container(X))):
+        model = DPTraceRegressor(privacy_unit=unit, random_state=2**100)
+        model.fit(RankOneMatrices(*factors), y)
+        assert model.score(RankOneMatrices(*factors), y) > 0.8
 
 
 def test_closer_searches_leave_exact_centres_as_they_are():

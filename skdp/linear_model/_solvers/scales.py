@@ -79,6 +79,8 @@ class RareFeatures:
     ----------
     n_features : int
         How many they are.
+    are_many : bool
+        Whether they are at least half of all features.
     share : float
         Mean share of the records in which one of them differs.
     spread : float
@@ -88,6 +90,7 @@ class RareFeatures:
     """
 
     n_features: int
+    are_many: bool
     share: float
     spread: float
     is_guess: bool

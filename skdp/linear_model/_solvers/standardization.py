@@ -44,7 +44,7 @@ _LEAST_BIN_PRECISION, _BIN_PRECISION = 0.05, 0.02
 _HIDDEN_SIZE = 1.0
 # Features that differ from their centres in a smaller share of the records are rare.
 _RARE = 0.25
-_LEAST_SHARE = 1e-3
+_LEAST_RARE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _spreads(sizes: Sizes, is_usable: np.ndarray) -> tuple[np.ndarray, RareFeatu
     spread[spread == 0] = largest
     if not is_rare.any():
         return spread, None
-    rare = _rare_features(sizes.pooled(is_rare), int(is_rare.sum()), largest)
+    rare = _rare_features(sizes.pooled(is_rare), is_rare, largest)
     spread[is_rare] = rare.spread
     return spread, rare
 
@@ -161,15 +161,21 @@ def _mean_bound(n_features: int) -> float:
     return _CLIP * math.sqrt(n_features)
 
 
-def _rare_features(pooled: Sizes, n_features: int, largest_spread: float) -> RareFeatures:
+def _rare_features(pooled: Sizes, is_rare: np.ndarray, largest_spread: float) -> RareFeatures:
     """Find the spread of features that are hidden one by one, from the histogram of all of them.
 
     Where that is hidden, too, they are taken for as large as the others where they are not 0.
     """
-    share = float(np.clip(1 - pooled.noisy[0, 0], max(pooled.noise, _LEAST_SHARE), 1.0))
+    share = float(np.clip(1 - pooled.noisy[0, 0], max(pooled.noise, _LEAST_RARE), 1.0))
     seen = float(pooled.root_mean_squares(_HIDDEN_SIZE)[0])
     guess = largest_spread * math.sqrt(share)
-    return RareFeatures(n_features, share, seen or guess, is_guess=seen == 0 < pooled.noise)
+    return RareFeatures(
+        n_features=int(is_rare.sum()),
+        are_many=bool(is_rare.mean() >= 0.5),
+        share=share,
+        spread=seen or guess,
+        is_guess=seen == 0 < pooled.noise,
+    )
 
 
 def _count_up_to(points: np.ndarray, matrices: Matrices) -> np.ndarray:
