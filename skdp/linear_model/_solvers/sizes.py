@@ -46,18 +46,18 @@ class Sizes:
 
     @property
     def shares(self) -> np.ndarray:
-        """Shares that noise alone does not reach; the others are 0."""
+        """All shares that noise alone does not reach; the others are 0."""
         edge = self.noise * (math.sqrt(2 * math.log(self.noisy.size)) + self.margin)
         return np.where(self.noisy > edge, self.noisy, 0.0)
 
     @property
     def central(self) -> np.ndarray:
-        """Shares of what is 0, or as good as 0."""
+        """The share of what is 0, or as good as 0."""
         return np.asarray(self.shares[:, 0])
 
     @property
     def hidden(self) -> np.ndarray:
-        """Shares that are in no bin that is seen."""
+        """The share that is in no bin that is seen."""
         return np.clip(1 - self.shares.sum(axis=1), 0.0, 1.0)
 
     @property
