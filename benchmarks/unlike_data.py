@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LinearRegression
 
-from skdp import DPTraceRegressor
+from skdp import DPTraceRegressor, RankOneMatrices
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests" / "linear_model"))
@@ -35,6 +35,7 @@ from unlike_data import (  # noqa: E402
 )
 
 SEEDS = range(20)
+SOLVERS = ("rgrad", "adassp")
 TITLE = """\
 # Data unlike those of the other tables
 
@@ -42,52 +43,108 @@ Written by `python benchmarks/unlike_data.py --write`. 20,000 records, epsilon 1
 seeds: median of R² on fresh records, the least of all seeds, and the share of the fits that warned.
 The first column is least squares without privacy."""
 
-Case = tuple[Callable[..., Any], dict[str, Any]]
+# A function of a generator and a number of records, parameters, and how many records are fitted.
+Case = tuple[Callable[..., Any], dict[str, Any], int]
+
+
+def tenfold(random: np.random.Generator, n_records: int) -> Any:
+    X, y = usual(random, n_records)
+    return 10 * X, y
+
+
+def with_long_rows(n_long: int) -> Callable[..., Any]:
+    def make(random: np.random.Generator, n_records: int) -> Any:
+        X, y = usual(random, n_records)
+        X[:n_long] *= 1000
+        return X, y
+
+    return make
+
+
+def cells_of(rank: int) -> Callable[..., Any]:
+    """Return a function that draws cells of a matrix of 300 x 100, of which .8 can be explained."""
+
+    def make(random: np.random.Generator, n_records: int) -> Any:
+        factors = [random.normal(size=(side, rank)) for side in CELLS]
+        places = [random.integers(side, size=n_records) for side in CELLS]
+        values = (factors[0][places[0]] * factors[1][places[1]]).sum(axis=1) / np.sqrt(rank)
+        y = values + 0.5 * random.normal(size=n_records)
+        return RankOneMatrices.from_indices(*places, shape=CELLS), y
+
+    return make
+
+
+def of(make: Callable[..., Any], n_fitted: int = N, **parameters: Any) -> Case:
+    return make, parameters, n_fitted
+
+
+CELLS = (300, 100)
 CASES: dict[str, Case] = {
-    "usual": (usual, {}),
-    **{name: (make, {}) for name, make in OFFSETS.items()},
-    "a bound a million times too large": (usual, {"response_bound": 1e7}),
+    "usual": of(usual),
+    **{name: of(make) for name, make in OFFSETS.items()},
+    "a bound a million times too large": of(usual, response_bound=1e7),
+    "tenfold, scale=None": of(tenfold, scale=None),
+    "tenfold, isotropic": of(tenfold, isotropic=True),
     **{
-        name: (with_responses(change), {"response_bound": bound})
+        name: of(with_responses(change), response_bound=bound)
         for name, (change, bound) in RARE_RESPONSES.items()
     },
-    **{f"indicators, {name}": (make, {}) for name, make in INDICATORS.items()},
-    **{f"sparse indicators, {name}": (make, {}) for name, make in SPARSE_INDICATORS.items()},
-    "a rare feature of size 1000": (rare_and_large, {}),
+    **{f"indicators, {name}": of(make) for name, make in INDICATORS.items()},
+    **{f"sparse indicators, {name}": of(make) for name, make in SPARSE_INDICATORS.items()},
+    "a rare feature of size 1000": of(rare_and_large),
+    **{
+        f"{n_long} public rows 1000 times as long": of(
+            with_long_rows(n_long), privacy_unit="response"
+        )
+        for n_long in (1, 50)
+    },
+}
+# Signal strength 1 is that of 5344 cells for rank 1.
+CELL_CASES: dict[str, Case] = {
+    **{f"cells, strength {s:g}": of(cells_of(1), int(5344 * s)) for s in (3.7, 5.9, 8, 12)},
+    "cells of rank 2, asked for 10": of(cells_of(2), 100_000, rank=10),
 }
 
 
-def fitted(case: Case, solver: str, seed: int) -> tuple[float, bool, float]:
-    make, parameters = case
-    X, y = make(np.random.default_rng(seed), 2 * N)
+def fitted(case: Case, solver: str, seed: int) -> tuple[float, bool]:
+    make, parameters, n_fitted = case
+    X, y = make(np.random.default_rng(seed), n_fitted + N)
     model = DPTraceRegressor(solver=solver, random_state=2**100 + seed, **parameters)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(X[:N], y[:N])
-    best = LinearRegression().fit(X[:N], y[:N]).score(X[N:], y[N:]) if seed == 0 else np.nan
-    return model.score(X[N:], y[N:]), bool(caught), best
+        model.fit(X[:n_fitted], y[:n_fitted])
+    return model.score(X[n_fitted:], y[n_fitted:]), bool(caught)
 
 
-def line(name: str) -> str:
-    cells = []
-    for solver in ("rgrad", "adassp"):
-        results = [fitted(CASES[name], solver, seed) for seed in SEEDS]
-        scores, warned, best = (np.array(values) for values in zip(*results, strict=True))
-        cells += [f"{np.median(scores):.3g}", f"{scores.min():.3g}", f"{warned.mean():.2g}"]
-    return f"| {name} | {best[0]:.3g} | {' | '.join(cells)} |"
+def least_squares(case: Case) -> str:
+    """Return what is possible without privacy; nothing for cells."""
+    make, _, n_fitted = case
+    X, y = make(np.random.default_rng(0), n_fitted + N)
+    if isinstance(X, RankOneMatrices):
+        return ""
+    model = LinearRegression().fit(X[:n_fitted], y[:n_fitted])
+    return f"{model.score(X[n_fitted:], y[n_fitted:]):.3g}"
+
+
+def line(name: str, case: Case, solvers: tuple[str, ...]) -> str:
+    found = [name, least_squares(case)]
+    for solver in solvers:
+        results = [fitted(case, solver, seed) for seed in SEEDS]
+        scores, warned = (np.array(values) for values in zip(*results, strict=True))
+        found += [f"{np.median(scores):.3g}", f"{scores.min():.3g}", f"{warned.mean():.2g}"]
+    return f"| {' | '.join(found)} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="replace unlike_data.md")
     arguments = parser.parse_args()
-    columns = [
-        f"{solver}{what}" for solver in ("rgrad", "adassp") for what in ("", ", least", ", warned")
-    ]
+    columns = [f"{solver}{what}" for solver in SOLVERS for what in ("", ", least", ", warned")]
     lines = [f"|  | no privacy | {' | '.join(columns)} |", "| --- " * (len(columns) + 2) + "|"]
     print("\n".join(lines))
-    for name in CASES:
-        lines.append(line(name))
+    for name, case in (CASES | CELL_CASES).items():
+        # 30,000 coefficients are too many for second moments.
+        lines.append(line(name, case, SOLVERS[: 1 if name in CELL_CASES else 2]))
         print(lines[-1], flush=True)
     if arguments.write:
         (HERE / "unlike_data.md").write_text("\n\n".join([TITLE, "\n".join(lines)]) + "\n")
