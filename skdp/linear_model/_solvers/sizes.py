@@ -16,8 +16,6 @@ __all__ = ["Sizes", "count_powers", "exponents", "release_sizes"]
 
 # From 1e-12 to 1e18; what is smaller is as good as 0.
 _EXPONENTS = np.arange(-40, 61)
-# Of rare features, which are lost if noise makes them look large, but would not be seen otherwise.
-_POOLED_MARGIN = 1.0
 # Exponents of larger numbers cannot be told.
 _LARGEST = 1e300
 # Root of the mean square of numbers spread evenly in a bin, in units of its power of two, which is
@@ -35,19 +33,16 @@ class Sizes:
         Shares of all records as released, the first ones those of 0.
     noise : float
         Standard deviation of their noise.
-    margin : float
-        What a bin has to hold beyond the largest that noise usually fills, in `noise`. One that
-        noise alone fills, many powers too high, would decide.
     """
 
     noisy: np.ndarray
     noise: float
-    margin: float = 2.5
 
     @property
     def shares(self) -> np.ndarray:
         """All shares that noise alone does not reach; the others are 0."""
-        edge = self.noise * (math.sqrt(2 * math.log(self.noisy.size)) + self.margin)
+        # A single bin that noise fills, many powers too high or too low, would decide.
+        edge = self.noise * (math.sqrt(2 * math.log(self.noisy.size)) + 2.5)
         return np.where(self.noisy > edge, self.noisy, 0.0)
 
     @property
@@ -79,7 +74,7 @@ class Sizes:
     def pooled(self, is_chosen: np.ndarray) -> "Sizes":
         """Average columns, at least one, into a single one, which has less noise."""
         noise = self.noise / math.sqrt(np.count_nonzero(is_chosen))
-        return Sizes(self.noisy[is_chosen].mean(axis=0, keepdims=True), noise, _POOLED_MARGIN)
+        return Sizes(self.noisy[is_chosen].mean(axis=0, keepdims=True), noise)
 
     def _largest(self) -> np.ndarray:
         return np.where(self.shares > 0, np.arange(len(_EXPONENTS)), 0).max(axis=1)
