@@ -45,6 +45,8 @@ _HIDDEN_SIZE = 1.0
 # Features that differ from their centres in a smaller share of the records are rare.
 _RARE = 0.25
 _LEAST_RARE = 1e-3
+# A share of so many standard deviations of its noise is hardly noise alone.
+_CLEAR = 2.0
 
 
 @dataclass(frozen=True)
@@ -164,11 +166,15 @@ def _mean_bound(n_features: int) -> float:
 def _rare_features(pooled: Sizes, is_rare: np.ndarray, largest_spread: float) -> RareFeatures:
     """Find the spread of features that are hidden one by one, from the histogram of all of them.
 
-    Where that is hidden, too, they are taken for as large as the others where they are not 0.
+    Where that is hidden, too, they are taken for as large as the others where they are not 0; and
+    for as large altogether, where noise hides even how seldom that is, as a feature of little
+    variance in too small a unit is mostly noise.
     """
-    share = float(np.clip(1 - pooled.noisy[0, 0], max(pooled.noise, _LEAST_RARE), 1.0))
+    share = float(1 - pooled.noisy[0, 0])
+    is_clear = share > _CLEAR * pooled.noise
+    share = float(np.clip(share, max(pooled.noise, _LEAST_RARE), 1.0))
     seen = float(pooled.root_mean_squares(_HIDDEN_SIZE)[0])
-    guess = largest_spread * math.sqrt(share)
+    guess = largest_spread * (math.sqrt(share) if is_clear else 1.0)
     return RareFeatures(
         n_features=int(is_rare.sum()),
         are_many=bool(is_rare.mean() >= 0.5),
