@@ -115,6 +115,18 @@ def test_one_rare_or_constant_feature_harms_no_others(share, solver):
         assert "being constant or rare" in message
 
 
+@SOLVERS
+@pytest.mark.filterwarnings("ignore:.*features hardly differ:skdp.PrivacyWarning")
+def test_as_many_constant_features_as_others_harm_none(solver):
+    def with_constants(random, n_records):
+        X, y = usual(random, n_records)
+        return np.hstack([X, np.tile(np.arange(6.0), (n_records, 1))]), y
+
+    # By their noise, single fits take them for rare.
+    scores = [score_of(with_constants, seed, solver=solver) for seed in range(5)]
+    assert np.median(scores) > 0.8
+
+
 @pytest.mark.parametrize("unit", ["record", "response"])
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_matrices_of_rank_one_with_a_side_of_one(container, unit):

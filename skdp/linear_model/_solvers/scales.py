@@ -80,7 +80,7 @@ class RareFeatures:
     n_features : int
         How many they are.
     are_many : bool
-        Whether they are at least half of all features.
+        Whether they are at least half of all features, and not constant as far as can be seen.
     share : float
         Mean share of the records in which one of them differs.
     spread : float

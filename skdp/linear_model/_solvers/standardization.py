@@ -177,7 +177,7 @@ def _rare_features(pooled: Sizes, is_rare: np.ndarray, largest_spread: float) ->
     guess = largest_spread * (math.sqrt(share) if is_clear else 1.0)
     return RareFeatures(
         n_features=int(is_rare.sum()),
-        are_many=bool(is_rare.mean() >= 0.5),
+        are_many=bool(is_clear and is_rare.mean() >= 0.5),
         share=share,
         spread=seen or guess,
         is_guess=seen == 0 < pooled.noise,
