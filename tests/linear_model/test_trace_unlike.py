@@ -80,9 +80,10 @@ def test_too_rare_responses_are_warned_of_unless_they_are_bounded(share, solver)
 @pytest.mark.parametrize("name", INDICATORS)
 @pytest.mark.filterwarnings("ignore:.*features hardly differ:skdp.PrivacyWarning")
 def test_indicators(name):
-    for seed in SEEDS:
-        # Once in twenty fits noise hides that six among others are rare.
-        assert score_of(INDICATORS[name], seed) > (0.6 if name == "6 of 3% and 6 others" else 0.8)
+    scores = [score_of(INDICATORS[name], seed) for seed in SEEDS]
+    # Once in twenty fits noise hides that six among others are rare.
+    least = np.median(scores) if name == "6 of 3% and 6 others" else min(scores)
+    assert least > 0.8
 
 
 @pytest.mark.parametrize("name", SPARSE_INDICATORS)
