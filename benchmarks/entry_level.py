@@ -55,19 +55,19 @@ plain iteration pays for. It loses to input perturbation at a coherence of n / 4
 is that of noise, some 2 log n. With products averaged and rows shrunk the solvers lose next to
 nothing there.
 
-Clipping matters where signal is scarce: the noise of a step grows with the rows that stick out, be
-they signal or noise. `clip=None` loses most there, and `clip=2` more than the default, 1, but for
-hubs and a coherence of n / 4; at large epsilon there is next to no difference. Where hardly any
-noise is left cutting bends the vectors a little: with the gap of small changes and epsilon 10 the
-sine is .006, and was .003 with `clip=2`. Deflation takes one column a step, which is best for the
-first vector at small epsilon and worse than two columns where vectors are coherent. For several
-vectors it is behind, as each has a part of the budget and the errors of those before it; with
-eigenvalues close to each other it may miss one.
+Cutting matters where signal is scarce: the noise of a step grows with the rows that stick out, be
+they signal or noise. `basis_cut=None` loses most there, and `basis_cut=2` more than the default, 1,
+but for hubs and a coherence of n / 4; at large epsilon there is next to no difference. Where hardly
+any noise is left cutting bends the vectors a little: with the gap of small changes and epsilon 10
+the sine is .006, and was .003 with `basis_cut=2`. Deflation takes one column a step, which is best
+for the first vector at small epsilon and worse than two columns where vectors are coherent. For
+several vectors it is behind, as each has a part of the budget and the errors of those before it;
+with eigenvalues close to each other it may miss one.
 
 For whole matrices whose change is small the power iteration wins where there is a gap after the
 wanted eigenvectors and noise is what limits; where the eigenvalues fall slowly, and at epsilon 10,
 one release of the matrix is as good or better. A floor of the degree buys nothing here: the largest
-row of a clipped basis is smaller than what the floor guarantees. One interaction in the place of a
+row of a cut basis is smaller than what the floor guarantees. One interaction in the place of a
 whole row buys much.
 
 Matrices with fewer than some 30 rows and columns for one component, and 50 for five, are better

@@ -16,8 +16,16 @@ _STYLES = {
     "power": {"label": "skdp, default", **_OURS},
     "default": {"label": "skdp, default", **_OURS},
     "deflation": {"label": "skdp, deflation", "color": "#56B4E9", "marker": "v"},
-    "plain, clip=4": {"label": "plain iteration, clip=4", "color": "#009E73", "marker": "^"},
-    "plain, clip=None": {"label": "plain iteration, clip=None", "color": "#E69F00", "marker": "D"},
+    "plain, basis_cut=4": {
+        "label": "plain iteration, basis_cut=4",
+        "color": "#009E73",
+        "marker": "^",
+    },
+    "plain, basis_cut=None": {
+        "label": "plain iteration, basis_cut=None",
+        "color": "#E69F00",
+        "marker": "D",
+    },
     "input": {"label": "noise on every entry", "color": "#D55E00", "marker": "s"},
     "worst": {"label": "noise for the worst basis", "color": "#444444", "marker": "x"},
     "figure 2": {"label": "published constants", "color": "#CC79A7", "marker": "P"},
@@ -29,13 +37,13 @@ def draw(results: dict[str, Values], file: Path) -> None:
     """Draw what is captured against coherence, the coherence released, and MovieLens."""
     figure, axes = plt.subplots(1, 4, figsize=(15, 4.3), layout="constrained")
     coherences = [1, 4, 16, 64, 256]
-    names = ["power", "deflation", "plain, clip=4", "plain, clip=None", "input"]
+    names = ["power", "deflation", "plain, basis_cut=4", "plain, basis_cut=None", "input"]
     rows = [str(value) for value in coherences]
     _lines(axes[0], results["coherence"], rows, coherences, names)
     axes[0].set_title("eigenvector of given coherence, epsilon 1", fontsize=10, loc="left")
     axes[0].set_ylabel("captured, of the best", color=_GREY)
     _diagnostic(axes[1], results["coherence"], rows, coherences)
-    names = ["default", "plain, clip=4", "input", "worst", "figure 2"]
+    names = ["default", "plain, basis_cut=4", "input", "worst", "figure 2"]
     for ax, k in zip(axes[2:], (1, 3), strict=True):
         rows = [f"k {k}, epsilon {epsilon:g}" for epsilon in EPSILONS_OF_RATINGS]
         _lines(ax, results["movielens"], rows, EPSILONS_OF_RATINGS, names)

@@ -25,11 +25,11 @@ from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 
-from skdp import DPPCA, DPTruncatedSVD
+from skdp import DPPCA, DPTruncatedSVD, units
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
-from skdp.decomposition._solvers.units import Spectral
 from skdp.linalg.subspace import coherence, orthonormal_basis, principal_sines
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
+from skdp.units._resolved import ResolvedSpectralChange
 
 Measured = Iterator[tuple[tuple[str, str], float]]
 Values = dict[tuple[str, str], np.ndarray]
@@ -41,13 +41,13 @@ SHORT_TAIL = tuple(40 * 0.9**i for i in range(20))
 EDGE = partial(Fit, "power", unit=PromisedEdge)
 EDGE_FITS = {
     "power": EDGE(),
-    "... clip=2": EDGE(clip=2.0),
-    "... clip=None": EDGE(clip=None),
+    "... basis_cut=2": EDGE(basis_cut=2.0),
+    "... basis_cut=None": EDGE(basis_cut=None),
     "deflation": Fit("deflation", unit=PromisedEdge),
     "alternating": Fit("alternating", unit=PromisedEdge),
-    "plain, clip=4": EDGE(clip=4.0, plain=True),
-    "plain, clip=None": EDGE(clip=None, plain=True),
-    "worst": Fit("power", unit=Spectral, clip=None, plain=True),
+    "plain, basis_cut=4": EDGE(basis_cut=4.0, plain=True),
+    "plain, basis_cut=None": EDGE(basis_cut=None, plain=True),
+    "worst": Fit("power", unit=ResolvedSpectralChange, basis_cut=None, plain=True),
 }
 DIAGNOSTIC = "coherence_right_"
 
@@ -75,10 +75,10 @@ def edge_cells(
 SIZES = (256, 512, 1024, 2048, 4096)
 SIZE_NAMES = [
     "power",
-    "... clip=2",
-    "... clip=None",
-    "plain, clip=4",
-    "plain, clip=None",
+    "... basis_cut=2",
+    "... basis_cut=None",
+    "plain, basis_cut=4",
+    "plain, basis_cut=None",
     "worst",
 ]
 
@@ -113,7 +113,7 @@ RANK_5 = {
     "400, 300, 240, 200, 160": (400.0, 300.0, 240.0, 200.0, 160.0, *SHORT_TAIL),
     "400, -300, 240, -200, 160": (400.0, -300.0, 240.0, -200.0, 160.0, *SHORT_TAIL),
 }
-RANK_5_NAMES = ["power", "... clip=2", "deflation", "alternating", "plain, clip=None"]
+RANK_5_NAMES = ["power", "... basis_cut=2", "deflation", "alternating", "plain, basis_cut=None"]
 
 
 def rank_5(seed: int, quick: bool) -> Measured:
@@ -151,8 +151,8 @@ def fitted(make: Any, X: Any, k: int, seed: int, **parameters: Any) -> np.ndarra
 
 ENTRY_FITS: dict[str, dict[str, Any]] = {
     "default": {},
-    "clip=2": {"clip": 2.0},
-    "clip=None": {"clip": None},
+    "basis_cut=2": {"basis_cut": 2.0},
+    "basis_cut=None": {"basis_cut": None},
     "deflation": {"solver": "deflation"},
     "input": {"solver": "input"},
 }
@@ -163,7 +163,7 @@ RATINGS = [(k, e) for k in RANKS_OF_RATINGS for e in EPSILONS_OF_RATINGS]
 
 def ratings(seed: int, quick: bool) -> Measured:
     X = movielens()
-    entry = {"privacy_unit": "entry", "entry_bounds": (0, 1)}
+    entry = {"privacy_unit": units.Entry(bounds=(0, 1))}
     best = {k: np.linalg.norm(top_triplets(X, k)[1]) for k in RANKS_OF_RATINGS}
     for k, epsilon in RATINGS:
         row = f"k {k}, epsilon {epsilon:g}"
@@ -172,8 +172,8 @@ def ratings(seed: int, quick: bool) -> Measured:
             yield (row, name), captured(X, basis, best[k])
         if k == 1:
             yield (row, "figure 2"), by_figure_2(X, epsilon, seed, best[1])
-        for name, clip, unit in (("plain, clip=4", 4.0, None), ("worst", None, WorstEntry)):
-            fit = Fit("alternating", epsilon=epsilon, clip=clip, unit=unit, plain=True)
+        for name, cut, unit in (("plain, basis_cut=4", 4.0, None), ("worst", None, WorstEntry)):
+            fit = Fit("alternating", epsilon=epsilon, basis_cut=cut, unit=unit, plain=True)
             yield (row, name), captured(X, solve(X, k, seed, fit).right, best[k])
 
 
@@ -201,7 +201,7 @@ def centred_digits(seed: int, quick: bool) -> Measured:
     for k, epsilon in ((1, 1.0), (1, 4.0), (3, 4.0)):
         row = f"k {k}, epsilon {epsilon:g}"
         best = np.linalg.norm(top_triplets(centred, k)[1])
-        settings = {"privacy_unit": "entry", "entry_bounds": (0, 1), "epsilon": epsilon}
+        settings = {"privacy_unit": units.Entry(bounds=(0, 1)), "epsilon": epsilon}
         for name, setting in ENTRY_FITS.items():
             basis = fitted(DPPCA, X, k, seed, **settings, **setting)
             yield (row, name), captured(centred, basis, best)
@@ -211,8 +211,8 @@ def communities(seed: int, quick: bool) -> Measured:
     X, labels = make_block_graph(random_state=seed)
     for epsilon in (1.0, 2.0, 4.0):
         row = f"{epsilon:g}"
-        settings = {"privacy_unit": "edge", "entry_bounds": (0, 1), "epsilon": epsilon}
-        for name in ("default", "clip=2", "clip=None", "deflation"):
+        settings = {"privacy_unit": units.Edge(bounds=(0, 1)), "epsilon": epsilon}
+        for name in ("default", "basis_cut=2", "basis_cut=None", "deflation"):
             svd = DPTruncatedSVD(2, random_state=KEY + seed, **settings, **ENTRY_FITS[name])
             yield (row, name), agreement(svd.fit(X).components_[1], labels)
         right = noise_on_pairs(X.toarray(), 2, seed, epsilon).right
@@ -245,8 +245,8 @@ def hubs(seed: int, quick: bool) -> Measured:
     best = top_triplets(X, 1)[1][0]
     for epsilon in (4.0, 16.0):
         row = f"{epsilon:g}"
-        settings = {"privacy_unit": "edge", "entry_bounds": (0, 1), "epsilon": epsilon}
-        for name in ("default", "clip=2", "clip=None"):
+        settings = {"privacy_unit": units.Edge(bounds=(0, 1)), "epsilon": epsilon}
+        for name in ("default", "basis_cut=2", "basis_cut=None"):
             basis = fitted(DPTruncatedSVD, X, 1, seed, **settings, **ENTRY_FITS[name])
             yield (row, name), captured(X, basis, best)
         right = noise_on_pairs(X.toarray(), 1, seed, epsilon).right
@@ -258,7 +258,7 @@ def popular(seed: int, quick: bool) -> Measured:
     for k, epsilon in ((1, 1.0), (5, 1.0), (5, 4.0)):
         row = f"k {k}, epsilon {epsilon:g}"
         best = np.linalg.norm(top_triplets(X, k)[1])
-        settings = {"privacy_unit": "entry", "entry_bounds": (0, 1), "epsilon": epsilon}
+        settings = {"privacy_unit": units.Entry(bounds=(0, 1)), "epsilon": epsilon}
         for name, setting in ENTRY_FITS.items():
             basis = fitted(DPTruncatedSVD, X, k, seed, **settings, **setting)
             yield (row, name), captured(X, basis, best)
@@ -268,8 +268,8 @@ def pure(seed: int, quick: bool) -> Measured:
     X = symmetric(1024, seed)
     fits = {
         "delta 0": EDGE(delta=0.0),
-        "delta 0, clip=4": EDGE(delta=0.0, clip=4.0),
-        "delta 0, plain, clip=4": EDGE(delta=0.0, clip=4.0, plain=True),
+        "delta 0, basis_cut=4": EDGE(delta=0.0, basis_cut=4.0),
+        "delta 0, plain, basis_cut=4": EDGE(delta=0.0, basis_cut=4.0, plain=True),
         "delta 1e-6": EDGE(),
     }
     for epsilon in (0.5, 1.0, 2.0, 4.0):
@@ -305,7 +305,7 @@ def small_matrices(seed: int, quick: bool) -> Measured:
             fits = {
                 "power, small matrix": fit(),
                 "... 3 steps, no more columns": fit(n_iter=3, n_oversamples=0),
-                "... and plain": fit(n_iter=3, n_oversamples=0, clip=None, plain=True),
+                "... and plain": fit(n_iter=3, n_oversamples=0, basis_cut=None, plain=True),
                 "... 20 columns": fit(n_oversamples=10),
                 "power, edge": fit(unit=PromisedEdge),
             }
@@ -323,10 +323,13 @@ def angle(right: np.ndarray, components: np.ndarray) -> float:
 INTERACTION_FITS: dict[str, dict[str, Any]] = {
     "row": {"row_norm": 1.0, "adjacency": "zero_out"},
     **{
-        f"interaction, floor {floor}": {"privacy_unit": "interaction", "degree_floor": floor}
+        f"interaction, floor {floor}": {"privacy_unit": units.Interaction(degree_floor=floor)}
         for floor in (1, 5, 20)
     },
-    "... floor 5, clip=2": {"privacy_unit": "interaction", "degree_floor": 5, "clip": 2.0},
+    "... floor 5, basis_cut=2": {
+        "privacy_unit": units.Interaction(degree_floor=5),
+        "basis_cut": 2.0,
+    },
 }
 
 

@@ -3,27 +3,30 @@
 The synthetic matrices of the sweeps have entries far beyond any bounds that would leave them as
 they are with a step of 1. For those the step is *promised*: a unit here clips nothing and charges
 for entries that move by at most 1, the adjacency of the papers. All else is what the estimators
-run. Public estimators enforce their `entry_bounds` instead, and are used for 0/1 tables, graphs
-and images.
+run. Public estimators enforce the bounds of their units instead, and are used for 0/1 tables,
+graphs and images.
 """
 
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
 from scipy.sparse.linalg import svds
 
-from skdp.decomposition._entry_level import Settings, solve_entries
+from skdp import DPTruncatedSVD
+from skdp.decomposition import _base
+from skdp.decomposition._problem import SUPPORT
 from skdp.decomposition._solvers import alternating, symmetric_power
-from skdp.decomposition._solvers.singular_factors import SingularFactors
-from skdp.decomposition._solvers.units import Edge, Entry, Spectral, Unit
-from skdp.linalg.rows import Rows
-from skdp.linalg.sources import as_source
-from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
-from skdp.privacy.noise import NoiseSource, algorithm_generator
+from skdp.units import Entry
+from skdp.units._resolved import (
+    MatrixUnit,
+    ResolvedEdge,
+    ResolvedEntry,
+    ResolvedSpectralChange,
+)
 
 DELTA = 1e-6
 # Printed here, hence good for repeatable tables and for nothing else.
@@ -41,11 +44,11 @@ class _Promised:
         return block
 
 
-class PromisedEntry(_Promised, Entry):
+class PromisedEntry(_Promised, ResolvedEntry):
     """One entry of any size moves by at most 1."""
 
 
-class PromisedEdge(_Promised, Edge):
+class PromisedEdge(_Promised, ResolvedEdge):
     """One entry and its mirror image move by at most 1."""
 
 
@@ -59,7 +62,7 @@ class WorstEntry(PromisedEntry):
         return 1.0
 
 
-class SmallMatrix(Spectral):
+class SmallMatrix(ResolvedSpectralChange):
     r"""A symmetric change C with :math:`\sum_i \|C_i\|_1^2 \le 1`, for arXiv:2411.01931.
 
     The change of C Z is at most the largest row norm of Z, which a diagonal entry attains.
@@ -67,6 +70,25 @@ class SmallMatrix(Spectral):
 
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
         return min(float(norms.max()), 1.0)
+
+
+# They go with what the units go with that they are made from.
+SUPPORT.update(
+    {
+        PromisedEntry: SUPPORT[ResolvedEntry],
+        PromisedEdge: SUPPORT[ResolvedEdge],
+        WorstEntry: SUPPORT[ResolvedEntry],
+        SmallMatrix: SUPPORT[ResolvedSpectralChange],
+    }
+)
+
+
+class Found(NamedTuple):
+    """Singular vectors, as columns, and values."""
+
+    left: np.ndarray
+    singular_values: np.ndarray
+    right: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -78,36 +100,33 @@ class Fit:
     delta: float = DELTA
     n_iter: int | str = "auto"
     n_oversamples: int | str = "auto"
-    clip: float | None = 1.0
-    unit: type[Unit] | None = None
+    basis_cut: float | None = 1.0
+    unit: type[MatrixUnit] | None = None
     plain: bool = False
 
 
-def solve(X: np.ndarray, k: int, seed: int, fit: Fit) -> SingularFactors:
+def solve(X: Any, k: int, seed: int, fit: Fit) -> Found:
     """Run a solver of skdp on a matrix whose step is promised to be 1."""
     size = float(np.abs(X).max())
     kind = fit.unit or PromisedEntry
-    bounds = (-size, size, False)
-    unit = kind(*bounds, "replace") if issubclass(kind, Entry) else kind(*bounds)
-    budget = PrivacyBudget(
-        fit.epsilon,
-        fit.delta,
-        unit="entry",
-        adjacency="replace",
-        noise=NoiseSource(KEY + seed),
-        enforced=False,
+    bounds = (-size, size, False) if issubclass(kind, ResolvedEntry) else (size,)
+    unit = kind("replace", *bounds)
+    svd = DPTruncatedSVD(
+        k,
+        epsilon=fit.epsilon,
+        delta=fit.delta,
+        solver=fit.solver,
+        n_iter=fit.n_iter,
+        n_oversamples=fit.n_oversamples,
+        basis_cut=fit.basis_cut,
+        # Stands for the promised one.
+        privacy_unit=Entry((-1, 1)),
+        random_state=KEY + seed,
     )
-    settings = Settings(fit.solver, k, fit.n_iter, fit.n_oversamples, fit.clip, None)
-    with plain_iteration() if fit.plain else nullcontext():
-        result = solve_entries(
-            Rows(as_source(X)),
-            budget,
-            algorithm_generator(KEY + seed),
-            unit=unit,
-            settings=settings,
-            center=None,
-        )
-    return result.singular
+    with plain_iteration() if fit.plain else ExitStack() as changes:
+        changes.enter_context(patch.object(_base, "resolved_unit", lambda *_: unit))
+        svd.fit(X)
+    return Found(svd.left_components_, svd.singular_values_, svd.components_.T)
 
 
 def plain_iteration() -> ExitStack:
@@ -126,10 +145,9 @@ def pair_noise(n: int, seed: int, epsilon: float) -> np.ndarray:
     return N + np.triu(N, 1).T
 
 
-def noise_on_pairs(X: np.ndarray, k: int, seed: int, epsilon: float) -> SingularFactors:
+def noise_on_pairs(X: np.ndarray, k: int, seed: int, epsilon: float) -> Found:
     """Perturb a symmetric matrix, one draw for each pair of nodes: the input solver for edges."""
-    left, values, right = top_triplets(X + pair_noise(len(X), seed, epsilon), k)
-    return SingularFactors(left, values, right, 0.0, k)
+    return Found(*top_triplets(X + pair_noise(len(X), seed, epsilon), k))
 
 
 def top_triplets(X: Any, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

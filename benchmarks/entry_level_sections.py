@@ -53,7 +53,7 @@ class Section:
     needs_folder: bool = False
 
 
-PAIR_COLUMNS = ["default", "clip=2", "clip=None", "input"]
+PAIR_COLUMNS = ["default", "basis_cut=2", "basis_cut=None", "input"]
 SECTIONS = [
     Section(
         "dimension",
@@ -101,7 +101,7 @@ SECTIONS = [
         "Who rated which film, 943 x 1682 of 0 and 1; one rating.\n",
         "",
         [f"k {k}, epsilon {e:g}" for k, e in RATINGS],
-        [*ENTRY_FITS, "plain, clip=4", "worst", "figure 2"],
+        [*ENTRY_FITS, "plain, basis_cut=4", "worst", "figure 2"],
         ratings,
         needs_folder=True,
     ),
@@ -130,7 +130,7 @@ SECTIONS = [
         "community; one edge.\n",
         "epsilon",
         ["1", "2", "4"],
-        ["default", "clip=2", "clip=None", "deflation", "input"],
+        ["default", "basis_cut=2", "basis_cut=None", "deflation", "input"],
         communities,
     ),
     Section(
@@ -149,7 +149,7 @@ SECTIONS = [
         "Symmetric 1024 x 1024 matrices with eigenvalues 200, 100, 50.\n",
         "epsilon",
         ["0.5", "1", "2", "4"],
-        ["delta 0", "delta 0, clip=4", "delta 0, plain, clip=4", "delta 1e-6"],
+        ["delta 0", "delta 0, basis_cut=4", "delta 0, plain, basis_cut=4", "delta 1e-6"],
         pure,
     ),
     Section(

@@ -22,7 +22,7 @@ from entry_level_measures import hub_graph
 from entry_level_methods import KEY, top_triplets
 from sklearn.preprocessing import normalize
 
-from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning
+from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, units
 from skdp.datasets import make_block_graph, make_low_rank
 from skdp.decomposition._solvers import alternating, input_perturbation
 
@@ -43,10 +43,12 @@ products with the edge of the noise, without the tests of `above_noise.py`.
 
 """
 
-CLICKS = {"privacy_unit": "entry", "entry_bounds": (0, 1)}
-STARS = {"privacy_unit": "entry", "entry_bounds": (1, 5), "zero_is_missing": True}
-SIGNED = {"privacy_unit": "entry", "entry_bounds": (-1, 1)}
-EDGES = {"privacy_unit": "edge", "entry_bounds": (0, 1)}
+CLICKS = {"privacy_unit": units.Entry(bounds=(0, 1))}
+STARS = {"privacy_unit": units.Entry(bounds=(1, 5))}
+SIGNED = {"privacy_unit": units.Entry(bounds=(-1, 1))}
+EDGES = {"privacy_unit": units.Edge(bounds=(0, 1))}
+INTERACTIONS = {"privacy_unit": units.Interaction()}
+SPECTRAL = {"privacy_unit": units.SpectralChange()}
 
 
 def zipf(random: np.random.Generator) -> np.ndarray:
@@ -121,7 +123,7 @@ FAMILIES: dict[str, Family] = {
     "tastes": (DPTruncatedSVD, tastes, CLICKS),
     "tastes, centred": (DPPCA, tastes, CLICKS),
     "tastes, deflation": (DPTruncatedSVD, tastes, {**CLICKS, "solver": "deflation"}),
-    "tastes, interaction": (DPTruncatedSVD, tastes, {"privacy_unit": "interaction"}),
+    "tastes, interaction": (DPTruncatedSVD, tastes, INTERACTIONS),
     "tastes, delta 0": (DPTruncatedSVD, tastes, {**CLICKS, "delta": 0.0}),
     "stars": (DPTruncatedSVD, stars, STARS),
     "blocks": (DPTruncatedSVD, blocks, SIGNED),
@@ -134,7 +136,7 @@ FAMILIES: dict[str, Family] = {
     "communities, deflation": (DPTruncatedSVD, communities, {**EDGES, "solver": "deflation"}),
     "communities, delta 0": (DPTruncatedSVD, communities, {**EDGES, "delta": 0.0}),
     "hubs": (DPTruncatedSVD, hubs, EDGES),
-    "changes of norm 1": (DPTruncatedSVD, wholes, {"privacy_unit": "spectral"}),
+    "changes of norm 1": (DPTruncatedSVD, wholes, SPECTRAL),
 }
 EMPTY: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {
     "entry, 200 x 300": ((200, 300), CLICKS),
@@ -143,8 +145,8 @@ EMPTY: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {
     "entry, 30 x 40, input": ((30, 40), {**CLICKS, "solver": "input"}),
     "edge, 200 x 200": ((200, 200), EDGES),
     "edge, 200 x 200, delta 0": ((200, 200), {**EDGES, "delta": 0.0}),
-    "interaction, 200 x 300": ((200, 300), {"privacy_unit": "interaction"}),
-    "spectral, 200 x 200": ((200, 200), {"privacy_unit": "spectral"}),
+    "interaction, 200 x 300": ((200, 300), INTERACTIONS),
+    "spectral, 200 x 200": ((200, 200), SPECTRAL),
 }
 
 
@@ -158,7 +160,7 @@ def fit(make: Any, X: np.ndarray, k: int, seed: int, **parameters: Any) -> tuple
 
 
 def decomposed(make: Any, X: np.ndarray, parameters: dict[str, Any]) -> np.ndarray:
-    if parameters["privacy_unit"] == "interaction":
+    if isinstance(parameters["privacy_unit"], units.Interaction):
         return normalize(X)
     return X - X.mean(axis=0) if make is DPPCA else X
 

@@ -26,7 +26,7 @@ from scipy.linalg import eigh
 from skdp.linalg.spectrum import denoise_eigenvalues
 from skdp.linalg.subspace import orthonormal_basis, random_basis
 from skdp.metrics import subspace_distance
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget, Released, sensitivity
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.histogram import quantile_from_counts
 
@@ -96,7 +96,7 @@ def leading(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 def released_moment(
     budget: PrivacyBudget, moment: np.ndarray, bound: float, name: str, share: float
-) -> np.ndarray:
+) -> Released:
     change = sensitivity.second_moment(bound, budget.adjacency)
     return budget.symmetric_gaussian(name, moment, sensitivity=change, share=share)
 
@@ -106,9 +106,9 @@ def clipped_product(data: Data, basis: np.ndarray, level: float) -> np.ndarray:
     return data.X.T @ clip_rows(data.X @ basis, level)
 
 
-def entry_variance(budget: PrivacyBudget) -> float:
-    """Variance off the diagonal of the symmetric noise released last."""
-    return budget.last_scale**2 / 2
+def entry_variance(scale: float) -> float:
+    """Variance of symmetric noise off the diagonal."""
+    return scale**2 / 2
 
 
 Steps = list[tuple[np.ndarray, np.ndarray]]
@@ -153,19 +153,19 @@ def power(
     steps: Steps = []
     for step, step_share in enumerate(part * weights / weights.sum()):
         norms = np.linalg.norm(data.X @ basis, axis=1)
-        counts = budget.histogram(
+        counts, _ = budget.histogram(
             f"norms {step}", norms, edges=LEVEL_GRID, share=SHARE * LEVEL_PART / n_steps
         )
         level = quantile_from_counts(counts, LEVEL_GRID, LEVEL_QUANTILE)
-        columns = budget.gaussian(
+        columns, scale = budget.gaussian(
             f"step {step}",
             clipped_product(data, basis, level),
             sensitivity=sensitivity.clipped_projection(1.0, level, budget.adjacency),
             share=step_share,
         )
-        steps.append((basis / budget.last_scale, columns / budget.last_scale))
+        steps.append((basis / scale, columns / scale))
         basis = next_basis(steps, size)
-    inner = released_moment(
+    inner, _ = released_moment(
         budget, basis.T @ data.moment @ basis, 1.0, "inner", SHARE * SPECTRUM_PART
     )
     return (basis @ leading(inner, data.k)[1]).T
@@ -183,8 +183,8 @@ def rescaled(
     precision.
     """
     k, d = data.k, data.X.shape[1]
-    first = released_moment(budget, data.moment, 1.0, "first", SHARE * 0.40)
-    precision = 1 / entry_variance(budget)
+    first, scale = released_moment(budget, data.moment, 1.0, "first", SHARE * 0.40)
+    precision = 1 / entry_variance(scale)
     values, vectors = leading(first, d)
     cleaned = denoise_eigenvalues(values, precision**-0.5)
     variances = np.maximum(cleaned[:k], 0.01 * cleaned[0])
@@ -199,10 +199,10 @@ def rescaled(
     bound = budget.quantile("norm", norms, q=0.5, grid=grid, share=SHARE * 0.03)
     clipped = data.weighted_moment(np.minimum(1.0, bound / np.maximum(norms, 1e-12)))
     inner = vectors.T @ clipped @ vectors * np.outer(scales, scales)
-    second = released_moment(budget, inner, bound, "second", SHARE * 0.57)
-    second /= np.outer(scales, scales)
+    second, scale = released_moment(budget, inner, bound, "second", SHARE * 0.57)
+    second = second / np.outer(scales, scales)
     kept = np.clip(np.trace(second[:k, :k]) / values[:k].sum(), 0.05, 1.0)
-    precisions = kept**2 * np.outer(scales, scales) ** 2 / entry_variance(budget)
+    precisions = kept**2 * np.outer(scales, scales) ** 2 / entry_variance(scale)
     average = (precision * np.diag(values) + precisions * second / kept) / (precision + precisions)
     return (vectors @ leading(average, k)[1]).T
 
@@ -220,7 +220,7 @@ def separate(data: Data, budget: PrivacyBudget, generator: np.random.Generator) 
     d, part = data.X.shape[1], 0.92
     edges = 2.0 ** np.arange(-7, 1)
     norms = np.sqrt(data.squared_norms)
-    counts = budget.histogram("norms", norms, edges=edges, share=SHARE * 0.05)
+    counts, _ = budget.histogram("norms", norms, edges=edges, share=SHARE * 0.05)
     counts = np.maximum(counts, 0.0)
     change = np.maximum(edges**2 - edges[:, None] ** 2, 0.0) @ counts
     trace = np.minimum(edges**2, edges[:, None] ** 2) @ counts
@@ -230,7 +230,7 @@ def separate(data: Data, budget: PrivacyBudget, generator: np.random.Generator) 
     of_eigenvectors = np.sqrt(4 * trace * edges**2 * scale * np.sqrt(2 * d))
     bound = edges[np.argmin(change + np.minimum(of_matrix, of_eigenvectors))]
     clipped = data.weighted_moment(np.minimum(1.0, bound / np.maximum(norms, 1e-12)))
-    noisy = released_moment(budget, clipped, bound, "eigenvectors", SHARE * part)
+    noisy, _ = released_moment(budget, clipped, bound, "eigenvectors", SHARE * part)
     return leading(noisy, data.k)[1].T
 
 
@@ -240,10 +240,10 @@ def angle_of_new_eigenvalues(data: Data, budget: PrivacyBudget) -> float:
     For eigenvalues released separately, and for those of the matrix with the push of the noise
     taken out. The larger sine counts.
     """
-    noisy = released_moment(budget, data.moment, 1.0, "matrix", SHARE * 0.97)
+    noisy, scale = released_moment(budget, data.moment, 1.0, "matrix", SHARE * 0.97)
     values, vectors = leading(noisy, len(noisy))
-    shrunk = denoise_eigenvalues(values, np.sqrt(entry_variance(budget)))
-    released = budget.gaussian(
+    shrunk = denoise_eigenvalues(values, np.sqrt(entry_variance(scale)))
+    released, _ = budget.gaussian(
         "eigenvalues",
         leading(data.moment, len(noisy))[0],
         sensitivity=sensitivity.second_moment(1.0, budget.adjacency),
@@ -262,7 +262,7 @@ def oracle(data: Data, budget: PrivacyBudget, generator: np.random.Generator) ->
     NOT private.
     """
     exact = leading(data.moment, data.k)[1]
-    noise = budget.gaussian("step", np.zeros_like(exact), sensitivity=1.0, share=SHARE)
+    noise, _ = budget.gaussian("step", np.zeros_like(exact), sensitivity=1.0, share=SHARE)
     found = []
     for level in ORACLE_LEVELS:
         change = sensitivity.clipped_projection(1.0, level, budget.adjacency)

@@ -103,7 +103,7 @@ def published_row(n_repeats: int) -> None:
     told = {"response_bound": 1.0, "fit_intercept": False, "delta": DELTA}
     methods: dict[str, Callable[[float, int], Any]] = {
         "adassp": lambda epsilon, _: DPTraceRegressor(
-            epsilon=epsilon, solver="adassp", scale=None, row_norm=1.0, **told
+            epsilon=epsilon, solver="adassp", covariance="identity", row_norm=1.0, **told
         ),
         "rgrad": lambda epsilon, _: DPTraceRegressor(epsilon=epsilon, **told),
         "reference": Reference,

@@ -21,6 +21,7 @@ from speed_regression import RANK, SHAPE, GradientStep, Regression, TwoProducts
 
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
 from skdp.datasets import make_spiked
+from skdp.units import Entry
 
 THREADS = 2
 
@@ -167,7 +168,7 @@ CASES = [
     Case(
         "power law 138k x 27k, entries: DPTruncatedSVD(10) / TruncatedSVD(10, n_iter=5)",
         power_law,
-        lambda: DPTruncatedSVD(10, privacy_unit="entry", entry_bounds=(0.5, 5)),
+        lambda: DPTruncatedSVD(10, privacy_unit=Entry(bounds=(0.5, 5))),
         lambda: TruncatedSVD(10, n_iter=5),
         aim=1.0,
     ),

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from unittest.mock import patch
@@ -12,6 +13,7 @@ from scipy.linalg import toeplitz
 
 from skdp import DPTraceRegressor
 from skdp.datasets import make_trace_regression
+from skdp.linear_model import _trace_plan
 from skdp.linear_model._solvers import gradient, scales
 
 Measured = Iterator[tuple[tuple[str, str], float]]
@@ -23,8 +25,8 @@ FIRST_FRESH_SEED = 1000
 # Printed here, hence good for repeatable tables and for nothing else.
 KEY = 0x6E1D07B95CA8F2430D9B36E2F17A8C54
 
-ISOTROPIC = {"isotropic": True, "fit_intercept": False}
-LARGE_DELTA = {**ISOTROPIC, "delta": 1e-5}
+IDENTITY = {"covariance": "identity", "fit_intercept": False}
+LARGE_DELTA = {**IDENTITY, "delta": 1e-5}
 EPSILONS = (0.15, 0.3, 0.6, 1.2, 2.4, 4.8, 10.0)
 SIZES = (8_000, 16_000, 32_000, 64_000)
 SIDES = (6, 12, 18, 24)
@@ -69,27 +71,37 @@ def constant_clipping(
 ) -> float:
     """Return the error with one level for all steps, at the exact spread of the responses.
 
-    Residuals are clipped at the spread, as if it were known; the shares and the accounting are
-    those of the estimator.
+    Residuals are clipped at the spread, as if it were known, so that next to nothing is spent on
+    it; the other shares and the accounting are those of the estimator.
     """
     spread = scales.Spread(math.hypot(noise, float(np.linalg.norm(data[2]))))
+    release_spread, plan_spread = scales.release_spread, _trace_plan._plan_spread
+
+    def know_spread(*arguments: Any) -> scales.Spread:
+        release_spread(*arguments)
+        return spread
+
+    def plan_nothing(problem: Any) -> Any:
+        return replace(plan_spread(problem), share=1e-6)
+
     with ExitStack() as changes:
         changes.enter_context(patch.object(gradient, "_LEVEL_RATE", 0.0))
-        changes.enter_context(patch.object(scales, "release_spread", lambda *_: spread))
+        changes.enter_context(patch.object(scales, "release_spread", know_spread))
+        changes.enter_context(patch.object(_trace_plan, "_plan_spread", plan_nothing))
         # Such that the level is 1 spread.
         return error(data, rank, seed, clip_quantile=0.6827, **parameters)
 
 
 def exact(data: Data, rank: int, seed: int) -> float:
     """Return the error without noise and clipping, in steps enough to converge."""
-    return error(data, rank, seed, **ISOTROPIC, epsilon=math.inf, n_iter=25)
+    return error(data, rank, seed, **IDENTITY, epsilon=math.inf, n_iter=25)
 
 
 def compared(
     row: str, data: Data, rank: int, seed: int, *, noise: float = 0.5, **parameters: Any
 ) -> Measured:
-    yield (row, "skdp"), error(data, rank, seed, **ISOTROPIC, **parameters)
-    fixed = constant_clipping(data, rank, seed, noise=noise, **ISOTROPIC, **parameters)
+    yield (row, "skdp"), error(data, rank, seed, **IDENTITY, **parameters)
+    fixed = constant_clipping(data, rank, seed, noise=noise, **IDENTITY, **parameters)
     yield (row, "constant clipping"), fixed
     yield (row, "no privacy"), exact(data, rank, seed)
 
@@ -100,7 +112,7 @@ def errors(seed: int) -> Measured:
         measure = partial(
             error, made(n, side, seed, singular_values=of_rank(rank)), rank, seed, epsilon=epsilon
         )
-        yield (row, "isotropic"), measure(**LARGE_DELTA)
+        yield (row, "identity"), measure(**LARGE_DELTA)
         yield (row, "private scale"), measure(fit_intercept=False, delta=1e-5)
         yield (row, "defaults"), measure()
 
@@ -108,7 +120,7 @@ def errors(seed: int) -> Measured:
 def without_privacy(seed: int) -> Measured:
     for n in (400, 800, 1600, 4000):
         data = made(n, 20, seed, rank=2)
-        parameters = {**ISOTROPIC, "epsilon": math.inf, "n_iter": 50}
+        parameters = {**IDENTITY, "epsilon": math.inf, "n_iter": 50}
         yield (str(n), "skdp, ε inf"), error(data, 2, seed, **parameters)
         yield (str(n), "reference"), 0.5 * math.sqrt(2 * 38 / n)
 
@@ -231,7 +243,7 @@ def designs(seed: int) -> Measured:
         size = float(np.linalg.norm(of_rank(2)))
         if design == CORRELATED:
             covariance = toeplitz(0.6 ** np.arange(16))
-            yield (design, "known"), measure(**no_intercept, col_cov=covariance) / size
+            yield (design, "known"), measure(**no_intercept, covariance=(None, covariance)) / size
         else:
             yield (design, "known"), measure(**LARGE_DELTA) / size
             for quantile in QUANTILES:

@@ -90,13 +90,13 @@ SECTIONS = [
         "Singular values 1.5 and 1, δ 1e-5; the defaults have δ 1e-6 and an intercept.",
         "",
         ERROR_ROWS,
-        ["isotropic", "private scale", "defaults"],
+        ["identity", "private scale", "defaults"],
         errors,
         [
-            Criterion(f"isotropic, {row}", median((row, "isotropic")), at_most=limit)
+            Criterion(f"identity, {row}", median((row, "identity")), at_most=limit)
             for row, limit in zip(ERROR_ROWS, (0.038, 0.19, 0.097, 0.072), strict=True)
         ],
-        grid(ERROR_ROWS, {"isotropic": [0.034, 0.163, 0.087, 0.063]}),
+        grid(ERROR_ROWS, {"identity": [0.034, 0.163, 0.087, 0.063]}),
         n_seeds=20,
     ),
     Section(
@@ -360,7 +360,7 @@ SECTIONS = [
         "designs",
         "Designs",
         'Relative errors, n 16000, d 16, r 2, singular values 1.5 and 1, ε 1, δ 1e-5. "Known" is '
-        "`isotropic`, or `col_cov` where entries are correlated.",
+        '`covariance="identity"`, or `(None, covariance)` where entries are correlated.',
         "",
         [*DESIGNS, CORRELATED],
         ["known", "private scale", "defaults", *(f"quantile {q:g}" for q in QUANTILES)],

@@ -83,8 +83,7 @@ CASES: dict[str, Case] = {
     "usual": of(usual),
     **{name: of(make) for name, make in OFFSETS.items()},
     "a bound a million times too large": of(usual, response_bound=1e7),
-    "tenfold, scale=None": of(tenfold, scale=None),
-    "tenfold, isotropic": of(tenfold, isotropic=True),
+    'tenfold, covariance="identity"': of(tenfold, covariance="identity"),
     **{
         name: of(with_responses(change), response_bound=bound)
         for name, (change, bound) in RARE_RESPONSES.items()

@@ -25,6 +25,8 @@ autodoc_typehints = "none"  # types are in the docstrings, with their units
 numpydoc_show_class_members = False
 # What is documented here is public, so it needs every section; cf. [tool.numpydoc_validation].
 numpydoc_validation_checks = {"all", "RT02", "GL01", "GL02", "ES01", "SA01", "EX01"}
+# Python writes these docstrings.
+numpydoc_validation_exclude = {r"\.Released\.(scale|value)$"}
 
 # Citations: :doi:`10.1111/rssb.12454` and :arxiv:`1805.06530`.
 extlinks = {

@@ -2,11 +2,11 @@
 What coherence costs, and what large entries cost
 =================================================
 
-With ``privacy_unit="entry"`` the noise in a product with a released basis is made to the measure of
-the basis' largest row. A basis that is spread evenly has no large row, one that sits on a few
-places has. The number for this is the *coherence*: 1 for a unit vector whose n entries all have the
-same size, n for one with a single entry that is not zero. This example takes two things apart that
-usually come together: coherence, and the size of the entries.
+If one entry is protected, as with :class:`skdp.units.Entry`, the noise in a product with a released
+basis is made to the measure of the basis' largest row. A basis that is spread evenly has no large
+row, one that sits on a few places has. The number for this is the *coherence*: 1 for a unit vector
+whose n entries all have the same size, n for one with a single entry that is not zero. This example
+takes two things apart that usually come together: coherence, and the size of the entries.
 
 The matrices have one singular vector on each side, whose entries are plus or minus the same number
 on n / coherence places and zero elsewhere. So the matrix is a block, and is scaled here such that
@@ -23,6 +23,7 @@ from matplotlib.ticker import PercentFormatter
 from skdp import DPTruncatedSVD, PrivacyWarning
 from skdp.datasets import make_low_rank
 from skdp.privacy.gaussian_dp import epsilon_at, mu_from_epsilon_delta
+from skdp.units import Entry
 
 n = 512
 step = 2.0
@@ -44,8 +45,7 @@ def repeated(X, exact, solver, epsilon, n_fits):
         1,
         epsilon=epsilon,
         delta=delta,
-        privacy_unit="entry",
-        entry_bounds=(-1, 1),
+        privacy_unit=Entry(bounds=(-1, 1)),
         solver=solver,
     )
     found, released = [], []
@@ -88,10 +88,10 @@ for coherence, (found, released), (found_by_input, _) in zip(
 # %%
 # Noise on every entry does not care where the vector sits. The iteration does, but it loses little,
 # even where the vector sits on two places: rows of a basis that stick out are cut before it is
-# multiplied (``clip``), so that the noise stays small, and afterwards the rows that are nothing but
-# noise are shrunk. Blocks flatter the shrinkage, for they end sharply. Vectors whose entries fall
-# off by a power law lose more: at the same signal .98 was left at a coherence of 75, and .85 at
-# 312.
+# multiplied (``basis_cut``), so that the noise stays small, and afterwards the rows that are
+# nothing but noise are shrunk. Blocks flatter the shrinkage, for they end sharply. Vectors whose
+# entries fall off by a power law lose more: at the same signal .98 was left at a coherence of 75,
+# and .85 at 312.
 #
 # The middle picture shows ``coherence_right_``, which is released anyway. It follows the exact
 # coherence as long as the vector is found.

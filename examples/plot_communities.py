@@ -19,6 +19,7 @@ from sklearn.metrics import confusion_matrix
 
 from skdp import DPTruncatedSVD, PrivacyWarning
 from skdp.datasets import make_block_graph
+from skdp.units import Edge
 
 # %%
 # The graph
@@ -36,14 +37,14 @@ print(f"{graph.nnz // 2} edges among {graph.shape[0]} people")
 # %%
 # The fit
 # -------
-# With ``privacy_unit="edge"`` the unit is an entry of the symmetric matrix together with its mirror
-# image.
+# With ``privacy_unit=Edge(...)`` the unit is an entry of the symmetric matrix together with its
+# mirror image. An entry is between 0 and 1, which is public.
 #
 # The people are numbered in public, the edges are not. ``left_components_`` has a row for each
 # person, which is covered by the guarantee like the rest: it protects edges, not people. Clustering
 # these rows is post-processing and costs nothing.
 
-svd = DPTruncatedSVD(3, epsilon=4.0, delta=1e-6, privacy_unit="edge", entry_bounds=(0, 1))
+svd = DPTruncatedSVD(3, epsilon=4.0, delta=1e-6, privacy_unit=Edge(bounds=(0, 1)))
 
 
 def communities(fitted):
@@ -69,12 +70,12 @@ print(f"{accuracy:.0%} of the people are in the right community")
 # How much epsilon it takes
 # -------------------------
 # Five fits for each setting. Blind guessing is right in a third of the cases. The vectors of such a
-# graph are spread evenly over the people: a ``clip`` beyond its default, 1, only lets noise in, and
-# takes more epsilon. Pure differential privacy, ``delta=0``, takes more, too.
+# graph are spread evenly over the people: a ``basis_cut`` beyond its default, 1, only lets noise
+# in, and takes more epsilon. Pure differential privacy, ``delta=0``, takes more, too.
 
 settings = {
     "defaults": {},
-    "clip = 2": {"clip": 2.0},
+    "basis_cut = 2": {"basis_cut": 2.0},
     "delta = 0": {"delta": 0.0},
 }
 epsilons = [1.0, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0]
@@ -125,7 +126,7 @@ middle.set_xlabel("not private: for the owner's eyes", color="#c8452d")
 
 styles = {
     "defaults": ("#1f5fa8", "o", (8, 0.66, "right")),
-    "clip = 2": ("#2a8c82", "s", (8, 0.59, "right")),
+    "basis_cut = 2": ("#2a8c82", "s", (8, 0.59, "right")),
     "delta = 0": ("#5f6368", "^", (8, 0.52, "right")),
 }
 for name, values in curves.items():

@@ -78,7 +78,7 @@ finely = np.geomspace(1 / 16, 8, 29)
 
 
 def without_noise(estimator):
-    return clone(estimator).set_params(n_components=None, epsilon=np.inf, mean_norm=np.inf)
+    return clone(estimator).set_params(n_components=None, epsilon=np.inf, mean_norm=None)
 
 
 def planned_errors(estimator, public, n_rows):

@@ -22,6 +22,7 @@ from sklearn.preprocessing import Normalizer
 from skdp import DPTruncatedSVD, PrivacyWarning
 from skdp.datasets import make_interactions
 from skdp.metrics import captured_variance
+from skdp.units import Entry, Interaction
 
 # %%
 # The table
@@ -39,7 +40,7 @@ print(f"clicks of a user: median {np.median(clicks):.0f}, most {clicks[-1]:.0f}"
 # ---------
 # The first three protect a click, that is one entry of the table: whether this user met this item.
 # "alternating" multiplies the table by released bases; "input" adds noise to every entry, and is
-# the baseline; the unit "interaction" gives each user the same weight, those with fewer than 20
+# the baseline; the unit ``Interaction`` gives each user the same weight, those with fewer than 20
 # clicks less. The last one protects all clicks of a user together. A row is scaled to norm 1 for
 # this, which looks at one row at a time, so that 1 is an exact bound.
 #
@@ -49,13 +50,13 @@ print(f"clicks of a user: median {np.median(clicks):.0f}, most {clicks[-1]:.0f}"
 n_components = 3
 delta = 1e-7
 entry = DPTruncatedSVD(
-    n_components, delta=delta, privacy_unit="entry", entry_bounds=(0, 1), solver="alternating"
+    n_components, delta=delta, privacy_unit=Entry(bounds=(0, 1)), solver="alternating"
 )
 estimators = {
     "entry": entry,
     "input": clone(entry).set_params(solver="input"),
     "interaction": DPTruncatedSVD(
-        n_components, delta=delta, privacy_unit="interaction", degree_floor=20
+        n_components, delta=delta, privacy_unit=Interaction(degree_floor=20)
     ),
     "user": make_pipeline(Normalizer(), DPTruncatedSVD(n_components, delta=delta, row_norm=1.0)),
 }

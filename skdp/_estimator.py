@@ -1,33 +1,47 @@
-"""What every private estimator shares: checks, warnings about settings, keyed noise, pickles."""
+"""What every private estimator shares: the order of a fit, its plan, keyed noise, pickles."""
 
 import math
 import re
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from functools import wraps
 from numbers import Integral, Real
 from types import NoneType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from skdp._parameters import PlainParametersMixin
 from skdp._printing import HIDDEN_SEED, is_printing
 from skdp.exceptions import warn_of_privacy
 from skdp.linalg.sources import canonical_csr
-from skdp.privacy.noise import NoiseSource
-from skdp.privacy.sensitivity import ADJACENCIES
+from skdp.privacy import Plan, PlannedRelease, PrivacyBudget
+from skdp.privacy.adjacency import ADJACENCIES
+from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
+from skdp.privacy.plan import make_plan
+from skdp.privacy.precision import plain
+from skdp.units._resolved import ResolvedUnit
+from skdp.units._unit import Unit
 
 __all__ = [
     "INPUT",
+    "Level",
     "PrivateEstimator",
     "check_finite_bound",
     "check_rows",
     "in_dtype",
-    "quiet_check",
+    "plan_of",
+    "quiet",
 ]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
 
 #: What scikit-learn's validation is told about X.
 INPUT = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
@@ -37,7 +51,43 @@ _SMALLEST_SECRET = 2**64
 _PRINTED_AS_THEY_ARE = (NoneType, np.random.RandomState, np.random.Generator)
 
 
-class PrivateEstimator(BaseEstimator):
+class Level(NamedTuple):
+    """How a problem is planned and solved: pure functions of it, and of what is opened for it."""
+
+    plan: Callable[[Any], Iterable[PlannedRelease]]
+    doubts: Callable[[Any, Plan], Iterable[str]]
+    solve: Callable[[Any, Any, PrivacyBudget, np.random.Generator], Any]
+
+
+class Problem(Protocol):
+    """What is asked of a fit: plain parameters and public facts, checked."""
+
+    @property
+    def level(self) -> Level:
+        """How it is planned and solved."""
+
+    @property
+    def unit(self) -> ResolvedUnit:
+        """What is protected."""
+
+    @property
+    def n_units(self) -> int:
+        """How many of these there are."""
+
+    @property
+    def epsilon(self) -> float:
+        """Privacy budget."""
+
+    @property
+    def delta(self) -> float:
+        """Probability with which the guarantee may fail."""
+
+    @property
+    def delta_tail(self) -> float:
+        """Part of it that is reserved."""
+
+
+class PrivateEstimator(PlainParametersMixin, BaseEstimator):
     """An estimator whose `fit` spends a privacy budget."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -73,15 +123,102 @@ class PrivateEstimator(BaseEstimator):
             parameters["random_state"] = HIDDEN_SEED
         return parameters
 
-    def _warn_of_settings(self, n_units: int, units: str) -> None:
+    def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:
+        """Tell what a fit would release and spend, from public facts: nothing is read or spent.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of rows or records of the X to come.
+        n_features : int
+            Number of its features.
+        like : object or None, default=None
+            An X such as the one to come, of any length, of those that `fit` takes: whether it is
+            sparse, its dtype and its shape but for the length are read, and no value. ``None``
+            stands for a dense 2-D array.
+
+        Returns
+        -------
+        Plan
+            All releases of the fit, in order.
+
+        Raises
+        ------
+        TypeError
+            If `like` is nothing that `fit` takes.
+        ValueError
+            If a parameter is not acceptable, as in `fit`, or `like` has other features.
+        """
+        self._validate_params()
+        is_data = hasattr(like, "shape") or isinstance(like, list | tuple | None)
+        if isinstance(like, type) or not is_data:
+            raise TypeError(f"like must be an X that fit takes, or None, got {like!r}.")
+        for name, size in (("n_samples", n_samples), ("n_features", n_features)):
+            check_scalar(size, name, Integral, min_val=1)
+        return plan_of(self._problem(self._facts_like(int(n_samples), int(n_features), like)))
+
+    def _fit(self, X: Any, y: Any = None) -> None:
+        """Fit in the one order that keeps a fit private."""
+        data, facts = self._checked_input(X, y)
+        problem = self._problem(facts)
+        self._warn_of_settings(problem)
+        plan = plan_of(problem)
+        for doubt in problem.level.doubts(problem, plan):
+            warn_of_privacy(doubt)
+        # What overflows becomes null; an exception or a warning would tell of single units.
+        with np.errstate(all="ignore"):
+            opened, budget, generator = self._open(data, problem, plan)
+            result = problem.level.solve(problem, opened, budget, generator)
+            doubts = self._set_attributes(result, problem)
+        self.privacy_spent_ = budget.spent()
+        # Last: whoever turns warnings into errors keeps what was paid for.
+        for doubt in doubts:
+            warn_of_privacy(doubt)
+
+    @abstractmethod
+    def _checked_input(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Refuse bad data; return what is fitted, and public facts of it."""
+
+    @abstractmethod
+    def _facts_like(self, n_samples: int, n_features: int, like: Any) -> Any:
+        """Return these facts of data to come."""
+
+    @abstractmethod
+    def _problem(self, facts: Any) -> Any:
+        """Refuse parameters that contradict each other or the facts; return what is asked."""
+
+    @abstractmethod
+    def _open_data(self, data: Any, problem: Any) -> tuple[Any, Callable[[], Any]]:
+        """Remember the features; make what a solver reads, and what hashes all data of the fit."""
+
+    @abstractmethod
+    def _set_attributes(self, result: Any, problem: Any) -> Iterable[str]:
+        """Set the fitted attributes from released values; return what these say against the fit."""
+
+    def _open(
+        self, data: Any, problem: Any, plan: Plan
+    ) -> tuple[Any, PrivacyBudget, np.random.Generator]:
+        """Open the data, the budget and the algorithm's stream: the only place where it is done."""
+        opened, digest = self._open_data(data, problem)
+        seed = draw_seed(self.random_state)
+        noise = self._noise_source(seed, digest) if seed is not None else NoiseSource()
+        return opened, PrivacyBudget.of(plan, noise), algorithm_generator(seed)
+
+    def _asked(self, kind: type[T], **facts: Any) -> T:
+        """Collect the parameters that `kind` has fields for, as plain values, with the facts."""
+        names = [name for name in kind.__dataclass_fields__ if name not in facts]  # type: ignore[attr-defined]
+        given = {name: plain(getattr(self, name)) for name in names if hasattr(self, name)}
+        return kind(**given, **facts)
+
+    def _warn_of_settings(self, problem: Problem) -> None:
         """Say what public facts make of the guarantee."""
-        if math.isinf(self.epsilon):
+        if math.isinf(problem.epsilon):
             return
-        if self.delta > 1 / n_units:
+        if problem.delta > 1 / problem.n_units:
             warn_of_privacy(
-                f"delta={self.delta} exceeds one over the number of {units}, {n_units}: the "
-                "guarantee would allow some of them to be published outright. Pass a smaller "
-                f"delta, such as {0.1 / n_units:.0e}."
+                f"delta={problem.delta} exceeds one over the number of {problem.unit.counted}, "
+                f"{problem.n_units}: the guarantee would allow some of them to be published "
+                f"outright. Pass a smaller delta, such as {0.1 / problem.n_units:.0e}."
             )
         is_int = isinstance(self.random_state, Integral)
         secret = self.random_state is None or (
@@ -94,15 +231,15 @@ class PrivateEstimator(BaseEstimator):
                 "the noise out. Pass None for the guarantee, or secrets.randbits(128) and keep it."
             )
 
-    def _noise_source(self, seed: int | None, digest: Callable[[], Any]) -> NoiseSource:
+    def _noise_source(self, seed: int, digest: Callable[[], Any]) -> NoiseSource:
         """Key the noise by everything that it must not be shared between.
 
         `digest` hashes all data of the fit. Without noise it would be a pass over them for nothing.
         """
-        if seed is None or math.isinf(self.epsilon):
+        if math.isinf(self.epsilon):
             return NoiseSource()
         parameters = sorted(
-            (name, value)
+            (name, value.key() if isinstance(value, Unit) else plain(value))
             for name, value in self.get_params(deep=False).items()
             if name not in _NOT_IN_NOISE_KEY
         )
@@ -116,33 +253,48 @@ class PrivateEstimator(BaseEstimator):
         return state
 
 
-def check_rows(X: Any, estimator: BaseEstimator) -> Any:
+def plan_of(problem: Problem) -> Plan:
+    """Plan the fit of a problem."""
+    return make_plan(
+        problem.level.plan(problem),
+        epsilon=problem.epsilon,
+        delta=problem.delta,
+        unit=problem.unit.name,
+        adjacency=problem.unit.adjacency,
+        enforced=problem.unit.is_enforced,
+        delta_tail=problem.delta_tail,
+    )
+
+
+def quiet(check: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a check of scikit-learn such that it tells nothing of values."""
+
+    @wraps(check)
+    def _check(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            # Summing huge entries, as the check for infinity does, would warn of them.
+            # NaN and infinity are looked for even where scikit-learn is told not to.
+            with np.errstate(all="ignore"), config_context(assume_finite=False):
+                return check(*args, **kwargs)
+        except ValueError as error:
+            # Values, if any, follow on the second line or behind the colon.
+            message = re.sub(r"(to float|instead):.*", r"\1.", str(error).partition("\n")[0])
+            if "NaN" in message:
+                message += " Fill it by a constant: imputing from other rows would not be private."
+        # Outside the handler, whose error would be attached and tells values.
+        raise ValueError(message)
+
+    return _check
+
+
+@quiet
+def check_rows(X: Any, estimator_name: str) -> Any:
     """Validate X as scikit-learn does, without warnings or errors that tell values."""
-
-    def _check() -> Any:
-        checked = check_array(X, **INPUT, estimator=estimator, input_name="X")
-        if issparse(checked):
-            # Duplicate entries of a cell may be finite and their sum not.
-            checked = check_array(canonical_csr(checked), accept_sparse="csr", input_name="X")
-        return checked
-
-    return quiet_check(_check)
-
-
-def quiet_check(check: Callable[[], Any]) -> Any:
-    """Run a check of scikit-learn without what it tells of values."""
-    try:
-        # Summing huge entries, as the check for infinity does, would warn of them.
-        # NaN and infinity are looked for even where scikit-learn is told not to.
-        with np.errstate(all="ignore"), config_context(assume_finite=False):
-            return check()
-    except ValueError as error:
-        # Values, if any, follow on the second line or behind the colon.
-        message = re.sub(r"(to float|instead):.*", r"\1.", str(error).partition("\n")[0])
-        if "NaN" in message:
-            message += " Fill it by a constant: imputing from other rows would not be private."
-    # Outside the handler, whose error would be attached and tells values.
-    raise ValueError(message)
+    checked = check_array(X, **INPUT, estimator=estimator_name, input_name="X")
+    if issparse(checked):
+        # Duplicate entries of a cell may be finite and their sum not.
+        checked = check_array(canonical_csr(checked), accept_sparse="csr", input_name="X")
+    return checked
 
 
 def in_dtype(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -154,7 +306,7 @@ def in_dtype(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def check_finite_bound(name: str, bound: float | None, epsilon: float) -> None:
     """Refuse an infinite bound beside a finite epsilon."""
-    if bound is not None and math.isinf(bound) and math.isfinite(epsilon):
+    if bound == math.inf and math.isfinite(epsilon):
         raise ValueError(
             f"{name}=inf with epsilon={epsilon} gives no guarantee: one row could move the result "
             f"without limit. Pass a finite {name}, or None."

@@ -1,38 +1,24 @@
-"""Parameters of an estimator as Python's numbers, for as long as it computes with them."""
+"""Parameters as Python's numbers, as which they are checked and computed with."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial, wraps
-from typing import Any
+from typing import Any, ClassVar
 
-from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import validate_parameter_constraints
 
 from skdp.privacy.precision import plain
 
-__all__ = ["plain_parameters", "with_plain_parameters"]
+__all__ = ["PlainParametersMixin"]
 
 
-@contextmanager
-def plain_parameters(estimator: BaseEstimator) -> Iterator[None]:
-    """Let an estimator have plain parameters inside, and those it was given again afterwards."""
-    # Unlike for get_params, nobody has to look at the signature; a subclass may have fewer of them.
-    names = filter(partial(hasattr, estimator), estimator._parameter_constraints)
-    given = {name: getattr(estimator, name) for name in names}
-    try:
-        for name, value in given.items():
-            setattr(estimator, name, plain(value))
-        yield
-    finally:
-        for name, value in given.items():
-            setattr(estimator, name, value)
+class PlainParametersMixin:
+    """Checks parameters as plain values: a small type would round the limits they are within."""
 
+    _parameter_constraints: ClassVar[dict[str, Any]]
 
-def with_plain_parameters(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a method so that it sees plain parameters, and checks them as such."""
-
-    @wraps(method)
-    def _method(estimator: BaseEstimator, *args: Any, **kwargs: Any) -> Any:
-        with plain_parameters(estimator):
-            return method(estimator, *args, **kwargs)
-
-    return _method
+    def _validate_params(self) -> None:
+        # Unlike for get_params, nobody has to look at the signature; a subclass may have fewer.
+        names = [name for name in self._parameter_constraints if hasattr(self, name)]
+        validate_parameter_constraints(
+            self._parameter_constraints,
+            {name: plain(getattr(self, name)) for name in names},
+            caller_name=type(self).__name__,
+        )

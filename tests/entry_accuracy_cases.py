@@ -7,6 +7,7 @@ Unless a case says otherwise, epsilon is 1, delta 1e-6, and the singular values 
 
 import warnings
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from unittest.mock import patch
 
@@ -15,10 +16,10 @@ from scipy.sparse.linalg import LinearOperator, svds
 from utility import KEY, Case
 
 from skdp import DPTruncatedSVD, PrivacyWarning
+from skdp._estimator import plan_of
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
-from skdp.decomposition._entry_level import Settings, solve_entries
+from skdp.decomposition._entry_level import solve_entries
 from skdp.decomposition._solvers import alternating, symmetric_power
-from skdp.decomposition._solvers.units import Edge, Entry
 from skdp.linalg.rows import Rows
 from skdp.linalg.sources import as_source
 from skdp.linalg.subspace import coherence, orthonormal_basis
@@ -26,20 +27,22 @@ from skdp.metrics import subspace_distance
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 from skdp.privacy.noise import NoiseSource, algorithm_generator
+from skdp.units import Edge, Entry
+from skdp.units._resolved import ResolvedEdge, ResolvedEntry
 
 VALUES = (200.0, 100.0, 50.0)
 # 2 log n of the largest squares of a Gaussian vector, and more; no entry is larger.
 LARGEST = 1e3
 
 
-class PromisedEntry(Entry):
+class PromisedEntry(ResolvedEntry):
     step = 1.0
 
     def restrict(self, block):
         return block
 
 
-class PromisedEdge(Edge):
+class PromisedEdge(ResolvedEdge):
     step = 1.0
 
     def restrict(self, block):
@@ -47,13 +50,32 @@ class PromisedEdge(Edge):
 
 
 def promised(
-    X, k, seed, *, solver="power", epsilon=1.0, delta=1e-6, clip=1.0, n_iter="auto", is_plain=False
+    X,
+    k,
+    seed,
+    *,
+    solver="power",
+    epsilon=1.0,
+    delta=1e-6,
+    basis_cut=1.0,
+    n_iter="auto",
+    is_plain=False,
 ):
     """Return the factors and the releases of a fit with a step of 1."""
-    unit = PromisedEdge if np.array_equal(X, X.T) else PromisedEntry
-    budget = PrivacyBudget(
-        epsilon, delta, unit="entry", adjacency="replace", noise=NoiseSource(KEY + seed)
+    bounds, is_edge = (-LARGEST, LARGEST), np.array_equal(X, X.T)
+    estimator = DPTruncatedSVD(
+        k,
+        epsilon=epsilon,
+        delta=delta,
+        privacy_unit=(Edge if is_edge else Entry)(bounds, zero_is_missing=False),
+        solver=solver,
+        n_iter=n_iter,
+        basis_cut=basis_cut,
     )
+    problem = estimator._problem(estimator._facts_like(*X.shape, X))
+    unit = (PromisedEdge if is_edge else PromisedEntry)("replace", *bounds, False)
+    problem = replace(problem, unit=unit)
+    budget = PrivacyBudget.of(plan_of(problem), NoiseSource(KEY + seed))
 
     # Each basis is that of the last product alone, not shrunk.
     changes = ExitStack()
@@ -62,15 +84,9 @@ def promised(
             changes.enter_context(patch.object(module, "N_KEPT", 1))
         changes.enter_context(patch.object(alternating, "shrink_rows", lambda rows, _: rows))
     with changes:
-        result = solve_entries(
-            Rows(as_source(X)),
-            budget,
-            algorithm_generator(KEY + seed),
-            unit=unit(-LARGEST, LARGEST, False, "replace"),
-            settings=Settings(solver, k, n_iter, "auto", clip, None),
-            center=None,
-        )
-    return result.singular, budget.spent().releases
+        generator = algorithm_generator(KEY + seed)
+        factors = solve_entries(problem, Rows(as_source(X)), budget, generator)
+    return factors.leading(k), budget.spent().releases
 
 
 def symmetric(n, seed, *, values=VALUES, coherence=None):
@@ -85,7 +101,7 @@ def captured(n, seed, *, coherence=None, n_fits=1, **settings):
     found = []
     for i in range(n_fits):
         X = symmetric(n, n_fits * seed + i, coherence=coherence)
-        right = promised(X, 1, n_fits * seed + i, **settings)[0].right
+        right = promised(X, 1, n_fits * seed + i, **settings)[0].components.T
         found.append(np.linalg.norm(X @ right) / VALUES[0])
     return np.mean(found)
 
@@ -131,10 +147,10 @@ def error_over_formula(seed, **settings):
         X, _, components = make_low_rank(
             512, 512, singular_values=(200.0, 100.0), symmetric=True, random_state=5 * seed + i
         )
-        factors, releases = promised(X, 1, 5 * seed + i, clip=4.0, **settings)
+        factors, releases = promised(X, 1, 5 * seed + i, basis_cut=4.0, **settings)
         # Before the core.
         scale = releases[-2].noise_scale
-        sine = subspace_distance(factors.right.T, components[:1])
+        sine = subspace_distance(factors.components, components[:1])
         found.append(sine / np.sqrt(1 - sine**2) / (np.sqrt(len(X)) * scale / 200))
     return np.median(found)
 
@@ -148,7 +164,8 @@ def value_error(seed):
     errors = []
     for value in (200.0, 300.0, 400.0):
         X = symmetric(512, seed, values=(value, value / 2))
-        errors.append(abs(promised(X, 1, seed)[0].singular_values[0] / value - 1))
+        found = np.sqrt(promised(X, 1, seed)[0].eigenvalues[0])
+        errors.append(abs(found / value - 1))
     return max(errors)
 
 
@@ -156,14 +173,15 @@ def indefinite_error(solver, seed):
     """||A - B_5|| / sigma_6, B_5 the released factors with their signs, epsilon 2."""
     X = symmetric(1024, seed, values=(400.0, -300.0, 240.0, -200.0, 160.0, 40.0, -36.0, 32.0))
     factors = promised(X, 5, seed, solver=solver, epsilon=2.0)[0]
+    values = np.sqrt(factors.eigenvalues)
 
     def rest(x):
         x = x.ravel()
-        return X @ x - factors.left @ (factors.singular_values * (factors.right.T @ x))
+        return X @ x - factors.left @ (values * (factors.components @ x))
 
     def rest_transposed(x):
         x = x.ravel()
-        return X @ x - factors.right @ (factors.singular_values * (factors.left.T @ x))
+        return X @ x - factors.components.T @ (values * (factors.left.T @ x))
 
     operator = LinearOperator(X.shape, matvec=rest, rmatvec=rest_transposed, dtype=float)
     start = np.ones(len(X))
@@ -182,7 +200,7 @@ def captured_interactions(k, seed, **parameters):
     X = make_interactions(random_state=seed)
     best = svds(X, k, v0=np.ones(len(X.indptr) - 1), return_singular_vectors=False)
     # Below one over the number of entries.
-    settings = {"privacy_unit": "entry", "entry_bounds": (0, 1), "delta": 5e-7}
+    settings = {"privacy_unit": Entry((0, 1)), "delta": 5e-7}
     right = orthonormal_basis(fitted(X, k, seed, **settings, **parameters).components_.T)
     return np.linalg.norm(X @ right) / np.linalg.norm(best)
 
@@ -199,25 +217,25 @@ def found_communities(epsilon, seed):
 
 def found_in_one_graph(epsilon, seed):
     X, labels = make_block_graph(random_state=seed)
-    fit = fitted(X, 2, seed, privacy_unit="edge", entry_bounds=(0, 1), epsilon=epsilon)
+    fit = fitted(X, 2, seed, privacy_unit=Edge((0, 1)), epsilon=epsilon)
     agree = np.mean((fit.components_[1] > 0) == labels)
     return max(agree, 1 - agree)
 
 
 def miss_of_coherence(seed):
     """Factor between the coherence of the released vector and that of the exact one, 64."""
-    right = promised(symmetric(1024, seed, coherence=64), 1, seed)[0].right
+    right = promised(symmetric(1024, seed, coherence=64), 1, seed)[0].components.T
     ratio = coherence(right) / 64
     return max(ratio, 1 / ratio)
 
 
-PLAIN = {"clip": None, "is_plain": True}
+PLAIN = {"basis_cut": None, "is_plain": True}
 
 ENTRY_CASES = [
     Case("captured, edge, n 512", partial(captured, 512), at_least=0.97),
     Case("captured, edge, n 2048", partial(captured, 2048), at_least=0.97),
     Case("captured beyond input, edge, n 2048", partial(gain_over_input, 2048), at_least=0.3),
-    Case("captured, edge, clip=None", partial(captured, 1024, clip=None), at_least=0.95),
+    Case("captured, edge, basis_cut=None", partial(captured, 1024, basis_cut=None), at_least=0.95),
     Case(
         "captured, edge, delta 0, mean of 3",
         partial(captured, 1024, delta=0.0, n_fits=3),

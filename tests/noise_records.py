@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from skdp.privacy import budget
+from skdp.privacy import mechanisms
 
 __all__ = ["drawn_noise", "noise_of"]
 
@@ -13,14 +13,14 @@ __all__ = ["drawn_noise", "noise_of"]
 @contextmanager
 def drawn_noise():
     """Give a list that collects the noise of all releases inside, in units of their scales."""
-    draws, draw = [], budget.draw
+    draws, draw = [], mechanisms.draw
 
     def keep(*arguments):
         draws.append(draw(*arguments))
         # It is scaled in place.
         return draws[-1].copy()
 
-    with patch.object(budget, "draw", keep):
+    with patch.object(mechanisms, "draw", keep):
         yield draws
 
 

@@ -14,6 +14,7 @@ PUBLIC_MODULES = [
     "skdp.privacy",
     "skdp.privacy.gaussian_dp",
     "skdp.privacy.pure_dp",
+    "skdp.units",
 ]
 
 

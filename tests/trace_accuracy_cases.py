@@ -70,7 +70,7 @@ def loss_in_one_fit(seed):
     return best - found
 
 
-KNOWN = {"isotropic": True, "fit_intercept": False}
+KNOWN = {"covariance": "identity", "fit_intercept": False}
 
 TRACE_CASES = [
     Case("trace, error, isotropic", partial(relative_error, **KNOWN), at_most=0.06),

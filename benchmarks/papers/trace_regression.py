@@ -306,7 +306,7 @@ def skdp_regressor(problem: Problem) -> np.ndarray:
         epsilon=EPSILON,
         delta=DELTA,
         fit_intercept=False,
-        isotropic=True,
+        covariance="identity",
         random_state=KEY + problem.seed,
     )
     return regressor.fit(problem.X.reshape(-1, D, D), problem.y).coef_

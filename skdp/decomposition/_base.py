@@ -1,9 +1,10 @@
-"""What the private decompositions share: checks, the door, and linear transforms."""
+"""What the private decompositions share: what is asked, attributes, and linear transforms."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -16,29 +17,20 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdp._estimator import INPUT, PrivateEstimator, check_finite_bound, check_rows, in_dtype
-from skdp._parameters import with_plain_parameters
-from skdp.decomposition._entry_level import EntryResult, solve_entries
-from skdp.decomposition._entry_parameters import (
-    ENTRY_CONSTRAINTS,
-    SQUARE_UNITS,
-    check_entry_input,
-    check_entry_parameters,
-    count_units,
-    settings_of,
-    unit_of,
-)
-from skdp.decomposition._row_level import check_sparse_center, warn_of_noise
+from skdp._estimator import INPUT, Level, PrivateEstimator, check_rows, in_dtype
+from skdp.decomposition._entry_level import solve_entries
+from skdp.decomposition._entry_plan import plan_entries, settle_entries
+from skdp.decomposition._problem import SUPPORT, UNITS, DecompositionProblem
+from skdp.decomposition._row_level import solve_rows
+from skdp.decomposition._row_plan import doubts_of_rows, plan_rows, settle_rows
 from skdp.decomposition._solvers.factors import Factors
-from skdp.decomposition._solvers.units import Interaction, ShortRow, Unit
-from skdp.exceptions import warn_of_privacy
 from skdp.linalg.digest import digest
 from skdp.linalg.rows import Rows
-from skdp.linalg.sources import RowBlocks, Source, as_source
+from skdp.linalg.sources import RowBlocks, as_source, block_bounds, holds_sparse, sum_rounding
 from skdp.linalg.subspace import coherence
-from skdp.privacy import PrivacyBudget
+from skdp.linalg.symmetry import is_symmetric
 from skdp.privacy.clipping import SMALLEST_BOUND
-from skdp.privacy.noise import algorithm_generator, draw_seed
+from skdp.units._unit import resolved_unit
 
 __all__ = ["BaseDecomposition"]
 
@@ -56,6 +48,16 @@ _BOUND_CONSTRAINT = [
     Options(Real, {np.inf}),
     None,
 ]
+_BY_ROWS = Level(plan_rows, doubts_of_rows, solve_rows)
+_BY_ENTRIES = Level(plan_entries, lambda problem, plan: (), solve_entries)
+
+
+class _Facts(NamedTuple):
+    """Public facts of X."""
+
+    shape: tuple[int, int]
+    is_sparse: bool
+    dtype: np.dtype
 
 
 class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
@@ -63,14 +65,25 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateEstimator._parameter_constraints,
+        # Checked when it is resolved.
+        "privacy_unit": "no_validation",
         "row_norm": _BOUND_CONSTRAINT,
         "mean_norm": _BOUND_CONSTRAINT,
-        **ENTRY_CONSTRAINTS,
+        "solver": [
+            StrOptions(
+                {"auto", "covariance", "adaptive", "power", "alternating", "deflation", "input"}
+            )
+        ],
         "n_iter": [Interval(Integral, 1, 100, closed="both"), StrOptions({"auto"})],
         "n_oversamples": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
+        "basis_cut": [Interval(Real, 0.01, None, closed="left"), None],
+        "coherence_bound": [Interval(Real, 1, None, closed="left"), None],
     }
 
-    @with_plain_parameters
+    _is_pca: ClassVar[bool] = False
+    #: What rows are centred by; estimators that centre have a parameter of that name.
+    center: Any = False
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the components, spending the whole budget.
@@ -92,10 +105,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
         ValueError
             If X or a parameter is not acceptable; nothing has been spent then.
         """
-        X = self._checked_input(X)
-        # What overflows becomes null; an exception or a warning would tell of single rows.
-        with np.errstate(all="ignore"):
-            self._fit(X)
+        self._fit(X)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -132,73 +142,85 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
         check_is_fitted(self)
         return self._restore(check_array(X, dtype=(np.float64, np.float32), estimator=self))
 
-    def _fit(self, X: Any) -> None:
+    def _checked_input(self, X: Any, y: Any) -> tuple[Any, _Facts]:
+        checked = X
+        if isinstance(X, RowBlocks):
+            X.check()
+        else:
+            checked = check_rows(X, type(self).__name__)
+        if getattr(self.privacy_unit, "is_pairwise", False) is True:
+            _check_symmetric(checked, f"privacy_unit={self.privacy_unit!r}")
+        facts = _Facts(tuple(checked.shape), holds_sparse(checked), np.dtype(checked.dtype))
+        # Of the names of its features, too, X itself has to tell.
+        return (X, checked), facts
+
+    def _facts_like(self, n_samples: int, n_features: int, like: Any) -> _Facts:
+        shape = getattr(like, "shape", (n_samples, n_features))
+        if len(shape) != 2 or shape[1] != n_features:
+            raise ValueError(f"n_features={n_features} does not fit like, of shape {shape}.")
+        dtype = getattr(like, "dtype", None)
+        dtype = np.dtype(np.float32 if dtype == np.float32 else np.float64)
+        return _Facts((n_samples, n_features), holds_sparse(like), dtype)
+
+    def _problem(self, facts: _Facts) -> DecompositionProblem:
+        center = None if self.center is False else self.center
+        if center is not None and not isinstance(center, str):
+            center = _checked_center(center, facts.shape[1])
+        given, epsilon = self.privacy_unit, float(self.epsilon)
+        own = UNITS.get(given) if isinstance(given, str) else None
+        unit = own(self.adjacency) if own else resolved_unit(given, self.adjacency, epsilon)
+        support, is_sparse = SUPPORT[type(unit)], facts.is_sparse or unit.is_sparse
+        problem = self._asked(
+            DecompositionProblem,
+            level=_BY_ENTRIES if support.has_bases else _BY_ROWS,
+            **facts._asdict(),
+            rounding=sum_rounding(block_bounds(*facts.shape, is_sparse=is_sparse)),
+            is_pca=self._is_pca,
+            unit=unit,
+            support=support,
+            given_unit=f"privacy_unit={given!r}",
+            n_units=support.count(facts.shape),
+            is_private=math.isfinite(epsilon),
+            is_pure=self.delta == 0 and math.isfinite(epsilon),
+            center=center,
+            releases_mean=not self._is_pca or isinstance(center, str),
+        )
+        return settle_entries(problem) if support.has_bases else settle_rows(problem)
+
+    def _open_data(
+        self, data: Any, problem: DecompositionProblem
+    ) -> tuple[Rows, Callable[[], Any]]:
+        given, X = data
+        validate_data(self, given, skip_check_array=True)
+        if problem.unit.is_sparse and isinstance(X, np.ndarray):
+            X = csr_array(X)
+        restrict = problem.unit.restrict if problem.support.has_bases else None
+        source = as_source(X, restrict)
+        return Rows(source, self.n_jobs), lambda: digest(source)
+
+    def _set_attributes(self, result: Factors, problem: DecompositionProblem) -> list[str]:
         for name in _CHANGING_ATTRIBUTES:
             self.__dict__.pop(name, None)
-        unit = unit_of(self)
-        if unit is None:
-            self._fit_rows(X)
+        self._unit = problem.unit
+        wanted = self._set_factors(result, problem)
+        if result.row_norm is not None:
+            self.row_norm_ = result.row_norm
         else:
-            self._fit_entries(X, unit)
+            self.coherence_right_ = coherence(result.components.T)
+            self.failed_ = result.failed
+        return _doubts(result, wanted, problem)
 
     @abstractmethod
-    def _fit_rows(self, X: Any) -> None:
-        """Set the fitted attributes from checked input, for rows of any length."""
-
-    def _fit_entries(self, X: Any, unit: Unit) -> None:
-        """Set the fitted attributes from checked input, for the other units."""
-        if isinstance(unit, ShortRow) and isinstance(X, np.ndarray):
-            X = csr_array(X)
-        raw, budget, generator = self._open_fit(X, unit.restrict)
-        center = self._entry_center()
-        result = solve_entries(
-            raw,
-            budget,
-            generator,
-            unit=unit,
-            settings=settings_of(self, X.shape, center),
-            center=center,
-            needs_mean=self._needs_mean,
-        )
-        wanted = self._set_attributes(
-            result.factors, result.mean, result.mean_noise, raw.n_rows, X.dtype
-        )
-        self._set_entry_attributes(result, unit, X.dtype)
-        self.privacy_spent_ = budget.spent()
-        # Last: whoever turns warnings into errors keeps what was paid for.
-        if result.singular.failed:
-            warn_of_privacy(
-                f"A basis exceeded coherence_bound={self.coherence_bound}: the iteration ended, "
-                "its budget is spent, and the components are noise. A random basis has a coherence "
-                "of some 2 log(n); pass a larger bound, or None for none at all."
-            )
-        else:
-            warn_of_noise(result.factors, wanted, unit.remedy)
-
-    def _entry_center(self) -> np.ndarray | str | None:
-        """Say what rows are centred by: "private" means, a public point, or nothing."""
-        return None
-
-    @property
-    def _needs_mean(self) -> bool:
-        """Whether the means of the columns are of use."""
-        return True
-
-    @abstractmethod
-    def _set_attributes(
-        self, factors: Factors, mean: np.ndarray, mean_noise: float, n_rows: int, dtype: np.dtype
-    ) -> int:
+    def _set_factors(self, factors: Factors, problem: DecompositionProblem) -> int:
         """Set what the factors give; return how many components the parameters ask for."""
 
-    def _set_entry_attributes(self, result: EntryResult, unit: Unit, dtype: np.dtype) -> None:
-        singular = result.singular
-        self.coherence_right_ = coherence(singular.right)
-        self.failed_ = singular.failed
-        if unit.has_left_factors:
-            # The components may have been flipped.
-            flips = np.sign(np.einsum("ij,ji->i", self.components_, singular.right))
-            self.coherence_left_ = coherence(singular.left)
-            self.left_components_ = in_dtype(singular.left * flips, dtype)
+    def _set_components(self, factors: Factors, dtype: np.dtype) -> None:
+        """Set what the leading factors are themselves."""
+        self.components_ = in_dtype(factors.components, dtype)
+        self.singular_values_ = in_dtype(np.sqrt(factors.eigenvalues), dtype)
+        if factors.left is not None:
+            self.coherence_left_ = coherence(factors.left)
+            self.left_components_ = in_dtype(factors.left, dtype)
 
     def _project(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -213,52 +235,10 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
 
     def _as_decomposed(self, X: Any) -> Any:
         """Bring rows into the form whose components were found."""
-        unit = unit_of(self)
-        return unit.normalize(X) if isinstance(unit, Interaction) else X
+        return self._unit.normalize(X)
 
     def _restore(self, scores: np.ndarray) -> np.ndarray:
         return np.asarray(scores @ self.components_)
-
-    def _checked_input(self, X: Any) -> Any:
-        """Refuse bad input before anything is set or spent."""
-        if isinstance(X, RowBlocks):
-            checked = X
-            X.check()
-        else:
-            checked = check_rows(X, self)
-        self._check_parameters(*checked.shape)
-        check_entry_input(checked, self)
-        check_sparse_center(checked, self)
-        validate_data(self, X, skip_check_array=True)
-        return checked
-
-    def _check_parameters(self, n_rows: int, n_features: int) -> None:
-        """Refuse parameters that contradict each other or the shape of the data."""
-        for name in ("row_norm", "mean_norm"):
-            check_finite_bound(name, getattr(self, name), self.epsilon)
-        check_entry_parameters(self, (n_rows, n_features))
-
-    def _open_budget(self, source: Source, seed: int | None) -> PrivacyBudget:
-        """Open the budget of one fit: the only place where it is made."""
-        unit = unit_of(self)
-        return PrivacyBudget(
-            self.epsilon,
-            self.delta,
-            unit=self.privacy_unit,
-            adjacency=self.adjacency,
-            noise=self._noise_source(seed, lambda: digest(source)),
-            enforced=unit is None or unit.is_enforced,
-        )
-
-    def _open_fit(
-        self, X: Any, function: Callable[[Any], Any] | None = None
-    ) -> tuple[Rows, PrivacyBudget, np.random.Generator]:
-        """Open the rows, the budget and the algorithm's stream of one fit."""
-        self._warn_of_settings(*count_units(self, X.shape))
-        seed = draw_seed(self.random_state)
-        source = as_source(X, function)
-        budget = self._open_budget(source, seed)
-        return Rows(source, self.n_jobs), budget, algorithm_generator(seed)
 
     @property
     def _n_features_out(self) -> int:
@@ -267,6 +247,48 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.pairwise = self.privacy_unit in SQUARE_UNITS
+        tags.input_tags.pairwise = getattr(self.privacy_unit, "is_pairwise", False) is True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _checked_center(center: Any, n_features: int) -> np.ndarray:
+    """Refuse a public centre that does not fit the rows."""
+    checked = check_array(center, ensure_2d=False, dtype=np.float64, input_name="center")
+    if np.abs(checked).max(initial=0.0) > 1 / SMALLEST_BOUND:
+        raise ValueError(f"center must not exceed {1 / SMALLEST_BOUND} in size.")
+    if checked.shape != (n_features,):
+        raise ValueError(f"center has shape {checked.shape}, but X has {n_features} features.")
+    return np.asarray(checked)
+
+
+def _check_symmetric(X: Any, given_unit: str) -> None:
+    """Refuse what is not a symmetric matrix in memory."""
+    if isinstance(X, RowBlocks):
+        raise ValueError(f"{given_unit} needs a matrix in memory, got RowBlocks.")
+    if X.shape[0] != X.shape[1]:
+        raise ValueError(
+            f"{given_unit} needs a symmetric matrix, got one of shape {X.shape}; skdp.units.Entry "
+            "takes any matrix."
+        )
+    if not is_symmetric(X):
+        raise ValueError(
+            f"{given_unit} needs a symmetric matrix, and X is not. Of a graph with one triangle "
+            "stored pass X + X.T; skdp.units.Entry takes any matrix."
+        )
+
+
+def _doubts(result: Factors, wanted: int, problem: DecompositionProblem) -> list[str]:
+    """Say so when the iteration failed, or a released component looks like noise."""
+    if result.failed:
+        return [
+            f"A basis exceeded coherence_bound={problem.coherence_bound}: the iteration ended, its "
+            "budget is spent, and the components are noise. A random basis has a coherence of some "
+            "2 log(n); pass a larger bound, or None for none at all."
+        ]
+    if result.noise_scale > 0 and result.n_above_noise < wanted:
+        return [
+            f"Only {result.n_above_noise} of {wanted} components stand out from the noise. Ask for "
+            f"fewer components, or use {problem.unit.remedy}."
+        ]
+    return []

@@ -9,12 +9,9 @@ Royal Statistical Society B 61(3). :doi:`10.1111/1467-9868.00196`
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdp.privacy.clipping import SMALLEST_BOUND
-
-__all__ = ["GaussianModelMixin", "check_center"]
+__all__ = ["GaussianModelMixin"]
 
 
 class GaussianModelMixin:
@@ -125,14 +122,3 @@ class GaussianModelMixin:
         """Return standard deviations for whitening, none below that of the axes left out."""
         smallest = max(self.noise_variance_, np.finfo(self.explained_variance_.dtype).eps)
         return np.sqrt(np.maximum(self.explained_variance_, smallest))
-
-
-def check_center(center: Any, n_features: int) -> None:
-    """Refuse a public centre that does not fit the rows."""
-    if isinstance(center, str) or center is False:
-        return
-    center = check_array(center, ensure_2d=False, dtype=np.float64, input_name="center")
-    if np.abs(center).max(initial=0.0) > 1 / SMALLEST_BOUND:
-        raise ValueError(f"center must not exceed {1 / SMALLEST_BOUND} in size.")
-    if center.shape != (n_features,):
-        raise ValueError(f"center has shape {center.shape}, but X has {n_features} features.")

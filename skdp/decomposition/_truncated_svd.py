@@ -8,21 +8,11 @@ from sklearn.utils._param_validation import Interval
 
 from skdp._estimator import in_dtype
 from skdp.decomposition._base import BaseDecomposition
-from skdp.decomposition._row_level import (
-    Shares,
-    clip,
-    ratios_of,
-    release_mean,
-    solve,
-    warn_of_noise,
-)
+from skdp.decomposition._problem import DecompositionProblem
+from skdp.decomposition._rank import ratios_of
 from skdp.decomposition._solvers.factors import Factors
-from skdp.linalg.subspace import deterministic_signs
 
 __all__ = ["DPTruncatedSVD"]
-
-_ROW_NORM_SHARE = 0.03
-_MEAN_SHARE = 0.02
 
 
 class DPTruncatedSVD(BaseDecomposition):
@@ -49,43 +39,23 @@ class DPTruncatedSVD(BaseDecomposition):
         Probability with which the guarantee may fail, ``0 <= delta < 1``. Choose it well below one
         over the number of protected units. 0 is pure differential privacy, which needs Laplace
         noise: for entries ("alternating"), edges ("power", "alternating") and spectral changes.
-    privacy_unit : {"row", "entry", "edge", "interaction", "spectral"}, default="row"
-        What is protected.
-
-        - ``"row"``: one row of X.
-        - ``"entry"``: one entry of X.
-        - ``"edge"``: one entry of a symmetric X with its mirror image, such as an edge of a graph.
-        - ``"interaction"``: one entry of the 0/1 table of where X is not 0. Its rows are divided by
-          the roots of their sums, and what is decomposed is the second moment of these;
-          `transform` does the same.
-        - ``"spectral"``: a change of a symmetric X of spectral norm at most 1, all entries staying
-          within `entry_bounds`, *promised by the caller*: nothing enforces it.
+    privacy_unit : "row" or object of skdp.units, default="row"
+        What is protected: one row of X, or what :class:`~skdp.units.Entry`,
+        :class:`~skdp.units.Edge`, :class:`~skdp.units.Interaction`,
+        :class:`~skdp.units.SparseRow` or :class:`~skdp.units.SpectralChange` says, with its bounds.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighbouring datasets differ by exchanging one row or entry for any other, or by one that is
         null: a row that contributes nothing, an entry that is 0. Interactions and spectral changes
         are the same in both. The shape of X is public. ``"zero_out"`` needs less noise and promises
         less: for rows, mu for "replace" is at most twice that for "zero_out".
     row_norm : float or None, default=None
-        Public bound on the Euclidean norm of a row, in the units of X; longer rows are scaled down
-        to it. From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``. ``None`` estimates the .95
-        quantile of the norms privately, a lower one if there are few rows; with ``epsilon=inf`` it
-        clips nothing.
+        For ``privacy_unit="row"``, refused with others: public bound on the Euclidean norm of a
+        row, in the units of X; longer rows are scaled down to it. From 1e-100 to 1e100, or ``inf``
+        with ``epsilon=inf``. ``None`` estimates the .95 quantile of the norms privately, a lower
+        one if there are few rows; with ``epsilon=inf`` it clips nothing.
     mean_norm : float or None, default=None
         The same bound for the column means, which `explained_variance_` needs. ``None`` takes that
         of `row_norm`.
-    entry_bounds : tuple of two floats or None, default=None
-        Public bounds of an entry, in the units of X, such as (0, 1) for clicks; entries are clipped
-        to them. Entries, edges, and rows with `max_row_entries` need it unless ``epsilon=inf``; for
-        spectral changes ``None`` means (-1e6, 1e6), or no bounds then.
-    zero_is_missing : bool, default=True
-        Whether a 0 stands for a missing entry and stays 0 even outside `entry_bounds`. Whether an
-        entry is missing is then protected like its value.
-    max_row_entries : int or None, default=None
-        For rows of few entries: each row keeps so many, the largest in size, and the noise follows
-        the released bases as it does for entries. ``None`` bounds rows by `row_norm`.
-    degree_floor : int, default=1
-        For interactions: sums of rows below it count as it. A larger floor needs less noise, and
-        gives users of few items less weight.
     solver : {"auto", "covariance", "adaptive", "power", "alternating", "deflation", "input"}, \
             default="auto"
         For rows: ``"covariance"`` releases the whole matrix of second moments, in
@@ -96,11 +66,11 @@ class DPTruncatedSVD(BaseDecomposition):
         1000 features, "power" for more than 2000 (1000 for ``adjacency="zero_out"``), and else
         "covariance".
 
-        For the other units, and rows with `max_row_entries`: ``"alternating"`` multiplies released
-        bases by X and its transpose in turn; ``"power"`` does so with a symmetric matrix;
+        For the other units: ``"alternating"`` multiplies released bases by X and its transpose in
+        turn; ``"power"`` does so with a symmetric matrix;
         ``"deflation"`` finds one component after the other; ``"input"`` adds noise to every entry
         of X, in O(n_samples * n_features) memory. Entries take "alternating", "deflation" or
-        "input", edges "power", "deflation" or "alternating", short rows "alternating", and
+        "input", edges "power", "deflation" or "alternating", sparse rows "alternating", and
         interactions and spectral changes "power". ``"auto"`` takes the first of each, but
         "input" for entries of a matrix so small that no iteration can do better.
     n_iter : int or "auto", default="auto"
@@ -110,14 +80,17 @@ class DPTruncatedSVD(BaseDecomposition):
     n_oversamples : int or "auto", default="auto"
         Columns beyond `n_components` in a basis; deflation has none. ``"auto"`` is `n_components`
         for the adaptive and the power solver of rows; else 1, or 0 with ``delta=0``.
-    clip : float or None, default=1.0
+    basis_cut : float or None, default=1.0
         Where the noise follows the released bases: rows of a basis are cut to so many times their
-        mean square before it is multiplied. More helps a little where there is hardly any noise;
-        ``None`` cuts nothing, and loses much where noise is strong. Off if ``epsilon=inf``.
+        mean square before it is multiplied, .01 at least. More helps a little where there is hardly
+        any noise; ``None`` cuts nothing, and loses much where noise is strong. Off if
+        ``epsilon=inf``. Other values than 1.0 are refused for rows, for "input", and beside
+        `coherence_bound`.
     coherence_bound : float or None, default=None
-        For entries and edges, instead of `clip`: noise is scaled for bases of this coherence, and
-        the iteration ends as failed, its budget spent, with the first basis that exceeds it, as in
-        the published algorithm [5]_. ``None`` scales the noise by what each basis needs.
+        For the iterations of entries and edges, instead of `basis_cut`: noise is scaled for bases
+        of this coherence, and the iteration ends as failed, its budget spent, with the first basis
+        that exceeds it, as in the published algorithm [5]_; refused with others. ``None`` scales
+        the noise by what each basis needs.
     n_jobs : int or None, default=None
         Number of threads that share the rows. ``None`` is 1, with multi-threaded matrix products.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -140,8 +113,7 @@ class DPTruncatedSVD(BaseDecomposition):
         Singular values of what is decomposed: X with its rows or entries clipped, or the rows
         scaled for interactions. Covered by the guarantee.
     row_norm_ : float
-        For rows without `max_row_entries`: bound that the rows were clipped to. Covered by the
-        guarantee.
+        For ``privacy_unit="row"``: bound that the rows were clipped to. Covered by the guarantee.
     left_components_ : ndarray of shape (n_samples, n_components)
         Left singular vectors, for entries, edges and spectral changes only:
         ``left_components_ * singular_values_`` are covered by the guarantee, where `transform` is
@@ -181,8 +153,8 @@ class DPTruncatedSVD(BaseDecomposition):
     there are none. Not covered: what `transform` and `fit_transform` return, a noise-free function
     of the rows.
 
-    For the other units: an entry is clipped to `entry_bounds`; the product of X with a released
-    basis then changes by at most the step of an entry times the largest row norm of the basis,
+    For the other units: an entry is clipped to its bounds; the product of X with a released basis
+    then changes by at most the step of an entry times the largest row norm of the basis,
     however large X is [5]_. Released: the means of the columns (share .02 of the budget) and the
     sum of squares (.01), neither for spectral changes; two products, or one of a symmetric matrix,
     for each step, and a last one of two bases (.02 of the rest); deflation releases a value for
@@ -237,18 +209,14 @@ class DPTruncatedSVD(BaseDecomposition):
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        privacy_unit: str = "row",
+        privacy_unit: Any = "row",
         adjacency: str = "replace",
         row_norm: float | None = None,
         mean_norm: float | None = None,
-        entry_bounds: tuple[float, float] | None = None,
-        zero_is_missing: bool = True,
-        max_row_entries: int | None = None,
-        degree_floor: int = 1,
         solver: str = "auto",
         n_iter: int | str = "auto",
         n_oversamples: int | str = "auto",
-        clip: float | None = 1.0,
+        basis_cut: float | None = 1.0,
         coherence_bound: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -260,68 +228,24 @@ class DPTruncatedSVD(BaseDecomposition):
         self.adjacency = adjacency
         self.row_norm = row_norm
         self.mean_norm = mean_norm
-        self.entry_bounds = entry_bounds
-        self.zero_is_missing = zero_is_missing
-        self.max_row_entries = max_row_entries
-        self.degree_floor = degree_floor
         self.solver = solver
         self.n_iter = n_iter
         self.n_oversamples = n_oversamples
-        self.clip = clip
+        self.basis_cut = basis_cut
         self.coherence_bound = coherence_bound
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _fit_rows(self, X: Any) -> None:
-        raw, budget, generator = self._open_fit(X)
-        shares = self._shares()
-
-        rows = clip(raw, budget, self.row_norm, name="row_norm", share=shares.row_norm)
-        mean_rows = rows
-        if self.mean_norm is not None:
-            mean_rows = clip(raw, budget, self.mean_norm, name="mean_norm", share=shares.mean_norm)
-        mean = release_mean(mean_rows, budget, share=shares.mean)
-        mean_noise = budget.last_scale**2
-        factors = solve(
-            rows,
-            budget,
-            solver=self.solver,
-            n_components=self.n_components,
-            n_iter=self.n_iter,
-            n_oversamples=self.n_oversamples,
-            share=shares.solver,
-            generator=generator,
-        )
-
-        wanted = self._set_attributes(factors, mean, mean_noise, raw.n_rows, X.dtype)
-        self.row_norm_ = float(rows.bound)
-        self.privacy_spent_ = budget.spent()
-        # Last: whoever turns warnings into errors keeps what was paid for.
-        warn_of_noise(factors, wanted)
-
-    def _set_attributes(
-        self, factors: Factors, mean: np.ndarray, mean_noise: float, n_rows: int, dtype: np.dtype
-    ) -> int:
-        components = deterministic_signs(factors.components[: self.n_components])
-        eigenvalues = factors.eigenvalues[: self.n_components]
+    def _set_factors(self, factors: Factors, problem: DecompositionProblem) -> int:
+        assert isinstance(problem.n_components, int)
+        factors, mean = factors.leading(problem.n_components), factors.mean
+        n_rows, dtype = problem.shape[0], problem.dtype
         # Noise adds its variance to the square of a coordinate of the mean, on average.
-        squared_means = np.maximum((components @ mean) ** 2 - mean_noise, 0.0)
-        variances = np.maximum(eigenvalues / n_rows - squared_means, 0.0)
-        squared_mean = max(mean @ mean - len(mean) * mean_noise, 0.0)
+        squared_means = np.maximum((factors.components @ mean) ** 2 - factors.mean_noise, 0.0)
+        variances = np.maximum(factors.eigenvalues / n_rows - squared_means, 0.0)
+        squared_mean = max(mean @ mean - len(mean) * factors.mean_noise, 0.0)
         total = max(factors.total / n_rows - squared_mean, variances.sum())
-        self.components_ = in_dtype(components, dtype)
         self.explained_variance_ = in_dtype(variances, dtype)
         self.explained_variance_ratio_ = in_dtype(ratios_of(variances, total), dtype)
-        self.singular_values_ = in_dtype(np.sqrt(eigenvalues), dtype)
-        return self.n_components
-
-    def _shares(self) -> Shares:
-        """Split the budget, by the parameters alone."""
-        return Shares(mean=_MEAN_SHARE, row_norm=_ROW_NORM_SHARE * (self.row_norm is None))
-
-    def _check_parameters(self, n_rows: int, n_features: int) -> None:
-        super()._check_parameters(n_rows, n_features)
-        if self.n_components > n_features:
-            raise ValueError(
-                f"n_components={self.n_components} must be at most n_features={n_features}."
-            )
+        self._set_components(factors, dtype)
+        return problem.n_components

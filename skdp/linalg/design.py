@@ -10,9 +10,8 @@ from scipy.sparse import issparse
 
 from skdp.linalg._threads import run_groups
 from skdp.linalg.matrices import DenseMatrices, Matrices, OuterMatrices
-from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 from skdp.linalg.rank_one import RankOneMatrices
-from skdp.linalg.sources import Source
+from skdp.linalg.sources import Source, sum_rounding
 
 __all__ = ["Design"]
 
@@ -100,9 +99,7 @@ class Design:
     @property
     def rounding(self) -> float:
         """Bound of the rounding error of a sum, in units of the largest contribution."""
-        bounds = self.source.bounds
-        depth = int(np.diff(bounds).max()) + len(bounds) + 2
-        return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * self.n_records)
+        return sum_rounding(self.source.bounds)
 
     def add_up(self, kernel: Callable[[slice, Matrices], np.ndarray]) -> np.ndarray:
         """Sum what `kernel` gives for each block of matrices with the records they stand for."""

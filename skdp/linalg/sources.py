@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
+
 __all__ = [
     "ArraySource",
     "BlockSource",
@@ -18,6 +20,7 @@ __all__ = [
     "block_bounds",
     "canonical_csr",
     "holds_sparse",
+    "sum_rounding",
 ]
 
 _CACHED_BYTES = 1 << 20
@@ -206,7 +209,10 @@ Source = ArraySource | BlockSource
 
 def holds_sparse(X: Any) -> bool:
     """Tell whether the rows of an array or of blocks are sparse."""
-    return bool(X.is_sparse if isinstance(X, RowBlocks) else sparse.issparse(X))
+    if isinstance(X, RowBlocks):
+        return X.is_sparse
+    # Data frames of sparse columns have such an attribute, and others none.
+    return bool(sparse.issparse(X) or hasattr(X, "sparse"))
 
 
 def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
@@ -252,6 +258,12 @@ def block_bounds(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
         size = np.clip(min(size, _BLOCK_BYTES // (8 * n_features)), *_DENSE_ROWS)
     n_blocks = math.ceil(n_rows / int(size))
     return np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
+
+
+def sum_rounding(bounds: np.ndarray) -> float:
+    """Bound the rounding error of a sum over blocks, in units of the largest contribution."""
+    depth = int(np.diff(bounds).max()) + len(bounds) + 2
+    return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * int(bounds[-1]))
 
 
 def canonical_csr(X: Any) -> sparse.csr_array:

@@ -37,7 +37,7 @@ def leading_eigenvectors(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.
 
 
 def deterministic_signs(components: np.ndarray) -> np.ndarray:
-    """Flip the rows of `components` so that the entry largest in size is positive.
+    """Choose signs of the rows of `components` such that the entry largest in size is positive.
 
     The rule reads the components only: one that looked at the scores of the rows would publish a
     bit of them.
@@ -45,7 +45,7 @@ def deterministic_signs(components: np.ndarray) -> np.ndarray:
     largest = np.argmax(np.abs(components), axis=1)
     signs = np.sign(components[np.arange(len(components)), largest])
     signs[signs == 0] = 1.0
-    return components * signs[:, None]
+    return signs
 
 
 def principal_sines(basis: np.ndarray, other: np.ndarray) -> np.ndarray:

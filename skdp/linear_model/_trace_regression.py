@@ -1,36 +1,41 @@
 """Low-rank trace regression of private records."""
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdp._estimator import INPUT, PrivateEstimator, in_dtype
-from skdp._parameters import with_plain_parameters
+from skdp._estimator import INPUT, Level, PrivateEstimator, in_dtype
 from skdp.linalg.design import Design
 from skdp.linalg.digest import digest
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linalg.rank_one import RankOneMatrices
 from skdp.linalg.sources import as_source
-from skdp.linear_model._trace_parameters import (
+from skdp.linear_model._solvers.gradient import Estimate
+from skdp.linear_model._solvers.records import Records
+from skdp.linear_model._trace_doubts import doubts_of_size
+from skdp.linear_model._trace_input import TraceData, as_rows, check_input, facts_like
+from skdp.linear_model._trace_plan import plan_trace
+from skdp.linear_model._trace_problem import (
+    DELTA_TAIL,
     TRACE_CONSTRAINTS,
-    CheckedInput,
-    as_rows,
-    check_input,
-    check_parameters,
-    warn_of_noise,
-    warn_of_result,
+    UNITS,
+    TraceFacts,
+    TraceProblem,
+    checked_covariance,
+    checked_problem,
 )
-from skdp.linear_model._trace_solve import TraceResult, solve
-from skdp.privacy import PrivacyBudget
-from skdp.privacy.noise import algorithm_generator, draw_seed
+from skdp.linear_model._trace_solve import solve_trace
+from skdp.privacy.currency import Currency
+from skdp.privacy.precision import plain
 
 __all__ = ["DPTraceRegressor"]
 
-# Part of delta for the test of a spectral start.
-_TAIL = 0.1
+_LEVEL = Level(plan_trace, doubts_of_size, solve_trace)
 
 
 class DPTraceRegressor(RegressorMixin, PrivateEstimator):
@@ -68,17 +73,29 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         bounds nothing, since what responses contribute is clipped anyway. From 1e-100 to 1e100, or
         ``inf`` with ``epsilon=inf``.
     row_norm : float or None, default=None
-        For ``solver="adassp"``, refused with others: public bound on the Frobenius norm of a matrix
-        after scaling; larger ones are scaled down to it. ``None`` takes 1.25 times a private .75
-        quantile of these norms, and more where most features are rare.
+        For ``solver="adassp"`` with records as the unit, refused with others: public bound on the
+        Frobenius norm of a matrix after scaling; larger ones are scaled down to it. ``None`` takes
+        1.25 times a private .75 quantile of these norms, and more where most features are rare.
     coef_bound : float or None, default=None
         Public bound on the Frobenius norm of the coefficients, in their units; larger ones are
         scaled down to it. ``None`` takes 1.1 of the spread of the responses where the covariance of
-        the matrices is known, by `isotropic` or by covariances, 1.5 or more where it is released,
-        and else none.
-    isotropic : bool, default=False
-        Whether the entries of the matrices are known to be uncorrelated with mean 0 and variance 1,
-        as those of a designed experiment. Nothing is then spent on their scale.
+        the matrices is known, 1.5 or more where it is released, and none where one side of it is
+        neither.
+    covariance : {"private", "identity"} or pair of array-like, default="private"
+        What is known of the entries of the matrices.
+
+        - ``"private"`` finds their units. Rows of features, sparse ones up to 64 features, are
+          centred and scaled one by one, by private medians, histograms and means, if that takes at
+          most .03 of the budget each; else, and for matrices, all entries are divided by their root
+          mean square, from the private median of the norms. Then matrices are whitened by private
+          covariances of their rows and columns, for sparse factors by their variances, with .005 to
+          .05 of the budget for each side; not for "adassp".
+        - ``"identity"``: they are uncorrelated with mean 0 and variance 1, as those of a designed
+          experiment. Nothing is spent on their scale.
+        - ``(row_cov, col_cov)``: public covariances of the entries of a column, of shape (d1, d1),
+          and of a row, of shape (d2, d2), one of them None at most: ``(cov, None)`` for rows of
+          features. The matrices are whitened with them, and nothing is spent on their scale. They
+          are not centred: subtract public means first.
     fit_intercept : bool, default=True
         Whether to fit an intercept. The responses are then centred by a private median.
     solver : {"rgrad", "iht", "gd", "adassp"}, default="rgrad"
@@ -103,19 +120,6 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         Share of the records whose gradients are not to be clipped, .01 to .99. ``"auto"`` is .9 for
         `RankOneMatrices`, long sparse vectors and rare features, more where most responses are the
         same, else .5, and .8 where records are so many that there is hardly any noise.
-    scale : {"private"} or None, default="private"
-        ``"private"`` finds the units of X. Rows of features, sparse ones up to 64 features, are
-        centred and scaled one by one, by private medians, histograms and means, if that takes at
-        most .03 of the budget each; else, and for matrices, all entries are divided by their root
-        mean square, from the private median of the norms. Then matrices are whitened by private
-        covariances of their rows and columns, for sparse factors by their variances, with .005 to
-        .05 of the budget for each side; not for "adassp".
-        ``None`` takes entries to be uncorrelated with a mean square of 1.
-    row_cov : array-like of shape (d1, d1) or None, default=None
-        Public covariance of the entries of a column of a matrix. The matrices are whitened with it,
-        and nothing is spent on their scale.
-    col_cov : array-like of shape (d2, d2) or None, default=None
-        Public covariance of the entries of a row.
     noise_cut : bool, default=True
         Whether singular values of the coefficients that noise can reach are set to 0, and those
         just beyond it made smaller.
@@ -216,16 +220,13 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         response_bound: float | None = None,
         row_norm: float | None = None,
         coef_bound: float | None = None,
-        isotropic: bool = False,
+        covariance: Any = "private",
         fit_intercept: bool = True,
         solver: str = "rgrad",
         init: str = "random",
         n_iter: int = 10,
         step_size: float = 0.5,
         clip_quantile: float | str = "auto",
-        scale: str | None = "private",
-        row_cov: Any = None,
-        col_cov: Any = None,
         noise_cut: bool = True,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -239,21 +240,17 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         self.response_bound = response_bound
         self.row_norm = row_norm
         self.coef_bound = coef_bound
-        self.isotropic = isotropic
+        self.covariance = covariance
         self.fit_intercept = fit_intercept
         self.solver = solver
         self.init = init
         self.n_iter = n_iter
         self.step_size = step_size
         self.clip_quantile = clip_quantile
-        self.scale = scale
-        self.row_cov = row_cov
-        self.col_cov = col_cov
         self.noise_cut = noise_cut
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @with_plain_parameters
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the coefficients, spending the whole budget.
@@ -276,10 +273,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         ValueError
             If X, y or a parameter is not acceptable; nothing has been spent then.
         """
-        checked = self._checked_input(X, y)
-        # What overflows becomes null; an exception or a warning would tell of single records.
-        with np.errstate(all="ignore"):
-            self._fit(checked)
+        self._fit(X, y)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -323,46 +317,52 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         with np.errstate(under="ignore"):
             return (self.left_components_ * self.singular_values_) @ self.right_components_
 
-    def _checked_input(self, X: Any, y: Any) -> CheckedInput:
-        """Refuse bad input before anything is set or spent."""
-        checked = check_input(X, y, self)
-        check_parameters(self, checked)
-        rows, _ = as_rows(X)
-        validate_data(self, rows, skip_check_array=True)
-        return checked
+    def _checked_input(self, X: Any, y: Any) -> tuple[TraceData, TraceFacts]:
+        return check_input(X, y, plain(self.matrix_shape), type(self).__name__)
 
-    def _fit(self, checked: CheckedInput) -> None:
-        self._warn_of_settings(len(checked.responses), f"{self.privacy_unit}s")
-        seed = draw_seed(self.random_state)
-        budget = self._open_budget(checked, seed)
-        if budget.is_private:
-            warn_of_noise(self, checked, budget.mu)
-        result = solve(self, checked, budget, algorithm_generator(seed))
-        self._set_attributes(result, checked)
-        self.privacy_spent_ = budget.spent()
-        # Last: whoever turns warnings into errors keeps what was paid for.
-        warn_of_result(result.doubts, result.n_cut, len(result.point.values))
+    def _facts_like(self, n_samples: int, n_features: int, like: Any) -> TraceFacts:
+        return facts_like(n_samples, n_features, plain(self.matrix_shape), like)
 
-    def _open_budget(self, checked: CheckedInput, seed: int | None) -> PrivacyBudget:
-        """Open the budget of one fit: the only place where it is made."""
-        tests = self.init == "spectral" and self.solver != "adassp" and math.isfinite(self.epsilon)
-        return PrivacyBudget(
-            self.epsilon,
-            self.delta,
-            unit=self.privacy_unit,
-            adjacency=self.adjacency,
-            noise=self._noise_source(seed, lambda: _digest(checked)),
-            delta_tail=_TAIL * self.delta if tests else 0.0,
+    def _problem(self, facts: TraceFacts) -> TraceProblem:
+        epsilon, delta = float(self.epsilon), float(self.delta)
+        if delta == 0 and math.isfinite(epsilon):
+            raise ValueError(
+                "delta=0 asks for pure differential privacy, which the Gaussian noise of "
+                "DPTraceRegressor does not give; pass a positive delta."
+            )
+        # Refuses 0, which joblib would refuse once a part of the budget is spent.
+        effective_n_jobs(self.n_jobs)
+        tests = self.init == "spectral" and self.solver != "adassp" and math.isfinite(epsilon)
+        delta_tail = DELTA_TAIL * delta if tests else 0.0
+        problem = self._asked(
+            TraceProblem,
+            level=_LEVEL,
+            facts=facts,
+            unit=UNITS[self.privacy_unit](self.adjacency),
+            n_units=facts.n_records,
+            delta_tail=delta_tail,
+            currency=Currency(epsilon, delta, delta_tail),
+            covariance=checked_covariance(self.covariance, facts.matrix_shape),
         )
+        return checked_problem(problem)
 
-    def _set_attributes(self, result: TraceResult, checked: CheckedInput) -> None:
-        point, dtype = result.point, checked.dtype
-        self.left_components_ = in_dtype(point.left, dtype)
-        self.singular_values_ = in_dtype(point.values, dtype)
-        self.right_components_ = in_dtype(point.right.T, dtype)
-        self.intercept_ = float(result.intercept)
-        self._shape = checked.matrix_shape
-        self._coef_shape = checked.coef_shape
+    def _open_data(
+        self, data: TraceData, problem: TraceProblem
+    ) -> tuple[Records, Callable[[], tuple[bytes, ...]]]:
+        validate_data(self, data.rows, skip_check_array=True)
+        design = Design(data.source, problem.facts.matrix_shape, self.n_jobs)
+        records = Records(design, data.responses, float(problem.fit_intercept))
+        return records, lambda: _digest(data)
+
+    def _set_attributes(self, result: Estimate, problem: TraceProblem) -> tuple[str, ...]:
+        point, facts = result.point, problem.facts
+        self.left_components_ = in_dtype(point.left, facts.dtype)
+        self.singular_values_ = in_dtype(point.values, facts.dtype)
+        self.right_components_ = in_dtype(point.right.T, facts.dtype)
+        self.intercept_ = float(result.offset)
+        self._shape = facts.matrix_shape
+        self._coef_shape = facts.coef_shape
+        return result.doubts
 
     def _predict_rank_one(self, rows: RankOneMatrices) -> np.ndarray:
         validate_data(self, rows, skip_check_array=True, reset=False)
@@ -382,10 +382,10 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         return tags
 
 
-def _digest(checked: CheckedInput) -> tuple[bytes, ...]:
+def _digest(data: TraceData) -> tuple[bytes, ...]:
     """Hash the matrices and the responses."""
-    source = checked.source
-    responses = as_source(checked.responses[:, np.newaxis])
+    source = data.source
+    responses = as_source(data.responses[:, np.newaxis])
     if isinstance(source, RankOneMatrices):
         return tuple(map(digest, (as_source(source.left), as_source(source.right), responses)))
     return digest(source), digest(responses)

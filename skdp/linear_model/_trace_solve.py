@@ -1,47 +1,43 @@
-"""From checked input and a budget to a released matrix and intercept."""
+"""From records and a budget to a released matrix and intercept."""
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import ndtri
 
 from skdp.linalg.design import Design
-from skdp.linalg.fixed_rank import FixedRank, within_norm
+from skdp.linalg.fixed_rank import within_norm
 from skdp.linear_model._solvers import scales
 from skdp.linear_model._solvers.adassp import (
     release_row_norm,
-    row_norm_steps,
     solve_public_design,
     solve_sufficient_statistics,
 )
 from skdp.linear_model._solvers.clipping import Clipping, RecordClipping, ResponseClipping
 from skdp.linear_model._solvers.covariances import exact_whitening, release_whitening
-from skdp.linear_model._solvers.gradient import Descent, Estimate, descend, gradient_shares
-from skdp.linear_model._solvers.initial import START_SHARE, random_start, release_start
+from skdp.linear_model._solvers.gradient import Descent, Estimate, descend
+from skdp.linear_model._solvers.initial import random_start, release_start
 from skdp.linear_model._solvers.records import Records
 from skdp.linear_model._solvers.spaces import AllDirections, TangentSpace
-from skdp.linear_model._solvers.standardization import (
-    plan_standardization,
-    release_standardization,
-)
-from skdp.linear_model._trace_parameters import (
-    CheckedInput,
+from skdp.linear_model._solvers.standardization import release_standardization
+from skdp.linear_model._trace_doubts import (
     doubts_of_cells,
+    doubts_of_cut,
+    doubts_of_scales,
     signal_strength,
 )
+from skdp.linear_model._trace_plan import planned_center, planned_standardization
+from skdp.linear_model._trace_problem import TraceProblem
 from skdp.linear_model._transform import Transform, inverse_root
 from skdp.privacy import PrivacyBudget
 
-__all__ = ["TraceResult", "solve"]
+__all__ = ["solve_trace"]
 
 # Rows with one rare feature are not to be clipped, and those with two only by as much.
 _ROOM = 1.25
 # With a bound of the responses in normal units: all but one per cent of them are below it.
 _RESPONSE_SPREADS = 2.5
-# Standard deviation of a count of unclipped records, as a share of all.
-_VOTE_PRECISION = 0.03
 _QUANTILE, _QUANTILE_OF_MANY, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
 # With so few rare features a record, many records have none, and their gradients are short.
 _FEW = 2.0
@@ -53,90 +49,58 @@ _SPREAD_MARGIN = 1.1
 _RELEASED_MARGIN = 1.5
 
 
-@dataclass(frozen=True)
-class TraceResult:
-    """What a fit releases, in the units of the data."""
-
-    point: FixedRank
-    intercept: float
-    n_cut: int
-    doubts: tuple[str, ...] = ()
-
-
-def solve(
-    parameters: Any,
-    checked: CheckedInput,
+def solve_trace(
+    problem: TraceProblem,
+    given: Records,
     budget: PrivacyBudget,
     generator: np.random.Generator,
-) -> TraceResult:
-    """Release the scales, then the coefficients, with the parameters of an estimator."""
-    bound = math.inf if parameters.response_bound is None else parameters.response_bound
-    responses = np.clip(checked.responses, -bound, bound)
-    center = 0.0
-    if parameters.fit_intercept:
-        center = scales.release_center(responses, budget, bound)
+) -> Estimate:
+    """Release the scales, then the coefficients and the intercept, in the units of the data."""
+    bound = math.inf if problem.response_bound is None else problem.response_bound
+    responses, center = np.clip(given.responses, -bound, bound), 0.0
+    search = planned_center(problem) if problem.fit_intercept else None
+    if search is not None:
+        center = scales.release_center(responses, budget, search)
         responses = responses - center
-    design = Design(checked.source, checked.matrix_shape, parameters.n_jobs)
-    transform = _transform(parameters, checked, design, responses, budget)
+    transform = _transform(problem, given.design, responses, budget)
     spread = scales.Spread(math.inf)
     if budget.is_private:
         spread = scales.release_spread(responses, budget, bound + abs(center))
-    records = Records(transform.apply(design), responses, float(parameters.fit_intercept))
-    if parameters.solver == "adassp":
-        estimate = _solve_moments(parameters, records, spread.size, bound, transform, budget)
+    records = Records(transform.apply(given.design), responses, given.intercept)
+    if problem.solver == "adassp":
+        estimate = _solve_moments(problem, records, spread.size, bound, transform, budget)
     else:
-        estimate = _solve_gradient(parameters, records, spread, transform, budget, generator)
+        estimate = _solve_gradient(problem, records, spread, transform, budget, generator)
     point, offset = transform.undo(estimate)
-    if parameters.coef_bound is not None:
-        point = within_norm(point, parameters.coef_bound)
+    if problem.coef_bound is not None:
+        point = within_norm(point, problem.coef_bound)
     doubts = (
         *estimate.doubts,
-        *_doubts_of_scales(spread, transform.rare),
-        *doubts_of_cells(parameters, checked, transform, budget.mu),
+        *doubts_of_scales(spread, transform),
+        *doubts_of_cells(problem, transform),
+        *doubts_of_cut(estimate.n_cut, point.rank),
     )
-    return TraceResult(point, center + offset, estimate.n_cut, doubts)
-
-
-def _doubts_of_scales(spread: scales.Spread, rare: scales.RareFeatures | None) -> tuple[str, ...]:
-    """Doubt the scales of responses and rare features that noise hides."""
-    doubts = []
-    if spread.is_guess:
-        doubts.append(
-            "Too few responses differ from the median to be told from noise. Pass response_bound, "
-            "a public bound of their size, a larger epsilon, or more records."
-        )
-    if rare is not None and rare.is_guess:
-        doubts.append(
-            f"{rare.n_features} of the features hardly differ, being constant or rare: where they "
-            "do, they are taken to be about as large as the others, or 1. If one is in much larger "
-            "units, divide it by a public guess of its size."
-        )
-    return tuple(doubts)
+    return replace(estimate, point=point, offset=center + offset, doubts=doubts)
 
 
 def _transform(
-    parameters: Any,
-    checked: CheckedInput,
-    design: Design,
-    responses: np.ndarray,
-    budget: PrivacyBudget,
+    problem: TraceProblem, design: Design, responses: np.ndarray, budget: PrivacyBudget
 ) -> Transform:
     """Choose the maps that make the entries alike: known, public, or released."""
-    if parameters.row_cov is not None or parameters.col_cov is not None:
-        covariances = (parameters.row_cov, parameters.col_cov)
-        maps = [None if c is None else inverse_root(np.asarray(c, np.float64)) for c in covariances]
+    if not isinstance(problem.covariance, str):
+        maps = [None if side is None else inverse_root(side) for side in problem.covariance]
         return Transform(row_map=maps[0], column_map=maps[1])
-    if parameters.isotropic or parameters.scale is None:
+    if problem.covariance == "identity":
         return Transform()
-    scaled = _scales(parameters, checked, design, responses, budget)
-    if parameters.solver == "adassp":
+    scaled = _scales(problem, design, responses, budget)
+    if problem.solver == "adassp":
         return scaled
     view, is_null = scaled.apply(design), np.isnan(responses)
-    if parameters.privacy_unit == "response":
-        rows, columns = exact_whitening(view, 0), exact_whitening(view, 1)
-    else:
+    if problem.protects_matrices:
         rows = release_whitening(view, 0, is_null, budget)
         columns = release_whitening(view, 1, is_null, budget)
+    else:
+        rows, columns = exact_whitening(view, 0), exact_whitening(view, 1)
     return replace(
         scaled,
         row_map=rows.symmetric_map,
@@ -146,22 +110,17 @@ def _transform(
 
 
 def _scales(
-    parameters: Any,
-    checked: CheckedInput,
-    design: Design,
-    responses: np.ndarray,
-    budget: PrivacyBudget,
+    problem: TraceProblem, design: Design, responses: np.ndarray, budget: PrivacyBudget
 ) -> Transform:
     """Find the maps that bring entries to mean squares of 1."""
-    is_vector = checked.is_dense and min(checked.matrix_shape) == 1
-    centered = parameters.fit_intercept
-    if parameters.privacy_unit == "response":
+    is_vector, centered = problem.facts.is_vector, problem.fit_intercept
+    if not problem.protects_matrices:
         if is_vector:
             found = scales.exact_standardization(design, centered=centered)
             return Transform(found.center, found.multiplier)
         return Transform(multiplier=_unit_variance(scales.exact_norm(design), design))
-    plan = plan_standardization(design.n_entries, design.n_records, budget.mu, centered=centered)
-    if is_vector and plan is not None:
+    plan = planned_standardization(problem)
+    if plan is not None:
         found = release_standardization(design, budget, plan, centered=centered)
         return Transform(found.center, found.multiplier, rare=found.rare)
     norm = scales.release_norm(design, np.isnan(responses), budget)
@@ -174,7 +133,7 @@ def _unit_variance(norm: float, design: Design) -> float:
 
 
 def _solve_gradient(
-    parameters: Any,
+    problem: TraceProblem,
     records: Records,
     spread: scales.Spread,
     transform: Transform,
@@ -182,53 +141,46 @@ def _solve_gradient(
     generator: np.random.Generator,
 ) -> Estimate:
     shape = records.design.matrix_shape
-    rank = min(shape) if parameters.solver == "gd" else parameters.rank
-    space = TangentSpace(rank) if parameters.solver == "rgrad" else AllDirections(rank)
-    share = _left(budget)
+    rank = min(shape) if problem.solver == "gd" else problem.rank
+    space = TangentSpace(rank) if problem.solver == "rgrad" else AllDirections(rank)
     start = random_start(shape, rank, generator)
-    if parameters.init != "random":
-        share -= START_SHARE
-        start = release_start(parameters.init, records, start, spread.size, budget)
+    if problem.init != "random":
+        start = release_start(problem.init, records, start, spread.size, budget)
     clipping: Clipping = RecordClipping(records, space, budget.adjacency)
-    if parameters.privacy_unit == "response":
-        clipping = ResponseClipping(records, space, budget.adjacency, _range(parameters))
-    descent = _descent(parameters, records, spread, transform, budget.mu, share)
+    if not problem.protects_matrices:
+        clipping = ResponseClipping(records, space, budget.adjacency, _range(problem))
+    descent = _descent(problem, records, spread, transform)
     return descend(clipping, start, budget, descent)
 
 
 def _descent(
-    parameters: Any,
+    problem: TraceProblem,
     records: Records,
     spread: scales.Spread,
     transform: Transform,
-    mu: float,
-    share: float,
 ) -> Descent:
-    n_steps = parameters.n_iter
-    votes = scales.counts_share(n_steps, records.n_records, mu, precision=_VOTE_PRECISION)
-    quantile = parameters.clip_quantile
-    if quantile == "auto":
-        quantile = _usual_quantile(parameters, records, spread, transform, mu)
+    quantile = problem.clip_quantile
+    if isinstance(quantile, str):
+        quantile = _usual_quantile(problem, records, spread, transform)
     # Cells of a table that are seen more or less often, say, have no smallest variance.
-    is_even = parameters.isotropic or parameters.scale is None
+    is_even = problem.covariance == "identity"
     is_even = is_even or _is_white(transform, records.design.matrix_shape)
     return Descent(
-        step_size=parameters.step_size,
+        n_steps=problem.n_iter,
+        step_size=problem.step_size,
         quantile=quantile,
-        gradient_shares=gradient_shares(share - votes, n_steps),
-        vote_share=votes / n_steps,
         spread=spread.size,
         spread_to_level=float(ndtri((1 + quantile) / 2)),
         largest_coefficients=_largest_coefficients(
-            parameters, spread.size, transform, records.design.matrix_shape
+            problem, spread.size, transform, records.design.matrix_shape
         ),
         least_curvature=transform.least_variance if is_even else 0.0,
-        noise_cut=parameters.noise_cut,
+        noise_cut=problem.noise_cut,
     )
 
 
 def _usual_quantile(
-    parameters: Any, records: Records, spread: scales.Spread, transform: Transform, mu: float
+    problem: TraceProblem, records: Records, spread: scales.Spread, transform: Transform
 ) -> float:
     """Choose the share of unclipped records from public and released facts.
 
@@ -241,9 +193,7 @@ def _usual_quantile(
         return max(_QUANTILE_OF_UNLIKE, 1 - spread.others / 2)
     if _is_sparse(transform.rare) or not records.design.is_written_out:
         return _QUANTILE_OF_UNLIKE
-    shape = records.design.matrix_shape
-    strength = signal_strength(parameters, records.n_records, shape, mu)
-    return _QUANTILE_OF_MANY if strength > _MANY else _QUANTILE
+    return _QUANTILE_OF_MANY if signal_strength(problem) > _MANY else _QUANTILE
 
 
 def _is_sparse(rare: scales.RareFeatures | None) -> bool:
@@ -252,7 +202,7 @@ def _is_sparse(rare: scales.RareFeatures | None) -> bool:
 
 
 def _solve_moments(
-    parameters: Any,
+    problem: TraceProblem,
     records: Records,
     spread: float,
     bound: float,
@@ -260,53 +210,48 @@ def _solve_moments(
     budget: PrivacyBudget,
 ) -> Estimate:
     response_bound = min(_RESPONSE_SPREADS * spread, 2 * bound)
-    if parameters.privacy_unit == "response":
+    if not problem.protects_matrices:
         return solve_public_design(
             records,
-            parameters.rank,
+            problem.rank,
             budget,
             response_bound=response_bound,
-            response_range=_range(parameters),
-            share=_left(budget),
+            response_range=_range(problem),
         )
-    row_norm = math.inf if parameters.row_norm is None else parameters.row_norm
-    if parameters.row_norm is None and budget.is_private:
-        share = scales.counts_share(row_norm_steps(), records.n_records, budget.mu)
-        row_norm = release_row_norm(records, budget, share)
+    row_norm = math.inf if problem.row_norm is None else problem.row_norm
+    if problem.row_norm is None and budget.is_private:
+        row_norm = release_row_norm(records, budget)
         if transform.rare is not None and transform.rare.are_many:
             # Most rows may be without any of the rare features.
             row_norm = max(row_norm, _ROOM / math.sqrt(transform.rare.share))
     return solve_sufficient_statistics(
         records,
-        parameters.rank,
+        problem.rank,
         budget,
         row_norm=row_norm,
         response_bound=response_bound,
-        share=_left(budget),
     )
 
 
 def _largest_coefficients(
-    parameters: Any, spread: float, transform: Transform, shape: tuple[int, int]
+    problem: TraceProblem, spread: float, transform: Transform, shape: tuple[int, int]
 ) -> float:
     """Bound the norm of what is fitted."""
     is_scaled = transform.row_map is None and transform.column_map is None
     own = math.inf
-    if parameters.coef_bound is not None and is_scaled and np.ndim(transform.multiplier) == 0:
-        own = float(parameters.coef_bound / transform.multiplier)
-    return min(own, _usual_bound(parameters, spread, transform, shape))
+    if problem.coef_bound is not None and is_scaled and np.ndim(transform.multiplier) == 0:
+        own = float(problem.coef_bound / transform.multiplier)
+    return min(own, _usual_bound(problem, spread, transform, shape))
 
 
 def _usual_bound(
-    parameters: Any, spread: float, transform: Transform, shape: tuple[int, int]
+    problem: TraceProblem, spread: float, transform: Transform, shape: tuple[int, int]
 ) -> float:
     """Bound the norm of coefficients by the spread of the responses that they explain."""
-    if parameters.isotropic:
+    if problem.covariance == "identity":
         return _SPREAD_MARGIN * spread
-    if parameters.row_cov is not None or parameters.col_cov is not None:
+    if problem.covariance != "private":
         return _SPREAD_MARGIN * spread if _is_white(transform, shape) else math.inf
-    if parameters.scale is None:
-        return math.inf
     return _RELEASED_MARGIN * spread / math.sqrt(max(transform.least_variance, 1e-12))
 
 
@@ -316,11 +261,6 @@ def _is_white(transform: Transform, shape: tuple[int, int]) -> bool:
     return all(m is not None for m, n in zip(maps, shape, strict=True) if n > 1)
 
 
-def _range(parameters: Any) -> float:
+def _range(problem: TraceProblem) -> float:
     """Bound how far a response can change."""
-    return math.inf if parameters.response_bound is None else 2 * parameters.response_bound
-
-
-def _left(budget: PrivacyBudget) -> float:
-    """Compute the share of the budget that is not spent."""
-    return 1 - math.fsum(release.share for release in budget.spent().releases)
+    return math.inf if problem.response_bound is None else 2 * problem.response_bound

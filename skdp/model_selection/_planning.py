@@ -1,16 +1,15 @@
 """How accurate a fit will be, from public facts and a guess of the spectrum."""
 
 import math
-from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import check_array, check_scalar
 
-from skdp._parameters import plain_parameters
 from skdp.decomposition import DPPCA, DPTruncatedSVD
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy import Plan
 from skdp.privacy.precision import plain
 
 __all__ = ["expected_subspace_error"]
@@ -107,32 +106,28 @@ def expected_subspace_error(
     """
     if not isinstance(estimator, DPPCA | DPTruncatedSVD):
         raise TypeError(f"estimator must be a DPPCA or a DPTruncatedSVD, got {estimator!r}.")
-    with plain_parameters(estimator):
-        return _predicted_error(estimator, _checked_spectrum(eigenvalues), plain(n_rows))
+    n_rows = check_scalar(plain(n_rows), "n_rows", Integral, min_val=1)
+    return _predicted_error(estimator, _checked_spectrum(eigenvalues), n_rows)
 
 
-@dataclass(frozen=True)
-class _Noise:
+class _Noise(NamedTuple):
     entry_scale: float  # standard deviation off the diagonal of the second moment
     mean_scale: float  # standard deviation in a coordinate of the centre
 
 
 def _predicted_error(estimator: DPPCA | DPTruncatedSVD, spectrum: np.ndarray, n_rows: int) -> float:
-    _check_estimator(estimator, n_rows, len(spectrum))
     n_components = _known_n_components(estimator, min(n_rows, len(spectrum)))
+    noise = _noise_of(estimator, n_rows, len(spectrum))
     if len(spectrum) == estimator.n_components:
         raise ValueError(
             f"eigenvalues has {len(spectrum)} entries for n_components={n_components}; pass one "
             "for every feature, the small ones too: their number is the number of features."
         )
-    if math.isinf(estimator.epsilon):
-        return 0.0
-    noise = _noise_of(estimator, n_rows)
-    if n_components == len(spectrum):
+    if noise.entry_scale == 0 or n_components == len(spectrum):
         return 0.0
     norm_squared = spectrum.sum() + len(spectrum) * noise.mean_scale**2
     # Longer rows are scaled down, with what noise has added to them.
-    shrinkage = min(1.0, _given(estimator, "row_norm") ** 2 / max(norm_squared, _TINY))
+    shrinkage = min(1.0, float(estimator.row_norm or math.inf) ** 2 / max(norm_squared, _TINY))
     return _mean_sine(
         n_rows * shrinkage * spectrum / noise.entry_scale,
         n_components,
@@ -155,21 +150,22 @@ def _checked_spectrum(eigenvalues: Any) -> np.ndarray:
     return np.sort(np.maximum(spectrum, 0.0))[::-1]
 
 
-def _check_estimator(estimator: Any, n_rows: int, n_features: int) -> None:
-    """Refuse what `fit` would refuse, and solvers that are not planned for."""
-    check_scalar(n_rows, "n_rows", Integral, min_val=1)
-    estimator._validate_params()
-    estimator._check_parameters(n_rows, n_features)
-    if estimator.privacy_unit != "row" or estimator.max_row_entries is not None:
+def _checked_plan(estimator: DPPCA | DPTruncatedSVD, n_rows: int, n_features: int) -> Plan:
+    """Plan a fit that releases the second moment; refuse what `fit` would refuse, and others."""
+    plan = estimator.plan(n_rows, n_features)
+    if estimator.privacy_unit != "row":
         raise ValueError(
-            f"privacy_unit={estimator.privacy_unit!r}, max_row_entries="
-            f"{estimator.max_row_entries}: the plan is for privacy_unit='row' with a row_norm only."
+            f"privacy_unit={estimator.privacy_unit!r}: the error can be predicted for "
+            "privacy_unit='row' only."
         )
     if estimator.solver not in ("auto", "covariance"):
         raise ValueError(
-            f"solver={estimator.solver!r} cannot be planned for, only solver='covariance': pass "
-            "the estimator with that one for a guide."
+            f"The error of solver={estimator.solver!r} cannot be predicted, only that of "
+            "solver='covariance': pass the estimator with that one for a guide."
         )
+    if estimator.solver == "covariance":
+        return plan
+    return clone(estimator).set_params(solver="covariance").plan(n_rows, n_features)
 
 
 def _known_n_components(estimator: DPPCA | DPTruncatedSVD, most: int) -> int:
@@ -178,33 +174,30 @@ def _known_n_components(estimator: DPPCA | DPTruncatedSVD, most: int) -> int:
     if not isinstance(estimator.n_components, Integral):
         raise ValueError(
             f"n_components={estimator.n_components!r} is settled by the released spectrum; pass an "
-            "int to plan with."
+            "int to predict the error of."
         )
     return int(estimator.n_components)
 
 
-def _noise_of(estimator: DPPCA | DPTruncatedSVD, n_rows: int) -> _Noise:
-    """Compute the scales of the noise that `fit` would add, without a release."""
-    adjacency, shares = estimator.adjacency, estimator._shares()
-    budget = PrivacyBudget(
-        estimator.epsilon, estimator.delta, unit=estimator.privacy_unit, adjacency=adjacency
+def _noise_of(estimator: DPPCA | DPTruncatedSVD, n_rows: int, n_features: int) -> _Noise:
+    """Read the scales of the noise off the plan."""
+    plan = _checked_plan(estimator, n_rows, n_features)
+    # The mean of an uncentred fit does not touch the components.
+    is_centered = isinstance(estimator.center, str)
+    return _Noise(
+        entry_scale=_known_scale(plan, "second moment") * math.sqrt(0.5),
+        mean_scale=_known_scale(plan, "mean") if is_centered else 0.0,
     )
-    moment_bound = sensitivity.second_moment(_given(estimator, "row_norm"), adjacency)
-    entry_scale = budget.noise_scale(moment_bound, shares.solver) * math.sqrt(0.5)
-    if not (isinstance(estimator, DPPCA) and shares.mean > 0):
-        return _Noise(entry_scale, mean_scale=0.0)
-    mean_bound = sensitivity.row_sum(_given(estimator, "mean_norm"), adjacency) / n_rows
-    return _Noise(entry_scale, mean_scale=budget.noise_scale(mean_bound, shares.mean))
 
 
-def _given(estimator: DPPCA | DPTruncatedSVD, name: str) -> float:
-    bound = getattr(estimator, name)
-    if bound is None:
+def _known_scale(plan: Plan, name: str) -> float:
+    (line,) = (line for line in plan.releases if line.name == name)
+    if line.noise_scale is None:
         raise ValueError(
-            f"{name}=None is found by the fit, at a norm that is not known in advance; pass a "
-            f"public bound as {name}, in the units of X."
+            f"{line.follows}=None is found by the fit, at a norm that is not known in advance; "
+            f"pass a public bound as {line.follows}, in the units of X."
         )
-    return float(bound)
+    return line.noise_scale
 
 
 def _mean_sine(spectrum: np.ndarray, n_components: int, mean_noise: float) -> float:

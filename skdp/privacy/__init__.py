@@ -1,6 +1,7 @@
 """The only rooms that may let a private number out."""
 
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.record import PrivacySpent, Release
+from skdp.privacy.plan import Plan, PlannedRelease
+from skdp.privacy.record import PrivacySpent, Release, Released
 
-__all__ = ["PrivacyBudget", "PrivacySpent", "Release"]
+__all__ = ["Plan", "PlannedRelease", "PrivacyBudget", "PrivacySpent", "Release", "Released"]

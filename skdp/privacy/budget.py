@@ -1,22 +1,25 @@
 """The one door through which private statistics leave."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from skdp.privacy import sensitivity
 from skdp.privacy.histogram import bin_counts
-from skdp.privacy.lattice import round_to_lattice
-from skdp.privacy.ledger import Ledger
-from skdp.privacy.noise import NoiseSource, draw, joint_entries
+from skdp.privacy.mechanisms import Mechanisms
+from skdp.privacy.noise import NoiseSource
+from skdp.privacy.plan import Plan
 from skdp.privacy.quantile import search_quantile, search_quantiles, search_steps
-from skdp.privacy.record import Release
+from skdp.privacy.record import Released
 
-__all__ = ["PrivacyBudget"]
+__all__ = ["FORFEITED", "PrivacyBudget"]
+
+#: Name of what stands in the place of a release that does not take place.
+FORFEITED = "not used"
 
 
-class PrivacyBudget(Ledger):
+class PrivacyBudget(Mechanisms):
     """The privacy of one fit: adds the noise, keeps the ledger, and refuses to overspend.
 
     `epsilon` and `delta` are turned into mu once. A release spends a share of the square of mu; the
@@ -56,9 +59,11 @@ class PrivacyBudget(Ledger):
     --------
     >>> from skdp.privacy import PrivacyBudget
     >>> budget = PrivacyBudget(1.0, 1e-6, unit="row", adjacency="replace")
-    >>> noisy = budget.gaussian("sum", [3.0, 4.0], sensitivity=2.0, share=0.5)
+    >>> noisy, scale = budget.gaussian("sum", [3.0, 4.0], sensitivity=2.0, share=0.5)
     >>> noisy.shape
     (2,)
+    >>> round(scale, 2)
+    11.95
     >>> budget.spent().releases[0].name
     'sum'
     """
@@ -74,155 +79,56 @@ class PrivacyBudget(Ledger):
         enforced: bool = True,
         delta_tail: float = 0.0,
     ) -> None:
-        self._noise = noise if noise is not None else NoiseSource()
         super().__init__(
             epsilon,
             delta,
             unit=unit,
             adjacency=adjacency,
-            fingerprint=self._noise.fingerprint,
+            noise=noise,
             enforced=enforced,
             delta_tail=delta_tail,
         )
 
+    @classmethod
+    def of(cls, plan: Plan, noise: NoiseSource | None = None) -> Self:
+        """Open the budget of a plan, which then says what comes next, and for which share.
+
+        Parameters
+        ----------
+        plan : Plan
+            All releases that are to come.
+        noise : NoiseSource or None, default=None
+            Where the noise comes from.
+
+        Returns
+        -------
+        PrivacyBudget
+            A budget that refuses what is not the next line of the plan.
+        """
+        budget = cls(
+            plan.epsilon,
+            plan.delta,
+            unit=plan.unit,
+            adjacency=plan.adjacency,
+            noise=noise,
+            enforced=plan.enforced,
+            delta_tail=plan.delta_tail,
+        )
+        budget.plan = plan
+        return budget
+
     # The documentation shows what a class itself defines.
-    is_private = Ledger.is_private
-    last_scale = Ledger.last_scale
-    noise_scale = Ledger.noise_scale
-    spent = Ledger.spent
-
-    def gaussian(self, name: str, value: Any, *, sensitivity: float, share: float) -> np.ndarray:
-        """Release `value` with independent Gaussian noise on every entry.
-
-        Parameters
-        ----------
-        name : str
-            Name of the release, for the record.
-        value : array-like
-            The private statistic.
-        sensitivity : float
-            Its largest Euclidean (Frobenius) change between neighbouring datasets.
-        share : float
-            Share of the square of mu that is spent.
-
-        Returns
-        -------
-        ndarray
-            The noisy statistic, in the shape of `value`.
-
-        Raises
-        ------
-        BudgetError
-            If the share or the sensitivity is not positive and finite, the shares of all releases
-            would exceed 1, delta is 0, or the value has so many entries that the share does not
-            pay for their rounding.
-        """
-        return self._release(name, "gaussian", value, sensitivity, share)
-
-    def symmetric_gaussian(
-        self, name: str, value: Any, *, sensitivity: float, share: float
-    ) -> np.ndarray:
-        """Release a symmetric matrix with noise isotropic in the Frobenius inner product.
-
-        Parameters
-        ----------
-        name : str
-            Name of the release, for the record.
-        value : array-like of shape (n, n)
-            The private symmetric matrix.
-        sensitivity : float
-            Its largest Frobenius change between neighbouring datasets.
-        share : float
-            Share of the square of mu that is spent.
-
-        Returns
-        -------
-        ndarray of shape (n, n)
-            The noisy matrix, symmetric. The noise has the release's scale on the diagonal and
-            sqrt(1/2) of it elsewhere.
-
-        Raises
-        ------
-        BudgetError
-            If the share or the sensitivity is not positive and finite, the shares of all releases
-            would exceed 1, delta is 0, or the value has so many entries that the share does not
-            pay for their rounding.
-        ValueError
-            If `value` is not a square matrix.
-        """
-        return self._release(name, "symmetric_gaussian", value, sensitivity, share)
-
-    def laplace(self, name: str, value: Any, *, sensitivity: float, share: float) -> np.ndarray:
-        r"""Release `value` with Laplace noise: pure differential privacy.
-
-        The noise of an entry of a vector, or of a row of a matrix, is drawn on its own, with
-        density proportional to :math:`\exp(-\epsilon_0 \|g\|_2 / \Delta)`: for one entry the
-        Laplace law, for a row a uniform direction and a length of gamma law.
-
-        Parameters
-        ----------
-        name : str
-            Name of the release, for the record.
-        value : array-like of shape (n,) or (n, k)
-            The private statistic; a number counts as a vector of one entry.
-        sensitivity : float
-            Its largest change between neighbouring datasets: the sum of the absolute changes of
-            the entries of a vector, or of the Euclidean norms of those of the rows of a matrix.
-        share : float
-            Share of epsilon that is spent, or of the square of mu if delta is not 0.
-
-        Returns
-        -------
-        ndarray
-            The noisy statistic, in the shape of `value`.
-
-        Raises
-        ------
-        BudgetError
-            If the share or the sensitivity is not positive and finite, the shares of all releases
-            would exceed 1, or the value has so many entries that the share does not pay for their
-            rounding.
-        ValueError
-            If `value` has more than two dimensions.
-        """
-        if np.ndim(value) > 2:
-            raise ValueError(f"value has {np.ndim(value)} dimensions; Laplace noise takes 1 or 2.")
-        return self._release(name, "laplace", value, sensitivity, share)
-
-    def spherical(self, name: str, value: Any, *, sensitivity: float, share: float) -> np.ndarray:
-        r"""Release `value` with one draw of spherical noise: pure differential privacy.
-
-        The noise has a density proportional to :math:`\exp(-\epsilon_0 \|G\|_F / \Delta)` on
-        all entries together.
-
-        Parameters
-        ----------
-        name : str
-            Name of the release, for the record.
-        value : array-like
-            The private statistic.
-        sensitivity : float
-            Its largest Euclidean (Frobenius) change between neighbouring datasets.
-        share : float
-            Share of epsilon that is spent, or of the square of mu if delta is not 0.
-
-        Returns
-        -------
-        ndarray
-            The noisy statistic, in the shape of `value`.
-
-        Raises
-        ------
-        BudgetError
-            If the share or the sensitivity is not positive and finite, the shares of all releases
-            would exceed 1, or the value has so many entries that the share does not pay for their
-            rounding.
-        """
-        return self._release(name, "spherical", value, sensitivity, share)
+    gaussian = Mechanisms.gaussian
+    symmetric_gaussian = Mechanisms.symmetric_gaussian
+    laplace = Mechanisms.laplace
+    spherical = Mechanisms.spherical
+    is_private = Mechanisms.is_private
+    noise_scale = Mechanisms.noise_scale
+    spent = Mechanisms.spent
 
     def histogram(
-        self, name: str, values: np.ndarray, *, edges: np.ndarray, share: float
-    ) -> np.ndarray:
+        self, name: str, values: np.ndarray, *, edges: np.ndarray, share: float | None = None
+    ) -> Released:
         """Release how many of the units' values lie up to each of the public `edges`.
 
         Parameters
@@ -233,13 +139,13 @@ class PrivacyBudget(Ledger):
             One value a unit; NaN for a null unit, which is counted nowhere.
         edges : ndarray of shape (n_bins,)
             Ascending upper edges of the bins; larger values fall into the last bin.
-        share : float
-            Share of the square of mu that is spent.
+        share : float or None, default=None
+            Share of the square of mu that is spent; None for that of the plan.
 
         Returns
         -------
-        ndarray of shape (n_bins,)
-            Noisy counts.
+        Released
+            Noisy counts of shape (n_bins,), and the scale of their noise.
 
         Raises
         ------
@@ -255,7 +161,13 @@ class PrivacyBudget(Ledger):
         )
 
     def quantile(
-        self, name: str, values: np.ndarray, *, q: float, grid: np.ndarray, share: float
+        self,
+        name: str,
+        values: np.ndarray,
+        *,
+        q: float,
+        grid: np.ndarray,
+        share: float | None = None,
     ) -> float:
         """Release the first point of a public grid that a share `q` of the values do not exceed.
 
@@ -271,8 +183,9 @@ class PrivacyBudget(Ledger):
             Probability level in (0, 1).
         grid : ndarray of shape (n_points,)
             Ascending public grid.
-        share : float
-            Share of the square of mu that is spent by all steps together.
+        share : float or None, default=None
+            Share of the square of mu that is spent by all steps together; None for those of the
+            plan.
 
         Returns
         -------
@@ -297,7 +210,7 @@ class PrivacyBudget(Ledger):
         n_rows: int,
         grid: np.ndarray,
         n_columns: int,
-        share: float,
+        share: float | None = None,
     ) -> np.ndarray:
         """Release, for every column, what `quantile` does: one count a column in each step.
 
@@ -317,8 +230,9 @@ class PrivacyBudget(Ledger):
             Ascending public grid.
         n_columns : int
             How many columns.
-        share : float
-            Share of the square of mu that is spent by all steps together.
+        share : float or None, default=None
+            Share of the square of mu that is spent by all steps together; None for those of the
+            plan.
 
         Returns
         -------
@@ -336,63 +250,39 @@ class PrivacyBudget(Ledger):
             counts_up_to, noisy_counts, q=float(q), n_rows=n_rows, grid=grid, n_columns=n_columns
         )
 
-    def forfeit(self, share: float) -> None:
-        """Spend a share on nothing: to stop early, as released values say, must not save budget.
+    def forfeit(self, n_releases: int = 1) -> None:
+        """Spend what is planned on nothing: to stop early must not save budget.
 
         Parameters
         ----------
-        share : float
-            Share of the square of mu, or of epsilon if delta is 0.
+        n_releases : int, default=1
+            How many of the next releases do not take place, as released values say.
+
+        Raises
+        ------
+        BudgetError
+            If the plan has no such releases, or there is none.
         """
         release = self.laplace if self.is_pure else self.gaussian
-        release("not used", np.zeros(0), sensitivity=1.0, share=share)
+        for _ in range(n_releases):
+            release(FORFEITED, np.zeros(0), sensitivity=1.0)
 
     def _counter(
-        self, name: str, sensitivity: float, share: float, grid: np.ndarray, n_columns: int
+        self, name: str, sensitivity: float, share: float | None, grid: np.ndarray, n_columns: int
     ) -> Callable[..., np.ndarray]:
         """Make what releases the counts of a search, each for an equal part of the share."""
-        share = float(share)
-        # Before the first count, so that a search is paid for as a whole or not at all.
-        self._check(name, "gaussian", share)
-        if n_steps := search_steps(grid):
-            self._check_size(name, "gaussian", share / n_steps, (n_columns,))
+        n_steps = search_steps(len(grid))
+        part = None
+        if share is not None and n_steps:
+            # Before the first count, so that a search is paid for as a whole or not at all.
+            self._currency.check("gaussian")
+            self._check_share(name, float(share))
+            part = float(share) / n_steps
+            self._currency.check_size(name, "gaussian", part, (n_columns,))
 
-        def _noisy_counts(step: int, n_steps: int, exact: Any) -> np.ndarray:
+        def _noisy_counts(step: int, _: int, exact: Any) -> np.ndarray:
             return self.gaussian(
-                f"{name}, count {step}", exact, sensitivity=sensitivity, share=share / n_steps
-            )
+                f"{name}, count {step}", exact, sensitivity=sensitivity, share=part
+            ).value
 
         return _noisy_counts
-
-    def _release(
-        self, name: str, mechanism: str, value: Any, sensitivity: float, share: float
-    ) -> np.ndarray:
-        sensitivity, share = float(sensitivity), float(share)
-        self._check(name, mechanism, share)
-        value = np.asarray(value, dtype=np.float64)
-        is_symmetric = mechanism == "symmetric_gaussian"
-        if is_symmetric and (value.ndim != 2 or value.shape[0] != value.shape[1]):
-            raise ValueError(f"value must be a square matrix, got shape {value.shape}.")
-        self._check_size(name, mechanism, share, value.shape)
-        if is_symmetric:
-            # To the last bit: half of the noise would do for a difference of two halves.
-            value = (value + value.T) / 2
-        scale = self._currency.noise_scale(
-            mechanism, sensitivity, share, joint_entries(mechanism, value.shape)
-        )
-        release = Release(name, mechanism, sensitivity, scale, share)
-        self._charge(release)
-        return self._publish(release, value)
-
-    def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
-        if not self.is_private:
-            return value
-        # The value, as it is before rounding, is part of the key: it depends on more than the data,
-        # such as the container and the number of threads, and two values must never share noise.
-        key = self._noise.key(
-            len(self._releases), release.name, release.mechanism, release.noise_scale, value
-        )
-        noise = draw(release.mechanism, value.shape, key)
-        noise *= release.noise_scale
-        noise += value
-        return round_to_lattice(noise, release.noise_scale)

@@ -3,14 +3,18 @@
 import math
 import sys
 from collections.abc import Iterable
+from functools import lru_cache
 
 from skdp.exceptions import BudgetError
 from skdp.privacy import gaussian_dp, pure_dp
 from skdp.privacy.lattice import SCALE_MARGIN, largest_size
+from skdp.privacy.noise import distinct_entries, joint_entries
 
 __all__ = ["Currency"]
 
 _PURE = ("laplace", "spherical")
+# A plan and the budget of it have the same, and so have the fits of a search.
+_solved_mu = lru_cache(maxsize=64)(gaussian_dp.mu_from_epsilon_delta)
 
 
 class Currency:
@@ -49,7 +53,7 @@ class Currency:
     def __init__(self, epsilon: float, delta: float, delta_tail: float = 0.0) -> None:
         self.epsilon = epsilon
         self.is_pure = delta == 0 and math.isfinite(epsilon)
-        self.mu = gaussian_dp.mu_from_epsilon_delta(epsilon, delta, delta_tail)
+        self.mu = _solved_mu(epsilon, delta, delta_tail)
         if self.is_pure:
             self.mu = pure_dp.mu_from_epsilon(epsilon)
         # Otherwise not one number could be released.
@@ -65,6 +69,21 @@ class Currency:
             raise BudgetError(
                 f"delta=0 admits the noise of {' and '.join(_PURE)} only, got {mechanism!r}; pass "
                 "a positive delta."
+            )
+
+    def check_size(self, name: str, mechanism: str, share: float, shape: tuple[int, ...]) -> None:
+        """Refuse a release of more numbers than its share protects against rounding."""
+        if math.isinf(self.mu):
+            return
+        size = distinct_entries(mechanism, shape)
+        largest = largest_size(
+            mechanism, self.guarantee(mechanism, share), joint_entries(mechanism, shape)
+        )
+        if size > largest:
+            raise BudgetError(
+                f"The budget is too small: release {name!r} has {size} numbers, of which a share "
+                f"of {share:.3g} protects {math.floor(largest)} at most against what rounding "
+                "tells. Pass a larger epsilon or delta, fewer components, or fewer rows or columns."
             )
 
     def noise_scale(

@@ -6,13 +6,10 @@ import sys
 from skdp.exceptions import BudgetError
 from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.currency import Currency
-from skdp.privacy.lattice import largest_size
-from skdp.privacy.noise import distinct_entries, joint_entries
+from skdp.privacy.plan import SHARE_TOLERANCE, Plan
 from skdp.privacy.record import PrivacySpent, Release
 
 __all__ = ["Ledger"]
-
-_SHARE_TOLERANCE = 1e-12
 
 
 class Ledger:
@@ -39,6 +36,8 @@ class Ledger:
         self.unit = unit
         self.adjacency = adjacency
         self.enforced = enforced
+        #: What is to be released; None leaves that to the caller.
+        self.plan: Plan | None = None
         self._currency = Currency(self.epsilon, self.delta, self.delta_tail)
         self.mu = self._currency.mu
         self.is_pure = self._currency.is_pure
@@ -49,11 +48,6 @@ class Ledger:
     def is_private(self) -> bool:
         """Whether noise is added at all."""
         return math.isfinite(self.mu)
-
-    @property
-    def last_scale(self) -> float:
-        """Standard deviation of the noise in an entry of the last release."""
-        return self._releases[-1].noise_scale
 
     def noise_scale(
         self,
@@ -112,26 +106,31 @@ class Ledger:
             delta_tail=self.delta_tail,
         )
 
-    def _check(self, name: str, mechanism: str, share: float) -> None:
+    def _share_of(self, name: str, mechanism: str, share: float | None) -> float:
+        """Return the share of the next release, which a plan, if there is one, decides."""
         self._currency.check(mechanism)
+        if self.plan is None:
+            if share is None:
+                raise BudgetError(f"Release {name!r} needs a share: there is no plan that has one.")
+            self._check_share(name, float(share))
+            return float(share)
+        n_released, planned = len(self._releases), self.plan.releases
+        if n_released == len(planned):
+            raise BudgetError(f"Release {name!r} is not planned: all that is has been released.")
+        line = planned[n_released]
+        if not line.is_for(name, mechanism) or share not in (None, line.share):
+            raise BudgetError(
+                f"Release {name!r}, {mechanism}, with share {share!r} is not next in the plan: "
+                f"{line.name!r}, {line.mechanism}, with share {line.share!r}."
+            )
+        return line.share
+
+    def _check_share(self, name: str, share: float) -> None:
         spent = [release.share for release in self._releases]
-        if not share > 0 or math.fsum([share, *spent]) > 1 + _SHARE_TOLERANCE:
+        if not share > 0 or math.fsum([share, *spent]) > 1 + SHARE_TOLERANCE:
             raise BudgetError(
                 f"Release {name!r} asks for a share of {share!r}; the shares must be positive and "
                 f"add to at most 1, and {1 - math.fsum(spent):.3g} is left."
-            )
-
-    def _check_size(self, name: str, mechanism: str, share: float, shape: tuple[int, ...]) -> None:
-        if not self.is_private:
-            return
-        size = distinct_entries(mechanism, shape)
-        guarantee = self._currency.guarantee(mechanism, share)
-        largest = largest_size(mechanism, guarantee, joint_entries(mechanism, shape))
-        if size > largest:
-            raise BudgetError(
-                f"The budget is too small: release {name!r} has {size} numbers, of which a share "
-                f"of {share:.3g} protects {math.floor(largest)} at most against what rounding "
-                "tells. Pass a larger epsilon or delta, fewer components, or fewer rows or columns."
             )
 
     def _charge(self, release: Release) -> None:

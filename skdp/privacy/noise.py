@@ -248,5 +248,9 @@ def _encode(value: Any) -> bytes:
         return f"number {int(number) if number.is_integer() else number.hex()}".encode()
     if isinstance(value, tuple):
         return b"tuple " + _hash(b"", value)
-    array = np.ascontiguousarray(value, dtype=np.float64)
+    try:
+        array = np.ascontiguousarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        # A list of what no array holds, such as one matrix and None.
+        return _encode(tuple(value))
     return f"array {array.shape} ".encode() + array.tobytes()

@@ -1,5 +1,6 @@
 """Private scales: a noisy binary search over a public grid."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -82,7 +83,7 @@ def search_quantiles(
     ndarray of shape (n_columns,)
         Grid points; the last one where no other will do.
     """
-    n_steps = search_steps(grid)
+    n_steps = search_steps(len(grid))
     low = np.zeros(n_columns, dtype=np.intp)
     high = np.full(n_columns, len(grid) - 1)
     # The number of steps is fixed: those left over stay where they are.
@@ -94,6 +95,6 @@ def search_quantiles(
     return np.asarray(grid[high], dtype=np.float64)
 
 
-def search_steps(grid: np.ndarray) -> int:
-    """Count the noisy counts that a search over `grid` releases."""
-    return int(np.ceil(np.log2(len(grid))))
+def search_steps(n_points: int) -> int:
+    """Count the noisy counts that a search over a grid of so many points releases."""
+    return math.ceil(math.log2(n_points))

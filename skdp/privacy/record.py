@@ -4,14 +4,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, groupby
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from skdp.privacy import gaussian_dp, pure_dp
 
-__all__ = ["PrivacySpent", "Release"]
+__all__ = ["SHOWN", "PrivacySpent", "Release", "Released", "search_name"]
 
-# Lines of releases in a representation.
-_SHOWN = 30
+#: Lines of releases in a representation.
+SHOWN = 30
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)
 
 
@@ -44,6 +46,28 @@ class Release:  # numpydoc ignore=PR02
     sensitivity: float
     noise_scale: float
     share: float
+
+
+class Released(NamedTuple):  # numpydoc ignore=PR02
+    """What the budget answers with.
+
+    Parameters
+    ----------
+    value : ndarray
+        The noisy statistic.
+    scale : float
+        Standard deviation of the noise in an entry.
+
+    Examples
+    --------
+    >>> from skdp.privacy import Released
+    >>> value, scale = Released(3.2, scale=0.5)
+    >>> scale
+    0.5
+    """
+
+    value: np.ndarray
+    scale: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,7 +104,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
     --------
     >>> from skdp.privacy import PrivacyBudget
     >>> budget = PrivacyBudget(1.0, 1e-6, unit="row", adjacency="replace")
-    >>> noisy = budget.gaussian("count", 10.0, sensitivity=1.0, share=1.0)
+    >>> noisy, scale = budget.gaussian("count", 10.0, sensitivity=1.0, share=1.0)
     >>> spent = budget.spent()
     >>> round(spent.epsilon_at(1e-9), 2)
     1.32
@@ -156,13 +180,17 @@ class PrivacySpent:  # numpydoc ignore=PR02
         # Everything is pure at an epsilon of inf, and would have a delta of 0 there.
         return max(delta, self.delta_tail)
 
-    def compose(self, *others: "PrivacySpent") -> "PrivacySpent":
+    def compose(self, *others: "PrivacySpent", same_unit: bool = False) -> "PrivacySpent":
         """Return the record of all these fits together, on the same or overlapping data.
 
         Parameters
         ----------
         *others : PrivacySpent
             Records with the same unit and adjacency.
+        same_unit : bool, default=False
+            Whether the caller says that a record of a regression is a row of the other data with
+            its response. Rows and records then compose, to a record. It is not so in matrix
+            completion, where a record is one cell.
 
         Returns
         -------
@@ -188,10 +216,10 @@ class PrivacySpent:  # numpydoc ignore=PR02
                     "compose takes records, as in first.compose(second, third), got "
                     f"{type(record).__name__}; of an estimator pass privacy_spent_."
                 )
-        for name in ("unit", "adjacency"):
-            values = sorted({getattr(record, name) for record in records})
-            if len(values) > 1:
-                raise ValueError(f"Only records of the same {name} compose, got {values}.")
+        unit = _common_unit({record.unit for record in records}, same_unit=same_unit)
+        adjacencies = sorted({record.adjacency for record in records})
+        if len(adjacencies) > 1:
+            raise ValueError(f"Only records of the same adjacency compose, got {adjacencies}.")
         fingerprints = tuple(chain.from_iterable(record.seed_fingerprints for record in records))
         if len(set(fingerprints)) < len(fingerprints):
             raise ValueError(
@@ -212,6 +240,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
             epsilon=epsilon,
             delta=delta,
             mu=mu,
+            unit=unit,
             seed_fingerprints=fingerprints,
             releases=tuple(chain.from_iterable(shared)),
             enforced=all(record.enforced for record in records),
@@ -245,10 +274,24 @@ class PrivacySpent:  # numpydoc ignore=PR02
             lines.append("  bounds promised by the caller, not enforced")
         lines.append(f"  {'release':<28}{'share':>8}{'sensitivity':>13}{'noise scale':>13}")
         rows = [_summary(list(group)) for _, group in groupby(self.releases, _search_of)]
-        lines += rows[:_SHOWN]
-        if len(rows) > _SHOWN:
-            lines.append(f"  and {len(rows) - _SHOWN} more")
+        lines += rows[:SHOWN]
+        if len(rows) > SHOWN:
+            lines.append(f"  and {len(rows) - SHOWN} more")
         return "\n".join(lines)
+
+
+def _common_unit(units: set[str], *, same_unit: bool) -> str:
+    """Return what records of these units protect together."""
+    if len(units) == 1:
+        return units.pop()
+    if units != {"row", "record"}:
+        raise ValueError(f"Only records of the same unit compose, got {sorted(units)}.")
+    if not same_unit:
+        raise ValueError(
+            "Only records of the same unit compose, got ['record', 'row']. If a record is a row of "
+            "the other data with its response, pass same_unit=True."
+        )
+    return "record"
 
 
 def _composed_deltas(records: Sequence[PrivacySpent]) -> tuple[float, float]:
@@ -259,16 +302,21 @@ def _composed_deltas(records: Sequence[PrivacySpent]) -> tuple[float, float]:
     return min(delta, _LARGEST_DELTA), gaussian_dp.compose_tails(tails)
 
 
+def search_name(name: str) -> str:
+    """Return the name of the search that a count belongs to; of other releases their own."""
+    return name.partition(", count")[0]
+
+
 def _search_of(release: Release) -> tuple[str, float, float]:
     """Tell the counts of one search from other releases."""
-    return release.name.partition(", count")[0], release.sensitivity, release.noise_scale
+    return search_name(release.name), release.sensitivity, release.noise_scale
 
 
 def _summary(releases: list[Release]) -> str:
     first = releases[0]
     name = first.name
     if len(releases) > 1:
-        name = f"{_search_of(first)[0]}, {len(releases)} times"
+        name = f"{search_name(first.name)}, {len(releases)} times"
     share = math.fsum(release.share for release in releases)
     return f"  {name:<28}{share:>8.4f}{first.sensitivity:>13.4g}{first.noise_scale:>13.4g}"
 

@@ -16,24 +16,26 @@ from sklearn.pipeline import make_pipeline
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, RowBlocks
 from skdp.datasets import make_block_graph, make_low_rank
+from skdp.privacy import PrivacyBudget
+from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
 
 SECRET = 0xD1CE << 100
 TABLE = np.clip(make_low_rank(80, 60, singular_values=(30, 20), random_state=0)[0], -1, 1)
 GRAPH = make_block_graph(70, p_within=0.5, p_between=0.1, random_state=0)[0].toarray()
-BOUNDS = {"entry_bounds": (-1.0, 1.0)}
+BOUNDS = (-1.0, 1.0)
 CELLS = {
-    "entry, alternating": {"privacy_unit": "entry", "solver": "alternating", **BOUNDS},
-    "entry, deflation": {"privacy_unit": "entry", "solver": "deflation", **BOUNDS},
-    "entry, input": {"privacy_unit": "entry", "solver": "input", **BOUNDS},
-    "entry, pure": {"privacy_unit": "entry", "delta": 0.0, **BOUNDS},
-    "edge, power": {"privacy_unit": "edge", "solver": "power", **BOUNDS},
-    "edge, deflation": {"privacy_unit": "edge", "solver": "deflation", **BOUNDS},
-    "edge, alternating": {"privacy_unit": "edge", "solver": "alternating", **BOUNDS},
-    "edge, pure": {"privacy_unit": "edge", "delta": 0.0, **BOUNDS},
-    "interaction": {"privacy_unit": "interaction", "degree_floor": 5},
-    "spectral": {"privacy_unit": "spectral"},
-    "spectral, pure": {"privacy_unit": "spectral", "delta": 0.0},
-    "short rows": {"max_row_entries": 10, **BOUNDS},
+    "entry, alternating": {"privacy_unit": Entry(BOUNDS), "solver": "alternating"},
+    "entry, deflation": {"privacy_unit": Entry(BOUNDS), "solver": "deflation"},
+    "entry, input": {"privacy_unit": Entry(BOUNDS), "solver": "input"},
+    "entry, pure": {"privacy_unit": Entry(BOUNDS), "delta": 0.0},
+    "edge, power": {"privacy_unit": Edge(BOUNDS), "solver": "power"},
+    "edge, deflation": {"privacy_unit": Edge(BOUNDS), "solver": "deflation"},
+    "edge, alternating": {"privacy_unit": Edge(BOUNDS), "solver": "alternating"},
+    "edge, pure": {"privacy_unit": Edge(BOUNDS), "delta": 0.0},
+    "interaction": {"privacy_unit": Interaction(degree_floor=5)},
+    "spectral": {"privacy_unit": SpectralChange()},
+    "spectral, pure": {"privacy_unit": SpectralChange(), "delta": 0.0},
+    "short rows": {"privacy_unit": SparseRow(10, BOUNDS)},
 }
 RESULTS = ["components_", "explained_variance_", "explained_variance_ratio_", "singular_values_"]
 
@@ -78,16 +80,17 @@ def test_only_documented_attributes_and_parameters(make, cell):
     assert estimator.get_params() == parameters
     kept = set(vars(estimator)) - set(parameters)
     documented = {*RESULTS, "privacy_spent_", "n_features_in_", "feature_names_in_"}
-    documented |= {"coherence_right_", "failed_"}
+    # What is public stays without a name of its own.
+    documented |= {"coherence_right_", "failed_", "_unit"}
     if cell not in ("interaction", "short rows"):
         documented |= {"left_components_", "coherence_left_"}
         assert estimator.left_components_.shape == (len(X), 2)
     if make is DPPCA:
         documented |= {"mean_", "noise_variance_", "n_components_", "n_samples_"}
     assert kept == documented
-    assert all(name in make.__doc__ for name in kept)
+    assert all(name in make.__doc__ for name in kept - {"_unit"})
     spent = estimator.privacy_spent_
-    assert spent.unit == CELLS[cell].get("privacy_unit", "row")
+    assert spent.unit == ("row" if cell == "short rows" else cell.partition(",")[0])
     assert spent.enforced == (not cell.startswith("spectral"))
     assert "promised" in repr(spent) or spent.enforced
     restored = pickle.loads(pickle.dumps(estimator.set_params(random_state=SECRET)))
@@ -149,7 +152,7 @@ def test_without_noise_the_components_are_the_best_ones(make, cell):
 
 
 def test_whole_spectrum_by_input_perturbation():
-    pca = DPPCA(privacy_unit="entry", epsilon=np.inf).fit(TABLE)
+    pca = DPPCA(privacy_unit=Entry((-np.inf, np.inf)), epsilon=np.inf).fit(TABLE)
     exact = PCA().fit(TABLE)
     np.testing.assert_allclose(
         pca.explained_variance_[:50], exact.explained_variance_[:50], rtol=1e-8
@@ -157,17 +160,19 @@ def test_whole_spectrum_by_input_perturbation():
 
 
 def test_a_fit_of_another_kind_leaves_nothing_of_the_last_one():
-    estimator = DPTruncatedSVD(2, privacy_unit="entry", **BOUNDS).fit(TABLE)
+    estimator = DPTruncatedSVD(2, privacy_unit=Entry(BOUNDS)).fit(TABLE)
     assert hasattr(estimator, "left_components_")
-    estimator.set_params(privacy_unit="row", entry_bounds=None, row_norm=3.0).fit(TABLE)
+    estimator.set_params(privacy_unit="row", row_norm=3.0).fit(TABLE)
     assert not any(hasattr(estimator, name) for name in ("left_components_", "failed_"))
-    estimator.set_params(privacy_unit="entry", **BOUNDS).fit(TABLE)
+    estimator.set_params(privacy_unit=Entry(BOUNDS), row_norm=None).fit(TABLE)
     assert not hasattr(estimator, "row_norm_")
 
 
 @every_estimator
 def test_square_units_are_pairwise(make):
-    for unit, expected in (("row", False), ("entry", False), ("edge", True), ("spectral", True)):
+    units = {"row": False, "entry": False, "edge": True, "spectral": True}
+    for name, expected in units.items():
+        unit = CELLS[f"{name}, pure"]["privacy_unit"] if name != "row" else "row"
         tags = make(privacy_unit=unit).__sklearn_tags__()
         assert tags.input_tags.pairwise is expected
 
@@ -190,58 +195,71 @@ def test_the_published_mode_ends_early_and_keeps_nothing_back(make):
 # Bad input
 
 BAD = {
-    "privacy_unit='entry', entry_bounds=None": "entry_bounds=None.*pass the smallest",
-    "privacy_unit='edge', entry_bounds=None": "pass the smallest",
-    "max_row_entries=3, entry_bounds=None": "pass the smallest",
-    "entry_bounds=(1, 1), privacy_unit='entry'": "two ascending numbers",
-    "entry_bounds=(1, 0), privacy_unit='entry'": "two ascending numbers",
-    "entry_bounds=(0, 1, 2), privacy_unit='entry'": "two ascending numbers",
-    "entry_bounds=1.0, privacy_unit='entry'": "entry_bounds",
-    "entry_bounds=(1, 0), privacy_unit='spectral', center=False": "two ascending numbers",
-    "entry_bounds=(0, float('inf')), privacy_unit='spectral', center=False": "must be finite",
-    "entry_bounds=(0, float('inf')), privacy_unit='entry'": "must be finite",
-    "entry_bounds=(0, float('nan')), privacy_unit='entry'": "two ascending numbers",
-    "entry_bounds=(0, 1e-101), privacy_unit='entry'": "apart",
-    "entry_bounds=('a', 'b'), privacy_unit='entry'": "entry_bounds",
-    "privacy_unit='entry', solver='power'": "choose 'auto' or one of",
-    "privacy_unit='edge', solver='input'": "choose 'auto' or one of",
-    "privacy_unit='interaction', solver='alternating', center=False": "choose 'auto' or one of",
-    "privacy_unit='spectral', solver='deflation', center=False": "choose 'auto' or one of",
-    "max_row_entries=3, solver='covariance'": "choose 'auto' or one of",
-    "solver='alternating', entry_bounds=None": "choose 'auto' or one of",
-    "entry_bounds=(0, 1)": "entry_bounds=.* with privacy_unit='row': pass another",
-    "entry_bounds=None, coherence_bound=4": "coherence_bound is for",
-    "privacy_unit='entry', delta=0, solver='deflation'": "adds Gaussian noise",
-    "privacy_unit='entry', delta=0, solver='input'": "adds Gaussian noise",
-    "privacy_unit='edge', delta=0, solver='deflation', center=False": "adds Gaussian noise",
-    "privacy_unit='interaction', delta=0, center=False": "needs Gaussian noise",
-    "max_row_entries=3, delta=0": "needs Gaussian noise",
-    "privacy_unit='entry', max_row_entries=3": "max_row_entries=3 is for privacy_unit='row'",
-    "privacy_unit='entry', n_components=71": "n_components=71",
-    "privacy_unit='entry', coherence_bound=0.5": "coherence_bound",
-    "privacy_unit='entry', coherence_bound=4, solver='input'": "coherence_bound is for",
-    "privacy_unit='spectral', coherence_bound=4, center=False": "coherence_bound is for",
-    "privacy_unit='entry', clip=0": "clip",
-    "privacy_unit='interaction', degree_floor=0": "degree_floor",
-    "max_row_entries=0": "max_row_entries",
-    "privacy_unit='entry', zero_is_missing='yes'": "zero_is_missing",
+    "privacy_unit=Entry(None)": "bounds=None of privacy_unit=.*the smallest and the largest value",
+    "privacy_unit=Edge(None)": "bounds=None of privacy_unit=.*the smallest and the largest value",
+    "privacy_unit=SparseRow(3, None)": "bounds=None .*the smallest and the largest value",
+    "privacy_unit=Entry((1, 1))": "two ascending numbers",
+    "privacy_unit=Entry((1, 0))": "two ascending numbers",
+    "privacy_unit=Entry((0, 1, 2))": "two ascending numbers",
+    "privacy_unit=Entry(1.0)": "bounds=1.0",
+    "privacy_unit=SpectralChange(-1.0), center=False": "'largest' .* Got -1.0",
+    "privacy_unit=SpectralChange(float('inf')), center=False": "gives no guarantee",
+    "privacy_unit=Entry((0, float('inf')))": "gives no guarantee",
+    "privacy_unit=SparseRow(3, (float('-inf'), 1))": "gives no guarantee",
+    "privacy_unit=Entry((0, float('nan')))": "two ascending numbers",
+    "privacy_unit=Entry((0, 1e-101))": "apart",
+    "privacy_unit=Entry(('a', 'b'))": "bounds=",
+    "privacy_unit=Entry(BOUNDS), solver='power'": "choose 'auto' or one of",
+    "privacy_unit=Edge(BOUNDS), solver='input'": "choose 'auto' or one of",
+    "privacy_unit=Interaction(), solver='alternating', center=False": "choose 'auto' or one of",
+    "privacy_unit=SpectralChange(), solver='deflation', center=False": "choose 'auto' or one of",
+    "privacy_unit=SparseRow(3, BOUNDS), solver='covariance'": "choose 'auto' or one of",
+    "solver='alternating'": "choose 'auto' or one of",
+    "coherence_bound=4": "coherence_bound",
+    "privacy_unit=Entry(BOUNDS), delta=0, solver='deflation'": "adds Gaussian noise",
+    "privacy_unit=Entry(BOUNDS), delta=0, solver='input'": "adds Gaussian noise",
+    "privacy_unit=Edge(BOUNDS), delta=0, solver='deflation', center=False": "adds Gaussian noise",
+    "privacy_unit=Interaction(), delta=0, center=False": "needs Gaussian noise",
+    "privacy_unit=SparseRow(3, BOUNDS), delta=0": "needs Gaussian noise",
+    "privacy_unit=Entry(BOUNDS), n_components=71": "n_components=71",
+    "privacy_unit=Entry(BOUNDS), coherence_bound=0.5": "coherence_bound",
+    "privacy_unit=Entry(BOUNDS), coherence_bound=4, solver='input'": "coherence_bound",
+    "privacy_unit=SpectralChange(), coherence_bound=4, center=False": "coherence_bound",
+    "privacy_unit=Entry(BOUNDS), basis_cut=0": "basis_cut",
+    "privacy_unit=Interaction(0)": "degree_floor",
+    "privacy_unit=SparseRow(0, BOUNDS)": "max_entries",
+    "privacy_unit=Entry(BOUNDS, zero_is_missing='yes')": "zero_is_missing",
     "privacy_unit='user'": "privacy_unit",
+    # Bounds of another unit, or of another solver.
+    "privacy_unit=Entry(BOUNDS), row_norm=1.0": "row_norm",
+    "privacy_unit=Edge(BOUNDS), mean_norm=1.0": "mean_norm",
+    "privacy_unit=SparseRow(3, BOUNDS), row_norm=1.0": "row_norm",
+    "privacy_unit=Interaction(), mean_norm=1.0, center=False": "mean_norm",
+    "privacy_unit=SpectralChange(), row_norm=1.0, center=False": "row_norm",
+    "basis_cut=2.0": "basis_cut",
+    "basis_cut=None": "basis_cut",
+    "privacy_unit=Entry(BOUNDS), basis_cut=2.0, solver='input'": "basis_cut",
+    "privacy_unit=Edge(BOUNDS), basis_cut=2.0, coherence_bound=4": "basis_cut",
+    "privacy_unit=SparseRow(3, BOUNDS), coherence_bound=4": "coherence_bound",
+    "privacy_unit=Interaction(), coherence_bound=4, center=False": "coherence_bound",
 }
 BAD_PCA = {
-    "privacy_unit='spectral'": "takes no center: pass center=False",
-    "privacy_unit='edge', solver='power'": "center=False or solver='alternating'",
-    "privacy_unit='entry', n_components=0.5": "pass an int",
-    "privacy_unit='edge', n_components=None": "pass an int",
-    "privacy_unit='entry', n_components=None, solver='alternating'": "pass an int",
-    "privacy_unit='interaction', center=[0.0] * 70": "takes no center",
-    "privacy_unit='interaction'": "takes no center",
+    "privacy_unit=SpectralChange()": "takes no center: pass center=False",
+    "privacy_unit=Edge(BOUNDS), solver='power'": "center=False or solver='alternating'",
+    "privacy_unit=Entry(BOUNDS), n_components=0.5": "pass an int",
+    "privacy_unit=Edge(BOUNDS), n_components=None": "pass an int",
+    "privacy_unit=Entry(BOUNDS), n_components=None, solver='alternating'": "pass an int",
+    "privacy_unit=Interaction(), center=[0.0] * 70": "takes no center",
+    "privacy_unit=Interaction()": "takes no center",
+    "mean_norm=1.0, center=False": "mean_norm",
+    "mean_norm=1.0, center=[0.0] * 70": "mean_norm",
 }
 
 
 def refused(estimator, X, monkeypatch):
     """Message of the refusal, which must come before a budget is opened."""
     before = dict(vars(estimator))
-    monkeypatch.setattr(type(estimator), "_open_budget", lambda *_: pytest.fail("budget opened"))
+    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("budget opened"))
     with pytest.raises((ValueError, TypeError)) as error:
         estimator.fit(X)
     assert dict(vars(estimator)) == before
@@ -256,7 +274,7 @@ def refused(estimator, X, monkeypatch):
     ],
 )
 def test_bad_parameters_are_refused_before_anything_is_spent(make, bad, message, monkeypatch):
-    parameters = {"n_components": 2, **BOUNDS, **eval(f"dict({bad})")}
+    parameters = {"n_components": 2, **eval(f"dict({bad})")}
     if make is DPTruncatedSVD:
         parameters.pop("center", None)
     told = refused(make(**parameters), GRAPH, monkeypatch)
@@ -265,9 +283,9 @@ def test_bad_parameters_are_refused_before_anything_is_spent(make, bad, message,
 
 
 @every_estimator
-@pytest.mark.parametrize("unit", ["edge", "spectral"])
+@pytest.mark.parametrize("unit", [Edge(BOUNDS), SpectralChange(1.0)], ids=["edge", "spectral"])
 def test_asymmetric_input_is_refused(make, unit, monkeypatch):
-    estimator = make(1, privacy_unit=unit, **BOUNDS)
+    estimator = make(1, privacy_unit=unit)
     if make is DPPCA:
         estimator.set_params(center=False)
     asymmetric = GRAPH.copy()
@@ -280,7 +298,7 @@ def test_asymmetric_input_is_refused(make, unit, monkeypatch):
 
 @every_estimator
 def test_sparse_zeros_outside_the_bounds_are_refused(make, monkeypatch):
-    estimator = make(1, privacy_unit="entry", entry_bounds=(1, 5), zero_is_missing=False)
+    estimator = make(1, privacy_unit=Entry((1, 5), zero_is_missing=False))
     ratings = sparse.csr_array(np.maximum(TABLE, 0) * 5)
     assert "zero_is_missing=True" in refused(estimator, ratings, monkeypatch)
 
@@ -288,18 +306,17 @@ def test_sparse_zeros_outside_the_bounds_are_refused(make, monkeypatch):
 def test_missing_stars_are_protected_as_such():
     ratings = np.where(TABLE > 0.2, 4.0, 0.0)
     for missing, step in ((True, 5.0), (False, 4.0)):
-        svd = DPTruncatedSVD(
-            1, privacy_unit="entry", solver="input", entry_bounds=(1, 5), zero_is_missing=missing
-        ).fit(ratings)
+        unit = Entry((1, 5), zero_is_missing=missing)
+        svd = DPTruncatedSVD(1, privacy_unit=unit, solver="input").fit(ratings)
         assert svd.privacy_spent_.releases[-1].sensitivity == pytest.approx(step, rel=1e-4)
 
 
 @every_estimator
 def test_warnings(make):
-    entry = {"privacy_unit": "entry", **BOUNDS}
+    entry = {"privacy_unit": Entry(BOUNDS)}
     with pytest.warns(PrivacyWarning, match=r"delta=0\.001 exceeds one over .* entries, 4800"):
         make(1, delta=1e-3, **entry).fit(TABLE)
-    with pytest.warns(PrivacyWarning, match="of 2 components .* narrower entry_bounds"):
+    with pytest.warns(PrivacyWarning, match="of 2 components .* narrower bounds"):
         make(2, epsilon=0.01, **entry).fit(TABLE)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -316,8 +333,7 @@ def test_indefinite_matrices_keep_their_signs(solver):
     )
     svd = DPTruncatedSVD(
         3,
-        privacy_unit="edge",
-        entry_bounds=(float(X.min()), float(X.max())),
+        privacy_unit=Edge((float(X.min()), float(X.max()))),
         solver=solver,
         epsilon=1000.0,
         random_state=SECRET,
@@ -334,7 +350,7 @@ def test_indefinite_matrices_keep_their_signs(solver):
 def test_interactions_are_transformed_as_they_are_decomposed(make, contain):
     table = (TABLE > 0.3).astype(float)
     center = {"center": False} if make is DPPCA else {}
-    fitted = make(2, privacy_unit="interaction", degree_floor=5, epsilon=np.inf, **center)
+    fitted = make(2, privacy_unit=Interaction(degree_floor=5), epsilon=np.inf, **center)
     fitted.fit(table)
     rows = table / np.sqrt(np.maximum(table.sum(axis=1, keepdims=True), 5))
     expected = rows @ fitted.components_.T
@@ -350,7 +366,7 @@ def test_interactions_are_transformed_as_they_are_decomposed(make, contain):
 def test_grid_search_and_pipeline():
     digits, target = load_digits(return_X_y=True)
     pipeline = make_pipeline(
-        DPPCA(n_components=8, privacy_unit="entry", entry_bounds=(0, 16), random_state=SECRET),
+        DPPCA(n_components=8, privacy_unit=Entry((0, 16)), random_state=SECRET),
         LogisticRegression(max_iter=2000),
     )
     search = GridSearchCV(pipeline, {"dppca__epsilon": [0.01, 1e4]}, cv=3).fit(digits, target)

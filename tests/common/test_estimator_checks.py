@@ -7,6 +7,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
+from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
 
 # The checks fit a few rows with small seeds and mix frames with arrays.
 pytestmark = [
@@ -22,7 +23,7 @@ ESTIMATORS = [
     DPPCA(**UNBOUNDED),
     DPPCA(n_components=1, solver="power", whiten=True, **GENEROUS),
     DPPCA(n_components=1, solver="adaptive", **GENEROUS),
-    DPPCA(center=False, adjacency="zero_out", **GENEROUS),
+    DPPCA(center=False, adjacency="zero_out", epsilon=1000.0, row_norm=20.0),
     DPTruncatedSVD(),
     DPTruncatedSVD(**UNBOUNDED),
     DPTruncatedSVD(n_components=1, solver="adaptive", **GENEROUS),
@@ -30,39 +31,40 @@ ESTIMATORS = [
     DPTruncatedSVD(adjacency="zero_out", **GENEROUS),
 ]
 # The checks fit a few rows, and square kernels of them for units that need these.
-LOOSE = {"n_components": 1, "epsilon": 1000.0, "entry_bounds": (-20, 20)}
+LOOSE = {"n_components": 1, "epsilon": 1000.0}
+BOUNDS = (-20, 20)
 UNITS = [
-    {"privacy_unit": "entry"},
-    {"privacy_unit": "entry", "solver": "alternating"},
-    {"privacy_unit": "entry", "solver": "alternating", "delta": 0},
-    {"privacy_unit": "entry", "solver": "deflation", "adjacency": "zero_out"},
-    {"privacy_unit": "entry", "solver": "input", "zero_is_missing": False},
-    {"privacy_unit": "edge", "entry_bounds": (-1e3, 1e3)},
-    {"privacy_unit": "edge", "solver": "alternating", "delta": 0},
-    {"privacy_unit": "edge", "solver": "alternating", "coherence_bound": 20},
-    {"privacy_unit": "row", "max_row_entries": 5},
+    {"privacy_unit": Entry(BOUNDS)},
+    {"privacy_unit": Entry(BOUNDS), "solver": "alternating"},
+    {"privacy_unit": Entry(BOUNDS), "solver": "alternating", "delta": 0},
+    {"privacy_unit": Entry(BOUNDS), "solver": "deflation", "adjacency": "zero_out"},
+    {"privacy_unit": Entry(BOUNDS, zero_is_missing=False), "solver": "input"},
+    {"privacy_unit": Edge((-1e3, 1e3))},
+    {"privacy_unit": Edge(BOUNDS), "solver": "alternating", "delta": 0},
+    {"privacy_unit": Edge(BOUNDS), "solver": "alternating", "coherence_bound": 20},
+    {"privacy_unit": SparseRow(5, BOUNDS)},
 ]
 NOT_CENTERED = [
-    {"privacy_unit": "interaction", "degree_floor": 3},
-    {"privacy_unit": "edge", "solver": "deflation"},
-    {"privacy_unit": "spectral"},
-    {"privacy_unit": "spectral", "delta": 0},
+    {"privacy_unit": Interaction(degree_floor=3)},
+    {"privacy_unit": Edge(BOUNDS), "solver": "deflation"},
+    {"privacy_unit": SpectralChange(largest=20)},
+    {"privacy_unit": SpectralChange(largest=20), "delta": 0},
 ]
 ESTIMATORS += [DPTruncatedSVD(**{**LOOSE, **unit}) for unit in UNITS + NOT_CENTERED]
 ESTIMATORS += [DPPCA(**{**LOOSE, **unit}) for unit in UNITS]
 ESTIMATORS += [DPPCA(**{**LOOSE, **unit, "center": False}) for unit in NOT_CENTERED]
-ESTIMATORS.append(DPPCA(privacy_unit="entry", entry_bounds=(-20, 20), epsilon=1000.0))
+ESTIMATORS.append(DPPCA(privacy_unit=Entry(BOUNDS), epsilon=1000.0))
 # Of a few rows no interaction is left, and so no variance.
-NOTHING = {"privacy_unit": "interaction", "degree_floor": 3, "center": False}
+NOTHING = {"privacy_unit": Interaction(degree_floor=3), "center": False}
 ESTIMATORS.append(DPPCA(1, epsilon=np.inf, **NOTHING))
 
 # With so large an epsilon the checks expect a good score of the regressors.
 REGRESSIONS = [
     {},
-    {"solver": "iht", "init": "gaussian", "isotropic": True},
+    {"solver": "iht", "init": "gaussian", "covariance": "identity"},
     {"solver": "gd", "init": "power", "adjacency": "zero_out"},
     {"solver": "adassp"},
-    {"init": "spectral", "adjacency": "zero_out", "scale": None, "fit_intercept": False},
+    {"init": "spectral", "adjacency": "zero_out", "covariance": "identity", "fit_intercept": False},
     {"privacy_unit": "response"},
     {"privacy_unit": "response", "solver": "adassp", "response_bound": 1e3},
 ]

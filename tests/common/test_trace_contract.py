@@ -25,6 +25,7 @@ from skdp.linalg.sources import as_source
 from skdp.linear_model._solvers.clipping import RecordClipping, ResponseClipping
 from skdp.linear_model._solvers.records import Records
 from skdp.linear_model._solvers.spaces import AllDirections, TangentSpace
+from skdp.privacy import PrivacyBudget
 
 SECRET = 0xD1CE << 100
 # A number of records that is the size of nothing else.
@@ -41,8 +42,8 @@ CELLS = {
     "iht": {"solver": "iht", "fit_intercept": False},
     "gd": {"solver": "gd"},
     "adassp": {"solver": "adassp"},
-    "unscaled": {"scale": None},
-    "covariances": {"row_cov": 2 * np.eye(4), "col_cov": np.eye(3) + 0.5},
+    "identity": {"covariance": "identity"},
+    "covariances": {"covariance": (2 * np.eye(4), np.eye(3) + 0.5)},
     "response": {"privacy_unit": "response"},
     "response, iht": {"privacy_unit": "response", "solver": "iht", "init": "spectral"},
     "response, adassp": {"privacy_unit": "response", "solver": "adassp", "response_bound": 20.0},
@@ -75,14 +76,14 @@ def assert_same_fit(first, second, **tolerance):
 def noiseless(estimator, X, y):
     """Fit without noise, but with the clipping of a finite epsilon."""
     estimator = clone(estimator).set_params(random_state=SECRET, noise_cut=False)
-    budget_of = estimator._open_budget
+    open_own = estimator._open
 
-    def _open_budget(checked, seed):
-        budget = budget_of(checked, seed)
+    def _open(*arguments):
+        opened, budget, generator = open_own(*arguments)
         budget._publish = lambda release, value: value
-        return budget
+        return opened, budget, generator
 
-    estimator._open_budget = _open_budget
+    estimator._open = _open
     return estimator.fit(X, y)
 
 
@@ -120,16 +121,13 @@ OTHER_PARAMETERS = {
     "response_bound": 100.0,
     "row_norm": 9.0,
     "coef_bound": 10.0,
-    "isotropic": True,
+    "covariance": "identity",
     "fit_intercept": False,
     "solver": "iht",
     "init": "power",
     "n_iter": 11,
     "step_size": 0.4,
     "clip_quantile": 0.6,
-    "scale": None,
-    "row_cov": np.eye(4),
-    "col_cov": np.eye(3),
     "noise_cut": False,
 }
 
@@ -142,7 +140,8 @@ def test_any_other_parameter_has_noise_of_its_own():
     assert np.array_equal(base, noise_of(clone(estimator), X, y))
     others = {**OTHER_PARAMETERS, "random_state": SECRET + 1}
     row_norm = others.pop("row_norm")
-    for name, value in others.items():
+    pairs = (np.eye(4), None), (None, np.eye(3)), (np.eye(4), np.eye(3))
+    for name, value in [*others.items(), *(("covariance", pair) for pair in pairs)]:
         other = clone(estimator).set_params(**{name: value})
         assert not np.isin(base, noise_of(other, X, y)).any(), name
     # For one solver only.
@@ -276,7 +275,11 @@ def test_containers_and_layouts_give_the_same_fit(cell, fit, tmp_path):
 def test_sparse_vectors_give_the_same_fit_as_dense_ones(privacy_unit):
     reference, *others = (
         DPTraceRegressor(
-            epsilon=np.inf, privacy_unit=privacy_unit, scale=None, random_state=SECRET, n_iter=50
+            epsilon=np.inf,
+            privacy_unit=privacy_unit,
+            covariance="identity",
+            random_state=SECRET,
+            n_iter=50,
         ).fit(data, y)
         for data in (FLAT, *sparse_containers(FLAT).values())
     )
@@ -298,7 +301,8 @@ every_rank_one = pytest.mark.parametrize("kind", RANK_ONE)
 def test_rank_one_matrices_are_those_written_out(kind, cell):
     matrices = RANK_ONE[kind]
     # Of sparse factors no covariance is released.
-    same = {"scale": None, "matrix_shape": SHAPE, "epsilon": np.inf, "random_state": SECRET}
+    same = {"covariance": "identity", **CELLS[cell]}
+    same |= {"matrix_shape": SHAPE, "epsilon": np.inf, "random_state": SECRET}
     ours, theirs = (
         estimator_of(cell, **same).fit(data, TASK_y) for data in (matrices, matrices.toarray())
     )
@@ -536,12 +540,12 @@ BAD_PARAMETERS = {
     "response_bound=1e101": "'response_bound' .* Got 1e\\+101",
     "response_bound=(0, 1)": "'response_bound'",
     "row_norm=float('inf')": "row_norm=inf with epsilon=1.0",
-    "row_norm=2.0": "row_norm=2 is for solver='adassp' only, and solver='rgrad' would not",
-    "row_norm=2.0, solver='gd'": "row_norm=2 is for solver='adassp' only",
+    "row_norm=2.0": "row_norm=2 is for solver='adassp' .* only, and solver='rgrad' .* would not",
+    "row_norm=2.0, solver='gd'": "row_norm=2 is for solver='adassp' .* only",
+    "row_norm=2.0, solver='adassp', privacy_unit='response'": "with privacy_unit='record' only",
     "row_norm=1e-101": "'row_norm' .* Got 1e-101",
     "coef_bound=float('inf')": "coef_bound=inf with epsilon=1.0",
     "coef_bound=0": "'coef_bound' .* Got 0",
-    "isotropic='yes'": "'isotropic' .* Got 'yes'",
     "fit_intercept=None": "'fit_intercept' .* Got None",
     "solver='lstsq'": "'solver' .* Got 'lstsq'",
     "init='zero'": "'init' .* Got 'zero'",
@@ -555,21 +559,26 @@ BAD_PARAMETERS = {
     "clip_quantile=1": "'clip_quantile' .* Got 1",
     "clip_quantile=1e-300": "'clip_quantile' .* Got 1e-300",
     "clip_quantile='median'": "'clip_quantile' .* Got 'median'",
-    "scale='public'": "'scale' .* Got 'public'",
-    "scale=1.0": "'scale' .* Got 1.0",
-    "row_cov=np.eye(3)": r"row_cov .* shape \(4, 4\), got shape \(3, 3\)",
-    "row_cov=np.eye(4)[:3]": r"row_cov .* shape \(4, 4\), got shape \(3, 4\)",
-    "row_cov=np.tri(4)": "row_cov must be a symmetric matrix",
-    "row_cov=np.ones(4)": "Expected 2D array",
-    "row_cov=np.ones((4, 4))": "row_cov must be positive definite",
-    "row_cov=-np.eye(4)": "row_cov must be positive definite",
-    "row_cov=np.zeros((4, 4))": "row_cov must be positive definite",
-    "row_cov=np.full((4, 4), np.nan)": "row_cov contains NaN",
-    "row_cov='identity'": "'row_cov' .* Got 'identity'",
-    "row_cov=2.0": "'row_cov' .* Got 2.0",
-    "col_cov=np.eye(4)": r"col_cov .* shape \(3, 3\), got shape \(4, 4\)",
-    "col_cov=np.diag([1.0, 1.0, 0.0])": "col_cov must be positive definite",
-    "col_cov=np.full((3, 3), np.inf)": "col_cov contains infinity",
+    "covariance='public'": "covariance, got 'public', must be",
+    "covariance=1.0": "covariance, got float, must be",
+    "covariance=None": "covariance, got NoneType, must be",
+    "covariance=(None, None)": r"a pair \(row_cov, col_cov\), one of them None at most",
+    "covariance=(np.eye(4),)": r"a pair \(row_cov, col_cov\), one of them None at most",
+    "covariance=(np.eye(4), np.eye(3), None)": "one of them None at most",
+    "covariance=np.eye(4)": "covariance, got ndarray, must be",
+    "covariance=(np.eye(3), None)": r"row_cov of covariance .* shape \(4, 4\), got shape \(3, 3\)",
+    "covariance=(np.eye(4)[:3], None)": r"row_cov of .* shape \(4, 4\), got shape \(3, 4\)",
+    "covariance=(np.tri(4), None)": "row_cov of covariance must be a symmetric matrix",
+    "covariance=(np.ones(4), None)": "row_cov of covariance is no matrix: Expected 2D array",
+    "covariance=(np.ones((4, 4)), None)": "row_cov of covariance must be positive definite",
+    "covariance=(-np.eye(4), None)": "row_cov of covariance must be positive definite",
+    "covariance=(np.zeros((4, 4)), None)": "row_cov of covariance must be positive definite",
+    "covariance=(np.full((4, 4), np.nan), None)": "row_cov contains NaN",
+    "covariance=('identity', None)": "could not convert string to float",
+    "covariance=(2.0, None)": "row_cov of covariance is no matrix: Expected 2D array",
+    "covariance=(None, np.eye(4))": r"col_cov of covariance .* shape \(3, 3\), got shape \(4, 4\)",
+    "covariance=(None, np.diag([1.0, 1.0, 0.0]))": "col_cov of .* must be positive definite",
+    "covariance=(None, np.full((3, 3), np.inf))": "col_cov contains infinity",
     "noise_cut=2": "'noise_cut' .* Got 2",
     "n_jobs=0": "n_jobs == 0",
     "n_jobs='all'": "'n_jobs' .* Got 'all'",
@@ -582,9 +591,7 @@ BAD_PARAMETERS = {
 def refusal_of(estimator, X, y, monkeypatch):
     """Error of a refusal, which comes before a budget is opened and leaves things as they were."""
     before = dict(vars(estimator))
-    monkeypatch.setattr(
-        DPTraceRegressor, "_open_budget", lambda *_: pytest.fail("a budget was opened")
-    )
+    monkeypatch.setattr(PrivacyBudget, "of", lambda *_: pytest.fail("a budget was opened"))
     with pytest.raises((ValueError, TypeError)) as refused:
         estimator.fit(X, y)
     after = vars(estimator)
@@ -716,7 +723,7 @@ LAYOUTS = {
     "rank one": rank_one_of,
 }
 STRANGE_CELLS = {
-    **{cell: CELLS[cell] for cell in CELLS if cell not in ("covariances", "unscaled")},
+    **{cell: CELLS[cell] for cell in CELLS if cell not in ("covariances", "identity")},
     "gd, power": {"solver": "gd", "init": "power"},
     "rgrad, response, zero_out": {"privacy_unit": "response", "adjacency": "zero_out"},
 }
@@ -773,7 +780,7 @@ def test_warnings():
     with pytest.warns(PrivacyWarning, match="are too few for 1. coef"):
         DPTraceRegressor(epsilon=0.1, solver="adassp").fit(FLAT, y)
     with pytest.warns(PrivacyWarning, match="singular values of the coefficients do not stand out"):
-        DPTraceRegressor(2, epsilon=0.001, isotropic=True, random_state=SECRET).fit(X, y)
+        DPTraceRegressor(2, epsilon=0.001, covariance="identity", random_state=SECRET).fit(X, y)
     for epsilon in (500.0, np.inf):
         for seed in (None, SECRET):
             estimator = DPTraceRegressor(2, epsilon=epsilon, random_state=seed)
@@ -794,7 +801,7 @@ def test_warnings_do_not_depend_on_the_data(cell):
 
 def test_a_warning_turned_into_an_error_leaves_what_was_paid_for():
     # With that little every draw of 150 leaves nothing; with .01 one in thirty leaves a value.
-    estimator = DPTraceRegressor(2, epsilon=0.001, isotropic=True, random_state=SECRET)
+    estimator = DPTraceRegressor(2, epsilon=0.001, covariance="identity", random_state=SECRET)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "2 of 2 singular values")
         with pytest.raises(PrivacyWarning, match="stand out from the noise"):

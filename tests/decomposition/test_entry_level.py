@@ -11,12 +11,11 @@ from scipy import sparse
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.datasets import make_block_graph, make_low_rank
-from skdp.decomposition._entry_level import choose_entry_solver
-from skdp.decomposition._entry_parameters import settings_of
-from skdp.decomposition._solvers.units import Edge, Entry
 from skdp.linalg.norms import row_norms
 from skdp.privacy.gaussian_dp import delta_at, mu_from_epsilon_delta
 from skdp.privacy.lattice import SCALE_MARGIN
+from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
+from skdp.units._resolved import ResolvedEdge, ResolvedEntry
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "papers"))
 
@@ -34,23 +33,23 @@ from coherence_svd import (
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 KEY = 2**100 + 23
-ENTRY = {"privacy_unit": "entry", "entry_bounds": (-1, 1), "zero_is_missing": False}
-EDGE = {**ENTRY, "privacy_unit": "edge"}
+ENTRY = {"privacy_unit": Entry((-1, 1), zero_is_missing=False)}
+EDGE = {"privacy_unit": Edge((-1, 1), zero_is_missing=False)}
 FITS = [
     {**ENTRY, "solver": "alternating"},
-    {**ENTRY, "solver": "alternating", "clip": None},
+    {**ENTRY, "solver": "alternating", "basis_cut": None},
     {**ENTRY, "solver": "alternating", "coherence_bound": 5.0},
     {**ENTRY, "solver": "alternating", "delta": 0.0},
     {**ENTRY, "solver": "deflation"},
     {**ENTRY, "solver": "input"},
     {**EDGE, "solver": "power"},
-    {**EDGE, "solver": "power", "clip": None},
+    {**EDGE, "solver": "power", "basis_cut": None},
     {**EDGE, "solver": "power", "delta": 0.0},
     {**EDGE, "solver": "deflation"},
     {**EDGE, "solver": "alternating"},
-    {"privacy_unit": "interaction", "degree_floor": 3},
-    {"privacy_unit": "spectral"},
-    {"privacy_unit": "row", "max_row_entries": 4, "entry_bounds": (-1, 1)},
+    {"privacy_unit": Interaction(degree_floor=3)},
+    {"privacy_unit": SpectralChange()},
+    {"privacy_unit": SparseRow(4, (-1, 1))},
 ]
 
 
@@ -131,7 +130,7 @@ REACHED = [("entry", "A Z"), ("entry", "A' Y"), ("entry", "Y' A Z"), ("edge", "A
 def test_sensitivities_are_not_exceeded_by_random_neighbours(kind, statistic):
     random = np.random.default_rng(0)
     is_edge, n_draws = kind == "edge", 7_000
-    unit = (Edge if is_edge else Entry)(0.0, 1.0, False, "replace")
+    unit = (ResolvedEdge if is_edge else ResolvedEntry)("replace", 0.0, 1.0, False)
     n_rows, n_columns = (5, 5) if is_edge else (6, 5)
     value, declared = STATISTICS[statistic]
     found = []
@@ -153,7 +152,8 @@ def test_the_largest_row_alone_is_too_little_for_an_edge():
     Z = np.full((4, 1), 0.5)
     moved = np.linalg.norm(change @ Z)
     single, pair = (
-        kind(0.0, 1.0, False, "replace").product(row_norms(Z)) for kind in (Entry, Edge)
+        kind("replace", 0.0, 1.0, False).product(row_norms(Z))
+        for kind in (ResolvedEntry, ResolvedEdge)
     )
     assert moved > 1.4 * single
     assert_allclose(moved, pair)
@@ -161,7 +161,7 @@ def test_the_largest_row_alone_is_too_little_for_an_edge():
 
 def test_noise_follows_the_released_basis():
     X = make_low_rank(400, 500, singular_values=(60.0, 20.0), coherence=1, random_state=0)[0]
-    svd = DPTruncatedSVD(1, random_state=KEY, n_oversamples=0, epsilon=4.0, clip=2.0, **ENTRY)
+    svd = DPTruncatedSVD(1, random_state=KEY, n_oversamples=0, epsilon=4.0, basis_cut=2.0, **ENTRY)
     products = [r for r in svd.fit(X).privacy_spent_.releases if "right product" in r.name]
     # A step of 2, and rows of norm 1 / sqrt(500) if all were alike.
     sensitivities = np.array([release.sensitivity for release in products]) * np.sqrt(500) / 2
@@ -172,22 +172,28 @@ def test_noise_follows_the_released_basis():
 @pytest.mark.parametrize("make", [DPTruncatedSVD, DPPCA])
 def test_edges_and_entries_are_exact_without_noise(make):
     X = make_block_graph(60, random_state=0)[0].toarray()
-    for unit in ("entry", "edge"):
-        fit = make(2, epsilon=math.inf, privacy_unit=unit, entry_bounds=(0, 1), random_state=0)
+    for unit in (Entry((0, 1)), Edge((0, 1))):
+        fit = make(2, epsilon=math.inf, privacy_unit=unit, random_state=0)
         fit.set_params(n_iter=60).fit(X)
         centred = X - X.mean(axis=0) if make is DPPCA else X
         exact = np.linalg.svd(centred, compute_uv=False)[:2]
         assert_allclose(fit.singular_values_, exact, rtol=1e-6)
 
 
+def chosen(svd, side):
+    """Solver that is taken for a square matrix."""
+    return svd._problem(svd._facts_like(side, side, None)).solver
+
+
 def test_small_matrices_are_perturbed_as_a_whole():
-    choose = {"clip": 1.0, "is_pure": False, "is_centered": False}
-    assert choose_entry_solver("entry", (8, 8), 2, **choose) == "input"
-    assert choose_entry_solver("entry", (1000, 1000), 2, **choose) == "alternating"
-    # What is cut to less needs less.
-    assert choose_entry_solver("entry", (40, 40), 2, **choose | {"clip": 2.0}) == "input"
-    assert choose_entry_solver("entry", (40, 40), 2, **choose) == "alternating"
-    assert choose_entry_solver("edge", (16, 16), 2, **choose) == "power"
+    assert chosen(DPTruncatedSVD(1, **ENTRY), 8) == "input"
+    assert chosen(DPTruncatedSVD(1, **ENTRY), 1000) == "alternating"
+    assert chosen(DPTruncatedSVD(1, **ENTRY), 40) == "alternating"
+    # What is cut to less needs less. A cut that would not act is refused.
+    with pytest.raises(ValueError, match=r"basis_cut=2.0 is for iterations.*takes 'input'"):
+        chosen(DPTruncatedSVD(1, basis_cut=2.0, **ENTRY), 40)
+    assert chosen(DPTruncatedSVD(1, basis_cut=2.0, **ENTRY), 80) == "alternating"
+    assert chosen(DPTruncatedSVD(1, **EDGE), 16) == "power"
 
 
 @pytest.mark.parametrize(
@@ -203,19 +209,18 @@ def test_small_matrices_are_perturbed_as_a_whole():
 )
 def test_auto_takes_what_was_measured_to_be_better(side, n_components, solver):
     svd = DPTruncatedSVD(n_components, **ENTRY)
-    assert settings_of(svd, (side, side), None).solver == solver
+    assert chosen(svd, side) == solver
 
 
 @pytest.mark.parametrize("make", [DPTruncatedSVD, DPPCA])
 def test_rows_of_a_basis_are_cut_to_their_mean_square(make):
-    assert make().clip == 1.0
+    assert make().basis_cut == 1.0
 
 
 def test_sparse_and_dense_matrices_give_the_same():
     X = make_block_graph(80, random_state=0)[0]
     # Without noise: sums that differ in the last bit never share any.
-    settings = {"privacy_unit": "edge", "entry_bounds": (0, 1), "epsilon": math.inf}
-    settings["random_state"] = KEY
+    settings = {"privacy_unit": Edge((0, 1)), "epsilon": math.inf, "random_state": KEY}
     dense = DPTruncatedSVD(2, **settings).fit(X.toarray())
     thin = DPTruncatedSVD(2, **settings).fit(sparse.csr_array(X))
     assert_allclose(thin.components_, dense.components_, atol=1e-6)

@@ -13,10 +13,11 @@ from skdp.datasets import make_block_graph, make_interactions, make_low_rank
 from skdp.decomposition._solvers.above_noise import count_above, gaussian_norm, spherical_norm
 from skdp.decomposition._solvers.input_perturbation import _is_mostly_signal
 from skdp.privacy.noise import spherical_laplace
+from skdp.units import Edge, Entry, Interaction, SpectralChange
 
 KEY = 2**100 + 29
-ENTRY = {"privacy_unit": "entry", "entry_bounds": (0, 1)}
-EDGE = {"privacy_unit": "edge", "entry_bounds": (0, 1)}
+ENTRY = {"privacy_unit": Entry((0, 1))}
+EDGE = {"privacy_unit": Edge((0, 1))}
 N_EMPTY = 200
 
 
@@ -37,8 +38,8 @@ def n_found(make, X, k, seed, **parameters):
         {**ENTRY, "solver": "input"},
         EDGE,
         {**EDGE, "delta": 0.0},
-        {"privacy_unit": "interaction"},
-        {"privacy_unit": "spectral"},
+        {"privacy_unit": Interaction()},
+        {"privacy_unit": SpectralChange()},
     ],
     ids=lambda parameters: " ".join(map(str, parameters.values())),
 )
@@ -71,7 +72,7 @@ CLEAR = {
     "centred": (DPPCA, make_interactions, 1, {**ENTRY, "epsilon": 8.0}),
     "deflation": (DPTruncatedSVD, make_interactions, 1, {**ENTRY, "solver": "deflation"}),
     "input": (DPTruncatedSVD, make_interactions, 1, {**ENTRY, "solver": "input", "epsilon": 8.0}),
-    "interaction": (DPTruncatedSVD, make_interactions, 1, {"privacy_unit": "interaction"}),
+    "interaction": (DPTruncatedSVD, make_interactions, 1, {"privacy_unit": Interaction()}),
     "edge": (DPTruncatedSVD, make_block_graph, 2, {**EDGE, "epsilon": 8.0}),
     "edge, delta 0": (DPTruncatedSVD, make_block_graph, 1, {**EDGE, "delta": 0.0}),
 }

@@ -281,7 +281,7 @@ ADVERSARIAL = {
 @pytest.mark.parametrize("is_rank_one", [False, True])
 def test_rounding_of_sums_is_within_its_bound(case, is_rank_one, monkeypatch):
     # Without the least rounding that is charged, which would hide the bound.
-    monkeypatch.setattr("skdp.linalg.design.LEAST_ROUNDING", 0.0)
+    monkeypatch.setattr("skdp.linalg.sources.LEAST_ROUNDING", 0.0)
     n = 30_001
     column = ADVERSARIAL[case](n)
     if is_rank_one:

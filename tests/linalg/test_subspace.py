@@ -13,21 +13,27 @@ from skdp.linalg.subspace import (
 def test_signs_make_the_entry_largest_in_size_positive():
     components = np.array([[1.0, -3.0, 2.0], [0.5, 0.1, -0.4], [0.0, 0.0, 0.0]])
     expected = np.array([[-1.0, 3.0, -2.0], [0.5, 0.1, -0.4], [0.0, 0.0, 0.0]])
-    np.testing.assert_array_equal(deterministic_signs(components), expected)
+    signs = deterministic_signs(components)
+    np.testing.assert_array_equal(signs, [-1, 1, 1])
+    np.testing.assert_array_equal(signs[:, np.newaxis] * components, expected)
+
+
+def signed_by_rule(components):
+    return deterministic_signs(components)[:, np.newaxis] * components
 
 
 def test_signs_read_nothing_but_the_components():
     generator = np.random.default_rng(0)
     components = orthonormal_basis(generator.normal(size=(8, 5))).T
     before = components.copy()
-    signed = deterministic_signs(components)
+    signed = signed_by_rule(components)
     np.testing.assert_array_equal(components, before)
     for _ in range(10):
         flips = generator.choice([-1.0, 1.0], size=(5, 1))
-        np.testing.assert_array_equal(deterministic_signs(flips * components), signed)
+        np.testing.assert_array_equal(signed_by_rule(flips * components), signed)
         # Each row by itself: neither its place nor its neighbours matter.
         order = generator.permutation(5)
-        np.testing.assert_array_equal(deterministic_signs(components[order]), signed[order])
+        np.testing.assert_array_equal(signed_by_rule(components[order]), signed[order])
 
 
 @pytest.mark.parametrize("rank", [1, 3])

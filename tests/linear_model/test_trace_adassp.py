@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from planned import budget_for, moment_lines, problem_of, row_norm_lines
 
 from skdp import DPTraceRegressor
 from skdp.linalg.design import Design
@@ -22,13 +23,15 @@ N, SHAPE = 300, (4, 3)
 class NoiselessBudget(PrivacyBudget):
     """Releases without noise what a finite epsilon would release with it, and keeps it."""
 
-    def __init__(self, epsilon=1.0, adjacency="replace"):
-        super().__init__(epsilon, 1e-6, unit="record", adjacency=adjacency)
-        self.values = {}
-
     def _publish(self, release, value):
-        self.values[release.name] = np.array(value)
+        self.__dict__.setdefault("values", {})[release.name] = np.array(value)
         return value
+
+
+def noiseless(*parts, intercept=0.0, **parameters):
+    """Open a budget for these parts of a plan, by default for all moments."""
+    problem = problem_of(N, SHAPE, fit_intercept=bool(intercept), solver="adassp", **parameters)
+    return budget_for(problem, *(parts or (moment_lines,)), kind=NoiselessBudget)
 
 
 def make_data():
@@ -60,9 +63,9 @@ def test_the_ridge_keeps_what_noise_could_do_to_the_smallest_eigenvalue(
     intercept, adjacency, epsilon
 ):
     X, y = make_data()
-    budget = NoiselessBudget(epsilon, adjacency)
+    budget = noiseless(intercept=intercept, epsilon=epsilon, adjacency=adjacency)
     found = solve_sufficient_statistics(
-        records_of(X, y, intercept), 3, budget, row_norm=4.0, response_bound=5.0, share=0.9
+        records_of(X, y, intercept), 3, budget, row_norm=4.0, response_bound=5.0
     )
     rows, responses, largest = clipped(X, y, intercept, 4.0, 5.0)
     moment, products = rows.T @ rows, rows.T @ responses
@@ -71,7 +74,7 @@ def test_the_ridge_keeps_what_noise_could_do_to_the_smallest_eigenvalue(
     assert budget.values["smallest eigenvalue"] == pytest.approx(smallest)
     assert_allclose(budget.values["products with responses"], products, atol=1e-9)
     releases = {release.name: release for release in budget.spent().releases}
-    assert sum(release.share for release in releases.values()) == pytest.approx(0.9)
+    assert sum(release.share for release in releases.values()) == pytest.approx(1.0)
     change = largest**2 * (math.sqrt(2) if adjacency == "replace" else 1)
     assert releases["second moment"].sensitivity == pytest.approx(change, rel=1e-3)
     size = len(moment)
@@ -86,14 +89,13 @@ def test_the_ridge_keeps_what_noise_could_do_to_the_smallest_eigenvalue(
 
 def test_public_rows_are_weighted_and_not_released():
     X, y = make_data()
-    budget = NoiselessBudget()
+    budget = noiseless(intercept=1.0, privacy_unit="response")
     found = solve_public_design(
         records_of(X, y, 1.0),
         3,
         budget,
         response_bound=5.0,
         response_range=8.0,
-        share=0.9,
     )
     rows, responses, _ = clipped(X, y, 1.0, np.inf, 5.0)
     assert list(budget.values) == ["products with responses"]
@@ -115,10 +117,9 @@ def test_public_rows_are_all_alike_without_clipping():
     found = solve_public_design(
         records_of(X, y, 0.0),
         3,
-        NoiselessBudget(),
+        noiseless(privacy_unit="response"),
         response_bound=math.inf,
         response_range=math.inf,
-        share=0.9,
     )
     solution = np.linalg.lstsq(X.reshape(N, -1), y, rcond=None)[0]
     assert_allclose(found.point.matrix, solution.reshape(SHAPE), rtol=1e-6)
@@ -130,10 +131,9 @@ def test_coefficients_are_the_nearest_ones_of_the_rank():
         solve_sufficient_statistics(
             records_of(X, y, 0.0),
             rank,
-            NoiselessBudget(),
+            noiseless(),
             row_norm=4.0,
             response_bound=5.0,
-            share=1.0,
         ).point
         for rank in (1, 3)
     ]
@@ -145,10 +145,8 @@ def test_coefficients_are_the_nearest_ones_of_the_rank():
 def test_null_records_contribute_nothing():
     X, y = make_data()
     y[5] = np.nan
-    budget = NoiselessBudget(adjacency="zero_out")
-    solve_sufficient_statistics(
-        records_of(X, y, 1.0), 3, budget, row_norm=4.0, response_bound=5.0, share=0.9
-    )
+    budget = noiseless(intercept=1.0, adjacency="zero_out")
+    solve_sufficient_statistics(records_of(X, y, 1.0), 3, budget, row_norm=4.0, response_bound=5.0)
     rows, responses, _ = clipped(X, y, 1.0, 4.0, 5.0)
     rows, responses = np.delete(rows, 5, axis=0), np.delete(responses, 5)
     assert_allclose(budget.values["second moment"], rows.T @ rows, atol=1e-9)
@@ -164,9 +162,9 @@ def test_rank_one_matrices_have_the_moments_of_those_written_out():
         RankOneMatrices(left, right),
         as_source(np.einsum("ni,nj->nij", left, right).reshape(N, -1)),
     ):
-        budget = NoiselessBudget()
+        budget = noiseless(intercept=1.0)
         records = Records(Design(source, SHAPE), y, 1.0)
-        solve_sufficient_statistics(records, 3, budget, row_norm=3.0, response_bound=2.0, share=1.0)
+        solve_sufficient_statistics(records, 3, budget, row_norm=3.0, response_bound=2.0)
         values.append(budget.values)
     for name in values[0]:
         assert_allclose(values[0][name], values[1][name], atol=1e-9, err_msg=name)
@@ -174,21 +172,20 @@ def test_rank_one_matrices_have_the_moments_of_those_written_out():
 
 def test_the_row_norm_is_a_high_quantile():
     X, y = make_data()
-    budget = NoiselessBudget()
-    found = release_row_norm(records_of(X, y, 0.0), budget, 0.1)
+    found = release_row_norm(records_of(X, y, 0.0), noiseless(row_norm_lines))
     norms = np.linalg.norm(X.reshape(N, -1), axis=1)
     # A quarter more than what three quarters do not exceed.
     assert np.mean(norms <= found / 1.25) == pytest.approx(0.75, abs=0.06)
     # Null records are not counted, however long.
     y[:14] = np.nan
     X[:14] = 1e6
-    assert release_row_norm(records_of(X, y, 0.0), budget, 0.1) < 10
+    assert release_row_norm(records_of(X, y, 0.0), noiseless(row_norm_lines)) < 10
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 def test_a_public_moment_of_any_size_leaves_finite_coefficients():
     X = np.random.default_rng(0).normal(size=(50, 3)) * 1e-137
     X[0, 0] = 1e261
-    parameters = {"privacy_unit": "response", "solver": "adassp", "isotropic": True}
+    parameters = {"privacy_unit": "response", "solver": "adassp", "covariance": "identity"}
     model = DPTraceRegressor(1, **parameters, fit_intercept=False, noise_cut=False)
     assert np.isfinite(model.fit(X, np.zeros(50)).coef_).all()

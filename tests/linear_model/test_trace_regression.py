@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from skdp import DPTraceRegressor
 from skdp.datasets import make_trace_regression
-from skdp.linear_model._solvers.gradient import gradient_shares
+from skdp.linear_model._trace_plan import gradient_shares
 
 SECRET = 0xD1CE << 100
 
@@ -38,7 +38,7 @@ PARAMETERS = {
     "spectral": ({"init": "spectral"}, 0.15),  # 0.043
     "response": ({"privacy_unit": "response"}, 0.1),  # 0.031
     "zero_out": ({"adjacency": "zero_out"}, 0.1),  # 0.025
-    "isotropic": ({"isotropic": True}, 0.1),  # 0.030
+    "isotropic": ({"covariance": "identity"}, 0.1),  # 0.030
     "no intercept": ({"fit_intercept": False}, 0.1),
 }
 DESIGNS = {
@@ -65,7 +65,7 @@ def test_the_matrix_is_found_by_other_designs(case):
 def test_known_covariances_are_used():
     X, y, M = measured(column_correlation=0.6)
     distances = np.abs(np.subtract.outer(np.arange(8), np.arange(8)))
-    assert error_of(fitted(X, y, col_cov=0.6**distances), M) < 0.15
+    assert error_of(fitted(X, y, covariance=(None, 0.6**distances)), M) < 0.15
 
 
 @pytest.mark.parametrize("privacy_unit", ["record", "response"])
@@ -182,8 +182,9 @@ def test_later_steps_get_more_but_not_all(n_steps):
 
 def test_a_clone_has_the_same_parameters_and_no_fit():
     X, y, _ = measured(100)
-    model = fitted(X, y, row_cov=np.eye(8))
+    model = fitted(X, y, covariance=(np.eye(8), None))
     copy = clone(model)
     assert not hasattr(copy, "privacy_spent_")
     assert copy.get_params().keys() == model.get_params().keys()
-    np.testing.assert_array_equal(copy.row_cov, np.eye(8))
+    np.testing.assert_array_equal(copy.covariance[0], np.eye(8))
+    assert copy.covariance[1] is None

@@ -3,26 +3,41 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from planned import budget_for, center_lines, problem_of, spread_lines, unit_lines
 
 from skdp.linalg.design import Design
 from skdp.linalg.sources import as_source
 from skdp.linear_model._solvers import scales
 from skdp.linear_model._solvers.sizes import count_powers
-from skdp.linear_model._solvers.standardization import (
+from skdp.linear_model._solvers.standardization import release_standardization
+from skdp.linear_model._trace_plan import (
+    counts_share,
     plan_standardization,
-    release_standardization,
+    planned_center,
+    planned_standardization,
 )
-from skdp.privacy import PrivacyBudget
-from skdp.privacy.noise import NoiseSource
 
 N = 4000
 # The thresholds hold for 50 others, too.
 SEEDS = range(20)
 
 
-def budget_of(seed=0, epsilon=1.0):
-    noise = NoiseSource(2**100 + seed)
-    return PrivacyBudget(epsilon, 1e-6, unit="record", adjacency="replace", noise=noise)
+def spread_of(values, seed, epsilon=1.0):
+    problem = problem_of(len(values), (1, 1), epsilon=epsilon)
+    return scales.release_spread(values, budget_for(problem, spread_lines, seed=seed), math.inf)
+
+
+def center_of(values, seed=0, bound=None):
+    problem = problem_of(len(values), (1, 1), response_bound=bound)
+    budget = budget_for(problem, center_lines, seed=seed)
+    return scales.release_center(values, budget, planned_center(problem))
+
+
+def standardization_of(X, seed=0, *, centered=True):
+    problem = problem_of(len(X), (X.shape[1], 1), fit_intercept=centered)
+    budget, plan = budget_for(problem, unit_lines, seed=seed), planned_standardization(problem)
+    with np.errstate(all="ignore"):
+        return release_standardization(design_of(X), budget, plan, centered=centered)
 
 
 def design_of(X):
@@ -43,7 +58,7 @@ SAMPLES = {
 def test_spreads_are_those_of_the_responses(sample):
     for seed in SEEDS:
         values = SAMPLES[sample](np.random.default_rng(seed))
-        spread = scales.release_spread(values, budget_of(seed), math.inf).size
+        spread = spread_of(values, seed).size
         assert 0.5 < spread / np.sqrt(np.mean(values**2)) < 2
 
 
@@ -51,7 +66,7 @@ def test_a_few_huge_responses_do_not_move_the_spread():
     for seed in SEEDS:
         values = np.random.default_rng(seed).normal(size=N)
         values[:3] = 1e300, -1e9, 1e5
-        assert 0.5 < scales.release_spread(values, budget_of(seed), math.inf).size < 2
+        assert 0.5 < spread_of(values, seed).size < 2
 
 
 def test_sizes_are_counted_at_the_nearest_power_of_two():
@@ -65,21 +80,21 @@ def test_a_spread_that_noise_hides_is_not_huge():
     # Of 10 responses at epsilon .1 nothing can be told but that.
     for seed in SEEDS:
         values = np.random.default_rng(seed).normal(size=10)
-        spread = scales.release_spread(values, budget_of(seed, 0.1), math.inf).size
+        spread = spread_of(values, seed, 0.1).size
         assert 0 < spread < math.inf
 
 
-@pytest.mark.parametrize("bound", [math.inf, 10.0])
+@pytest.mark.parametrize("bound", [None, 10.0])
 def test_centres_are_medians(bound):
     for seed in SEEDS:
         values = np.random.default_rng(seed).normal(size=N) + 5
-        center = scales.release_center(values, budget_of(seed), bound)
+        center = center_of(values, seed, bound)
         assert center == pytest.approx(5, abs=1)
 
 
 def test_centres_stay_within_a_bound():
     for value in (-1e9, 1e9):
-        center = scales.release_center(np.full(N, value), budget_of(), 2.0)
+        center = center_of(np.full(N, value), bound=2.0)
         assert abs(center) <= 2
 
 
@@ -92,8 +107,7 @@ def make_features(seed):
 def test_features_are_centred_and_scaled_one_by_one():
     for seed in SEEDS:
         X = make_features(seed)
-        plan = plan_standardization(4, N, budget_of().mu, centered=True)
-        found = release_standardization(design_of(X), budget_of(seed), plan, centered=True)
+        found = standardization_of(X, seed)
         scaled = (X - found.center[:, 0]) * found.multiplier[:, 0]
         assert np.all(np.abs(scaled.mean(axis=0)) < 0.7)
         # Rather too small than too large.
@@ -105,8 +119,7 @@ def test_features_are_centred_and_scaled_one_by_one():
 def test_features_without_centres_are_scaled_about_zero():
     for seed in SEEDS:
         X = make_features(seed)
-        plan = plan_standardization(4, N, budget_of().mu, centered=False)
-        found = release_standardization(design_of(X), budget_of(seed), plan, centered=False)
+        found = standardization_of(X, seed, centered=False)
         assert found.center is None
         size = np.sqrt(np.mean((X * found.multiplier[:, 0]) ** 2, axis=0))
         assert 0.2 < size.min() <= size.max() < 1.5
@@ -116,9 +129,7 @@ def test_constant_features_have_finite_multipliers():
     for value in (0.0, 7.0, 1e300, -5e-324):
         X = np.full((N, 2), value)
         X[:, 1] = np.random.default_rng(0).normal(size=N)
-        plan = plan_standardization(2, N, budget_of().mu, centered=True)
-        with np.errstate(all="ignore"):
-            found = release_standardization(design_of(X), budget_of(), plan, centered=True)
+        found = standardization_of(X)
         assert np.isfinite(found.multiplier).all()
         assert np.isfinite(found.center).all()
         assert 0.2 < found.multiplier[1, 0] < 1.5
@@ -159,14 +170,17 @@ def test_the_norm_of_matrices_is_their_median():
     for seed in SEEDS:
         X = 300 * np.random.default_rng(seed).normal(size=(N, 6))
         is_null = np.zeros(N, dtype=bool)
-        norm = scales.release_norm(design_of(X), is_null, budget_of(seed))
+        # Matrices that are no vectors have a norm.
+        budget = budget_for(problem_of(N, (3, 2)), unit_lines, seed=seed)
+        norm = scales.release_norm(design_of(X), is_null, budget)
         assert norm == pytest.approx(np.median(np.linalg.norm(X, axis=1)), rel=0.3)
 
 
 def test_null_records_are_not_counted():
     X = np.ones((N, 2))
     is_null = np.arange(N) >= 100
-    budget = budget_of(epsilon=math.inf)
+    problem = problem_of(N, (2, 2))
+    budget = budget_for(problem, unit_lines, spread_lines, center_lines)
     released = []
     budget._publish = lambda release, value: released.append(value) or value
     scales.release_norm(design_of(X), is_null, budget)
@@ -174,19 +188,19 @@ def test_null_records_are_not_counted():
     values = np.where(is_null, np.nan, 1.0)
     released.clear()
     scales.release_spread(values, budget, math.inf)
-    scales.release_center(values, budget, math.inf)
+    scales.release_center(values, budget, planned_center(problem))
     assert max(map(np.max, released)) == 100
 
 
 def test_shares_depend_on_public_facts_and_are_small():
-    mu = budget_of().mu
+    mu = problem_of(N, (1, 1)).mu
     for n_records in (1, 100, 10_000, 10**7):
         for n_counts in (1, 50, 1000):
-            share = scales.counts_share(n_counts, n_records, mu)
+            share = counts_share(n_counts, n_records, mu)
             assert 2e-3 <= share <= 0.1
             # More counts or fewer records never get less.
-            assert share <= scales.counts_share(2 * n_counts, n_records, mu)
-            assert share >= scales.counts_share(n_counts, 2 * n_records, mu)
+            assert share <= counts_share(2 * n_counts, n_records, mu)
+            assert share >= counts_share(n_counts, 2 * n_records, mu)
     assert plan_standardization(1000, 100, mu, centered=True) is None
     plan = plan_standardization(4, 10**6, mu, centered=True)
     assert max(plan.center_share, plan.spread_share) <= 0.1

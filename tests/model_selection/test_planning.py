@@ -13,6 +13,7 @@ from skdp.datasets import make_spiked
 from skdp.metrics import subspace_distance
 from skdp.model_selection import expected_subspace_error
 from skdp.model_selection._planning import _noise_of
+from skdp.units import Entry, SparseRow
 
 # Repeatable fits need a key; this one stands in a public file, and hides nothing.
 KEY = 0x3C9E51D70B8A46F2A1D4876FE02B95C7
@@ -91,7 +92,7 @@ def dense_error(spectrum, n_components, noise_scale, seed=1, n_draws=300):
 @pytest.mark.parametrize("n_rows", [1_000, 4_000, 40_000])
 def test_agrees_with_a_dense_simulation(spectrum, n_rows):
     svd = DPTruncatedSVD(3, row_norm=1.0)
-    noise = _noise_of(svd, n_rows).entry_scale
+    noise = _noise_of(svd, n_rows, len(spectrum)).entry_scale
     dense = dense_error(n_rows * spectrum, 3, noise)
     # Half of the errors of a direction that trades places are tiny: their mean is a blurred one.
     assert expected_subspace_error(svd, spectrum, n_rows) == pytest.approx(dense, rel=0.15)
@@ -102,7 +103,7 @@ def test_agrees_with_the_formula_for_many_features():
     spectrum = np.r_[0.2, np.zeros(n_features - 1)]
     for epsilon in [0.25, 0.5, 1.0]:
         svd = DPTruncatedSVD(1, epsilon=epsilon, row_norm=1.0, solver="covariance")
-        noise = _noise_of(svd, n_rows).entry_scale
+        noise = _noise_of(svd, n_rows, len(spectrum)).entry_scale
         formula = noise * np.sqrt(n_features) / (0.2 * n_rows)
         assert expected_subspace_error(svd, spectrum, n_rows) == pytest.approx(formula, rel=0.03)
 
@@ -115,7 +116,7 @@ def test_noise_is_that_of_a_fit(make, parameters):
     X = spiked_rows((2_000, 10), 0)
     estimator = make(2, **BOUNDS, **parameters)
     mean, moment = estimator.fit(X).privacy_spent_.releases
-    noise = _noise_of(estimator, len(X))
+    noise = _noise_of(estimator, *X.shape)
     assert noise.entry_scale == pytest.approx(moment.noise_scale / np.sqrt(2), rel=1e-4)
     assert noise.mean_scale == pytest.approx(mean.noise_scale if make is DPPCA else 0.0, rel=1e-4)
 
@@ -124,7 +125,7 @@ def test_noise_is_that_of_a_fit(make, parameters):
 def test_noise_is_that_of_a_fit_without_a_private_centre(center):
     pca = DPPCA(2, center=center, row_norm=1.0)
     (moment,) = pca.fit(spiked_rows((2_000, 10), 0)).privacy_spent_.releases
-    noise = _noise_of(pca, 2_000)
+    noise = _noise_of(pca, 2_000, 10)
     assert noise.entry_scale == pytest.approx(moment.noise_scale / np.sqrt(2), rel=1e-4)
     assert noise.mean_scale == 0
 
@@ -238,12 +239,12 @@ def test_auto_is_taken_for_covariance():
         (DPPCA(3, epsilon=-1.0, **BOUNDS), "epsilon"),
         (DPPCA(3, center=np.zeros(4), row_norm=1.0), "center has shape"),
         (
-            DPTruncatedSVD(1, privacy_unit="entry", entry_bounds=(0, 1), row_norm=1.0),
-            "the plan is for privacy_unit='row'",
+            DPTruncatedSVD(1, privacy_unit=Entry((0, 1))),
+            "can be predicted for privacy_unit='row'",
         ),
         (
-            DPTruncatedSVD(1, max_row_entries=2, entry_bounds=(0, 1), row_norm=1.0),
-            "the plan is for privacy_unit='row'",
+            DPTruncatedSVD(1, privacy_unit=SparseRow(2, (0, 1))),
+            "can be predicted for privacy_unit='row'",
         ),
     ],
 )

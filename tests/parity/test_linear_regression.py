@@ -53,7 +53,7 @@ def assert_same_regression(ours, theirs, X, tolerance):
 @pytest.mark.parametrize("data", DATA)
 def test_moments_give_linear_regression(data, contain, fit_intercept, privacy_unit):
     X, y = DATA[data]
-    for more in ({}, {"scale": None}, {"matrix_shape": (1, X.shape[1])}):
+    for more in ({}, {"covariance": "identity"}, {"matrix_shape": (1, X.shape[1])}):
         ours = DPTraceRegressor(
             epsilon=np.inf,
             solver="adassp",
@@ -101,7 +101,7 @@ def test_descent_without_scaling_converges_on_features_of_variance_one(
         epsilon=np.inf,
         privacy_unit=privacy_unit,
         fit_intercept=fit_intercept,
-        isotropic=True,
+        covariance="identity",
         n_iter=100,
         random_state=SECRET,
     ).fit(contain(X), y)
@@ -115,7 +115,7 @@ def test_steps_are_shortened_where_the_loss_is_steep(solver):
     X = 0.5 * generator.normal(size=(500, 8)) + 0.87 * generator.normal(size=(500, 1))
     y = X @ generator.normal(size=8) + 0.1 * generator.normal(size=500)
     ours = DPTraceRegressor(
-        epsilon=np.inf, solver=solver, scale=None, n_iter=400, random_state=SECRET
+        epsilon=np.inf, solver=solver, covariance="identity", n_iter=400, random_state=SECRET
     ).fit(X, y)
     assert_same_regression(ours, LinearRegression().fit(X, y), X, 1e-2)
 
@@ -159,7 +159,7 @@ def matrices_of(design, noise):
 
 PARAMETERS = {
     "default": {},
-    "isotropic": {"isotropic": True},
+    "isotropic": {"covariance": "identity"},
     "iht": {"solver": "iht"},
     "power": {"init": "power"},
     "gaussian": {"init": "gaussian"},
@@ -222,7 +222,7 @@ def test_descent_converges_to_plain_descent(design, parameters, fit_intercept):
 def test_known_covariances_change_the_way_and_not_the_end():
     X, y, _, _ = matrices_of("correlated", 0.5)
     distances = np.abs(np.subtract.outer(np.arange(5), np.arange(5)))
-    known = {"row_cov": np.eye(6), "col_cov": 0.6**distances}
+    known = {"covariance": (np.eye(6), 0.6**distances)}
     models = [fitted(X, y, "default", True, **more) for more in ({}, known)]
     np.testing.assert_allclose(models[0].coef_, models[1].coef_, atol=1e-5)
 

@@ -1,5 +1,7 @@
 """scikit-learn's own tests of PCA, run on DPPCA without noise and clipping."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from suites import Suite
@@ -39,23 +41,25 @@ class PCA(DPPCA):
         self.n_oversamples = n_oversamples
         self.power_iteration_normalizer = power_iteration_normalizer
 
-    def _check_parameters(self, n_rows, n_features):
-        super()._check_parameters(n_rows, n_features)
+    def _problem(self, facts):
+        problem = super()._problem(facts)
         if self.n_components == "mle" and self.svd_solver in ("arpack", "randomized"):
             raise ValueError(
                 f"n_components='mle' cannot be a string with svd_solver='{self.svd_solver}'"
             )
         # ARPACK cannot give all components.
-        smaller = min(n_rows, n_features)
+        smaller = min(facts.shape)
         if self.svd_solver == "arpack" and self.n_components == smaller:
             raise ValueError(
                 f"n_components={smaller} must be strictly less than "
                 f"min(n_samples, n_features)={smaller} with svd_solver='arpack'"
             )
+        return problem
 
-    def _choose_n_components(self, *arguments):
-        chosen = super()._choose_n_components(*arguments)
-        return chosen - (self.svd_solver == "arpack" and self.n_components is None)
+    def _set_factors(self, factors, problem):
+        if self.svd_solver == "arpack" and problem.n_components is None:
+            problem = replace(problem, n_components=min(problem.shape) - 1)
+        return super()._set_factors(factors, problem)
 
 
 SUITE = Suite("test_pca", PCA)

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD, PrivacyWarning, RankOneMatrices, RowBlocks
 from skdp.privacy import PrivacyBudget
+from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
 
 LARGEST = np.finfo(np.float64).max
 CONTAINERS = ("dense", "float32", "csr", "csr float32", "map", "blocks", "sparse blocks")
@@ -46,13 +47,14 @@ def draw_corner(seed: int) -> Corner:
 def outcome(corner: Corner) -> str:
     """Fit, and return "fitted", "refused" beforehand, or what is wrong."""
     budgets: list[PrivacyBudget] = []
-    estimator, open_own = corner.estimator, corner.estimator._open_budget
+    estimator, open_own = corner.estimator, corner.estimator._open
 
-    def _open_budget(*arguments):
-        budgets.append(open_own(*arguments))
-        return budgets[-1]
+    def _open(*arguments):
+        opened, budget, generator = open_own(*arguments)
+        budgets.append(budget)
+        return opened, budget, generator
 
-    estimator._open_budget = _open_budget
+    estimator._open = _open
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", PrivacyWarning)
@@ -162,14 +164,13 @@ def _draw_decomposition(generator: np.random.Generator, seed: int) -> Corner:
     if unit in ("edge", "spectral"):
         n_rows = n_features
     is_pca = bool(generator.random() < 0.5)
-    parameters["privacy_unit"] = unit
     near, solvers = _bound_units(generator, parameters, unit)
     parameters["solver"] = str(generator.choice(solvers))
     parameters["n_components"] = int(generator.integers(1, min(n_rows, n_features) + 1))
     parameters["n_iter"] = _maybe(generator, int(generator.integers(1, 6))) or "auto"
     n_oversamples = int(generator.integers(0, 4))
     parameters["n_oversamples"] = "auto" if generator.random() < 0.5 else n_oversamples
-    parameters["clip"] = (None, 0.01, 1.2, 2.0)[generator.integers(4)]
+    parameters["basis_cut"] = (None, 0.01, 1.2, 2.0)[generator.integers(4)]
     if unit in ("entry", "edge", "spectral") and generator.random() < 0.25:
         parameters["delta"], parameters["epsilon"] = 0.0, max(parameters["epsilon"], 3.0)
         parameters["solver"] = "auto"
@@ -182,11 +183,23 @@ def _draw_decomposition(generator: np.random.Generator, seed: int) -> Corner:
         X = np.triu(X) + np.triu(X, 1).T
     if is_pca:
         _draw_pca(generator, parameters, unit, X)
+    _drop_what_does_not_act(parameters, unit)
     make = DPPCA if is_pca else DPTruncatedSVD
     # A matrix that has to be symmetric must be in memory.
     containers = CONTAINERS[:-2] if unit in ("edge", "spectral") else CONTAINERS
     data = _contain(generator, X, str(generator.choice(containers)))
     return Corner(make(**parameters), (data,))
+
+
+def _drop_what_does_not_act(parameters: dict[str, Any], unit: str) -> None:
+    """Drop the bounds that would be refused: nothing would be fitted then."""
+    # A matrix this small is perturbed as a whole, if the solver is free.
+    solvers = ("input", "auto") if unit == "entry" and parameters["delta"] > 0 else ("input",)
+    is_whole_row = parameters["privacy_unit"] == "row"
+    if is_whole_row or parameters["solver"] in solvers or "coherence_bound" in parameters:
+        del parameters["basis_cut"]
+    if not isinstance(parameters.get("center", "private"), str):
+        parameters.pop("mean_norm", None)
 
 
 def _draw_spread_rows(
@@ -204,21 +217,25 @@ def _bound_units(
 ) -> tuple[float, tuple[str, ...]]:
     """Draw bounds; return the size of entries that they are made for, and the solvers."""
     if unit == "interaction":
-        parameters["degree_floor"] = int(generator.integers(1, 5))
+        parameters["privacy_unit"] = Interaction(int(generator.integers(1, 5)))
         return 1.0, SOLVERS[unit]
     near = _scale(generator)
     if unit == "row" and generator.random() < 0.8:
+        parameters["privacy_unit"] = "row"
         parameters["row_norm"] = _maybe(generator, near, 0.8)
         parameters["mean_norm"] = _maybe(generator, _scale(generator), 0.8)
         return near, SOLVERS[unit]
     lower = generator.choice([0.0, -near, -_scale(generator), _scale(generator)])
     lower, upper = sorted((float(lower), near))
-    parameters["entry_bounds"] = (lower, upper) if lower < upper else (-upper, upper)
-    parameters["zero_is_missing"] = bool(generator.random() < 0.7)
+    bounds = (lower, upper) if lower < upper else (-upper, upper)
+    zero_is_missing = bool(generator.random() < 0.7)
     if unit == "row":
-        parameters["max_row_entries"] = int(generator.integers(1, 5))
-        parameters["zero_is_missing"] = True
+        parameters["privacy_unit"] = SparseRow(int(generator.integers(1, 5)), bounds)
         return near, SOLVERS["short row"]
+    if unit == "spectral":
+        parameters["privacy_unit"] = SpectralChange(max(map(abs, bounds)))
+    else:
+        parameters["privacy_unit"] = (Edge if unit == "edge" else Entry)(bounds, zero_is_missing)
     return near, SOLVERS[unit]
 
 
@@ -237,8 +254,8 @@ def _draw_pca(
         parameters["center"] = np.clip(
             generator.normal(size=X.shape[1]) * _scale(generator), -1e100, 1e100
         )
-    whole = unit == "row" and parameters["solver"] in ("auto", "covariance")
-    if whole and "max_row_entries" not in parameters:
+    whole = parameters["privacy_unit"] == "row"
+    if whole and parameters["solver"] in ("auto", "covariance"):
         choices = (parameters["n_components"], 0.9, "mle", None)
         parameters["n_components"] = choices[generator.integers(4)]
 
@@ -258,22 +275,26 @@ def _draw_regression(generator: np.random.Generator, seed: int) -> Corner:
         "response_bound": _maybe(generator, near),
         "row_norm": _maybe(generator, _scale(generator)),
         "coef_bound": _maybe(generator, _scale(generator)),
-        "isotropic": bool(generator.random() < 0.2),
+        "covariance": "identity" if generator.random() < 0.2 else "private",
         "fit_intercept": bool(generator.random() < 0.6),
         "solver": str(generator.choice(["rgrad", "iht", "gd", "adassp"])),
         "init": str(generator.choice(["random", "power", "gaussian", "spectral"])),
         "n_iter": int(generator.integers(1, 6)),
         "step_size": float(generator.uniform(0.05, 1.95)),
         "clip_quantile": _maybe(generator, float(generator.uniform(0.01, 0.99))) or "auto",
-        "scale": _maybe(generator, "private", 0.8),
-        "noise_cut": bool(generator.random() < 0.7),
     }
-    if parameters["solver"] != "adassp":
+    if generator.random() >= 0.8:
+        parameters["covariance"] = "identity"
+    parameters["noise_cut"] = bool(generator.random() < 0.7)
+    if parameters["solver"] != "adassp" or parameters["privacy_unit"] != "record":
         parameters["row_norm"] = None
-    for name, order in (("row_cov", d1), ("col_cov", d2)):
+    covariances: list[np.ndarray | None] = [None, None]
+    for side, order in enumerate((d1, d2)):
         if generator.random() < 0.15:
             half = generator.normal(size=(order, order))
-            parameters[name] = (half @ half.T + np.eye(order)) * _scale(generator)
+            covariances[side] = (half @ half.T + np.eye(order)) * _scale(generator)
+    if any(covariance is not None for covariance in covariances):
+        parameters["covariance"] = tuple(covariances)
     if layout == "flat":
         parameters["matrix_shape"] = (d1, d2)
     X = _matrices(generator, layout, (n, d1, d2), size)

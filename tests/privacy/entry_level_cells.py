@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from skdp import DPPCA, DPTruncatedSVD
+from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
 
 N_ROWS, N_COLUMNS = 12, 9
 N_ENTRIES = 3  # of a short row
@@ -41,37 +42,35 @@ class Cell:
     coherence_bound: float | None = None
     size: float | None = None
 
-    def __call__(self, **more):
-        """Make an estimator."""
+    def __call__(self, *, bounds=None, **more):
+        """Make an estimator; `bounds` are other ones than those of the cell."""
         make, parameters = MODELS[self.model]
-        parameters = {**parameters, **self._unit_parameters(), **more}
         return make(
             **{
                 "n_components": 2,
+                "privacy_unit": self._privacy_unit(bounds, more.get("epsilon", 1.0)),
                 "n_iter": 2,
                 "delta": 0 if self.is_pure else 1e-6,
                 "adjacency": self.adjacency,
                 "solver": self.solver,
                 "coherence_bound": self.coherence_bound,
                 **parameters,
+                **more,
             }
         )
 
-    def _unit_parameters(self):
+    def _privacy_unit(self, bounds, epsilon):
         if self.unit == "interaction":
-            return {"privacy_unit": "interaction", "degree_floor": self.degree_floor}
+            return Interaction(self.degree_floor)
         if self.unit == "spectral":
-            bounds = None if self.size is None else (-self.size, self.size)
-            return {"privacy_unit": "spectral", "entry_bounds": bounds}
-        lower, upper, zero_is_missing = BOUNDS[self.bounds]
-        parameters = {
-            "privacy_unit": self.unit,
-            "entry_bounds": (lower, upper),
-            "zero_is_missing": zero_is_missing,
-        }
+            # Without noise there is nothing to bound.
+            largest = self.size or (1e6 if np.isfinite(epsilon) else np.inf)
+            return SpectralChange(largest if bounds is None else max(map(abs, bounds)))
+        *own, zero_is_missing = BOUNDS[self.bounds]
+        bounds = tuple(own) if bounds is None else bounds
         if self.unit == "row":
-            parameters["max_row_entries"] = N_ENTRIES
-        return parameters
+            return SparseRow(N_ENTRIES, bounds)
+        return (Edge if self.unit == "edge" else Entry)(bounds, zero_is_missing)
 
     @property
     def shape(self):

@@ -55,7 +55,7 @@ def test_long_search_finds_no_worse_neighbour(cell):
             if cell.unit == "spectral":
                 # Entries that are cut would break the promise.
                 largest = 2 * scale * np.abs(X).max()
-                make = functools.partial(cell, entry_bounds=(-largest, largest))
+                make = functools.partial(cell, bounds=(-largest, largest))
             scaled = scale * X if cell.unit != "interaction" else X
             worst = attack(cell, scaled, generator, make)
             assert max(worst.values()) <= ROUNDING, worst
@@ -238,7 +238,7 @@ def test_bounds_close_to_each_other_and_far_from_0_keep_the_sensitivity(lower, c
     for _ in range(4):
         X = generator.uniform(*bounds, size=(2000, 9))
         X[0, 0], neighbour = bounds[0], with_entry(X, (0, 0), bounds[1], mirror=False)
-        make = functools.partial(cell, entry_bounds=bounds, center=center, n_iter=1)
+        make = functools.partial(cell, bounds=bounds, center=center, n_iter=1)
         recorded = record(make, X)
         replayed = replay(make, neighbour, recorded.released)
         assert max(movements(recorded, replayed).values()) <= ROUNDING
@@ -279,6 +279,6 @@ def test_float32_keeps_the_sensitivity_of_bounds_that_it_cannot_hold():
     cell = Cell("entry", "alternating", "svd", bounds="away from 0")
     X = np.ones(cell.shape, dtype=np.float32)
     neighbour = with_entry(X, (0, 0), 2.0, mirror=False)
-    make = functools.partial(cell, entry_bounds=(1.0, 1 + 7e-8))
+    make = functools.partial(cell, bounds=(1.0, 1 + 7e-8))
     recorded = record(make, X)
     assert max(movements(recorded, replay(make, neighbour, recorded.released)).values()) <= ROUNDING

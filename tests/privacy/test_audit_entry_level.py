@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import beta, norm
 
 from skdp import DPTruncatedSVD
-from skdp.decomposition._solvers.alternating import step_weights
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.currency import Currency
+from skdp.units import Edge, Entry
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -19,6 +19,15 @@ EPSILON = 1.0
 # On two nodes an edge moves both rows of a product.
 EDGE = np.array([[0.0, 1.0], [1.0, 0.0]])
 ENTRY = np.array([[1.0, 0.0], [0.0, 0.0]])
+
+
+def step_shares():
+    """Shares of the steps of an iteration that has the whole budget."""
+    svd = DPTruncatedSVD(1, privacy_unit=Edge((0, 1)), solver="power", n_iter=N_STEPS)
+    lines = svd.plan(n_samples=2, n_features=2).releases
+    shares = [line.share for line in lines if line.name.startswith("product")]
+    assert len(shares) == N_STEPS
+    return np.array(shares) / math.fsum(shares)
 
 
 def edge_of_batch(vectors):
@@ -42,7 +51,7 @@ def privacy_losses(change, declared, budget, mechanism, shrink=1.0):
     generator = np.random.default_rng(0)
     vectors = generator.normal(size=(N_DRAWS, 2))
     losses = np.zeros(N_DRAWS)
-    for step, share in enumerate(step_weights(N_STEPS)):
+    for step, share in enumerate(step_shares()):
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         unit = budget.noise_scale(1.0, share, mechanism=mechanism)
         scales = shrink * unit * declared(vectors)
@@ -118,10 +127,20 @@ def test_transcripts_of_pure_iterations_with_too_little_noise_lose_more(declared
 N_FITS = 500
 # What is changed, the entry that tells, and the threshold of a guess that it is there.
 WHOLE_FITS = {
-    "entry": ({"privacy_unit": "entry", "solver": "input", "epsilon": 8.0}, ENTRY, (0, 0), 0.05),
-    "edge": ({"privacy_unit": "edge", "solver": "power", "epsilon": 60.0}, EDGE, (0, 1), 0.5),
+    "entry": (
+        {"privacy_unit": Entry((0, 1)), "solver": "input", "epsilon": 8.0},
+        ENTRY,
+        (0, 0),
+        0.05,
+    ),
+    "edge": (
+        {"privacy_unit": Edge((0, 1)), "solver": "power", "epsilon": 60.0},
+        EDGE,
+        (0, 1),
+        0.5,
+    ),
     "pure": (
-        {"privacy_unit": "edge", "solver": "power", "epsilon": 60.0, "delta": 0},
+        {"privacy_unit": Edge((0, 1)), "solver": "power", "epsilon": 60.0, "delta": 0},
         EDGE,
         (0, 1),
         0.5,
@@ -132,7 +151,7 @@ WHOLE_FITS = {
 def error_bounds(name, seed=2**100):
     """Upper bounds, with confidence 99%, of both errors of a guess from the attributes."""
     parameters, change, index, threshold = WHOLE_FITS[name]
-    estimator = DPTruncatedSVD(2, entry_bounds=(0, 1), n_iter=1, **parameters)
+    estimator = DPTruncatedSVD(2, n_iter=1, **parameters)
 
     def guesses(X, first_seed):
         for seed in range(first_seed, first_seed + N_FITS):

@@ -15,8 +15,9 @@ from skdp.linear_model._solvers.clipping import RecordClipping
 from skdp.linear_model._solvers.initial import random_start
 from skdp.linear_model._solvers.records import Records
 from skdp.linear_model._solvers.spaces import TangentSpace
-from skdp.privacy import PrivacyBudget
+from skdp.privacy import PlannedRelease, PrivacyBudget
 from skdp.privacy.currency import Currency
+from skdp.privacy.plan import make_plan
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -53,13 +54,15 @@ def test_one_gradient_reveals_what_is_claimed_and_no_more():
     direction = change / np.linalg.norm(change)
     projections = [
         direction
-        @ open_budget().gaussian(
+        @ open_budget()
+        .gaussian(
             # As many releases of the same sum.
             "gradients",
             np.repeat(each.total[:, None], N_DRAWS, axis=1),
             sensitivity=each.sensitivity,
             share=1.0,
         )
+        .value
         for each in clipped
     ]
     distance = projections[0].mean() - projections[1].mean()
@@ -74,12 +77,15 @@ def cores(seed, n_budgets=75):
     design = Design(as_source(matrices.reshape(N_RECORDS, -1)), (3, 3))
     records = Records(design, generator.normal(size=N_RECORDS), 0.0)
     left, right = (np.linalg.qr(generator.normal(size=(3, 2)))[0] for _ in range(2))
+    # A core has a twentieth of the whole budget.
+    line = PlannedRelease("start, core", "gaussian", share=0.05, shape=(4,))
+    whole = make_plan(20 * [line], epsilon=EPSILON, delta=DELTA, unit="record", adjacency="replace")
     for _ in range(n_budgets):
-        budget = open_budget()
-        # A core has a twentieth of the whole budget.
-        for _ in range(20):
+        budget = PrivacyBudget.of(whole)
+        for _ in whole.releases:
             point = initial._with_core(records, left, right, 1.0, budget)
-            yield left.T @ point.matrix @ right * N_RECORDS / budget.last_scale
+            scale = budget.spent().releases[-1].noise_scale
+            yield left.T @ point.matrix @ right * N_RECORDS / scale
 
 
 def test_the_noise_of_a_core_is_not_symmetric():
@@ -91,7 +97,7 @@ def test_the_noise_of_a_core_is_not_symmetric():
 
 def fit_of(response, **parameters):
     """What the coefficients say about the canary."""
-    public = {"scale": None, "fit_intercept": False, "noise_cut": False, "n_iter": 1}
+    public = {"covariance": "identity", "fit_intercept": False, "noise_cut": False, "n_iter": 1}
     estimator = DPTraceRegressor(epsilon=EPSILON, delta=DELTA, **{**public, **parameters})
     records = records_with(response)
     matrices = records.design.source.X.reshape(-1, 2, 2)

@@ -10,7 +10,7 @@ from noise_records import drawn_noise
 from skdp.exceptions import BudgetError
 from skdp.linalg.digest import digest
 from skdp.linalg.sources import as_source
-from skdp.privacy import PrivacyBudget, gaussian_dp
+from skdp.privacy import PrivacyBudget, Released, gaussian_dp
 from skdp.privacy import noise as noise_module
 from skdp.privacy.lattice import SCALE_MARGIN, lattice_step
 from skdp.privacy.noise import NoiseSource
@@ -25,28 +25,27 @@ def open_budget(epsilon=1.0, delta=1e-6, adjacency="replace", noise=None, unit="
 
 def test_noise_scale_is_sensitivity_over_mu_and_root_of_share():
     budget = open_budget(epsilon=1.0)
-    budget.gaussian("sum", np.zeros(3), sensitivity=2.0, share=0.25)
-    assert budget.last_scale == pytest.approx(MARGIN * 2.0 / (0.23670 * 0.5), rel=2e-5)
-    budget.symmetric_gaussian("moment", np.zeros((3, 3)), sensitivity=7.0, share=0.75)
-    assert budget.last_scale == pytest.approx(
-        MARGIN * 7.0 / (budget.mu * math.sqrt(0.75)), rel=1e-9
-    )
+    _, scale = budget.gaussian("sum", np.zeros(3), sensitivity=2.0, share=0.25)
+    assert scale == pytest.approx(MARGIN * 2.0 / (0.23670 * 0.5), rel=2e-5)
+    _, scale = budget.symmetric_gaussian("moment", np.zeros((3, 3)), sensitivity=7.0, share=0.75)
+    assert scale == pytest.approx(MARGIN * 7.0 / (budget.mu * math.sqrt(0.75)), rel=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_noise_has_the_scale_that_the_ledger_says(epsilon):
     budget = open_budget(epsilon, noise=NoiseSource(SECRET, ("scale", epsilon)))
     value = np.linspace(-5, 5, 20_000).reshape(100, 200)
-    noise = budget.gaussian("table", value, sensitivity=3.0, share=0.5) - value
+    noisy, scale = budget.gaussian("table", value, sensitivity=3.0, share=0.5)
+    noise = noisy - value
     assert noise.shape == value.shape
-    assert noise.std() == pytest.approx(budget.last_scale, rel=4 / math.sqrt(2 * noise.size))
-    noise = budget.symmetric_gaussian("moment", np.eye(200), sensitivity=3.0, share=0.5)
-    noise -= np.eye(200)
+    assert noise.std() == pytest.approx(scale, rel=4 / math.sqrt(2 * noise.size))
+    noisy, scale = budget.symmetric_gaussian("moment", np.eye(200), sensitivity=3.0, share=0.5)
+    noise = noisy - np.eye(200)
     np.testing.assert_array_equal(noise, noise.T)
     above = noise[np.triu_indices(200, 1)]
-    off_diagonal = budget.last_scale / math.sqrt(2)
+    off_diagonal = scale / math.sqrt(2)
     assert above.std() == pytest.approx(off_diagonal, rel=4 / math.sqrt(2 * above.size))
-    assert np.diag(noise).std() == pytest.approx(budget.last_scale, rel=4 / math.sqrt(2 * 200))
+    assert np.diag(noise).std() == pytest.approx(scale, rel=4 / math.sqrt(2 * 200))
 
 
 def test_the_value_is_left_as_it_was():
@@ -57,15 +56,32 @@ def test_the_value_is_left_as_it_was():
         PrivacyBudget.laplace,
         PrivacyBudget.spherical,
     ):
-        noisy = release(open_budget(), "value", value, sensitivity=1.0, share=1.0)
+        noisy, _ = release(open_budget(), "value", value, sensitivity=1.0, share=1.0)
         assert not np.shares_memory(noisy, value)
     np.testing.assert_array_equal(value, np.ones((2, 2)))
 
 
 def test_numbers_are_released_as_numbers_are():
     budget = open_budget()
-    assert np.ndim(budget.gaussian("count", 10, sensitivity=1, share=0.5)) == 0
-    assert budget.gaussian("list", [1, 2], sensitivity=1, share=0.5).shape == (2,)
+    assert np.ndim(budget.gaussian("count", 10, sensitivity=1, share=0.5).value) == 0
+    assert budget.gaussian("list", [1, 2], sensitivity=1, share=0.5).value.shape == (2,)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+@pytest.mark.parametrize("mechanism", ["gaussian", "symmetric_gaussian", "laplace", "spherical"])
+def test_a_release_is_its_value_and_the_scale_in_the_ledger(mechanism, epsilon):
+    budget = open_budget(epsilon)
+    released = getattr(budget, mechanism)("value", np.eye(2), sensitivity=2.0, share=0.5)
+    assert isinstance(released, Released)
+    assert released.value.shape == (2, 2)
+    assert released.scale == budget.spent().releases[-1].noise_scale
+    # The scale goes with its own release, whatever is released after it.
+    later = getattr(budget, mechanism)("value", np.eye(2), sensitivity=9.0, share=0.25)
+    assert (later.scale > released.scale) == budget.is_private
+    assert [released.scale, later.scale] == [r.noise_scale for r in budget.spent().releases]
+    with pytest.raises(AttributeError):
+        released.scale = 0.0
+    assert not hasattr(budget, "last_scale")
 
 
 def test_the_ledger_holds_every_release_in_order():
@@ -153,14 +169,14 @@ def test_infinite_epsilon_adds_no_noise():
     value = np.random.default_rng(0).normal(size=(3, 3))
     value += value.T
     released = budget.gaussian("sum", value, sensitivity=math.inf, share=0.2)
-    np.testing.assert_array_equal(released, value)
+    np.testing.assert_array_equal(released.value, value)
     released = budget.symmetric_gaussian("moment", value, sensitivity=1.0, share=0.2)
-    np.testing.assert_array_equal(released, value)
+    np.testing.assert_array_equal(released.value, value)
     for release in (budget.laplace, budget.spherical):
         released = release("pure", value, sensitivity=math.inf, share=0.1)
-        np.testing.assert_array_equal(released, value)
+        np.testing.assert_array_equal(released.value, value)
     counts = budget.histogram("bins", np.arange(4.0), edges=np.array([1.0, 9.0]), share=0.2)
-    np.testing.assert_array_equal(counts, [2, 2])
+    np.testing.assert_array_equal(counts.value, [2, 2])
     assert budget.quantile("q", np.arange(4.0), q=0.5, grid=np.arange(4.0), share=0.2) == 1.0
     spent = budget.spent()
     assert spent.mu == spent.rho == math.inf
@@ -187,9 +203,9 @@ def test_epsilon_and_delta_out_of_range_are_refused(epsilon, delta):
 def test_histogram_is_charged_by_adjacency(adjacency, sensitivity):
     budget = open_budget(100.0, adjacency=adjacency, noise=NoiseSource(SECRET, (adjacency,)))
     values = np.array([1.0] * 500 + [3.0] * 1500 + [np.nan])
-    counts = budget.histogram("bins", values, edges=np.array([2.0, 4.0, 8.0]), share=0.5)
+    counts, scale = budget.histogram("bins", values, edges=np.array([2.0, 4.0, 8.0]), share=0.5)
     assert budget.spent().releases[0].sensitivity == pytest.approx(sensitivity)
-    np.testing.assert_allclose(counts, [500, 1500, 0], atol=5 * budget.last_scale)
+    np.testing.assert_allclose(counts, [500, 1500, 0], atol=5 * scale)
 
 
 def test_quantile_spreads_its_share_over_the_steps():
@@ -285,6 +301,80 @@ def test_records_that_protect_something_else_do_not_compose():
         filled().compose(filled(unit="entry"))
 
 
+def test_rows_and_records_compose_where_the_caller_says_they_are_the_same():
+    rows, records = filled(), filled(unit="record", epsilon=2.0)
+    for one, other in ((rows, records), (records, rows)):
+        with pytest.raises(ValueError, match=r"same unit.*same_unit=True"):
+            one.compose(other)
+        both = one.compose(other, same_unit=True)
+        assert both.unit == "record"
+        assert both.mu == pytest.approx(math.hypot(rows.mu, records.mu), rel=1e-8)
+        assert len(both.releases) == len(rows.releases) + len(records.releases)
+        assert both.epsilon == gaussian_dp.epsilon_at(both.mu, both.delta)
+        # What is composed composes again, and with more of both.
+        three = rows.compose(both, records, same_unit=True)
+        assert three.unit == "record"
+        assert three.mu == pytest.approx(math.hypot(rows.mu, records.mu, both.mu), rel=1e-8)
+        assert "per record" in repr(three)
+    # Neither record has changed.
+    assert (rows.unit, records.unit) == ("row", "record")
+
+
+@pytest.mark.parametrize("unit", ["row", "record", "response", "entry", "spectral"])
+def test_records_of_one_unit_compose_to_it_whatever_the_caller_says(unit):
+    one, other = filled(unit=unit), filled(unit=unit)
+    assert one.compose(other, same_unit=True) == one.compose(other)
+    assert one.compose(other).unit == unit
+
+
+@pytest.mark.parametrize(
+    "units",
+    [
+        ("row", "response"),
+        ("record", "response"),
+        ("row", "entry"),
+        ("record", "entry"),
+        ("entry", "edge"),
+        ("row", "record", "response"),
+        ("row", "record", "interaction"),
+        ("spectral", "record"),
+    ],
+    ids=", ".join,
+)
+def test_no_promise_makes_other_units_the_same(units):
+    for turn in range(len(units)):
+        one, *others = (filled(unit=unit) for unit in units[turn:] + units[:turn])
+        for same_unit in (False, True):
+            with pytest.raises(ValueError, match="Only records of the same unit compose") as told:
+                one.compose(*others, same_unit=same_unit)
+            # It would be a promise in vain.
+            assert "same_unit=True" not in str(told.value)
+
+
+def test_the_same_unit_does_not_make_up_for_another_adjacency_or_a_shared_seed():
+    records = filled(unit="record", adjacency="zero_out")
+    with pytest.raises(ValueError, match="same adjacency"):
+        filled().compose(records, same_unit=True)
+    seeded = [filled(seed=SECRET), filled(seed=SECRET, unit="record")]
+    with pytest.raises(ValueError, match="Records of one seed do not compose"):
+        seeded[0].compose(seeded[1], same_unit=True)
+    with pytest.raises(TypeError, match="compose takes records"):
+        filled().compose(None, same_unit=True)
+    # The promise is named, so that nobody makes it by mistake.
+    with pytest.raises(TypeError, match="compose takes records"):
+        filled().compose(filled(unit="record"), True)
+
+
+def test_pure_records_of_rows_and_records_add_their_epsilons():
+    spent = []
+    for unit in ("row", "record"):
+        budget = open_budget(1.0, 0.0, unit=unit)
+        budget.laplace("sum", np.zeros(3), sensitivity=1.0, share=1.0)
+        spent.append(budget.spent())
+    both = spent[0].compose(spent[1], same_unit=True)
+    assert (both.unit, both.epsilon, both.delta) == ("record", 2.0, 0.0)
+
+
 def test_records_of_one_seed_do_not_compose():
     first, again, other = filled(seed=SECRET), filled(seed=SECRET), filled(seed=SECRET + 1)
     for one, *others in ((first, first), (first, filled(), again), (first.compose(other), again)):
@@ -300,16 +390,15 @@ def gaussian_outputs(value, sensitivity, n_draws, label):
     # Every copy has noise of its own, so that each is a draw of the mechanism.
     budget = open_budget(20.0, noise=NoiseSource(SECRET, (label,)))
     copies = np.broadcast_to(value, (n_draws, *value.shape))
-    return budget.gaussian("value", copies, sensitivity=sensitivity, share=1.0)
+    return budget.gaussian("value", copies, sensitivity=sensitivity, share=1.0).value
 
 
 def symmetric_outputs(value, sensitivity, n_draws, label):
     outputs = []
     for draw in range(n_draws):
         budget = open_budget(20.0, noise=NoiseSource(SECRET, (label, draw)))
-        outputs.append(
-            budget.symmetric_gaussian("value", value, sensitivity=sensitivity, share=1.0)
-        )
+        noisy, _ = budget.symmetric_gaussian("value", value, sensitivity=sensitivity, share=1.0)
+        outputs.append(noisy)
     return np.stack(outputs)
 
 
@@ -363,8 +452,7 @@ def test_audit_catches_noise_that_is_too_small(cached_mu, monkeypatch, outputs, 
 
 def seeded_release(value, epsilon, context=(), mechanism="gaussian"):
     budget = open_budget(epsilon, noise=NoiseSource(SECRET, context))
-    release = getattr(budget, mechanism)
-    return release("value", value, sensitivity=1.0, share=1.0), budget.last_scale
+    return getattr(budget, mechanism)("value", value, sensitivity=1.0, share=1.0)
 
 
 def two_epsilon_attack(value, contexts=((), ()), mechanism="gaussian"):
@@ -385,7 +473,7 @@ def test_equal_data_and_seed_at_two_epsilons_share_no_noise(monkeypatch, mechani
     assert two_epsilon_attack(value, contexts, mechanism) > 1
     # Shared noise would be solved for: two equations, two unknowns, up to a step of the lattice.
     monkeypatch.setattr(NoiseSource, "key", lambda self, *release: bytes(32))
-    steps = [lattice_step(seeded_release(value, e, (), mechanism)[1]) for e in (1.0, 2.0)]
+    steps = [lattice_step(seeded_release(value, e, (), mechanism).scale) for e in (1.0, 2.0)]
     assert two_epsilon_attack(value, mechanism=mechanism) < 2 * max(steps)
 
 

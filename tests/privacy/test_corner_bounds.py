@@ -6,6 +6,7 @@ from corner_cases import Corner, draw_corner, outcome
 from scipy import sparse
 
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
+from skdp.units import Entry
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -44,7 +45,7 @@ def test_sparse_rows_that_a_centre_would_drown_are_refused(solver, row_norm, mea
         pca.fit(sparse.csr_array(rows()))
     # Dense rows are centred one by one, and what is not centred needs no centre.
     assert outcome(Corner(pca, (rows(),))) == "fitted"
-    pca.set_params(center=False)
+    pca.set_params(center=False, mean_norm=None)
     assert outcome(Corner(pca, (sparse.csr_array(rows()),))) == "fitted"
 
 
@@ -80,9 +81,8 @@ def test_a_public_centre_may_be_any_number_of_times_the_noise():
     pca = DPPCA(
         3,
         center=np.linspace(-3e98, 3e98, 6),
-        clip=None,
-        privacy_unit="entry",
-        entry_bounds=(0.0, 1e-90),
+        basis_cut=None,
+        privacy_unit=Entry((0.0, 1e-90)),
         solver="deflation",
         epsilon=50.0,
         random_state=SECRET,
@@ -93,15 +93,13 @@ def test_a_public_centre_may_be_any_number_of_times_the_noise():
 @pytest.mark.parametrize(
     "parameters",
     [
-        pytest.param({"col_cov": [[1e-100]]}, id="too large for float32"),
-        pytest.param({"coef_bound": 1e-40}, id="too small for float32"),
+        pytest.param({"covariance": (None, [[1e-100]])}, id="too large for float32"),
+        pytest.param({"covariance": "identity", "coef_bound": 1e-40}, id="too small for float32"),
     ],
 )
 def test_coefficients_beyond_the_range_of_float32_are_numbers(parameters):
     X, y = rows().astype(np.float32), 1e6 * rows()[:, 0]
-    model = DPTraceRegressor(
-        epsilon=100.0, isotropic=True, noise_cut=False, random_state=SECRET, **parameters
-    )
+    model = DPTraceRegressor(epsilon=100.0, noise_cut=False, random_state=SECRET, **parameters)
     # Reads the coefficients where the caller's own underflow would raise.
     assert outcome(Corner(model, (X, y))) == "fitted"
     assert model.coef_.dtype == np.float32

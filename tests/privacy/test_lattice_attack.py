@@ -12,8 +12,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.datasets import load_digits
 
 from skdp import DPPCA, DPTraceRegressor
-from skdp.privacy import PrivacyBudget
-from skdp.privacy import budget as budget_module
+from skdp.privacy import PrivacyBudget, mechanisms
 from skdp.privacy.lattice import round_to_lattice
 from skdp.privacy.noise import NoiseSource
 
@@ -80,10 +79,10 @@ def release(mechanism, value, shape=None):
     budget = PrivacyBudget(1.0, 1e-6, unit="row", adjacency="replace", noise=noise)
     joint = {"laplace": shape[-1] if len(shape) > 1 else 1, "spherical": math.prod(shape)}
     unit = budget.noise_scale(1.0, 1.0, mechanism=mechanism, joint_entries=joint.get(mechanism, 1))
-    noisy = getattr(budget, mechanism)(
+    noisy, scale = getattr(budget, mechanism)(
         "copies", np.full(shape, value), sensitivity=SCALE / unit, share=1.0
     )
-    return (noisy[np.tri(order, k=-1, dtype=bool)] if is_symmetric else noisy), budget.last_scale
+    return (noisy[np.tri(order, k=-1, dtype=bool)] if is_symmetric else noisy), scale
 
 
 @pytest.mark.parametrize("value", VALUES)
@@ -99,7 +98,7 @@ def test_every_number_is_possible_from_either_guess(mechanism, value):
 @pytest.mark.parametrize("value", VALUES[:3])
 @pytest.mark.parametrize("mechanism", LAWS)
 def test_without_the_lattice_the_right_guess_stands_out(monkeypatch, mechanism, value):
-    monkeypatch.setattr(budget_module, "round_to_lattice", unrounded)
+    monkeypatch.setattr(mechanisms, "round_to_lattice", unrounded)
     value *= SCALE
     released, scale = release(mechanism, value)
     right, wrong = (
@@ -129,7 +128,7 @@ def test_bits_below_those_of_the_noise_do_not_depend_on_the_value(mechanism, sha
 
 @pytest.mark.parametrize(("mechanism", "shape"), EVERY)
 def test_without_the_lattice_low_bits_depend_on_the_value(monkeypatch, mechanism, shape):
-    monkeypatch.setattr(budget_module, "round_to_lattice", unrounded)
+    monkeypatch.setattr(mechanisms, "round_to_lattice", unrounded)
     assert coarseness(mechanism, 0.0, shape) < 0.1
     assert coarseness(mechanism, 1.0, shape) > 0.9
 
@@ -198,7 +197,7 @@ WHOLE_FITS = {
             DPTraceRegressor,
             solver="adassp",
             privacy_unit="response",
-            scale=None,
+            covariance="identity",
             response_bound=3.0,
             fit_intercept=False,
         ),
@@ -209,7 +208,13 @@ WHOLE_FITS = {
 
 
 class UncheckedBudget(RecordingBudget):
-    """Records releases that need not lie on the lattice."""
+    """Records releases that need not lie on the lattice, each fit with noise of its own."""
+
+    fit = 0
+
+    @classmethod
+    def of(cls, plan, noise=None):
+        return super().of(plan, NoiseSource(SECRET, (cls.fit,)))
 
     def _answer(self, release, value):
         return PrivacyBudget._publish(self, release, value)
@@ -219,16 +224,13 @@ def verdicts(fits, rounded):
     """Attack fits to the first of two candidates, each with noise of its own."""
     first, second = fits.make_data()
     for fit in range(N_FITS):
-
-        def open_budget(*args, fit=fit, **keywords):
-            return UncheckedBudget(*args, **{**keywords, "noise": NoiseSource(SECRET, (fit,))})
-
-        estimator, budget = fit_with(fits.make_estimator(), first, open_budget)
+        recording = type("BudgetOfOneFit", (UncheckedBudget,), {"fit": fit})
+        estimator, budget = fit_with(fits.make_estimator(), first, recording)
         releases = budget.spent().releases
         (index,) = (i for i, release in enumerate(releases) if release.name == fits.release)
         if fits.release == "mean":
             np.testing.assert_array_equal(estimator.mean_, budget.released[index])
-        replaying = partial(ReplayBudget, script=budget.released)
+        replaying = type("ScriptedBudget", (ReplayBudget,), {"script": budget.released})
         other = fit_with(fits.make_estimator(), second, replaying)[1]
         attack = partial(
             could_stem_from,
@@ -249,7 +251,7 @@ def test_whole_fits_do_not_tell_two_candidates_apart(name):
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 @pytest.mark.parametrize("name", WHOLE_FITS)
 def test_without_the_lattice_whole_fits_tell_the_true_candidate(monkeypatch, name):
-    monkeypatch.setattr(budget_module, "round_to_lattice", unrounded)
+    monkeypatch.setattr(mechanisms, "round_to_lattice", unrounded)
     verdict = list(verdicts(WHOLE_FITS[name], unrounded))
     assert verdict.count((True, False)) >= WHOLE_FITS[name].found * N_FITS
     assert (False, True) not in verdict

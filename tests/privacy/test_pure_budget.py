@@ -48,12 +48,13 @@ def test_noise_scale_is_the_standard_deviation_of_an_entry(delta):
         (budget.spherical, (2, 3, 4), 25),
     ):
         budget._releases.clear()
-        assert release("value", np.zeros(shape), sensitivity=5.0, share=0.25).shape == shape
-        assert budget.last_scale == pytest.approx(MARGIN * 5.0 / epsilon * math.sqrt(variance))
+        released = release("value", np.zeros(shape), sensitivity=5.0, share=0.25)
+        assert released.value.shape == shape
+        assert released.scale == pytest.approx(MARGIN * 5.0 / epsilon * math.sqrt(variance))
         scale = budget.noise_scale(
             5.0, 0.25, mechanism=release.__name__, joint_entries=variance - 1
         )
-        assert budget.last_scale == scale
+        assert released.scale == scale
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -64,10 +65,10 @@ def test_noise_scale_is_the_standard_deviation_of_an_entry(delta):
 def test_noise_has_the_scale_that_the_ledger_says(mechanism, shape, delta):
     budget = open_budget(2.0, delta, noise=NoiseSource(SECRET, ("scale",)))
     value = np.linspace(-5, 5, math.prod(shape)).reshape(shape)
-    noisy = getattr(budget, mechanism)("table", value, sensitivity=3.0, share=0.5)
+    noisy, scale = getattr(budget, mechanism)("table", value, sensitivity=3.0, share=0.5)
     # The kurtosis of these laws is at most 6, hence the spread of a mean of squares.
     rel = 4 * math.sqrt(5 / value.size)
-    assert np.mean((noisy - value) ** 2) == pytest.approx(budget.last_scale**2, rel=rel)
+    assert np.mean((noisy - value) ** 2) == pytest.approx(scale**2, rel=rel)
 
 
 def test_gaussian_noise_is_refused_before_the_data_are_read():
@@ -98,8 +99,8 @@ def test_laplace_noise_takes_vectors_and_matrices_only():
 def test_shares_are_of_epsilon_and_add_to_one(shares):
     budget = open_budget(2.0)
     for share in shares:
-        budget.laplace("part", 0.0, sensitivity=3.0, share=share)
-        assert budget.last_scale == pytest.approx(MARGIN * math.sqrt(2) * 3.0 / (2.0 * share))
+        _, scale = budget.laplace("part", 0.0, sensitivity=3.0, share=share)
+        assert scale == pytest.approx(MARGIN * math.sqrt(2) * 3.0 / (2.0 * share))
     assert budget.spent().epsilon_at(0.0) == pytest.approx(2.0, rel=1e-15)
     assert budget.spent().epsilon_at(0.0) <= 2.0
     assert budget.spent().mu <= budget.mu
@@ -298,7 +299,7 @@ def laplace_outputs(value, n_draws, label):
     # Entries or rows have noise of their own, so that each copy is a draw of the mechanism.
     budget = open_budget(AUDIT_EPSILON, noise=NoiseSource(SECRET, (label,)))
     copies = np.concatenate([value] * n_draws)
-    noisy = budget.laplace("value", copies, sensitivity=SENSITIVITY, share=1.0)
+    noisy, _ = budget.laplace("value", copies, sensitivity=SENSITIVITY, share=1.0)
     return noisy.reshape(n_draws, len(value), -1)
 
 
@@ -306,7 +307,7 @@ def spherical_outputs(value, n_draws, label):
     outputs = []
     for draw in range(n_draws):
         budget = open_budget(AUDIT_EPSILON, noise=NoiseSource(SECRET, (label, draw)))
-        outputs.append(budget.spherical("value", value, sensitivity=SENSITIVITY, share=1.0))
+        outputs.append(budget.spherical("value", value, sensitivity=SENSITIVITY, share=1.0).value)
     return np.stack(outputs).reshape(n_draws, 1, -1)
 
 

@@ -6,9 +6,14 @@ import math
 import numpy as np
 import pytest
 
-from skdp.decomposition._solvers.units import Edge, Entry, Interaction, ShortRow
 from skdp.privacy import sensitivity
 from skdp.privacy.clipping import clip_rows
+from skdp.units._resolved import (
+    ResolvedEdge,
+    ResolvedEntry,
+    ResolvedInteraction,
+    ResolvedSparseRow,
+)
 
 N_BASES, N_PAIRS = 40, 500  # of changes for each basis: 20,000 in all
 M, N = 11, 8
@@ -113,11 +118,11 @@ EDGE = {
     ),
     "means": (
         lambda c, y, z: np.linalg.norm(c.mean(axis=1), axis=1),
-        lambda d, y, z: Edge(0, d, True, "replace").mean(N),
+        lambda d, y, z: ResolvedEdge("replace", 0, d, True).mean(N),
     ),
     "means, summed": (
         lambda c, y, z: np.abs(c.mean(axis=1)).sum(axis=1),
-        lambda d, y, z: Edge(0, d, True, "replace").mean(N, by_rows=True),
+        lambda d, y, z: ResolvedEdge("replace", 0, d, True).mean(N, by_rows=True),
     ),
 }
 
@@ -175,13 +180,13 @@ def test_squares_reach_the_sensitivity_and_do_not_exceed_it(adjacency, zero_is_m
     for center in (np.zeros(1), generator.uniform(*bounds, size=1), generator.normal(size=1) * 50):
         squares = [part * (part - 2 * center) for part in (values, others)]
         found = np.abs(np.subtract.outer(*squares)).max()
-        unit = (*bounds, zero_is_missing, adjacency)
-        assert found <= Entry(*unit).squares(center) * EXCEEDED
-        assert 2 * found <= Edge(*unit).squares(center) * EXCEEDED
+        unit = (adjacency, *bounds, zero_is_missing)
+        assert found <= ResolvedEntry(*unit).squares(center) * EXCEEDED
+        assert 2 * found <= ResolvedEdge(*unit).squares(center) * EXCEEDED
     # About the middle of what is possible, one end and the middle are the worst.
-    lower, upper = Entry(*unit).hull
+    lower, upper = ResolvedEntry(*unit).hull
     middle = np.array([lower + upper]) / 2
-    assert Entry(*unit).squares(middle) == pytest.approx((upper - lower) ** 2 / 4)
+    assert ResolvedEntry(*unit).squares(middle) == pytest.approx((upper - lower) ** 2 / 4)
 
 
 def rows_of(generator, hull, n_entries, basis):
@@ -216,7 +221,7 @@ def row_changes(generator, hull, n_entries, adjacency, basis):
 @pytest.mark.parametrize("n_entries", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("hull", [(-1.0, 1.0), (0.0, 1.0), (-1.0, 2.0), (-5.0, 0.0)])
 def test_short_rows_do_not_exceed_their_sensitivities(adjacency, n_entries, hull):
-    unit = ShortRow(*hull, True, adjacency, n_entries)
+    unit = ResolvedSparseRow(adjacency, *hull, True, n_entries)
     of_row, of_product, of_core = [], [], []
     for left, right, generator in itertools.islice(bases(), 14):
         changes = row_changes(generator, hull, n_entries, adjacency, right)
@@ -309,14 +314,16 @@ def normalized_interactions(floor, generator):
 def test_means_of_interactions_reach_the_sensitivity_and_do_not_exceed_it(floor):
     pairs = normalized_interactions(floor, np.random.default_rng(3))
     moved = [np.linalg.norm(after - before) for before, after in pairs]
-    assert 0.999 < max(moved) / Interaction(floor).mean(1) <= EXCEEDED
+    declared = ResolvedInteraction("replace", floor).mean(1)
+    assert 0.999 < max(moved) / declared <= EXCEEDED
 
 
 @pytest.mark.parametrize("floor", range(1, 21))
 def test_squares_of_interactions_reach_the_sensitivity_and_do_not_exceed_it(floor):
     pairs = normalized_interactions(floor, np.random.default_rng(4))
     moved = [abs(after @ after - before @ before) for before, after in pairs]
-    assert 0.999 < max(moved) / Interaction(floor).squares(np.zeros(26)) <= EXCEEDED
+    declared = ResolvedInteraction("replace", floor).squares(np.zeros(26))
+    assert 0.999 < max(moved) / declared <= EXCEEDED
 
 
 def test_spectral_changes_reach_the_sensitivity_and_do_not_exceed_it():

@@ -29,11 +29,11 @@ ROW_COV = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 0.5]])
 COL_COV = 0.25 * np.eye(4) + 0.1
 SCALES = {
     "private": {},
-    "given": {"scale": None},
-    "isotropic": {"isotropic": True},
+    "given": {"covariance": "identity"},
+    "isotropic": {"covariance": "identity"},
     # Lists and arrays are both accepted.
-    "covariances": {"row_cov": ROW_COV.tolist(), "col_cov": COL_COV},
-    "row covariance": {"row_cov": ROW_COV},
+    "covariances": {"covariance": (ROW_COV.tolist(), COL_COV)},
+    "row covariance": {"covariance": (ROW_COV, None)},
 }
 
 

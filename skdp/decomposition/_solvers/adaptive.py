@@ -28,6 +28,7 @@ from functools import partial
 import numpy as np
 from scipy.linalg import eigh
 
+from skdp.decomposition._row_plan import ADAPTIVE_PARTS, PROBE_LEVELS
 from skdp.decomposition._solvers.covariance import decompose, release_moment, solve_covariance
 from skdp.decomposition._solvers.factors import Factors
 from skdp.linalg.norms import UNIT_ROUNDOFF
@@ -39,11 +40,10 @@ from skdp.privacy.clipping import clip_rows, clip_weights
 
 __all__ = ["solve_adaptive"]
 
-# Parts of the solver's share. The second step has the better basis, and so four times as much.
-_FIRST_PART, _PROBE_PART, _STEP_PARTS, _SPECTRUM_PART = 0.30, 0.02, (0.13, 0.52), 0.03
-# Clip levels to choose from, in units of the bound of the rows. Lower ones would count rows rather
-# than variance; the last clips nothing.
-_LEVELS = np.array([0.2, 0.4, 1.0])
+_LEVELS = np.array(PROBE_LEVELS)
+_FIRST_PART = ADAPTIVE_PARTS[0]
+# Beside the first matrix, the probe and the spectrum.
+_N_STEPS = len(ADAPTIVE_PARTS) - 3
 # Clipping also changes what is estimated: a step has to promise this many times the precision.
 _LEAST_GAIN = 2.0
 # An eigenvalue stands out if it exceeds the edge of the noise by this factor, which chance alone
@@ -79,35 +79,29 @@ class _Estimate:
 
 
 def solve_adaptive(
-    rows: Rows, budget: PrivacyBudget, *, share: float, n_components: int, basis_size: int
+    rows: Rows, budget: PrivacyBudget, *, n_components: int, basis_size: int
 ) -> Factors:
     """Find the leading directions of `rows`, clipped to ``rows.bound``.
 
     Time O(n d^2 + d^3), memory O(d^2) beside a few blocks of rows.
     """
     if not budget.is_private:
-        return solve_covariance(rows, budget, share=share)
+        return solve_covariance(rows, budget)
     moment = rows.gram()
-    estimate = _release_moment(
-        rows, budget, moment, name="second moment 1", share=share * _FIRST_PART
-    )
+    estimate = _release_moment(rows, budget, moment, name="second moment 1")
     values, basis = leading_eigenvectors(estimate.matrix, basis_size)
-    squares = _release_squares(rows, budget, basis, share * _PROBE_PART)
+    squares = _release_squares(rows, budget, basis)
     level = _choose_level(squares[:, :n_components], budget.adjacency)
     if level is None or not _can_be_refined(values[:n_components], estimate):
-        for number, part in enumerate((*_STEP_PARTS, _SPECTRUM_PART), start=2):
-            more = _release_moment(
-                rows, budget, moment, name=f"second moment {number}", share=share * part
-            )
+        for number in range(2, _N_STEPS + 3):
+            more = _release_moment(rows, budget, moment, name=f"second moment {number}")
             estimate = _average(estimate, more)
         return decompose(estimate.matrix, estimate.scale, unit=rows.bound**2)
-    for step, part in enumerate(_STEP_PARTS, start=1):
-        columns, scale = _release_step(
-            rows, budget, basis, level, name=f"refinement {step}", share=share * part
-        )
+    for step in range(1, _N_STEPS + 1):
+        columns, scale = _release_step(rows, budget, basis, level, name=f"refinement {step}")
         estimate = _refine(estimate, basis, columns, scale)
         basis = _turn_to_leading(estimate.matrix, basis)
-    return _release_variances(rows, budget, moment, basis[:, :n_components], share * _SPECTRUM_PART)
+    return _release_variances(rows, budget, moment, basis[:, :n_components])
 
 
 def _release_moment(
@@ -116,9 +110,8 @@ def _release_moment(
     moment: tuple[np.ndarray, float],
     *,
     name: str,
-    share: float,
 ) -> _Estimate:
-    noisy, scale = release_moment(rows, budget, moment, name=name, share=share)
+    noisy, scale = release_moment(rows, budget, moment, name=name)
     unit = rows.bound**2
     noisy /= unit
     return _Estimate(noisy, scale / unit)
@@ -141,9 +134,7 @@ def _turn_to_leading(matrix: np.ndarray, basis: np.ndarray) -> np.ndarray:
     return basis @ turn[:, ::-1]
 
 
-def _release_squares(
-    rows: Rows, budget: PrivacyBudget, basis: np.ndarray, share: float
-) -> np.ndarray:
+def _release_squares(rows: Rows, budget: PrivacyBudget, basis: np.ndarray) -> np.ndarray:
     """Release the squared coordinates in `basis`, summed over rows: one row for each clip level."""
 
     def _weigh(norms: np.ndarray) -> np.ndarray:
@@ -157,8 +148,7 @@ def _release_squares(
         sensitivity=sensitivity.clipped_squares(
             rows.bound, len(_LEVELS), budget.adjacency, rounding
         ),
-        share=share,
-    )
+    ).value
 
 
 def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
@@ -184,19 +174,18 @@ def _can_be_refined(values: np.ndarray, estimate: _Estimate) -> bool:
 
 
 def _release_step(
-    rows: Rows, budget: PrivacyBudget, basis: np.ndarray, level: float, *, name: str, share: float
+    rows: Rows, budget: PrivacyBudget, basis: np.ndarray, level: float, *, name: str
 ) -> tuple[np.ndarray, float]:
     """Release the second moment times `basis`, with clipped projections; return its noise too."""
     bound = level * rows.bound
     product, rounding = rows.normal_product(basis, partial(clip_rows, bound=bound))
-    noisy = budget.gaussian(
+    noisy, scale = budget.gaussian(
         name,
         product,
         sensitivity=sensitivity.clipped_projection(rows.bound, bound, budget.adjacency, rounding),
-        share=share,
     )
     unit = rows.bound**2
-    return noisy / unit, budget.last_scale / unit
+    return noisy / unit, scale / unit
 
 
 def _refine(estimate: _Estimate, basis: np.ndarray, columns: np.ndarray, scale: float) -> _Estimate:
@@ -225,7 +214,6 @@ def _release_variances(
     budget: PrivacyBudget,
     moment: tuple[np.ndarray, float],
     basis: np.ndarray,
-    share: float,
 ) -> Factors:
     """Release the second moments along the basis and outside it."""
     exact, rounding = moment
@@ -235,17 +223,16 @@ def _release_variances(
     # the basis round by the rest.
     rounding *= 2 + np.sqrt(basis.shape[1])
     rounding += 4 * rows.n_features * basis.shape[1] * rows.n_rows * UNIT_ROUNDOFF
-    noisy = budget.gaussian(
+    noisy, scale = budget.gaussian(
         "projected variances",
         np.append(along, outside),
         sensitivity=sensitivity.projected_spectrum(rows.bound, budget.adjacency, rounding),
-        share=share,
     )
     order = np.argsort(-noisy[:-1], kind="stable")
     return Factors(
         components=basis.T[order],
         eigenvalues=np.maximum(noisy[order], 0.0),
         total=float(noisy.sum()),
-        noise_scale=budget.last_scale,
+        noise_scale=scale,
         n_above_noise=basis.shape[1],
     )

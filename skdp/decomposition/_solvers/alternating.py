@@ -22,32 +22,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.decomposition._solvers.above_noise import count_above, gaussian_norm, spherical_norm
+from skdp.decomposition._solvers.factors import Factors
 from skdp.decomposition._solvers.noisy_matrix import NoisyMatrix
-from skdp.decomposition._solvers.singular_factors import SingularFactors
 from skdp.linalg.averaging import ProductAverage, count_above_noise
 from skdp.linalg.shrinkage import shrink_rows
 from skdp.linalg.subspace import orthonormal_basis, random_basis
-from skdp.privacy import PrivacyBudget
+from skdp.privacy import Released
 
 __all__ = [
     "N_KEPT",
     "Bases",
     "Steps",
     "basis_from",
-    "core_part",
     "count_found",
     "find_bases",
     "solve_alternating",
-    "step_weights",
     "turned_factors",
 ]
 
-# Of epsilon a larger part, as that is not a square.
-_CORE_PART, _PURE_CORE_PART = 0.02, 0.05
 # Products of a side that are kept, and so the memory.
 N_KEPT = 6
-# A step gets this many times the share of the next one.
-_DECAY = 0.8
 
 
 @dataclass(frozen=True)
@@ -93,43 +87,38 @@ class Bases:  # numpydoc ignore=PR02
     noise: np.ndarray
 
 
-def solve_alternating(
-    matrix: NoisyMatrix, steps: Steps, *, share: float, n_components: int
-) -> SingularFactors:
+def solve_alternating(matrix: NoisyMatrix, steps: Steps, *, n_components: int) -> Factors:
     """Find the leading singular triplets of `matrix`.
 
     Time O(nnz p) a product, two products a step; memory O((m + n) p).
     """
-    bases = find_bases(matrix, steps, share=share * (1 - core_part(matrix)))
-    core = matrix.core("core", bases.left, bases.right, share * core_part(matrix))
-    return turned_factors(bases, core, n_components, matrix.budget)
+    bases = find_bases(matrix, steps)
+    core = matrix.core("core", bases.left, bases.right)
+    return turned_factors(matrix, bases, core, n_components)
 
 
-def find_bases(matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str = "") -> Bases:
+def find_bases(matrix: NoisyMatrix, steps: Steps, prefix: str = "") -> Bases:
     """Iterate from a random basis; a basis that exceeds the coherence bound ends it early."""
     n_rows, n_columns = matrix.shape
     left = random_basis(n_rows, steps.basis_size, steps.generator)
     right = random_basis(n_columns, steps.basis_size, steps.generator)
     n_kept = min(N_KEPT, steps.n_iter)
     of_right, of_left = ProductAverage(n_kept), ProductAverage(n_kept)
-    # The best split where both sides are equally coherent: noise on a side grows with its length.
-    parts = np.array([n_rows, n_columns]) / (n_rows + n_columns)
-    shares = share * np.outer(step_weights(steps.n_iter), parts)
     n_taken = 0
     # What shrinkage leaves sticks out: the next product pays for that, unless it is cut.
-    shrink = matrix.is_clipped
-    for step, (right_share, left_share) in enumerate(shares, start=1):
+    shrink = matrix.is_cut
+    for step in range(1, steps.n_iter + 1):
         if matrix.refuses(right):
             break
-        of_right.add(matrix.matmul(f"{prefix}right product {step}", right, right_share))
+        of_right.add(matrix.matmul(f"{prefix}right product {step}", right))
         left, n_taken = basis_from(of_right, right, shrink=shrink), n_taken + 1
         if matrix.refuses(left):
             break
-        of_left.add(matrix.adjoint(f"{prefix}left product {step}", left, left_share))
+        of_left.add(matrix.adjoint(f"{prefix}left product {step}", left))
         right, n_taken = basis_from(of_left, left, shrink=shrink), n_taken + 1
-    failed = n_taken < shares.size
-    if failed:
-        matrix.budget.forfeit(float(shares.flat[n_taken:].sum()))
+    n_left = 2 * steps.n_iter - n_taken
+    failed = n_left > 0
+    matrix.give_up(n_left)
     if of_left.is_empty:
         return Bases(left, right, 0, failed, np.zeros((steps.basis_size, steps.basis_size)))
     # The last basis of a side looks at the products of the other once more.
@@ -142,38 +131,38 @@ def find_bases(matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str =
     return Bases(left, right, n_above_noise, failed, n_columns * covariance)
 
 
-def core_part(matrix: NoisyMatrix) -> float:
-    """Part of the solver's share for the last release."""
-    return _PURE_CORE_PART if matrix.budget.is_pure else _CORE_PART
-
-
-def turned_factors(
-    bases: Bases, core: np.ndarray, n_components: int, budget: PrivacyBudget
-) -> SingularFactors:
-    """Turn the bases to the singular vectors of `core`, the last release of `budget`."""
-    left_turn, singular_values, right_turn = np.linalg.svd(core)
+def turned_factors(matrix: NoisyMatrix, bases: Bases, core: Released, n_components: int) -> Factors:
+    """Turn the bases to the singular vectors of `core`."""
+    left_turn, singular_values, right_turn = np.linalg.svd(core.value)
     left_turn, right_turn = left_turn[:, :n_components], right_turn.T[:, :n_components]
     singular_values = singular_values[:n_components]
-    return SingularFactors(
-        left=bases.left @ left_turn,
-        singular_values=singular_values,
-        right=bases.right @ right_turn,
-        noise_scale=budget.last_scale,
-        n_above_noise=count_found(bases, singular_values, left_turn, budget),
+    return matrix.factors(
+        bases.left @ left_turn,
+        singular_values,
+        bases.right @ right_turn,
+        noise_scale=core.scale,
+        n_above_noise=count_found(
+            bases, singular_values, left_turn, core.scale, is_pure=matrix.is_pure
+        ),
         failed=bases.failed,
     )
 
 
 def count_found(
-    bases: Bases, singular_values: np.ndarray, left_turn: np.ndarray, budget: PrivacyBudget
+    bases: Bases,
+    singular_values: np.ndarray,
+    left_turn: np.ndarray,
+    core_scale: float,
+    *,
+    is_pure: bool,
 ) -> int:
     """Count the turned components that stand out in the bases and in the core."""
-    noise_norm = spherical_norm if budget.is_pure else gaussian_norm
+    noise_norm = spherical_norm if is_pure else gaussian_norm
     n_found = count_above(
         singular_values,
-        floor=noise_norm(bases.noise.shape, budget.last_scale),
+        floor=noise_norm(bases.noise.shape, core_scale),
         noise=np.einsum("ij,ik,kj->j", left_turn, bases.noise, left_turn),
-        core_scale=budget.last_scale,
+        core_scale=core_scale,
     )
     return min(bases.n_above_noise, n_found)
 
@@ -185,9 +174,3 @@ def basis_from(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> 
     if shrink and products.is_gaussian:
         estimate = shrink_rows(estimate, covariance)
     return orthonormal_basis(estimate)
-
-
-def step_weights(n_iter: int) -> np.ndarray:
-    """Split the budget over the steps: the first ones need only a rough direction."""
-    weights = _DECAY ** -np.arange(n_iter, dtype=float)
-    return weights / weights.sum()

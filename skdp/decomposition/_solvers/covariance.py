@@ -13,32 +13,30 @@ import numpy as np
 from skdp.decomposition._solvers.factors import Factors
 from skdp.linalg.rows import Rows
 from skdp.linalg.spectrum import denoise_eigenvalues, noise_edge
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget, Released, sensitivity
 
 __all__ = ["decompose", "release_moment", "solve_covariance"]
 
 
-def solve_covariance(rows: Rows, budget: PrivacyBudget, *, share: float) -> Factors:
+def solve_covariance(rows: Rows, budget: PrivacyBudget) -> Factors:
     """Decompose a noisy second moment of `rows`, clipped to ``rows.bound``.
 
     Time O(n d^2 + d^3), memory O(d^2) beside a few blocks of rows.
     """
-    noisy, scale = release_moment(rows, budget, rows.gram(), name="second moment", share=share)
+    noisy, scale = release_moment(rows, budget, rows.gram(), name="second moment")
     return decompose(noisy, scale)
 
 
 def release_moment(
-    rows: Rows, budget: PrivacyBudget, moment: tuple[np.ndarray, float], *, name: str, share: float
-) -> tuple[np.ndarray, float]:
-    """Release the second moment of `rows`, given with its rounding; return its noise scale too."""
+    rows: Rows, budget: PrivacyBudget, moment: tuple[np.ndarray, float], *, name: str
+) -> Released:
+    """Release the second moment of `rows`, given with its rounding."""
     exact, rounding = moment
-    noisy = budget.symmetric_gaussian(
+    return budget.symmetric_gaussian(
         name,
         exact,
         sensitivity=sensitivity.second_moment(rows.bound, budget.adjacency, rounding),
-        share=share,
     )
-    return noisy, budget.last_scale
 
 
 def decompose(noisy: np.ndarray, scale: float, unit: float = 1.0) -> Factors:

@@ -18,34 +18,29 @@ import numpy as np
 from skdp.decomposition._solvers.alternating import (
     Bases,
     Steps,
-    core_part,
     find_bases,
     turned_factors,
 )
+from skdp.decomposition._solvers.factors import Factors
 from skdp.decomposition._solvers.noisy_matrix import NoisyMatrix
-from skdp.decomposition._solvers.singular_factors import SingularFactors
 from skdp.decomposition._solvers.symmetric_power import find_basis, signed_factors
 from skdp.linalg.subspace import orthonormal_basis
 
 __all__ = ["solve_deflation"]
 
-# Part of the share of a component that its value gets.
-_VALUE_PART = 0.05
-
 
 def solve_deflation(
-    matrix: NoisyMatrix, steps: Steps, *, share: float, n_components: int, is_symmetric: bool
-) -> SingularFactors:
+    matrix: NoisyMatrix, steps: Steps, *, n_components: int, is_symmetric: bool
+) -> Factors:
     """Find the leading singular triplets of `matrix`, one after the other.
 
     Time O(nnz) a product, `n_iter` or twice as many a component; memory O((m + n) k).
     """
     one = replace(steps, basis_size=1)
     find = _find_eigenpair if is_symmetric else _find_triplet
-    component_share = share * (1 - core_part(matrix)) / n_components
     deflated, found = matrix, []
     for index in range(1, n_components + 1):
-        bases, value = find(deflated, one, share=component_share, prefix=f"component {index}: ")
+        bases, value = find(deflated, one, f"component {index}: ")
         found.append(bases)
         deflated = deflated.less(value * bases.left, bases.right)
     together = Bases(
@@ -56,27 +51,22 @@ def solve_deflation(
         # Each pair of vectors has noise of its own, which making them orthogonal hardly turns.
         noise=np.diag([bases.noise.item() for bases in found]),
     )
-    core_share = share * core_part(matrix)
     if is_symmetric:
-        core = matrix.symmetric_core("core", together.right, core_share)
-        return signed_factors(together, core, n_components, matrix.budget)
-    core = matrix.core("core", together.left, together.right, core_share)
-    return turned_factors(together, core, n_components, matrix.budget)
+        core = matrix.symmetric_core("core", together.right)
+        return signed_factors(matrix, together, core, n_components)
+    core = matrix.core("core", together.left, together.right)
+    return turned_factors(matrix, together, core, n_components)
 
 
-def _find_triplet(
-    matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str
-) -> tuple[Bases, float]:
+def _find_triplet(matrix: NoisyMatrix, steps: Steps, prefix: str) -> tuple[Bases, float]:
     """Find a pair of vectors, and the value between them."""
-    bases = find_bases(matrix, steps, share=share * (1 - _VALUE_PART), prefix=prefix)
-    value = matrix.core(f"{prefix}value", bases.left, bases.right, share * _VALUE_PART)
+    bases = find_bases(matrix, steps, prefix)
+    value, _ = matrix.core(f"{prefix}value", bases.left, bases.right)
     return bases, float(value[0, 0])
 
 
-def _find_eigenpair(
-    matrix: NoisyMatrix, steps: Steps, *, share: float, prefix: str
-) -> tuple[Bases, float]:
+def _find_eigenpair(matrix: NoisyMatrix, steps: Steps, prefix: str) -> tuple[Bases, float]:
     """Find a vector, and the value of its quadratic form, with its sign."""
-    bases = find_basis(matrix, steps, share=share * (1 - _VALUE_PART), prefix=prefix)
-    value = matrix.symmetric_core(f"{prefix}value", bases.right, share * _VALUE_PART)
+    bases = find_basis(matrix, steps, prefix)
+    value, _ = matrix.symmetric_core(f"{prefix}value", bases.right)
     return bases, float(value[0, 0])

@@ -12,27 +12,27 @@ Information Theory 63(4). :doi:`10.1109/TIT.2017.2653801`
 import numpy as np
 
 from skdp.decomposition._solvers.above_noise import gaussian_norm
+from skdp.decomposition._solvers.factors import Factors
 from skdp.decomposition._solvers.noisy_matrix import NoisyMatrix
-from skdp.decomposition._solvers.singular_factors import SingularFactors
 
 __all__ = ["solve_input"]
 
 
-def solve_input(matrix: NoisyMatrix, *, share: float, n_components: int) -> SingularFactors:
+def solve_input(matrix: NoisyMatrix, *, n_components: int) -> Factors:
     """Decompose the noisy matrix.
 
     Time O(m n min(m, n)), memory O(m n): sparse rows become dense.
     """
-    noisy, scale = matrix.perturbed("matrix", share)
+    noisy, scale = matrix.perturbed("matrix")
     left, singular_values, right = np.linalg.svd(noisy, full_matrices=False)
     seen = singular_values[:n_components]
     cleaned = _without_push(seen, scale, noisy.shape)
     is_found = seen > gaussian_norm(noisy.shape, scale)
     is_found &= _is_mostly_signal(cleaned, scale, noisy.shape)
-    return SingularFactors(
-        left=left[:, :n_components],
-        singular_values=cleaned,
-        right=right[:n_components].T,
+    return matrix.factors(
+        left[:, :n_components],
+        cleaned,
+        right[:n_components].T,
         noise_scale=scale,
         n_above_noise=int(np.sum(is_found)),
     )

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from skdp.decomposition._solvers.units import Unit
+from skdp.decomposition._solvers.factors import Factors
 from skdp.linalg.averaging import NoisyProduct
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 from skdp.linalg.rows import Rows
-from skdp.privacy import PrivacyBudget
+from skdp.privacy import PrivacyBudget, Released
 from skdp.privacy.clipping import clip_rows
+from skdp.units._resolved import MatrixUnit
 
 __all__ = ["CenteredMatrix", "NoisyMatrix", "NoisyMoment"]
 
@@ -30,29 +31,32 @@ class NoisyMatrix:
         The private matrix, as restricted by the unit.
     budget : PrivacyBudget
         What pays for every product.
-    unit : Unit
+    unit : MatrixUnit
         What may change between neighbouring matrices.
-    clip : float or None
-        Rows of a basis are cut to `clip` times their mean square before it is multiplied, which
+    cut : float or None
+        Rows of a basis are cut to `cut` times their mean square before it is multiplied, which
         bounds what one entry can do; None cuts nothing.
     coherence_bound : float or None, default=None
         Charges every product as if the rows of the basis reached this many times their mean square,
         and refuses bases that exceed it; nothing is cut then.
     """
 
+    # Of a singular value, to become an eigenvalue of the second moment.
+    _power = 2
+
     def __init__(
         self,
         rows: Rows,
         budget: PrivacyBudget,
-        unit: Unit,
+        unit: MatrixUnit,
         *,
-        clip: float | None,
+        cut: float | None,
         coherence_bound: float | None = None,
     ) -> None:
         self._rows = rows
-        self.budget = budget
+        self._budget = budget
         self._unit = unit
-        self._clip = clip if coherence_bound is None else None
+        self._cut = cut if coherence_bound is None else None
         self._coherence_bound = coherence_bound
         self._known = (np.zeros((self.shape[0], 0)), np.zeros((self.shape[1], 0)))
 
@@ -62,9 +66,40 @@ class NoisyMatrix:
         return self._rows.source.shape
 
     @property
-    def is_clipped(self) -> bool:
+    def is_cut(self) -> bool:
         """Whether rows of a basis that stick out are cut."""
-        return self._clip is not None
+        return self._cut is not None
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether noise does without delta."""
+        return self._budget.is_pure
+
+    def give_up(self, n_products: int) -> None:
+        """Spend what is planned for so many products on nothing."""
+        self._budget.forfeit(n_products)
+
+    def factors(
+        self,
+        left: np.ndarray,
+        singular_values: np.ndarray,
+        right: np.ndarray,
+        *,
+        noise_scale: float,
+        n_above_noise: int,
+        failed: bool = False,
+    ) -> Factors:
+        """Decompose the second moment, which is that of the rows, by released singular vectors."""
+        eigenvalues = singular_values**self._power
+        return Factors(
+            components=right.T,
+            eigenvalues=eigenvalues,
+            total=float(eigenvalues.sum()),
+            noise_scale=noise_scale**self._power,
+            n_above_noise=n_above_noise,
+            left=left,
+            failed=failed,
+        )
 
     def less(self, left: np.ndarray, right: np.ndarray) -> "NoisyMatrix":
         """Return a view of the matrix minus ``left @ right.T``, both public.
@@ -83,17 +118,17 @@ class NoisyMatrix:
         largest = self._level(self._coherence_bound, basis) * (1 + LEAST_ROUNDING / 2)
         return bool(row_norms(basis).max() > largest)
 
-    def matmul(self, name: str, basis: np.ndarray, share: float) -> NoisyProduct:
+    def matmul(self, name: str, basis: np.ndarray) -> NoisyProduct:
         """Release the matrix times `basis`, of shape (n_columns, size)."""
         basis, norms = self._spread(basis)
         value, rounding = self._multiply(basis, norms)
         bound = self._unit.product(norms, by_rows=self._is_by_rows)
         left, right = self._known
         return self._release_product(
-            name, basis, value, bound + 2 * rounding, share, left @ (right.T @ basis)
+            name, basis, value, bound + 2 * rounding, left @ (right.T @ basis)
         )
 
-    def adjoint(self, name: str, basis: np.ndarray, share: float) -> NoisyProduct:
+    def adjoint(self, name: str, basis: np.ndarray) -> NoisyProduct:
         """Release the transposed matrix times `basis`, of shape (n_rows, size)."""
         basis, norms = self._spread_left(basis)
         # Of all rows of the product: the order of its sums may depend on every entry.
@@ -106,29 +141,29 @@ class NoisyMatrix:
             basis,
             self._rows.adjoint(basis),
             bound + 2 * rounding,
-            share,
             right @ (left.T @ basis),
         )
 
-    def core(self, name: str, left: np.ndarray, right: np.ndarray, share: float) -> np.ndarray:
+    def core(self, name: str, left: np.ndarray, right: np.ndarray) -> Released:
         """Release ``left.T @ matrix @ right``."""
         left_norms, right_norms = self._norms(left), self._norms(right)
         bound = self._unit.core(left_norms, right_norms)
-        return self._release_core(name, left, right, (left_norms, right_norms), bound, share)
+        return self._release_core(name, left, right, (left_norms, right_norms), bound)
 
-    def symmetric_core(self, name: str, basis: np.ndarray, share: float) -> np.ndarray:
+    def symmetric_core(self, name: str, basis: np.ndarray) -> Released:
         """Release ``basis.T @ matrix @ basis`` of a symmetric matrix."""
         norms = self._norms(basis)
         bound = self._unit.symmetric_core(norms)
-        noisy = self._release_core(name, basis, basis, (norms, norms), bound, share)
-        return (noisy + noisy.T) / 2
+        noisy, scale = self._release_core(name, basis, basis, (norms, norms), bound)
+        # Which does not make noise longer.
+        return Released((noisy + noisy.T) / 2, scale)
 
-    def perturbed(self, name: str, share: float) -> tuple[np.ndarray, float]:
-        """Release the matrix itself, and the scale of its noise."""
+    def perturbed(self, name: str) -> Released:
+        """Release the matrix itself."""
         bound = self._unit.product(np.ones(1)) * (1 + LEAST_ROUNDING)
-        noisy = self.budget.gaussian(name, self._rows.dense(), sensitivity=bound, share=share)
+        noisy, scale = self._budget.gaussian(name, self._rows.dense(), sensitivity=bound)
         left, right = self._known
-        return noisy - left @ right.T, self.budget.last_scale
+        return Released(noisy - left @ right.T, scale)
 
     def _multiply(self, basis: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, float]:
         """Multiply, and bound the rounding error of the rows that one unit may change."""
@@ -140,8 +175,8 @@ class NoisyMatrix:
 
     def _spread(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Cut the rows that are long beside the others; give the norms to charge for."""
-        if self._clip is not None:
-            basis = clip_rows(basis.copy(), self._level(self._clip, basis))
+        if self._cut is not None:
+            basis = clip_rows(basis.copy(), self._level(self._cut, basis))
         return basis, self._charged_norms(basis)
 
     def _spread_left(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -168,13 +203,12 @@ class NoisyMatrix:
         basis: np.ndarray,
         value: np.ndarray,
         bound: float,
-        share: float,
         known: np.ndarray,
     ) -> NoisyProduct:
-        noisy = self._noise(is_local=self._unit.is_local)(
-            name, value, sensitivity=bound * (1 + LEAST_ROUNDING), share=share
+        noisy, scale = self._noise(is_local=self._unit.is_local)(
+            name, value, sensitivity=bound * (1 + LEAST_ROUNDING)
         )
-        return NoisyProduct(basis, noisy - known, self.budget.last_scale, not self.budget.is_pure)
+        return NoisyProduct(basis, noisy - known, scale, not self._budget.is_pure)
 
     def _release_core(
         self,
@@ -183,25 +217,24 @@ class NoisyMatrix:
         right: np.ndarray,
         norms: tuple[np.ndarray, np.ndarray],
         bound: float,
-        share: float,
-    ) -> np.ndarray:
+    ) -> Released:
         value = left.T @ self._multiply(right, norms[1])[0]
         bound += 2 * self._core_rounding(norms)
-        noisy = self._noise(is_local=False)(
-            name, value, sensitivity=bound * (1 + LEAST_ROUNDING), share=share
+        noisy, scale = self._noise(is_local=False)(
+            name, value, sensitivity=bound * (1 + LEAST_ROUNDING)
         )
         known_left, known_right = self._known
-        return noisy - (left.T @ known_left) @ (known_right.T @ right)
+        return Released(noisy - (left.T @ known_left) @ (known_right.T @ right), scale)
 
     @property
     def _is_by_rows(self) -> bool:
         """Whether the noise of a product is drawn row by row."""
-        return self.budget.is_pure and self._unit.is_local
+        return self._budget.is_pure and self._unit.is_local
 
-    def _noise(self, *, is_local: bool) -> Callable[..., np.ndarray]:
-        if not self.budget.is_pure:
-            return self.budget.gaussian
-        return self.budget.laplace if is_local else self.budget.spherical
+    def _noise(self, *, is_local: bool) -> Callable[..., Released]:
+        if not self._budget.is_pure:
+            return self._budget.gaussian
+        return self._budget.laplace if is_local else self._budget.spherical
 
     def _rounding(self, depth: int, norms: np.ndarray) -> float:
         """Bound the rounding error of a sum of so many entries times the rows of a basis."""
@@ -215,19 +248,19 @@ class CenteredMatrix(NoisyMatrix):
     before they are multiplied. Unlike subtracting released means it is exact, and adds no noise.
     """
 
-    def matmul(self, name: str, basis: np.ndarray, share: float) -> NoisyProduct:
+    def matmul(self, name: str, basis: np.ndarray) -> NoisyProduct:
         """Release the matrix times `basis`, of shape (n_columns, size)."""
-        product = super().matmul(name, basis, share)
+        product = super().matmul(name, basis)
         return replace(product, value=_centered(product.value))
 
-    def core(self, name: str, left: np.ndarray, right: np.ndarray, share: float) -> np.ndarray:
+    def core(self, name: str, left: np.ndarray, right: np.ndarray) -> Released:
         """Release ``left.T @ matrix @ right``."""
-        return super().core(name, _centered(left), right, share)
+        return super().core(name, _centered(left), right)
 
-    def perturbed(self, name: str, share: float) -> tuple[np.ndarray, float]:
-        """Release the matrix itself, and the scale of its noise."""
-        noisy, scale = super().perturbed(name, share)
-        return _centered(noisy), scale
+    def perturbed(self, name: str) -> Released:
+        """Release the matrix itself."""
+        noisy, scale = super().perturbed(name)
+        return Released(_centered(noisy), scale)
 
     def _spread_left(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         # Centred after it is cut: otherwise the cut would bring the means back.
@@ -241,6 +274,8 @@ def _centered(values: np.ndarray) -> np.ndarray:
 
 class NoisyMoment(NoisyMatrix):
     """The second moment of private rows, a symmetric matrix, seen through noisy products."""
+
+    _power = 1
 
     @property
     def shape(self) -> tuple[int, int]:

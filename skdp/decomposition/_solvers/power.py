@@ -21,6 +21,7 @@ from functools import partial
 import numpy as np
 from scipy.linalg import eigh
 
+from skdp.decomposition._row_plan import N_LEVELS
 from skdp.decomposition._solvers.factors import Factors
 from skdp.linalg.rows import Rows
 from skdp.linalg.spectrum import denoise_eigenvalues
@@ -31,12 +32,8 @@ from skdp.privacy.histogram import quantile_from_counts
 
 __all__ = ["solve_power"]
 
-# Parts of the solver's share; the steps take the rest.
-_LEVEL_PART, _SPECTRUM_PART = 0.05, 0.10
-# A step gets this many times the share of the one before.
-_GROWTH = 3.0
 _LEVEL_QUANTILE = 0.2
-_LEVEL_GRID = np.geomspace(0.01, 1.0, 24)
+_LEVEL_GRID = np.geomspace(0.01, 1.0, N_LEVELS)
 # Rows whose projections are counted: enough for any noise that leaves the steps usable.
 _LEVEL_ROWS = 1 << 14
 
@@ -45,7 +42,6 @@ def solve_power(
     rows: Rows,
     budget: PrivacyBudget,
     *,
-    share: float,
     basis_size: int,
     n_iter: int,
     generator: np.random.Generator,
@@ -56,55 +52,45 @@ def solve_power(
     """
     sample = rows.thinned(_LEVEL_ROWS)
     basis = random_basis(rows.n_features, basis_size, generator)
-    weights = _GROWTH ** np.arange(n_iter)
-    step_shares = share * (1 - _LEVEL_PART - _SPECTRUM_PART) * weights / weights.sum()
-    for step, step_share in enumerate(step_shares, start=1):
-        level = _release_level(
-            sample, budget, basis, name=f"clip level {step}", share=share * _LEVEL_PART / n_iter
-        )
+    for step in range(1, n_iter + 1):
+        level = _release_level(sample, budget, basis, name=f"clip level {step}")
         product, rounding = rows.normal_product(basis, partial(clip_rows, bound=level))
-        noisy = budget.gaussian(
+        noisy, step_noise = budget.gaussian(
             f"power step {step}",
             product,
             sensitivity=sensitivity.clipped_projection(
                 rows.bound, level, budget.adjacency, rounding
             ),
-            share=step_share,
         )
-        step_noise = budget.last_scale
         basis = orthonormal_basis(noisy)
     # Noise alone has singular values up to this edge.
     edge = step_noise * (np.sqrt(rows.n_features) + np.sqrt(basis_size))
     n_above_noise = int(np.sum(np.linalg.svd(noisy, compute_uv=False) > edge))
-    return _release_spectrum(rows, budget, basis, share * _SPECTRUM_PART, n_above_noise)
+    return _release_spectrum(rows, budget, basis, n_above_noise)
 
 
-def _release_level(
-    rows: Rows, budget: PrivacyBudget, basis: np.ndarray, *, name: str, share: float
-) -> float:
+def _release_level(rows: Rows, budget: PrivacyBudget, basis: np.ndarray, *, name: str) -> float:
     """Choose where to clip the projections on `basis`, as a quantile of their norms."""
     if not budget.is_private:
         return np.inf
     edges = rows.bound * _LEVEL_GRID
-    counts = budget.histogram(name, rows.projection_norms(basis), edges=edges, share=share)
+    counts, _ = budget.histogram(name, rows.projection_norms(basis), edges=edges)
     return quantile_from_counts(counts, edges, _LEVEL_QUANTILE)
 
 
 def _release_spectrum(
-    rows: Rows, budget: PrivacyBudget, basis: np.ndarray, share: float, n_above_noise: int
+    rows: Rows, budget: PrivacyBudget, basis: np.ndarray, n_above_noise: int
 ) -> Factors:
     """Rayleigh-Ritz: second moment of the projections, and what lies outside the basis."""
     size = basis.shape[1]
     moment, rounding = rows.projected_moment(basis)
     # The last row and column but for the diagonal are constant: they cost nothing, and symmetric
     # noise has the same scale on the whole diagonal.
-    noisy = budget.symmetric_gaussian(
+    noisy, scale = budget.symmetric_gaussian(
         "projected second moment",
         moment,
         sensitivity=sensitivity.projected_spectrum(rows.bound, budget.adjacency, rounding),
-        share=share,
     )
-    scale = budget.last_scale
     eigenvalues, turn = eigh(noisy[:size, :size], check_finite=False)
     eigenvalues = eigenvalues[::-1]
     return Factors(

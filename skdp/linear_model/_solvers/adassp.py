@@ -22,17 +22,14 @@ from skdp.linear_model._solvers.public_rows import even_weights, usual_rows
 from skdp.linear_model._solvers.records import UNBOUNDED, Records
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
-from skdp.privacy.quantile import SCALE_GRID, search_steps
+from skdp.privacy.quantile import SCALE_GRID
 
 __all__ = [
     "release_row_norm",
-    "row_norm_steps",
     "solve_public_design",
     "solve_sufficient_statistics",
 ]
 
-_MOMENT_SHARE = 0.5
-_EIGENVALUE_SHARE = 0.05
 # Of a high quantile a wrong count would make a norm of no meaning; most norms are below this one.
 _NORM_QUANTILE = 0.75
 _NORM_MARGIN = 1.25
@@ -48,17 +45,12 @@ class _Statistics:
     products: np.ndarray
 
 
-def release_row_norm(records: Records, budget: PrivacyBudget, share: float) -> float:
+def release_row_norm(records: Records, budget: PrivacyBudget) -> float:
     """Release a norm that most of the matrices do not exceed."""
     norms = records.design.fill(lambda _, matrices: matrices.norms())
     norms[np.isnan(records.responses)] = np.nan
-    found = budget.quantile("row norm", norms, q=_NORM_QUANTILE, grid=SCALE_GRID, share=share)
+    found = budget.quantile("row norm", norms, q=_NORM_QUANTILE, grid=SCALE_GRID)
     return _NORM_MARGIN * found
-
-
-def row_norm_steps() -> int:
-    """Count the noisy counts that `release_row_norm` takes."""
-    return search_steps(SCALE_GRID)
 
 
 def solve_sufficient_statistics(
@@ -68,31 +60,26 @@ def solve_sufficient_statistics(
     *,
     row_norm: float,
     response_bound: float,
-    share: float,
 ) -> Estimate:
     """Solve the perturbed normal equations where records are the unit."""
     norm = min(math.hypot(row_norm, records.intercept), UNBOUNDED)
     response_bound = min(response_bound, UNBOUNDED)
     statistics = _sums(records, norm, response_bound)
     rounding = records.design.rounding
-    moment = budget.symmetric_gaussian(
+    moment, moment_noise = budget.symmetric_gaussian(
         "second moment",
         statistics.moment,
         sensitivity=sensitivity.second_moment(norm, budget.adjacency, rounding),
-        share=share * _MOMENT_SHARE,
     )
-    moment_noise = budget.last_scale
-    smallest = budget.gaussian(
+    smallest, _ = budget.gaussian(
         "smallest eigenvalue",
         np.linalg.eigvalsh(statistics.moment)[0],
         sensitivity=sensitivity.smallest_eigenvalue(norm, rounding),
-        share=share * _EIGENVALUE_SHARE,
     )
-    products = budget.gaussian(
+    products, _ = budget.gaussian(
         "products with responses",
         statistics.products,
         sensitivity=sensitivity.labelled_moment(norm, response_bound, budget.adjacency, rounding),
-        share=share * (1 - _MOMENT_SHARE - _EIGENVALUE_SHARE),
     )
     size = len(products)
     reach = moment_noise * math.sqrt(size * math.log(2 * size**2 / _RIDGE_FAILURE))
@@ -107,7 +94,6 @@ def solve_public_design(
     *,
     response_bound: float,
     response_range: float,
-    share: float,
 ) -> Estimate:
     """Solve the normal equations where only the responses are private.
 
@@ -124,7 +110,7 @@ def solve_public_design(
     statistics = _sums(records, UNBOUNDED, response_bound, weights)
     # What has no weight contributes nothing to the sums.
     norms[weights == 0] = 0.0
-    products = budget.gaussian(
+    products, _ = budget.gaussian(
         "products with responses",
         statistics.products,
         sensitivity=sensitivity.response_sum(
@@ -134,7 +120,6 @@ def solve_public_design(
             budget.adjacency,
             records.design.rounding,
         ),
-        share=share,
     )
     return _estimate(records, rank, statistics.moment, products)
 

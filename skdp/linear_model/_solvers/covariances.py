@@ -17,14 +17,16 @@ from skdp.linear_model._solvers.records import UNBOUNDED
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_weights
 
-__all__ = ["Whitening", "exact_whitening", "release_whitening"]
+__all__ = [
+    "Whitening",
+    "diagonal_reach",
+    "exact_whitening",
+    "moment_bound",
+    "release_whitening",
+]
 
 # Matrices are clipped to so many times the norm that entries of mean square 1 have.
 _CLIP = 1.3
-# Eigenvalues of the noise, beside those of independent entries, which are 1.
-_WANTED_EDGE = 0.3
-_LEAST_SHARE = 5e-3
-_LARGEST_SHARE = 0.05
 # Curvature that is taken for so many times too small makes steps too long, but not for long.
 _TOLERATED = 3.0
 
@@ -47,22 +49,19 @@ def release_whitening(
     """
     if design.matrix_shape[side] == 1:
         return Whitening()
-    size, other = design.matrix_shape[side], design.matrix_shape[1 - side]
-    bound = _CLIP * math.sqrt(design.n_entries)
+    bound = moment_bound(design.n_entries)
     # The product of a matrix with its transpose is at most as long as its squared norm, and two of
     # them have an inner product that is not negative: the bound is that of vectors. The same holds
     # for the diagonals.
     largest = sensitivity.second_moment(bound, budget.adjacency, design.rounding)
-    n_vectors = design.n_records * other
-    reach = _diagonal_reach(size) if design.is_sparse(side) else math.sqrt(2 * size)
+    n_vectors = design.n_records * design.matrix_shape[1 - side]
     release = budget.gaussian if design.is_sparse(side) else budget.symmetric_gaussian
-    released = release(
+    released, scale = release(
         ("row", "column")[side] + (" variances" if design.is_sparse(side) else " covariance"),
         _moment(design, side, is_null, bound),
         sensitivity=largest,
-        share=_share(largest * reach / n_vectors, budget.mu),
     )
-    return _whitening(released / n_vectors, budget.last_scale / n_vectors)
+    return _whitening(released / n_vectors, scale / n_vectors)
 
 
 def exact_whitening(design: Design, side: int) -> Whitening:
@@ -85,12 +84,12 @@ def _moment(design: Design, side: int, is_null: np.ndarray, bound: float) -> np.
     return design.add_up(_kernel)
 
 
-def _share(edge: float, mu: float) -> float:
-    """Compute the share at which the noise has the wanted edge, from that at mu = 1."""
-    return float(np.clip((edge / (mu * _WANTED_EDGE)) ** 2, _LEAST_SHARE, _LARGEST_SHARE))
+def moment_bound(n_entries: int) -> float:
+    """Return what matrices of so many entries of mean square 1 are clipped to in norm."""
+    return _CLIP * math.sqrt(n_entries)
 
 
-def _diagonal_reach(size: int) -> float:
+def diagonal_reach(size: int) -> float:
     """Bound the largest of so many normal numbers, but for rare cases."""
     return math.sqrt(2 * math.log(2 * size))
 
@@ -98,7 +97,7 @@ def _diagonal_reach(size: int) -> float:
 def _whitening(moment: np.ndarray, noise: float) -> Whitening:
     """Invert the root of a noisy covariance, or of the diagonal of one."""
     if moment.ndim == 1:
-        variances, least_variance = _cleaned(moment, noise * _diagonal_reach(len(moment)), noise**2)
+        variances, least_variance = _cleaned(moment, noise * diagonal_reach(len(moment)), noise**2)
         return Whitening(1 / np.sqrt(variances), least_variance)
     values, vectors = np.linalg.eigh(moment)
     edge, spread = noise * math.sqrt(2 * len(values)), noise**2 * (len(values) + 1) / 2

@@ -23,11 +23,8 @@ from skdp.linear_model._solvers.clipping import Clipping
 from skdp.linear_model._solvers.records import UNBOUNDED
 from skdp.privacy import PrivacyBudget, sensitivity
 
-__all__ = ["Descent", "Estimate", "descend", "gradient_shares"]
+__all__ = ["Descent", "Estimate", "descend"]
 
-# From step to step, and from the first to the last.
-_GROWTH = 1.2
-_LARGEST_GROWTH = 10.0
 _LEVEL_RATE = 2.0
 # Of a loss most of whose gradients are clipped.
 _LEAST_CURVATURE = 0.1
@@ -46,14 +43,12 @@ class Descent:
 
     Attributes
     ----------
+    n_steps : int
+        Number of steps.
     step_size : float
         Length of a step, relative to the curvature of the loss.
     quantile : float
         Share of the records that are not to be clipped.
-    gradient_shares : tuple of float
-        Share of the budget of each gradient.
-    vote_share : float
-        Share of each count of the records that were not clipped.
     spread : float
         Released or public spread of the responses; inf for no clipping at all.
     spread_to_level : float
@@ -66,10 +61,9 @@ class Descent:
         Whether singular values that noise can reach are set to 0 at the end.
     """
 
+    n_steps: int
     step_size: float
     quantile: float
-    gradient_shares: tuple[float, ...]
-    vote_share: float
     spread: float
     spread_to_level: float
     largest_coefficients: float
@@ -99,13 +93,6 @@ class Estimate:
     doubts: tuple[str, ...] = ()
 
 
-def gradient_shares(total: float, n_steps: int) -> tuple[float, ...]:
-    """Split a share over the steps, the later ones getting more."""
-    growth = min(_GROWTH, _LARGEST_GROWTH ** (1 / n_steps))
-    weights = growth ** np.arange(n_steps)
-    return tuple((total * weights / weights.sum()).tolist())
-
-
 def descend(
     clipping: Clipping, start: FixedRank, budget: PrivacyBudget, descent: Descent
 ) -> Estimate:
@@ -118,8 +105,8 @@ def descend(
     point, offset, level, variance = start, 0.0, largest, 0.0
     curvature = _Curvature(space.dimension(point.shape) + clipping.has_intercept)
     votes = []
-    for step, share in enumerate(descent.gradient_shares, start=1):
-        gradient = _release_gradient(clipping, (point, offset, level), step, share, budget, descent)
+    for step in range(1, descent.n_steps + 1):
+        gradient = _release_gradient(clipping, (point, offset, level), step, budget)
         votes.append((gradient.kept, gradient.vote_noise))
         curvature.update(space.direction(point, gradient.coordinates), point, offset, gradient)
         length = curvature.limit(usual)
@@ -171,28 +158,25 @@ def _release_gradient(
     clipping: Clipping,
     where: tuple[FixedRank, float, float],
     step: int,
-    share: float,
     budget: PrivacyBudget,
-    descent: Descent,
 ) -> _Gradient:
     """Release the mean gradient at a point, and which share of the records was not clipped."""
     point, offset, level = where
     clipped = clipping.gradient(point, offset, level)
     divisor = clipping.records.n_records * clipped.gain
-    released = budget.gaussian(
-        f"gradient {step}", clipped.total, sensitivity=clipped.sensitivity, share=share
+    released, scale = budget.gaussian(
+        f"gradient {step}", clipped.total, sensitivity=clipped.sensitivity
     )
-    noise = np.float64(budget.last_scale) / divisor
+    noise = np.float64(scale) / divisor
     released = released / divisor
     # Released without clipping, too, as what is released does not depend on bounds.
-    n_kept = budget.gaussian(
+    n_kept, vote_scale = budget.gaussian(
         f"clip vote {step}",
         np.count_nonzero(clipped.sizes <= level),
         sensitivity=sensitivity.count(),
-        share=descent.vote_share,
     )
     kept = float(np.clip(n_kept / clipping.records.n_records, 0.0, 1.0))
-    vote_noise = budget.last_scale / clipping.records.n_records
+    vote_noise = vote_scale / clipping.records.n_records
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
     return _Gradient(clipping.space.project(point, coordinates), slope, noise, kept, vote_noise)
@@ -206,9 +190,9 @@ def _doubts(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...
     return (
         f"At the end of the descent only {kept:.0%} of the gradients of a step were not clipped, "
         f"where {quantile:.0%} are wanted: it has not come to rest, and the coefficients are "
-        "probably useless. If isotropic=True, scale=None or a covariance was passed, entries of X "
-        "may be much larger than that says, and the defaults would find their scale. Else pass a "
-        "smaller step_size, a larger n_iter, or more records.",
+        "probably useless. If a covariance was passed, entries of X may be much larger than that "
+        "says, or far from 0, and covariance='private' would find their scale. Else pass a smaller "
+        "step_size, a larger n_iter, or more records.",
     )
 
 

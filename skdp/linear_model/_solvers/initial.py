@@ -24,18 +24,13 @@ from skdp.linear_model._solvers.records import UNBOUNDED, Records, clipped_sum
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.lattice import certain_part
 
-__all__ = ["INITIALIZERS", "START_SHARE", "random_start", "release_start"]
+__all__ = ["HALF_STEPS", "INITIALIZERS", "random_start", "release_start"]
 
-#: Share of the budget that a start from data takes.
-START_SHARE = 0.25
 #: Those that look at data.
 INITIALIZERS = ("power", "gaussian", "spectral")
 
-_HALF_STEPS = 4
-_CORE_SHARE = 0.2
-# Of a spectral start; its core has the share of that of a power iteration.
-_GAP_SHARE = 0.1
-_SUBSPACE_SHARE = 0.7
+#: How often a power iteration multiplies, from one side and from the other in turn.
+HALF_STEPS = 4
 
 
 def random_start(shape: tuple[int, int], rank: int, generator: np.random.Generator) -> FixedRank:
@@ -65,12 +60,12 @@ def _mean_of_products(
     level: float,
     budget: PrivacyBudget,
     name: str,
-    share: float,
 ) -> np.ndarray:
     """Release the mean of y_i times the coordinates of X_i, each clipped to the level."""
     total, _ = _sum_of_products(records, coordinates_of, level)
     bound = sensitivity.row_sum(level, budget.adjacency, records.design.rounding)
-    return budget.gaussian(name, total, sensitivity=bound, share=share) / records.n_records
+    released, _ = budget.gaussian(name, total, sensitivity=bound)
+    return released / records.n_records
 
 
 def _sum_of_products(
@@ -86,28 +81,21 @@ def _whole_product(records: Records, rank: int, spread: float, budget: PrivacyBu
     """Release the whole mean of y_i X_i, and truncate it."""
     shape = records.design.matrix_shape
     level = 1.5 * spread * math.sqrt(math.prod(shape))
-    released = _mean_of_products(
-        records, lambda m: m.entries(), level, budget, "start", START_SHARE
-    )
+    released = _mean_of_products(records, lambda m: m.entries(), level, budget, "start")
     return truncate(released.reshape(shape), rank)
 
 
 def _power(records: Records, start: FixedRank, spread: float, budget: PrivacyBudget) -> FixedRank:
     """Multiply the mean of y_i X_i by released bases, from both sides in turn."""
     left, right = start.left, start.right
-    share = START_SHARE * (1 - _CORE_SHARE) / _HALF_STEPS
-    for step in range(1, _HALF_STEPS + 1):
+    for step in range(1, HALF_STEPS + 1):
         name, is_odd = f"start {step}", step % 2 == 1
         level = 1.3 * spread * math.sqrt((left if is_odd else right).size)
         if is_odd:
-            released = _mean_of_products(
-                records, partial(_along, basis=right), level, budget, name, share
-            )
+            released = _mean_of_products(records, partial(_along, basis=right), level, budget, name)
             left = orthonormal_basis(released.reshape(left.shape))
         else:
-            released = _mean_of_products(
-                records, partial(_across, basis=left), level, budget, name, share
-            )
+            released = _mean_of_products(records, partial(_across, basis=left), level, budget, name)
             right = orthonormal_basis(released.reshape(start.rank, -1).T)
     return _with_core(records, left, right, spread, budget)
 
@@ -137,24 +125,23 @@ def _spectral(
     change = sensitivity.row_sum(level, budget.adjacency, rounding)
     left, values, right = np.linalg.svd(total.reshape(shape), full_matrices=False)
     gap = values[rank - 1] - (values[rank] if rank < len(values) else 0.0)
-    released = budget.gaussian(
+    released, scale = budget.gaussian(
         "start, gap",
         gap,
         sensitivity=sensitivity.singular_gap(change),
-        share=START_SHARE * _GAP_SHARE,
     )
-    certain = certain_part(float(released), budget.last_scale, budget.delta_tail)
+    certain = certain_part(float(released), scale, budget.delta_tail)
     if budget.is_private and certain <= 2 * change:
-        budget.forfeit(START_SHARE * (1 - _GAP_SHARE))
+        # Two lines of the plan: the subspaces and the core.
+        budget.forfeit(2)
         return start
     projectors = np.zeros((sum(shape),) * 2)
     projectors[: shape[0], : shape[0]] = left[:, :rank] @ left[:, :rank].T
     projectors[shape[0] :, shape[0] :] = right[:rank].T @ right[:rank]
-    noisy = budget.symmetric_gaussian(
+    noisy, _ = budget.symmetric_gaussian(
         "start, subspaces",
         projectors,
         sensitivity=sensitivity.subspace_pair(change, certain, rank) if budget.is_private else 1.0,
-        share=START_SHARE * _SUBSPACE_SHARE,
     )
     released_left = leading_eigenvectors(noisy[: shape[0], : shape[0]], rank)[1]
     released_right = leading_eigenvectors(noisy[shape[0] :, shape[0] :], rank)[1]
@@ -170,7 +157,5 @@ def _with_core(
     def _cores(matrices: Matrices) -> Coordinates:
         return matrices.cores(left, right)
 
-    released = _mean_of_products(
-        records, _cores, 2.6 * spread * rank, budget, "start, core", START_SHARE * _CORE_SHARE
-    )
+    released = _mean_of_products(records, _cores, 2.6 * spread * rank, budget, "start, core")
     return FixedRank(left, np.ones(rank), right @ released.reshape(rank, rank).T).orthonormal()

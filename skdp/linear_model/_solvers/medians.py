@@ -1,6 +1,7 @@
 """Private medians of columns in unknown units, by searches that close in on them."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -8,7 +9,15 @@ import numpy as np
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.quantile import search_steps
 
-__all__ = ["ANY_SIZE", "UP_TO_ONE", "affordable_searches", "n_counts", "release_medians"]
+__all__ = [
+    "ANY_SIZE",
+    "UP_TO_ONE",
+    "CenterSearch",
+    "affordable_searches",
+    "n_counts",
+    "release_medians",
+    "searches",
+]
 
 # Less than one per cent apart. As 1 is a point of it, so is the median of what is mostly 1.
 _SIDE = 10.0 ** np.linspace(-9, 18, 8191)
@@ -28,15 +37,30 @@ _STEP_AROUND = float(_AROUND[1] - _AROUND[0])
 _MOST_SEARCHES = 3
 
 
-def n_counts(grid: np.ndarray, n_searches: int) -> int:
-    """Count the noisy counts of a column that `release_medians` takes."""
-    return search_steps(grid) + n_searches * search_steps(_AROUND)
+@dataclass(frozen=True)
+class CenterSearch:
+    """How a median is sought: through a grid, and so many times closer."""
+
+    grid: np.ndarray
+    n_searches: int
+    share: float
 
 
-def affordable_searches(grid: np.ndarray, n_columns: int, largest: float) -> int:
+def n_counts(n_points: int, n_searches: int) -> int:
+    """Count the noisy counts of a column that `release_medians` takes for a grid of that length."""
+    return search_steps(n_points) + n_searches * search_steps(len(_AROUND))
+
+
+def searches(name: str, n_points: int, n_searches: int) -> list[tuple[str, int]]:
+    """Name the searches that `release_medians` makes, with how many points each goes through."""
+    closer = [(f"{name}, closer {number}", len(_AROUND)) for number in range(1, 1 + n_searches)]
+    return [(name, n_points), *closer]
+
+
+def affordable_searches(n_points: int, n_columns: int, largest: float) -> int:
     """Compute how many further searches need at most so many counts of all columns together."""
-    spare = largest / n_columns - search_steps(grid)
-    return int(min(max(spare / search_steps(_AROUND), 0), _MOST_SEARCHES))
+    spare = largest / n_columns - search_steps(n_points)
+    return int(min(max(spare / search_steps(len(_AROUND)), 0), _MOST_SEARCHES))
 
 
 def release_medians(
@@ -47,25 +71,22 @@ def release_medians(
     shape: tuple[int, int],
     grid: np.ndarray,
     n_searches: int,
-    share: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Release the medians of the columns of a table of that shape, and how far they may be off.
 
     Further searches go through ever smaller surroundings of what is found, which keeps a feature
     that differs little beside its size.
     """
-    share_of_count = share / n_counts(grid, n_searches)
     center, step = np.zeros(shape[1]), np.ones(shape[1])
-    for number in range(1 + n_searches):
+    for number, (search, _) in enumerate(searches(name, len(grid), n_searches)):
         points = grid if number == 0 else _AROUND
         found = budget.quantiles(
-            name if number == 0 else f"{name}, closer {number}",
+            search,
             partial(_counts_around, counts_up_to, center, step),
             q=0.5,
             n_rows=shape[0],
             grid=points,
             n_columns=shape[1],
-            share=share_of_count * search_steps(points),
         )
         center = center + step * found
         step = _STEP * np.abs(center) if number == 0 else _STEP_AROUND * step

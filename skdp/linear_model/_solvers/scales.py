@@ -7,23 +7,16 @@ import numpy as np
 
 from skdp.linalg.design import Design
 from skdp.linalg.matrices import DenseMatrices, Matrices
-from skdp.linear_model._solvers.medians import (
-    ANY_SIZE,
-    UP_TO_ONE,
-    affordable_searches,
-    n_counts,
-    release_medians,
-)
+from skdp.linear_model._solvers.medians import CenterSearch, release_medians
 from skdp.linear_model._solvers.public_rows import largest_usual, sample_rows
 from skdp.linear_model._solvers.sizes import count_powers, release_sizes
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.quantile import SCALE_GRID, search_steps
+from skdp.privacy.quantile import SCALE_GRID
 
 __all__ = [
     "RareFeatures",
     "Spread",
     "Standardization",
-    "counts_share",
     "entries_of",
     "exact_norm",
     "exact_standardization",
@@ -32,15 +25,6 @@ __all__ = [
     "release_spread",
 ]
 
-# Standard deviation of a count, as a share of the records, that is precise enough: of a search,
-# each step of which is clear unless it is the last, and of the histogram of the responses, which is
-# finer, to show rare ones, where that takes no more than a spare share.
-_PRECISION = 0.05
-_BIN_PRECISION, _FINE_PRECISION = 0.01, 0.005
-_SPARE_SHARE = 0.01
-_LEAST_SHARE, _LARGEST_SHARE = 2e-3, 0.1
-# Where a count is off by more than that, as a share of the records, a search tells nothing.
-_USELESS = 0.2
 _LARGEST_USABLE = 1e100
 _LEAST_SPREAD = 1e-12
 # As for normal responses.
@@ -105,32 +89,15 @@ class Standardization:
     rare: RareFeatures | None = None
 
 
-def counts_share(count: int, n_records: int, mu: float, *, precision: float = _PRECISION) -> float:
-    """Compute the share at which each of so many counts has a relative error of `precision`.
-
-    It is kept between .002 and .1, and depends on public facts only.
-    """
-    needed = count / (precision * n_records * mu) ** 2
-    return float(np.clip(needed, _LEAST_SHARE, _LARGEST_SHARE))
-
-
-def release_center(responses: np.ndarray, budget: PrivacyBudget, bound: float) -> float:
-    """Release the median of the responses, between -bound and bound; 0 if noise would hide it."""
-    grid = ANY_SIZE if math.isinf(bound) else bound * UP_TO_ONE
-    largest = _LEAST_SHARE * (_PRECISION * len(responses) * budget.mu) ** 2
-    n_searches = affordable_searches(grid, 1, largest)
-    count = n_counts(grid, n_searches)
-    share = counts_share(count, len(responses), budget.mu)
-    if budget.noise_scale(1.0, share / count) > _USELESS * len(responses):
-        return 0.0
+def release_center(responses: np.ndarray, budget: PrivacyBudget, search: CenterSearch) -> float:
+    """Release the median of the responses."""
     (center,), _ = release_medians(
         "response centre",
         lambda points: np.array([np.count_nonzero(responses <= points[0])], dtype=np.float64),
         budget,
         shape=(len(responses), 1),
-        grid=grid,
-        n_searches=n_searches,
-        share=share,
+        grid=search.grid,
+        n_searches=search.n_searches,
     )
     return float(center)
 
@@ -141,13 +108,8 @@ def release_spread(responses: np.ndarray, budget: PrivacyBudget, largest: float)
     Of responses most of which are at the centre it is that of the others, and `largest`, their
     public bound, where noise hides all of these.
     """
-    least, fine = (
-        counts_share(2, len(responses), budget.mu, precision=precision)
-        for precision in (_BIN_PRECISION, _FINE_PRECISION)
-    )
-    share = max(least, min(fine, _SPARE_SHARE))
     counts = count_powers(responses[:, np.newaxis])
-    sizes = release_sizes("response spread", counts, len(responses), budget, share)
+    sizes = release_sizes("response spread", counts, len(responses), budget)
     size = float(sizes.root_mean_squares(_HIDDEN_SIZE)[0])
     central = float(sizes.central[0])
     if central <= 0.5:
@@ -164,8 +126,7 @@ def release_norm(design: Design, is_null: np.ndarray, budget: PrivacyBudget) -> 
     """Release the median norm of the matrices."""
     norms = design.fill(lambda _, matrices: matrices.norms())
     norms[is_null] = np.nan
-    share = counts_share(search_steps(SCALE_GRID), design.n_records, budget.mu)
-    return budget.quantile("matrix norm", norms, q=0.5, grid=SCALE_GRID, share=share)
+    return budget.quantile("matrix norm", norms, q=0.5, grid=SCALE_GRID)
 
 
 def exact_norm(design: Design) -> float:

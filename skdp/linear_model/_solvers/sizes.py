@@ -12,10 +12,12 @@ import numpy as np
 
 from skdp.privacy import PrivacyBudget, sensitivity
 
-__all__ = ["Sizes", "count_powers", "exponents", "release_sizes"]
+__all__ = ["N_POWERS", "Sizes", "count_powers", "exponents", "release_sizes"]
 
 # From 1e-12 to 1e18; what is smaller is as good as 0.
 _EXPONENTS = np.arange(-40, 61)
+#: How many powers there are.
+N_POWERS = len(_EXPONENTS)
 # Exponents of larger numbers cannot be told.
 _LARGEST = 1e300
 # Root of the mean square of numbers spread evenly in a bin, in units of its power of two, which is
@@ -80,17 +82,14 @@ class Sizes:
         return np.where(self.shares > 0, np.arange(len(_EXPONENTS)), 0).max(axis=1)
 
 
-def release_sizes(
-    name: str, counts: np.ndarray, n_records: int, budget: PrivacyBudget, share: float
-) -> Sizes:
+def release_sizes(name: str, counts: np.ndarray, n_records: int, budget: PrivacyBudget) -> Sizes:
     """Release what `count_powers` has counted, of shape (n_columns, n_powers)."""
-    released = budget.gaussian(
+    released, scale = budget.gaussian(
         name,
         counts,
         sensitivity=sensitivity.histograms(len(counts), budget.adjacency),
-        share=share,
     )
-    return Sizes(released / n_records, budget.last_scale / n_records)
+    return Sizes(released / n_records, scale / n_records)
 
 
 def exponents(values: np.ndarray) -> np.ndarray:

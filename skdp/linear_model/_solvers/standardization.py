@@ -9,36 +9,23 @@ from skdp.linalg.design import Design
 from skdp.linalg.matrices import Matrices
 from skdp.linear_model._solvers.medians import (
     ANY_SIZE,
-    affordable_searches,
-    n_counts,
     release_medians,
 )
 from skdp.linear_model._solvers.scales import (
     RareFeatures,
     Standardization,
-    counts_share,
     entries_of,
 )
 from skdp.linear_model._solvers.sizes import Sizes, count_powers, exponents, release_sizes
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
 
-__all__ = ["Plan", "plan_standardization", "release_standardization"]
+__all__ = ["StandardizationPlan", "mean_bound", "release_standardization"]
 
-_LARGEST_SHARE = 0.03
-# Up to this share, further searches for the medians, and means, cost too little to be saved.
-_SPARE_SHARE = 0.01
-# Standard deviation of the noise of a mean, in spreads.
-_MEAN_PRECISION = 0.1
-_LEAST_MEAN_SHARE = 2e-3
 # Rows are clipped to so many times the norm that entries of mean square 1 have.
 _CLIP = 1.3
 # Of the variance around a median, what is always taken to be around the mean.
 _LEAST_REST = 0.25
-# Standard deviation of a count, as a share of the records, that is precise enough: of a search,
-# each step of which is clear unless it is the last, and of a histogram.
-_COUNT_PRECISION = 0.1
-_LEAST_BIN_PRECISION, _BIN_PRECISION = 0.05, 0.02
 # As large as the largest that is seen: rather too large, as a feature in too small a unit would
 # rule all others.
 _HIDDEN_SIZE = 1.0
@@ -50,7 +37,7 @@ _CLEAR = 2.0
 
 
 @dataclass(frozen=True)
-class Plan:
+class StandardizationPlan:
     """Shares for the medians, spreads and means, 0 for none, and how closely medians are sought."""
 
     center_share: float
@@ -59,33 +46,8 @@ class Plan:
     n_searches: int
 
 
-def plan_standardization(
-    n_features: int, n_records: int, mu: float, *, centered: bool
-) -> Plan | None:
-    """Plan the standardization from public facts; None if its shares are too large.
-
-    A record takes part in the counts of all features, so that their noise grows with the root of
-    the number of features.
-    """
-    center_share, mean_share, n_searches = 0.0, 0.0, 0
-    if centered:
-        needed = (2 * _mean_bound(n_features) / (_MEAN_PRECISION * n_records * mu)) ** 2
-        mean_share = max(needed, _LEAST_MEAN_SHARE) if needed <= _SPARE_SHARE else 0.0
-        largest = _SPARE_SHARE * (_COUNT_PRECISION * n_records * mu) ** 2
-        n_searches = affordable_searches(ANY_SIZE, n_features, largest)
-        count = n_counts(ANY_SIZE, n_searches) * n_features
-        center_share = counts_share(count, n_records, mu, precision=_COUNT_PRECISION)
-    least, wanted = (
-        counts_share(2 * n_features, n_records, mu, precision=precision)
-        for precision in (_LEAST_BIN_PRECISION, _BIN_PRECISION)
-    )
-    if max(center_share, least) > _LARGEST_SHARE:
-        return None
-    return Plan(center_share, min(wanted, _LARGEST_SHARE), mean_share, n_searches)
-
-
 def release_standardization(
-    design: Design, budget: PrivacyBudget, plan: Plan, *, centered: bool
+    design: Design, budget: PrivacyBudget, plan: StandardizationPlan, *, centered: bool
 ) -> Standardization:
     """Release the median of every entry, if wanted, and the root mean square around it.
 
@@ -101,16 +63,13 @@ def release_standardization(
             shape=(design.n_records, design.n_entries),
             grid=ANY_SIZE,
             n_searches=plan.n_searches,
-            share=plan.center_share,
         )
 
     def _counts(_: slice, matrices: Matrices) -> np.ndarray:
         differences = entries_of(matrices) - center
         return count_powers(np.where(np.abs(differences) < least, 0.0, differences))
 
-    sizes = release_sizes(
-        "feature spreads", design.add_up(_counts), design.n_records, budget, plan.spread_share
-    )
+    sizes = release_sizes("feature spreads", design.add_up(_counts), design.n_records, budget)
     # Where all that is seen is as far off as 0 is, it may be 0: the median of a feature half of
     # which is 0 is some number of no meaning.
     is_mostly_zero = (center != 0) & (sizes.central == 0)
@@ -120,7 +79,7 @@ def release_standardization(
     # What is left of a centre far from 0 must not rule the other features.
     spread = np.maximum(spread, least)
     if plan.mean_share:
-        shift = _release_means(design, center, spread, budget, plan.mean_share)
+        shift = _release_means(design, center, spread, budget)
         center = center + shift * spread
         spread = spread * np.sqrt(np.maximum(1 - shift**2, _LEAST_REST))
     shape = design.matrix_shape
@@ -145,20 +104,19 @@ def _spreads(sizes: Sizes, is_usable: np.ndarray) -> tuple[np.ndarray, RareFeatu
 
 
 def _release_means(
-    design: Design, center: np.ndarray, spread: np.ndarray, budget: PrivacyBudget, share: float
+    design: Design, center: np.ndarray, spread: np.ndarray, budget: PrivacyBudget
 ) -> np.ndarray:
     """Release the means of standardized rows that are clipped in norm."""
-    bound = _mean_bound(design.n_entries)
-    total = budget.gaussian(
+    bound = mean_bound(design.n_entries)
+    total, _ = budget.gaussian(
         "feature means",
         design.add_up(lambda _, m: clip_rows((entries_of(m) - center) / spread, bound).sum(axis=0)),
         sensitivity=sensitivity.row_sum(bound, budget.adjacency, design.rounding),
-        share=share,
     )
     return np.asarray(total / design.n_records)
 
 
-def _mean_bound(n_features: int) -> float:
+def mean_bound(n_features: int) -> float:
     """Return a norm that most rows of so many features of mean square 1 do not exceed."""
     return _CLIP * math.sqrt(n_features)
 

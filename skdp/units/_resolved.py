@@ -12,10 +12,82 @@ from skdp.linalg.rows import Rows
 from skdp.privacy import sensitivity
 from skdp.privacy.clipping import binarize, clip_entries, keep_largest
 
-__all__ = ["Edge", "Entry", "Interaction", "ShortRow", "Spectral", "Unit"]
+__all__ = [
+    "MatrixUnit",
+    "ResolvedEdge",
+    "ResolvedEntry",
+    "ResolvedInteraction",
+    "ResolvedRecord",
+    "ResolvedResponse",
+    "ResolvedRow",
+    "ResolvedSparseRow",
+    "ResolvedSpectralChange",
+    "ResolvedUnit",
+]
 
 
-class Unit(ABC):
+@dataclass(frozen=True)
+class ResolvedUnit:
+    """A unit whose bounds are checked and plain numbers, and how neighbours differ in it."""
+
+    #: Name in the record.
+    name: ClassVar[str]
+    #: Of what there are as many as units, in the plural.
+    counted: ClassVar[str] = "rows"
+    is_enforced: ClassVar[bool] = True
+    #: Whether a record is protected as a whole, and not its response alone.
+    is_whole: ClassVar[bool] = True
+    is_symmetric: ClassVar[bool] = False
+    #: Whether what is decomposed is the second moment of the rows.
+    is_second_moment: ClassVar[bool] = False
+    #: Whether few entries of a matrix are left.
+    is_sparse: ClassVar[bool] = False
+    #: What helps if noise hides what is sought.
+    remedy: ClassVar[str] = "a larger epsilon"
+
+    adjacency: str
+
+    @property
+    def admits_zero(self) -> bool:
+        """Whether 0 is within the bounds of an entry, or stays as it is."""
+        return True
+
+    def restrict(self, block: Any) -> Any:
+        """Bring rows within the bounds that the sensitivities need."""
+        return block
+
+    def normalize(self, X: Any) -> Any:
+        """Bring rows as they are given into the form whose components are found."""
+        return X
+
+
+@dataclass(frozen=True)
+class ResolvedRow(ResolvedUnit):
+    """One row, clipped in norm."""
+
+    name: ClassVar[str] = "row"
+    remedy: ClassVar[str] = "more rows, a larger epsilon or a tighter row_norm"
+
+
+@dataclass(frozen=True)
+class ResolvedRecord(ResolvedUnit):
+    """One matrix with its response."""
+
+    name: ClassVar[str] = "record"
+    counted: ClassVar[str] = "records"
+
+
+@dataclass(frozen=True)
+class ResolvedResponse(ResolvedUnit):
+    """One response, its matrix being public."""
+
+    name: ClassVar[str] = "response"
+    counted: ClassVar[str] = "responses"
+    is_whole: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class MatrixUnit(ResolvedUnit, ABC):
     """Sensitivities of what is computed from a matrix A, given the row norms of public bases.
 
     With `by_rows` they are sums of row norms, for noise that is independent from row to row, which
@@ -24,13 +96,12 @@ class Unit(ABC):
     """
 
     is_local: ClassVar[bool] = False
-    is_symmetric: ClassVar[bool] = False
-    is_enforced: ClassVar[bool] = True
+    # Whether the means of the columns, and the sum of squares, can be released.
+    has_totals: ClassVar[bool] = True
     # A row of them says nothing about a whole row that is protected, or there are none.
     has_left_factors: ClassVar[bool] = False
-    # What helps if noise hides the components.
     remedy: ClassVar[str] = (
-        "a larger epsilon, narrower entry_bounds or, for many more rows than columns, "
+        "a larger epsilon, narrower bounds of the unit or, for many more rows than columns, "
         "privacy_unit='row', which protects more"
     )
 
@@ -38,10 +109,6 @@ class Unit(ABC):
     @abstractmethod
     def largest(self) -> float:
         """Largest size of an entry."""
-
-    def restrict(self, block: Any) -> Any:
-        """Bring rows within the bounds that the sensitivities need."""
-        return block
 
     def weigh(self, rows: Rows) -> Rows:
         """Return the rows of the matrix that is decomposed."""
@@ -79,19 +146,20 @@ class Unit(ABC):
 
 
 @dataclass(frozen=True)
-class Entry(Unit):
+class ResolvedEntry(MatrixUnit):
     """One entry, clipped to the bounds.
 
     With `keep_zeros`, 0 stands for a missing entry and stays 0.
     """
 
+    name: ClassVar[str] = "entry"
+    counted: ClassVar[str] = "entries"
     is_local: ClassVar[bool] = True
     has_left_factors: ClassVar[bool] = True
 
     lower: float
     upper: float
     keep_zeros: bool
-    adjacency: str
 
     @property
     def hull(self) -> tuple[float, float]:
@@ -99,6 +167,11 @@ class Entry(Unit):
         if self.keep_zeros or self.adjacency == "zero_out":
             return min(self.lower, 0.0), max(self.upper, 0.0)
         return self.lower, self.upper
+
+    @property
+    def admits_zero(self) -> bool:
+        """Whether 0 is within the bounds of an entry, or stays as it is."""
+        return self.keep_zeros or self.lower <= 0 <= self.upper
 
     @property
     def step(self) -> float:
@@ -126,9 +199,12 @@ class Entry(Unit):
 
 
 @dataclass(frozen=True)
-class Edge(Entry):
+class ResolvedEdge(ResolvedEntry):
     """One entry of a symmetric matrix and its mirror image."""
 
+    name: ClassVar[str] = "edge"
+    counted: ClassVar[str] = "pairs of nodes"
+    remedy: ClassVar[str] = "a larger epsilon or narrower bounds of the unit"
     is_symmetric: ClassVar[bool] = True
 
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
@@ -150,12 +226,15 @@ class Edge(Entry):
 
 
 @dataclass(frozen=True)
-class ShortRow(Entry):
+class ResolvedSparseRow(ResolvedEntry):
     """One row, of which the `n_entries` largest entries are kept."""
 
+    name: ClassVar[str] = "row"
+    counted: ClassVar[str] = "rows"
     is_local: ClassVar[bool] = False
     has_left_factors: ClassVar[bool] = False
-    remedy: ClassVar[str] = "more rows, a larger epsilon, or row_norm without max_row_entries"
+    is_sparse: ClassVar[bool] = True
+    remedy: ClassVar[str] = "more rows, a larger epsilon, or privacy_unit='row' with a row_norm"
 
     n_entries: int
 
@@ -192,12 +271,15 @@ class ShortRow(Entry):
 
 
 @dataclass(frozen=True)
-class Interaction(Unit):
+class ResolvedInteraction(MatrixUnit):
     """One entry of a 0/1 table, whose rows are divided by the roots of their sums.
 
     Sums below `degree_floor` count as that. The matrix is the second moment of the rows.
     """
 
+    name: ClassVar[str] = "interaction"
+    counted: ClassVar[str] = "entries"
+    is_second_moment: ClassVar[bool] = True
     remedy: ClassVar[str] = "more rows or a larger epsilon"
 
     degree_floor: int
@@ -210,7 +292,6 @@ class Interaction(Unit):
         return binarize(block)
 
     def normalize(self, X: Any) -> Any:
-        """Compute the rows that a fit decomposes."""
         table = binarize(X)
         sums = np.asarray(table.sum(axis=1)).ravel()
         weights = (1 / np.sqrt(np.maximum(sums, self.degree_floor))).astype(X.dtype)
@@ -230,28 +311,28 @@ class Interaction(Unit):
 
 
 @dataclass(frozen=True)
-class Spectral(Unit):
+class ResolvedSpectralChange(MatrixUnit):
     """A change whose spectral norm is at most 1, as promised by the caller.
 
-    The promise is about matrices whose entries lie between the bounds, or are 0 with `keep_zeros`:
-    what is cut may change further, by up to the root of its order.
+    The promise is about matrices whose entries are at most `size` in size: what is cut may change
+    further, by up to the root of its order.
     """
 
+    name: ClassVar[str] = "spectral"
     is_symmetric: ClassVar[bool] = True
     is_enforced: ClassVar[bool] = False
-    remedy: ClassVar[str] = "a larger epsilon or, for a large X, narrower entry_bounds"
+    remedy: ClassVar[str] = "a larger epsilon or, for a large X, a smaller largest of the unit"
     has_left_factors: ClassVar[bool] = True
+    has_totals: ClassVar[bool] = False
 
-    lower: float
-    upper: float
-    keep_zeros: bool
+    size: float
 
     @property
     def largest(self) -> float:
-        return max(abs(self.lower), abs(self.upper))
+        return self.size
 
     def restrict(self, block: Any) -> Any:
-        return clip_entries(block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros)
+        return clip_entries(block, lower=-self.size, upper=self.size, keep_zeros=True)
 
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
         return sensitivity.spectral_product(norms)

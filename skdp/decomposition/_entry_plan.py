@@ -1,0 +1,295 @@
+"""What a fit that protects entries and the like releases, and with which shares."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from numbers import Integral
+from typing import cast
+
+import numpy as np
+
+from skdp.decomposition._problem import DEFAULT_CUT, DecompositionProblem, check_solver
+from skdp.linalg.norms import LEAST_ROUNDING
+from skdp.privacy import PlannedRelease
+from skdp.privacy.budget import FORFEITED
+from skdp.units._resolved import MatrixUnit
+
+__all__ = ["mean_sensitivity", "plan_entries", "settle_entries", "squares_sensitivity"]
+
+# Parts of the budget; the solver takes the rest. Those of epsilon are not squares.
+_MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01
+_PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03
+# Part of the solver's share for the last release.
+_CORE_PART, _PURE_CORE_PART = 0.02, 0.05
+# A step gets this many times the share of the next one.
+_DECAY = 0.8
+# Part of the share of a component that its value gets.
+_VALUE_PART = 0.05
+# One more column keeps what clipping mixes in apart from what is sought. Laplace noise grows with
+# the number of columns, and is worth none.
+_OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0
+# Measured for one to five components: an iteration is better for larger sides, times the root of
+# what it cuts rows to. Rows of noise that nothing cuts are some so many times their mean square.
+_LEAST_SIDE, _LEAST_SIDE_PER_COLUMN, _LARGEST_CUT = 20, 5, 12
+
+
+def settle_entries(problem: DecompositionProblem) -> DecompositionProblem:
+    """Refuse what contradicts itself, and replace what is "auto", from public facts only."""
+    support, (n_rows, n_features) = problem.support, problem.shape
+    _check_norms(problem)
+    if problem.unit.is_symmetric and n_rows != n_features:
+        raise ValueError(
+            f"{problem.given_unit} needs a symmetric matrix, got one of shape {problem.shape}; "
+            "skdp.units.Entry takes any matrix."
+        )
+    if problem.center is not None:
+        _check_center(problem)
+    check_solver(problem)
+    _check_rank(problem)
+    n_components = problem.n_components
+    if n_components is None:
+        n_components = min(problem.shape)
+    solver = _choose_solver(problem)
+    _check_bases(problem, solver)
+    extra = _PURE_OVERSAMPLES if problem.is_pure else _OVERSAMPLES
+    if problem.n_oversamples != "auto":
+        extra = int(problem.n_oversamples)
+    if solver == "deflation":
+        extra = 0
+    limit = n_features if problem.unit.is_second_moment else min(problem.shape)
+    return replace(
+        problem,
+        n_components=n_components,
+        solver=solver,
+        basis_cut=_as_float(problem.basis_cut),
+        coherence_bound=_as_float(problem.coherence_bound),
+        basis_size=min(int(n_components) + extra, limit),
+        n_iter=support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
+    )
+
+
+def _as_float(bound: float | None) -> float | None:
+    """Turn whole numbers of any size into floats, before anything is spent."""
+    return None if bound is None else float(bound)
+
+
+def _check_norms(problem: DecompositionProblem) -> None:
+    """Refuse bounds of rows, and bounds of entries that exclude the zeros of a sparse X."""
+    for name, bound in (("row_norm", problem.row_norm), ("mean_norm", problem.mean_norm)):
+        if bound is not None:
+            raise ValueError(
+                f"{name}={bound:g} is for privacy_unit='row', got {problem.given_unit}: pass "
+                f"{name}=None. Objects of skdp.units carry their own bounds."
+            )
+    if problem.is_sparse and not problem.unit.admits_zero:
+        raise ValueError(
+            f"X is sparse, but the bounds of {problem.given_unit} exclude its zeros; pass "
+            "zero_is_missing=True, bounds that include 0, or a dense X."
+        )
+
+
+def _check_center(problem: DecompositionProblem) -> None:
+    """Refuse centring where the matrix would not stay symmetric."""
+    support, solver, given = problem.support, problem.solver, problem.given_unit
+    if not support.centered:
+        raise ValueError(f"{given} takes no center: pass center=False.")
+    if solver in support.steps and solver not in support.centered:
+        raise ValueError(
+            f"A center with {given} and solver={solver!r}, which needs a symmetric matrix: pass "
+            f"center=False or solver={support.centered[0]!r}."
+        )
+
+
+def _check_rank(problem: DecompositionProblem) -> None:
+    """Refuse numbers of components that there are not, or that the solver does not find."""
+    n_components, smaller = problem.n_components, min(problem.shape)
+    sees_all = "input" in problem.support.steps and problem.solver in ("auto", "input")
+    if not isinstance(n_components, Integral) and not (n_components is None and sees_all):
+        raise ValueError(
+            f"n_components={n_components!r} with {problem.given_unit}: pass an int, or None with "
+            "solver='input' for entries."
+        )
+    if n_components is not None and int(n_components) > smaller:
+        raise ValueError(
+            f"n_components={n_components} must be at most min(n_samples, n_features)={smaller}."
+        )
+
+
+def _choose_solver(problem: DecompositionProblem) -> str:
+    """Choose the first solver that can be taken, or noise on every entry if that does better."""
+    support = problem.support
+    if problem.n_components is None:
+        return "input"
+    if problem.solver != "auto":
+        return problem.solver
+    if "input" in support.steps and not problem.is_pure and _is_small(problem):
+        return "input"
+    usable = tuple(support.steps) if problem.center is None else support.centered
+    return next(name for name in usable if not problem.is_pure or name in support.pure)
+
+
+def _is_small(problem: DecompositionProblem) -> bool:
+    """Whether so few rows or columns cannot spread the noise of an iteration thin enough."""
+    extra = _OVERSAMPLES if problem.n_oversamples == "auto" else int(problem.n_oversamples)
+    assert isinstance(problem.n_components, int)
+    side = (min(problem.shape) ** 2 * max(problem.shape)) ** (1 / 3)
+    cut = _LARGEST_CUT if problem.basis_cut is None else min(problem.basis_cut, _LARGEST_CUT)
+    least = _LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * (problem.n_components + extra)
+    return side < least * math.sqrt(cut)
+
+
+def _check_bases(problem: DecompositionProblem, solver: str) -> None:
+    """Refuse bounds of released bases where there are none, or that exclude each other."""
+    cut, coherence_bound = problem.basis_cut, problem.coherence_bound
+    taken = f"solver={problem.solver!r}"
+    if problem.solver != solver:
+        taken += f", which takes {solver!r}"
+    takes_coherence_bound = problem.support.takes_coherence_bound and solver != "input"
+    if coherence_bound is not None and not takes_coherence_bound:
+        raise ValueError(
+            f"coherence_bound={coherence_bound:g} is for the iterations that protect entries and "
+            f"edges, got {problem.given_unit} and {taken}: pass coherence_bound=None, or another "
+            "solver."
+        )
+    if cut == DEFAULT_CUT:
+        return
+    if solver == "input":
+        raise ValueError(
+            f"basis_cut={cut} is for iterations, got {taken}: pass basis_cut={DEFAULT_CUT}, or "
+            "another solver."
+        )
+    if coherence_bound is not None:
+        raise ValueError(
+            f"basis_cut={cut} beside coherence_bound={coherence_bound:g}, which takes its place: "
+            f"pass basis_cut={DEFAULT_CUT}, or coherence_bound=None."
+        )
+
+
+def plan_entries(problem: DecompositionProblem) -> list[PlannedRelease]:
+    """Plan all releases in their order."""
+    unit = cast(MatrixUnit, problem.unit)
+    mean_share, total_share = _total_shares(problem, unit)
+    totals = list(_plan_totals(problem, unit, mean_share, total_share))
+    share = 1 - math.fsum([mean_share, total_share])
+    if problem.solver == "input":
+        bound = unit.product(np.ones(1))
+        return [*totals, PlannedRelease("matrix", "gaussian", share, bound, shape=problem.shape)]
+    core_part = _PURE_CORE_PART if problem.is_pure else _CORE_PART
+    plan_products = _plan_deflation if problem.solver == "deflation" else _plan_products
+    products = plan_products(problem, unit, share * (1 - core_part))
+    return [*totals, *products, _core(problem, "core", problem.basis_size, share * core_part)]
+
+
+def _plan_totals(
+    problem: DecompositionProblem, unit: MatrixUnit, mean_share: float, total_share: float
+) -> Iterator[PlannedRelease]:
+    """Plan the means of the columns and the sum of squares, if they have shares."""
+    shape, mechanism = problem.shape, _mechanism(problem, pure="laplace")
+    if mean_share:
+        bound = mean_sensitivity(unit, shape, problem.rounding, by_rows=problem.is_pure)
+        yield PlannedRelease("column means", mechanism, mean_share, bound, shape=shape[1:])
+    if total_share:
+        squares = _squares_sensitivity(problem, unit)
+        yield PlannedRelease(
+            "sum of squares", mechanism, total_share, squares, follows="column means"
+        )
+
+
+def _total_shares(problem: DecompositionProblem, unit: MatrixUnit) -> tuple[float, float]:
+    """Return the shares of the means of the columns and of the sum of squares."""
+    if not unit.has_totals:
+        return 0.0, 0.0
+    mean, total = _MEAN_SHARE, _TOTAL_SHARE
+    if problem.is_pure:
+        mean, total = _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE
+    return mean * problem.releases_mean, total
+
+
+def _mechanism(problem: DecompositionProblem, *, pure: str) -> str:
+    return pure if problem.is_pure else "gaussian"
+
+
+def _squares_sensitivity(problem: DecompositionProblem, unit: MatrixUnit) -> float | None:
+    """Return the sensitivity of the sum of squares, if its centre is not released."""
+    if isinstance(problem.center, str):
+        return None
+    point = np.zeros(problem.shape[1]) if problem.center is None else problem.center
+    # That of entries is pairwise, and far less.
+    return squares_sensitivity(unit, point, problem.rounding if unit.is_second_moment else 0.0)
+
+
+def mean_sensitivity(
+    unit: MatrixUnit, shape: tuple[int, int], rounding: float, *, by_rows: bool
+) -> float:
+    """Return the sensitivity of the means of the columns, with the rounding of their sums."""
+    n_rows, n_features = shape
+    # Of the sums of all columns, whose order may depend on every entry.
+    n_sums = n_features if by_rows else math.sqrt(n_features)
+    slack = 2 * rounding * unit.largest * n_sums / n_rows
+    return unit.mean(n_rows, by_rows=by_rows) + slack
+
+
+def squares_sensitivity(unit: MatrixUnit, point: np.ndarray, rounding: float) -> float:
+    """Return the sensitivity of the sum of squares about a public point, with its rounding."""
+    slack = 2 * rounding
+    if not unit.is_second_moment:
+        slack = slack * unit.largest * (unit.largest + 2 * float(np.abs(point).max()))
+    return unit.squares(point) * (1 + LEAST_ROUNDING) + slack
+
+
+def _plan_deflation(
+    problem: DecompositionProblem, unit: MatrixUnit, share: float
+) -> Iterator[PlannedRelease]:
+    """Plan an iteration and a value for each component."""
+    share /= problem.basis_size
+    for index in range(1, problem.basis_size + 1):
+        prefix = f"component {index}: "
+        yield from _plan_products(problem, unit, share * (1 - _VALUE_PART), prefix, size=1)
+        yield _core(problem, f"{prefix}value", 1, share * _VALUE_PART)
+
+
+def _plan_products(
+    problem: DecompositionProblem,
+    unit: MatrixUnit,
+    share: float,
+    prefix: str = "",
+    size: int | None = None,
+) -> Iterator[PlannedRelease]:
+    """Plan the products of an iteration, which may fail at each of them."""
+    size = problem.basis_size if size is None else size
+    mechanism = _mechanism(problem, pure="laplace" if unit.is_local else "spherical")
+    for name, length, product_share in _products(problem, unit, share):
+        line = PlannedRelease(
+            prefix + name,
+            mechanism,
+            product_share,
+            follows="the released basis",
+            shape=(length, size),
+        )
+        if problem.coherence_bound is not None:
+            line = line.or_else(FORFEITED, _mechanism(problem, pure="laplace"))
+        yield line
+
+
+def _products(
+    problem: DecompositionProblem, unit: MatrixUnit, share: float
+) -> Iterator[tuple[str, int, float]]:
+    """Name the products, with the length of their columns and their shares."""
+    n_rows, n_columns = problem.shape
+    weights = _DECAY ** -np.arange(int(problem.n_iter), dtype=float)
+    weights /= weights.sum()
+    if problem.solver == "power" or (problem.solver == "deflation" and unit.is_symmetric):
+        for step, step_share in enumerate((share * weights).tolist(), start=1):
+            yield f"product {step}", n_columns, step_share
+        return
+    # The best split where both sides are equally coherent: noise on a side grows with its length.
+    parts = np.array([n_rows, n_columns]) / (n_rows + n_columns)
+    shares = (share * np.outer(weights, parts)).tolist()
+    for step, (right_share, left_share) in enumerate(shares, start=1):
+        yield f"right product {step}", n_rows, right_share
+        yield f"left product {step}", n_columns, left_share
+
+
+def _core(problem: DecompositionProblem, name: str, size: int, share: float) -> PlannedRelease:
+    mechanism = _mechanism(problem, pure="spherical")
+    return PlannedRelease(name, mechanism, share, follows="the released basis", shape=(size, size))

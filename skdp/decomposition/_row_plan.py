@@ -1,0 +1,268 @@
+"""What a fit that protects rows releases, and with which shares, from public facts."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from numbers import Integral
+
+import numpy as np
+
+from skdp.decomposition._problem import DEFAULT_CUT, DecompositionProblem, check_solver
+from skdp.linalg.norms import row_norms
+from skdp.privacy import Plan, PlannedRelease, sensitivity
+from skdp.privacy.plan import planned_search
+from skdp.privacy.quantile import SCALE_GRID
+
+__all__ = [
+    "ADAPTIVE_PARTS",
+    "N_LEVELS",
+    "PROBE_LEVELS",
+    "doubts_of_rows",
+    "norm_quantile",
+    "plan_rows",
+    "settle_rows",
+]
+
+# Where rows may be spread over many more dimensions than matter, and eigenvectors cost little.
+_ADAPTIVE_FEATURES = (400, 1000)
+# Beyond, clipped projections lose less to noise than the d x d matrix does, and cost less; less
+# often so where a row is exchanged, as that moves a step twice as far.
+_LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}
+# The square of so much longer a centre leaves no digit for that of a sparse row beside it.
+_LARGEST_RATIO = 1e8
+# Share of the budget for the search of a norm.
+_NORM_SHARE = 0.03
+# Those of the mean, for centring and for variances; the solver takes the rest.
+_CENTER_SHARE, _MEAN_SHARE = 0.15, 0.02
+# Parts of the solver's share. Of the power method: for the levels, and for the spectrum.
+_LEVEL_PART, _SPECTRUM_PART = 0.05, 0.10
+# A step gets this many times the share of the one before.
+_GROWTH = 3.0
+#: How many levels the power method chooses from.
+N_LEVELS = 24
+#: Of the adaptive solver: for the first matrix, the probe, two steps, of which the second has the
+#: better basis and so four times as much, and the spectrum.
+ADAPTIVE_PARTS = (0.30, 0.02, 0.13, 0.52, 0.03)
+#: Clip levels to choose from, in units of the bound of the rows. Lower ones would count rows rather
+#: than variance; the last clips nothing.
+PROBE_LEVELS = (0.2, 0.4, 1.0)
+_NORM_QUANTILE, _LEAST_QUANTILE = 0.95, 0.5
+# So many standard deviations a count of all rows stays above the quantile sought: one step of the
+# search that goes wrong can end far away.
+_COUNT_MARGIN = 4.0
+
+
+def settle_rows(problem: DecompositionProblem) -> DecompositionProblem:
+    """Refuse what contradicts itself, and replace what is "auto", from public facts only."""
+    if problem.solver != "auto" or problem.is_pure:
+        check_solver(problem)
+    _check_bounds(problem)
+    if not problem.is_private:
+        # Nothing is sought, and what is not given bounds nothing.
+        row_norm, mean_norm = problem.row_norm, problem.mean_norm
+        is_centered = isinstance(problem.center, str)
+        problem = replace(
+            problem,
+            row_norm=math.inf if row_norm is None else row_norm,
+            mean_norm=math.inf if mean_norm is None and is_centered else mean_norm,
+        )
+    n_rows, n_features = problem.shape
+    n_components, solver = problem.n_components, problem.solver
+    if not isinstance(n_components, Integral):
+        _check_whole_spectrum(problem)
+        return replace(problem, solver="covariance")
+    name = "min(n_samples, n_features)" if problem.is_pca else "n_features"
+    most = min(n_rows, n_features) if problem.is_pca else n_features
+    if n_components > most:
+        raise ValueError(f"n_components={n_components} must be at most {name}={most}.")
+    if solver == "auto":
+        fewest, largest = _ADAPTIVE_FEATURES
+        solver = "adaptive" if fewest <= n_features <= largest else "covariance"
+        if n_features > _LARGEST_MATRIX[problem.unit.adjacency]:
+            solver = "power"
+    extra = n_components if problem.n_oversamples == "auto" else int(problem.n_oversamples)
+    return replace(
+        problem,
+        solver=solver,
+        basis_size=min(int(n_components) + int(extra), n_features),
+        n_iter=problem.support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
+    )
+
+
+def _check_bounds(problem: DecompositionProblem) -> None:
+    """Refuse bounds that do not act, or that are none."""
+    bases = (
+        ("basis_cut", problem.basis_cut, DEFAULT_CUT),
+        ("coherence_bound", problem.coherence_bound, None),
+    )
+    for name, bound, default in bases:
+        if bound != default:
+            raise ValueError(
+                f"{name}={bound} is for iterations whose noise follows the released bases, got "
+                f"{problem.given_unit}: pass {name}={default}."
+            )
+    for name, bound in (("row_norm", problem.row_norm), ("mean_norm", problem.mean_norm)):
+        if bound == math.inf and problem.is_private:
+            raise ValueError(
+                f"{name}=inf with epsilon={problem.epsilon} gives no guarantee: one row could move "
+                f"the result without limit. Pass a finite {name}, or None."
+            )
+    if problem.mean_norm is not None and not problem.releases_mean:
+        raise ValueError(
+            f"mean_norm={problem.mean_norm:g} bounds rows for their private mean, and none is "
+            "released: pass mean_norm=None, or center='private'."
+        )
+    if problem.is_sparse and problem.center is not None:
+        _check_sparse_center(problem)
+
+
+def _check_sparse_center(problem: DecompositionProblem) -> None:
+    """Refuse a centre that may be so long beside sparse rows that only rounding is left of them.
+
+    They are centred in their products, whose terms are as long as the centre.
+    """
+    name, norm = "mean_norm", problem.mean_norm
+    if isinstance(problem.center, np.ndarray):
+        name, norm = "center", float(row_norms(problem.center[np.newaxis])[0])
+    if problem.row_norm is None or norm is None:
+        return
+    if math.isfinite(norm) and norm > _LARGEST_RATIO * problem.row_norm:
+        raise ValueError(
+            f"row_norm={problem.row_norm} is too small beside the norm {norm:.3g} of {name}: "
+            "sparse rows would be lost in rounding when they are centred. Pass a "
+            f"{name} of at most {_LARGEST_RATIO:.0e} times row_norm, a dense X, or center=False."
+        )
+
+
+def _check_whole_spectrum(problem: DecompositionProblem) -> None:
+    """Refuse to choose the number of components where the spectrum does not tell it."""
+    n_components, (n_rows, n_features) = problem.n_components, problem.shape
+    if problem.solver not in ("auto", "covariance"):
+        raise ValueError(
+            f"n_components={n_components!r} needs the whole spectrum; pass an int, or "
+            "solver='covariance'."
+        )
+    if isinstance(n_components, str) and n_rows < n_features:
+        raise ValueError(
+            "n_components='mle' is only supported if n_samples >= n_features, got "
+            f"{n_rows} < {n_features}."
+        )
+
+
+def doubts_of_rows(problem: DecompositionProblem, plan: Plan) -> list[str]:
+    """Doubt norms that are sought among too few rows."""
+    n_rows = problem.shape[0]
+    return [
+        f"{n_rows} rows are too few to find {name} privately at this epsilon; pass {name} as a "
+        "public bound in the units of X."
+        for name in ("mean_norm", "row_norm")
+        for line in plan.releases
+        if line.name == f"{name}, count 1" and _quantile(line, n_rows) < _LEAST_QUANTILE
+    ]
+
+
+def norm_quantile(name: str, plan: Plan | None, n_rows: int) -> float:
+    """Choose the quantile that is sought as a norm: .95, and a lower one with few rows.
+
+    With these the noise of a count would blur it. Below the median nothing is gained.
+    """
+    assert plan is not None
+    (line,) = (line for line in plan.releases if line.name == f"{name}, count 1")
+    return max(_quantile(line, n_rows), _LEAST_QUANTILE)
+
+
+def _quantile(count: PlannedRelease, n_rows: int) -> float:
+    return min(_NORM_QUANTILE, 1 - _COUNT_MARGIN * (count.noise_scale or 0.0) / n_rows)
+
+
+def plan_rows(problem: DecompositionProblem) -> list[PlannedRelease]:
+    """Plan all releases in their order."""
+    is_centered, (n_rows, n_features) = isinstance(problem.center, str), problem.shape
+    mean_norm, mean_of = problem.mean_norm, "mean_norm"
+    if mean_norm is None and not is_centered:
+        mean_norm, mean_of = problem.row_norm, "row_norm"
+    bound = None
+    if mean_norm is not None:
+        adjacency, rounding = problem.unit.adjacency, problem.rounding
+        bound = sensitivity.row_sum(mean_norm, adjacency, rounding) / n_rows
+    shares = {
+        "mean_norm": _NORM_SHARE * (is_centered and mean_norm is None),
+        "mean": _CENTER_SHARE if is_centered else _MEAN_SHARE * problem.releases_mean,
+        "row_norm": _NORM_SHARE * (problem.row_norm is None),
+    }
+    shape, n_points = (n_features,), len(SCALE_GRID)
+    lines: dict[str, list[PlannedRelease]] = {
+        "mean_norm": planned_search("mean_norm", shares["mean_norm"], n_points),
+        "mean": [PlannedRelease("mean", "gaussian", shares["mean"], bound, None, mean_of, shape)],
+        "row_norm": planned_search("row_norm", shares["row_norm"], n_points),
+    }
+    order = ("mean_norm", "mean", "row_norm") if is_centered else ("row_norm", "mean")
+    before = [line for name in order if shares[name] for line in lines[name]]
+    return before + _PLANS[problem.solver](problem, 1.0 - math.fsum(shares.values()))
+
+
+def _plan_moment(problem: DecompositionProblem, share: float, name: str) -> PlannedRelease:
+    follows, bound = "row_norm", None
+    if problem.is_sparse and problem.center is not None:
+        # They are centred in the products, whose rounding is that of the centre.
+        follows = "mean" if isinstance(problem.center, str) else "center"
+    elif problem.row_norm is not None:
+        adjacency, rounding = problem.unit.adjacency, problem.rounding
+        bound = sensitivity.second_moment(problem.row_norm, adjacency, rounding)
+    shape = (problem.shape[1],) * 2
+    return PlannedRelease(name, "symmetric_gaussian", share, bound, None, follows, shape)
+
+
+def _plan_adaptive(problem: DecompositionProblem, share: float) -> list[PlannedRelease]:
+    """Plan a matrix, a probe, and what the probe decides between."""
+    if not problem.is_private:
+        return [_plan_moment(problem, share, "second moment")]
+    first, probe, *steps, spectrum = (share * part for part in ADAPTIVE_PARTS)
+    moment = _plan_moment(problem, first, "second moment 1")
+    squares = replace(
+        moment,
+        name="clipped squares",
+        mechanism="gaussian",
+        share=probe,
+        shape=(len(PROBE_LEVELS), problem.basis_size),
+    )
+    if moment.sensitivity is not None and problem.row_norm is not None:
+        adjacency = problem.unit.adjacency
+        bound = sensitivity.clipped_squares(problem.row_norm, len(PROBE_LEVELS), adjacency)
+        squares = replace(squares, sensitivity=bound)
+    lines = [moment, squares]
+    for number, step in enumerate(steps, start=1):
+        line = replace(moment, name=f"second moment {number + 1}", share=step, sensitivity=None)
+        line = replace(line, follows="clipped squares")
+        lines.append(line.or_else(f"refinement {number}", "gaussian"))
+    last = replace(moment, name=f"second moment {len(steps) + 2}", share=spectrum)
+    return [*lines, last.or_else("projected variances", "gaussian")]
+
+
+def _plan_power(problem: DecompositionProblem, share: float) -> list[PlannedRelease]:
+    """Plan a clip level and a product for each step, and the spectrum."""
+    adjacency, n_iter = problem.unit.adjacency, int(problem.n_iter)
+    norm, shape = problem.row_norm, (problem.shape[1], problem.basis_size)
+    weights = _GROWTH ** np.arange(n_iter)
+    shares = share * (1 - _LEVEL_PART - _SPECTRUM_PART) * weights / weights.sum()
+    level_share, lines = share * _LEVEL_PART / n_iter, []
+    bound = None
+    if norm is not None and not problem.is_private:
+        bound = sensitivity.clipped_projection(norm, math.inf, adjacency)
+    for step, step_share in enumerate(shares.tolist(), start=1):
+        level = f"clip level {step}"
+        if problem.is_private:
+            counts = sensitivity.histogram(adjacency)
+            lines.append(PlannedRelease(level, "gaussian", level_share, counts, shape=(N_LEVELS,)))
+        name = f"power step {step}"
+        lines.append(PlannedRelease(name, "gaussian", step_share, bound, None, level, shape))
+    # Its sensitivity is that of a second moment.
+    spectrum = _plan_moment(problem, share * _SPECTRUM_PART, "projected second moment")
+    return [*lines, replace(spectrum, shape=(shape[1] + 1,) * 2)]
+
+
+_PLANS: dict[str, Callable[[DecompositionProblem, float], list[PlannedRelease]]] = {
+    "covariance": lambda problem, share: [_plan_moment(problem, share, "second moment")],
+    "adaptive": _plan_adaptive,
+    "power": _plan_power,
+}

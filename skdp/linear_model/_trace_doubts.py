@@ -1,0 +1,132 @@
+"""What public facts and released values say against a trace regression."""
+
+import math
+
+import numpy as np
+
+from skdp.linalg.fixed_rank import tangent_dimension
+from skdp.linear_model._solvers.scales import Spread
+from skdp.linear_model._trace_plan import planned_standardization
+from skdp.linear_model._trace_problem import TraceProblem
+from skdp.linear_model._transform import Transform
+from skdp.privacy import Plan
+
+__all__ = [
+    "doubts_of_cells",
+    "doubts_of_cut",
+    "doubts_of_scales",
+    "doubts_of_size",
+    "signal_strength",
+]
+
+# Below so many times the noise in all directions together, a fit is no better than none.
+_LEAST_SIGNAL = 2.0
+# The same for matrices of rank one, which tell of few directions each, and for single cells, in
+# units of the noise in one direction: below, half of the coefficients or more are wrong.
+_LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0
+
+
+def doubts_of_size(problem: TraceProblem, plan: Plan) -> list[str]:
+    """Doubt fits whose noise is larger than any signal, from public facts only."""
+    doubts: list[str] = []
+    facts = problem.facts
+    if math.isinf(problem.mu):
+        return doubts
+    strength, least = signal_strength(problem), _least_signal(problem)
+    if strength < least:
+        reason = "what each of them tells of so few of these is easily lost in the noise"
+        if strength < _LEAST_SIGNAL:
+            reason = "the noise is as large as any signal"
+        doubts.append(
+            f"{facts.n_records} records with epsilon={problem.epsilon:g} are too few for "
+            f"{_n_free(problem)} coefficients: {reason}. Some {least / strength:.2g} times as many "
+            "records, a larger epsilon, or a smaller rank or matrix_shape would do."
+        )
+    finds_scales = problem.covariance == "private" and problem.protects_matrices
+    if finds_scales and facts.is_vector and planned_standardization(problem) is None:
+        doubts.append(
+            f"{facts.n_records} records with epsilon={problem.epsilon:g} are too few to scale "
+            f"{facts.n_entries} features one by one: all share one scale. If their units differ, "
+            "centre and divide them by public guesses of their means and spreads."
+        )
+    return doubts
+
+
+def doubts_of_cells(problem: TraceProblem, transform: Transform) -> list[str]:
+    """Doubt coefficients for cells some of which are seen too rarely, by released variances."""
+    rows, columns = transform.row_map, transform.column_map
+    if rows is None or columns is None or not problem.facts.are_cells or math.isinf(problem.mu):
+        return []
+    unevenness = math.sqrt(_unevenness(rows) * _unevenness(columns))
+    least = _least_signal(problem)
+    if not least <= signal_strength(problem) < least * unevenness:
+        return []
+    return [
+        "Some rows or columns are observed so much more rarely than others that their cells are "
+        "mostly noise. Pass a smaller rank, a larger epsilon, or more records, or leave rarely "
+        "observed rows and columns out."
+    ]
+
+
+def doubts_of_scales(spread: Spread, transform: Transform) -> list[str]:
+    """Doubt the scales of responses and rare features that noise hides."""
+    doubts, rare = [], transform.rare
+    if spread.is_guess:
+        doubts.append(
+            "Too few responses differ from the median to be told from noise. Pass response_bound, "
+            "a public bound of their size, a larger epsilon, or more records."
+        )
+    if rare is not None and rare.is_guess:
+        doubts.append(
+            f"{rare.n_features} of the features hardly differ, being constant or rare: where they "
+            "do, they are taken to be about as large as the others, or 1. If one is in much larger "
+            "units, divide it by a public guess of its size."
+        )
+    return doubts
+
+
+def doubts_of_cut(n_cut: int, n_values: int) -> list[str]:
+    """Doubt coefficients of whose singular values noise has taken some."""
+    if not n_cut:
+        return []
+    return [
+        f"{n_cut} of {n_values} singular values of the coefficients do not stand out from the "
+        "noise and are 0. Pass a smaller rank, a larger epsilon, or more records."
+    ]
+
+
+def _unevenness(roots: np.ndarray) -> float:
+    """Compare the mean variance of rows with the harmonic one, from their inverse roots."""
+    if roots.ndim > 1:
+        return 1.0
+    inverses = np.square(roots)
+    return float(np.mean(inverses) * np.mean(1 / inverses))
+
+
+def signal_strength(problem: TraceProblem) -> float:
+    """Compare the records with the noise of all directions together, from public facts only."""
+    n_steps = 1 if problem.solver == "adassp" else problem.n_iter
+    return problem.facts.n_records * problem.mu / (_n_free(problem) * math.sqrt(n_steps))
+
+
+def _least_signal(problem: TraceProblem) -> float:
+    """Return the signal strength that a fit needs, from public facts only.
+
+    What each singular vector has to stand out from is the noise in its own direction, which is
+    weaker the more of them the noise is shared by: for matrices of rank one, the signal of which
+    is rare, that is what decides.
+    """
+    facts = problem.facts
+    shape = facts.matrix_shape
+    if facts.factors is None or min(shape) == 1:
+        return _LEAST_SIGNAL
+    least = _LEAST_SIGNAL_OF_CELLS if facts.are_cells else _LEAST_SIGNAL_OF_OUTER
+    return max(_LEAST_SIGNAL, least / math.sqrt(_n_free(problem) / sum(shape)))
+
+
+def _n_free(problem: TraceProblem) -> int:
+    """Count the coefficients that noise is added to."""
+    n_free = problem.facts.n_entries
+    if problem.solver == "rgrad":
+        n_free = tangent_dimension(problem.facts.matrix_shape, problem.rank)
+    return n_free + problem.fit_intercept

@@ -1,0 +1,164 @@
+"""The matrices and responses of a trace regression, checked, and public facts of them."""
+
+import math
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from skdp._estimator import check_rows, quiet
+from skdp.linalg.rank_one import RankOneMatrices
+from skdp.linalg.sources import RowBlocks, Source, as_source, holds_sparse
+from skdp.linear_model._trace_problem import TraceFacts
+
+__all__ = ["TraceData", "as_rows", "check_input", "facts_like"]
+
+# Sparse vectors of at most so many entries are written out piece by piece, so that each feature has
+# a centre and a scale of its own.
+_LONGEST_WRITTEN_OUT = 64
+
+
+@dataclass(frozen=True)
+class TraceData:
+    """Matrices and responses that are acceptable.
+
+    Attributes
+    ----------
+    rows : object
+        The matrices as they were given, as rows, for the names of their features.
+    source : Source or RankOneMatrices
+        Where the matrices come from.
+    responses : ndarray of shape (n_records,)
+        Responses in float64.
+    """
+
+    rows: Any
+    source: Source | RankOneMatrices
+    responses: np.ndarray
+
+
+def as_rows(X: Any) -> tuple[Any, tuple[int, int] | None]:
+    """Lay 3-D matrices out as rows; return also their shape, None for what has none."""
+    if isinstance(X, RowBlocks):
+        raise ValueError(
+            "X is a RowBlocks, which DPTraceRegressor does not take: pass an array, a memory map, "
+            "a sparse matrix or RankOneMatrices."
+        )
+    if isinstance(X, RankOneMatrices):
+        return X, X.matrix_shape
+    if issparse(X) or getattr(X, "ndim", None) == 2:
+        return X, None
+    if not hasattr(X, "ndim") and np.ndim(_first(X)) != 2:
+        return X, None
+    array = np.asarray(X)
+    if array.ndim != 3:
+        return X, None
+    n_records, n_rows, n_columns = array.shape
+    return array.reshape(n_records, n_rows * n_columns), (n_rows, n_columns)
+
+
+def check_input(
+    X: Any, y: Any, matrix_shape: tuple[int, int] | None, estimator_name: str
+) -> tuple[TraceData, TraceFacts]:
+    """Refuse bad data, naming no value."""
+    rows, found = as_rows(X)
+    if isinstance(rows, RankOneMatrices):
+        checked = rows
+        _check_rank_one(rows)
+    else:
+        checked = check_rows(rows, estimator_name)
+    if y is None:
+        raise ValueError(f"{estimator_name} requires y to be passed, but the target y is None.")
+    _refuse_columns(y, estimator_name)
+    responses = _checked_responses(y)
+    check_consistent_length(checked, responses)
+    shape = _matrix_shape(matrix_shape, found, checked.shape[1])
+    facts = _facts(checked, checked.shape[0], shape, found)
+    return TraceData(rows, _source(checked, facts), responses), facts
+
+
+def facts_like(
+    n_samples: int, n_features: int, matrix_shape: tuple[int, int] | None, like: Any
+) -> TraceFacts:
+    """Return public facts of data to come, in the container of `like`, whose values stay unread."""
+    rows, found = as_rows(np.empty((0, 0)) if like is None else like)
+    shape = _matrix_shape(matrix_shape, found, n_features)
+    width = n_features if like is None else math.prod(getattr(rows, "shape", (0, n_features))[1:])
+    if math.prod(shape) != n_features or width != n_features:
+        raise ValueError(
+            f"n_features={n_features} does not fit like, whose matrices have {width} entries."
+        )
+    return _facts(rows, n_samples, shape, found)
+
+
+def _facts(
+    rows: Any, n_records: int, shape: tuple[int, int], found: tuple[int, int] | None
+) -> TraceFacts:
+    n_features = math.prod(shape)
+    dtype = np.dtype(np.float32 if getattr(rows, "dtype", None) == np.float32 else np.float64)
+    is_sparse, is_short = holds_sparse(rows), n_features <= _LONGEST_WRITTEN_OUT
+    factors = None
+    if isinstance(rows, RankOneMatrices):
+        factors = issparse(rows.left), issparse(rows.right)
+    elif is_sparse and shape[1] == 1 and not is_short:
+        factors = True, False
+    return TraceFacts(
+        n_records=n_records,
+        matrix_shape=shape,
+        coef_shape=(n_features,) if found is None or factors is not None else shape,
+        dtype=dtype,
+        is_sparse=is_sparse and factors is None,
+        factors=factors,
+        is_dense=(not is_sparse and factors is None) or (is_sparse and is_short),
+    )
+
+
+def _source(rows: Any, facts: TraceFacts) -> Source | RankOneMatrices:
+    """Choose the source; long sparse vectors are outer products with the number 1."""
+    if isinstance(rows, RankOneMatrices):
+        return rows
+    if facts.factors is not None:
+        return RankOneMatrices(rows, np.ones((rows.shape[0], 1), rows.dtype))
+    return as_source(rows)
+
+
+def _first(X: Any) -> Any:
+    return X[0] if isinstance(X, list | tuple) and len(X) else None
+
+
+def _check_rank_one(X: RankOneMatrices) -> None:
+    if len(X) == 0:
+        raise ValueError("X has 0 sample(s), while a minimum of 1 is required.")
+    X.check()
+
+
+@quiet
+def _checked_responses(y: Any) -> np.ndarray:
+    raveled = column_or_1d(y, warn=True)
+    return np.asarray(check_array(raveled, ensure_2d=False, dtype=np.float64, input_name="y"))
+
+
+def _refuse_columns(y: Any, name: str) -> None:
+    """Refuse several responses of a record, and say how they are fitted."""
+    shape = getattr(y, "shape", None) or (1, np.size(_first(y)))
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            f"y should be a 1d array, got {shape[1]} columns: {name} fits one response. "
+            "sklearn.multioutput.MultiOutputRegressor fits each column by itself, and every one of "
+            "these fits spends epsilon. Related columns are tasks, to be fitted together: "
+            "RankOneMatrices.from_tasks(X, tasks, n_tasks), where a row has one response."
+        )
+
+
+def _matrix_shape(asked: Any, found: tuple[int, int] | None, n_features: int) -> tuple[int, int]:
+    if asked is None:
+        return found or (n_features, 1)
+    is_pair = len(asked) == 2 and all(isinstance(n, Integral) and int(n) > 0 for n in asked)
+    if not is_pair or math.prod(asked) != n_features or found not in (None, tuple(asked)):
+        expected = f"{found}" if found else f"two positive integers with the product {n_features}"
+        raise ValueError(f"matrix_shape={asked!r} does not fit X: it should be {expected}.")
+    return int(asked[0]), int(asked[1])

@@ -1,0 +1,312 @@
+"""What a trace regression releases, and with which shares, from public facts."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from skdp.linear_model._solvers.covariances import diagonal_reach, moment_bound
+from skdp.linear_model._solvers.initial import HALF_STEPS
+from skdp.linear_model._solvers.medians import (
+    ANY_SIZE,
+    UP_TO_ONE,
+    CenterSearch,
+    affordable_searches,
+    n_counts,
+    searches,
+)
+from skdp.linear_model._solvers.records import UNBOUNDED
+from skdp.linear_model._solvers.sizes import N_POWERS
+from skdp.linear_model._solvers.standardization import StandardizationPlan, mean_bound
+from skdp.linear_model._trace_problem import TraceProblem
+from skdp.privacy import PlannedRelease, sensitivity
+from skdp.privacy.budget import FORFEITED
+from skdp.privacy.plan import planned_search
+from skdp.privacy.quantile import SCALE_GRID, search_steps
+
+__all__ = [
+    "START_SHARE",
+    "counts_share",
+    "gradient_shares",
+    "plan_standardization",
+    "plan_trace",
+    "planned_center",
+    "planned_standardization",
+]
+
+# Standard deviation of a count, as a share of the records, that is precise enough: of a search,
+# each step of which is clear unless it is the last, and of the histogram of the responses, which is
+# finer, to show rare ones, where that takes no more than a spare share.
+_PRECISION = 0.05
+_BIN_PRECISION, _FINE_PRECISION = 0.01, 0.005
+_SPARE_SHARE = 0.01
+_LEAST_SHARE, _LARGEST_SHARE = 2e-3, 0.1
+# Where a count is off by more than that, as a share of the records, a search tells nothing.
+_USELESS = 0.2
+# The same for features: of a search, of a histogram, and of a mean in spreads.
+_COUNT_PRECISION = 0.1
+_LEAST_SPREAD_PRECISION, _SPREAD_PRECISION = 0.05, 0.02
+_MEAN_PRECISION, _LEAST_MEAN_SHARE = 0.1, 2e-3
+_LARGEST_FEATURE_SHARE = 0.03
+# Eigenvalues of the noise, beside those of independent entries, which are 1.
+_WANTED_EDGE = 0.3
+_LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
+#: Share of the budget that a start from data takes.
+START_SHARE = 0.25
+_CORE_PART, _GAP_PART, _SUBSPACE_PART = 0.2, 0.1, 0.7
+# Standard deviation of a count of unclipped records, as a share of all.
+_VOTE_PRECISION = 0.03
+# From step to step, and from the first to the last.
+_GROWTH, _LARGEST_GROWTH = 1.2, 10.0
+# Of what is left for adassp.
+_MOMENT_PART, _EIGENVALUE_PART = 0.5, 0.05
+_SPREAD = "response spread"
+
+
+def plan_trace(problem: TraceProblem) -> list[PlannedRelease]:
+    """Plan all releases in their order."""
+    lines = [*_plan_center(problem), *_plan_scales(problem)]
+    if problem.is_private:
+        lines.append(_plan_spread(problem))
+    # What is spent is taken off what is left, to the last bit.
+    if problem.solver != "adassp":
+        return lines + _plan_descent(problem, _left(lines))
+    if not problem.protects_matrices:
+        size = problem.facts.n_entries + problem.fit_intercept
+        return [*lines, _line("products with responses", _left(lines), _SPREAD, (size,))]
+    if problem.row_norm is None and problem.is_private:
+        share = _counts_share(search_steps(len(SCALE_GRID)), problem)
+        lines += planned_search("row norm", share, len(SCALE_GRID))
+    return lines + _plan_moments(problem, _left(lines))
+
+
+def _left(lines: list[PlannedRelease]) -> float:
+    return 1 - math.fsum(line.share for line in lines)
+
+
+def counts_share(count: int, n_records: int, mu: float, *, precision: float = _PRECISION) -> float:
+    """Compute the share at which each of so many counts has a relative error of `precision`.
+
+    It is kept between .002 and .1, and depends on public facts only.
+    """
+    needed = count / (precision * n_records * mu) ** 2
+    return float(np.clip(needed, _LEAST_SHARE, _LARGEST_SHARE))
+
+
+def _counts_share(count: int, problem: TraceProblem, precision: float = _PRECISION) -> float:
+    return counts_share(count, problem.facts.n_records, problem.mu, precision=precision)
+
+
+def planned_center(problem: TraceProblem) -> CenterSearch | None:
+    """Plan the search for the median of the responses; None if noise would hide it."""
+    bound, n_records = problem.response_bound, problem.facts.n_records
+    grid = ANY_SIZE if bound is None or math.isinf(bound) else bound * UP_TO_ONE
+    largest = _LEAST_SHARE * (_PRECISION * n_records * problem.mu) ** 2
+    n_searches = affordable_searches(len(grid), 1, largest)
+    count = n_counts(len(grid), n_searches)
+    share = _counts_share(count, problem)
+    noise = problem.currency.noise_scale("gaussian", sensitivity.count(), share / count)
+    return CenterSearch(grid, n_searches, share) if noise <= _USELESS * n_records else None
+
+
+def _plan_center(problem: TraceProblem) -> list[PlannedRelease]:
+    search = planned_center(problem) if problem.fit_intercept else None
+    if search is None:
+        return []
+    return _plan_medians("response centre", search.share, len(search.grid), search.n_searches, 1)
+
+
+def _plan_medians(
+    name: str, share: float, n_points: int, n_searches: int, n_columns: int
+) -> list[PlannedRelease]:
+    """Plan a search, and closer ones, each count of which gets the same share."""
+    share_of_count = share / n_counts(n_points, n_searches)
+    lines = []
+    for search, length in searches(name, n_points, n_searches):
+        lines += planned_search(search, share_of_count * search_steps(length), length, n_columns)
+    return lines
+
+
+def _plan_spread(problem: TraceProblem) -> PlannedRelease:
+    least, fine = (
+        _counts_share(2, problem, precision) for precision in (_BIN_PRECISION, _FINE_PRECISION)
+    )
+    share = max(least, min(fine, _SPARE_SHARE))
+    return _plan_sizes(_SPREAD, share, 1, problem)
+
+
+def _plan_sizes(name: str, share: float, n_columns: int, problem: TraceProblem) -> PlannedRelease:
+    bound = sensitivity.histograms(n_columns, problem.unit.adjacency)
+    return PlannedRelease(name, "gaussian", share, bound, shape=(n_columns, N_POWERS))
+
+
+def _plan_scales(problem: TraceProblem) -> list[PlannedRelease]:
+    """Plan what is found of the units of the matrices, and what whitens them."""
+    if problem.covariance != "private" or not problem.protects_matrices:
+        return []
+    lines = _plan_units(problem)
+    if problem.solver == "adassp":
+        return lines
+    sides = (side for side in (0, 1) if problem.facts.matrix_shape[side] > 1)
+    return lines + [_plan_whitening(side, problem) for side in sides]
+
+
+def _plan_units(problem: TraceProblem) -> list[PlannedRelease]:
+    facts, plan = problem.facts, planned_standardization(problem)
+    if plan is None:
+        share = _counts_share(search_steps(len(SCALE_GRID)), problem)
+        return planned_search("matrix norm", share, len(SCALE_GRID))
+    lines, n_features = [], facts.n_entries
+    if problem.fit_intercept:
+        lines += _plan_medians(
+            "feature centres", plan.center_share, len(ANY_SIZE), plan.n_searches, n_features
+        )
+    lines.append(_plan_sizes("feature spreads", plan.spread_share, n_features, problem))
+    if plan.mean_share:
+        bound = sensitivity.row_sum(mean_bound(n_features), problem.unit.adjacency)
+        shape = (n_features,)
+        lines.append(
+            PlannedRelease("feature means", "gaussian", plan.mean_share, bound, shape=shape)
+        )
+    return lines
+
+
+def planned_standardization(problem: TraceProblem) -> StandardizationPlan | None:
+    """Plan the scales of single features; None where all share one."""
+    facts = problem.facts
+    if not facts.is_vector:
+        return None
+    centered = problem.fit_intercept
+    return plan_standardization(facts.n_entries, facts.n_records, problem.mu, centered=centered)
+
+
+def plan_standardization(
+    n_features: int, n_records: int, mu: float, *, centered: bool
+) -> StandardizationPlan | None:
+    """Plan the standardization from public facts; None if its shares are too large.
+
+    A record takes part in the counts of all features, so that their noise grows with the root of
+    the number of features.
+    """
+    center_share, mean_share, n_searches = 0.0, 0.0, 0
+    if centered:
+        needed = (2 * mean_bound(n_features) / (_MEAN_PRECISION * n_records * mu)) ** 2
+        mean_share = max(needed, _LEAST_MEAN_SHARE) if needed <= _SPARE_SHARE else 0.0
+        largest = _SPARE_SHARE * (_COUNT_PRECISION * n_records * mu) ** 2
+        n_searches = affordable_searches(len(ANY_SIZE), n_features, largest)
+        count = n_counts(len(ANY_SIZE), n_searches) * n_features
+        center_share = counts_share(count, n_records, mu, precision=_COUNT_PRECISION)
+    least, wanted = (
+        counts_share(2 * n_features, n_records, mu, precision=precision)
+        for precision in (_LEAST_SPREAD_PRECISION, _SPREAD_PRECISION)
+    )
+    if max(center_share, least) > _LARGEST_FEATURE_SHARE:
+        return None
+    spread_share = min(wanted, _LARGEST_FEATURE_SHARE)
+    return StandardizationPlan(center_share, spread_share, mean_share, n_searches)
+
+
+def _plan_whitening(side: int, problem: TraceProblem) -> PlannedRelease:
+    """Plan the covariance of a side, whose noise is to have the wanted edge."""
+    facts = problem.facts
+    size, other = facts.matrix_shape[side], facts.matrix_shape[1 - side]
+    is_sparse = facts.factors is not None and facts.factors[side]
+    bound, adjacency = moment_bound(facts.n_entries), problem.unit.adjacency
+    largest = sensitivity.second_moment(bound, adjacency, facts.rounding)
+    reach = diagonal_reach(size) if is_sparse else math.sqrt(2 * size)
+    edge = largest * reach / (facts.n_records * other)
+    share = np.clip(
+        (edge / (problem.mu * _WANTED_EDGE)) ** 2, _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE
+    )
+    return PlannedRelease(
+        ("row", "column")[side] + (" variances" if is_sparse else " covariance"),
+        "gaussian" if is_sparse else "symmetric_gaussian",
+        float(share),
+        sensitivity.second_moment(bound, adjacency),
+        shape=(size,) if is_sparse else (size, size),
+    )
+
+
+def _plan_descent(problem: TraceProblem, share: float) -> list[PlannedRelease]:
+    """Plan a start, and a gradient and a count for each step."""
+    lines = list(_plan_start(problem))
+    if lines:
+        share -= START_SHARE
+    n_steps = problem.n_iter
+    votes = _counts_share(n_steps, problem, _VOTE_PRECISION)
+    size, level = _n_directions(problem), _SPREAD
+    for step, step_share in enumerate(gradient_shares(share - votes, n_steps), start=1):
+        lines.append(_line(f"gradient {step}", step_share, level, (size,)))
+        level = f"clip vote {step}"
+        lines.append(PlannedRelease(level, "gaussian", votes / n_steps, sensitivity.count()))
+    return lines
+
+
+def gradient_shares(total: float, n_steps: int) -> list[float]:
+    """Split a share over the steps, the later ones getting more."""
+    growth = min(_GROWTH, _LARGEST_GROWTH ** (1 / n_steps))
+    weights = growth ** np.arange(n_steps)
+    shares: list[float] = (total * weights / weights.sum()).tolist()
+    return shares
+
+
+def _n_directions(problem: TraceProblem) -> int:
+    """Count the coordinates of a gradient."""
+    shape = problem.facts.matrix_shape
+    size = problem.rank * sum(shape) if problem.solver == "rgrad" else problem.facts.n_entries
+    return size + problem.fit_intercept
+
+
+def _plan_start(problem: TraceProblem) -> Iterator[PlannedRelease]:
+    """Plan a start from data, of which a spectral one may fail its test."""
+    shape, rank = problem.facts.matrix_shape, problem.rank
+    core = _line("start, core", START_SHARE * _CORE_PART, _SPREAD, (rank**2,))
+    if problem.init == "gaussian":
+        yield _line("start", START_SHARE, _SPREAD, (math.prod(shape),))
+    elif problem.init == "power":
+        share = START_SHARE * (1 - _CORE_PART) / HALF_STEPS
+        for step in range(1, HALF_STEPS + 1):
+            size = rank * shape[(step - 1) % 2]
+            yield _line(f"start {step}", share, _SPREAD, (size,))
+        yield core
+    elif problem.init == "spectral":
+        yield _line("start, gap", START_SHARE * _GAP_PART, _SPREAD)
+        spaces = PlannedRelease(
+            "start, subspaces",
+            "symmetric_gaussian",
+            START_SHARE * _SUBSPACE_PART,
+            follows="start, gap",
+            shape=(sum(shape),) * 2,
+        )
+        yield spaces.or_else(FORFEITED, "gaussian") if problem.is_private else spaces
+        yield core.or_else(FORFEITED, "gaussian") if problem.is_private else core
+
+
+def _line(name: str, share: float, follows: str, shape: tuple[int, ...] = ()) -> PlannedRelease:
+    return PlannedRelease(name, "gaussian", share, follows=follows, shape=shape)
+
+
+def _plan_moments(problem: TraceProblem, share: float) -> list[PlannedRelease]:
+    """Plan the second moment, its smallest eigenvalue, and the products with the responses."""
+    norm: float | None = None
+    if problem.row_norm is not None or not problem.is_private:
+        row_norm = math.inf if problem.row_norm is None else problem.row_norm
+        norm = min(math.hypot(row_norm, problem.fit_intercept), UNBOUNDED)
+    size = problem.facts.n_entries + problem.fit_intercept
+    moment = PlannedRelease(
+        "second moment",
+        "symmetric_gaussian",
+        share * _MOMENT_PART,
+        None if norm is None else sensitivity.second_moment(norm, problem.unit.adjacency),
+        follows="row norm",
+        shape=(size, size),
+    )
+    smallest = PlannedRelease(
+        "smallest eigenvalue",
+        "gaussian",
+        share * _EIGENVALUE_PART,
+        None if norm is None else sensitivity.smallest_eigenvalue(norm),
+        follows="row norm",
+    )
+    rest = share * (1 - _MOMENT_PART - _EIGENVALUE_PART)
+    return [moment, smallest, _line("products with responses", rest, _SPREAD, (size,))]

@@ -1,0 +1,231 @@
+"""What is asked of a trace regression: plain parameters, public facts, checked."""
+
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+
+from skdp._estimator import Level, check_finite_bound
+from skdp.linalg.sources import block_bounds, sum_rounding
+from skdp.linear_model._solvers.initial import INITIALIZERS
+from skdp.privacy.clipping import SMALLEST_BOUND
+from skdp.privacy.currency import Currency
+from skdp.units._resolved import ResolvedRecord, ResolvedResponse, ResolvedUnit
+
+__all__ = [
+    "DELTA_TAIL",
+    "TRACE_CONSTRAINTS",
+    "UNITS",
+    "Covariance",
+    "TraceFacts",
+    "TraceProblem",
+    "checked_covariance",
+    "checked_problem",
+]
+
+#: The units, by the names that they are given by.
+UNITS: dict[str, type[ResolvedUnit]] = {"record": ResolvedRecord, "response": ResolvedResponse}
+#: Part of delta for the test of a spectral start.
+DELTA_TAIL = 0.1
+_BOUND = [
+    Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
+    Options(Real, {np.inf}),
+    None,
+]
+TRACE_CONSTRAINTS: dict[str, Any] = {
+    "rank": [Interval(Integral, 1, None, closed="left")],
+    "matrix_shape": [tuple, list, None],
+    "privacy_unit": [StrOptions(set(UNITS))],
+    "response_bound": _BOUND,
+    "row_norm": _BOUND,
+    "coef_bound": _BOUND,
+    # Checked with the shape of the matrices.
+    "covariance": "no_validation",
+    "fit_intercept": ["boolean"],
+    "solver": [StrOptions({"rgrad", "iht", "gd", "adassp"})],
+    "init": [StrOptions({"random", *INITIALIZERS})],
+    "n_iter": [Interval(Integral, 1, 10_000, closed="both")],
+    "step_size": [Interval(Real, 0, 2, closed="neither")],
+    "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
+    "noise_cut": ["boolean"],
+}
+# Covariances of rows and of columns.
+Covariance = str | tuple[np.ndarray | None, np.ndarray | None]
+
+
+@dataclass(frozen=True)
+class TraceFacts:
+    """Public facts of the matrices.
+
+    Attributes
+    ----------
+    n_records : int
+        How many there are.
+    matrix_shape : tuple of two ints
+        Shape of a matrix.
+    coef_shape : tuple of ints
+        Shape of the coefficients, as the matrices were laid out.
+    dtype : dtype
+        Type of the results.
+    is_sparse : bool
+        Whether matrices that are written out come from a sparse X.
+    factors : tuple of two bools or None
+        Of matrices of rank one whether the left and the right factors are sparse; None for others.
+    is_dense : bool
+        Whether the matrices are a dense array, or sparse and so short that they are written out.
+    """
+
+    n_records: int
+    matrix_shape: tuple[int, int]
+    coef_shape: tuple[int, ...]
+    dtype: np.dtype
+    is_sparse: bool
+    factors: tuple[bool, bool] | None
+    is_dense: bool
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries of a matrix."""
+        return math.prod(self.matrix_shape)
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether features can be scaled one by one."""
+        return self.is_dense and min(self.matrix_shape) == 1
+
+    @property
+    def are_cells(self) -> bool:
+        """Whether both factors are sparse, as those of single cells are."""
+        return self.factors == (True, True) and min(self.matrix_shape) > 1
+
+    @property
+    def rounding(self) -> float:
+        """Bound of the rounding error of a sum, in units of the largest contribution."""
+        width = self.n_entries
+        if self.factors is not None:
+            sides = zip(self.matrix_shape, self.factors, strict=True)
+            width = sum(size for size, is_sparse in sides if not is_sparse)
+        is_sparse = self.is_sparse or width == 0
+        return sum_rounding(block_bounds(self.n_records, width, is_sparse=is_sparse))
+
+
+@dataclass(frozen=True)
+class TraceProblem:
+    """Parameters of a trace regression as plain values, and public facts.
+
+    Those that are not explained here are the parameters of :class:`skdp.DPTraceRegressor`.
+
+    Attributes
+    ----------
+    level : Level
+        How it is planned and solved.
+    facts : TraceFacts
+        Public facts of the matrices.
+    unit : ResolvedUnit
+        What is protected.
+    n_units : int
+        How many units there are.
+    delta_tail : float
+        Part of delta for the failure of a test.
+    currency : Currency
+        What shares of the budget buy.
+    covariance : {"private", "identity"} or pair of ndarray or None
+        What is known of the entries of the matrices.
+    """
+
+    level: Level
+    facts: TraceFacts
+    unit: ResolvedUnit
+    n_units: int
+    epsilon: float
+    delta: float
+    delta_tail: float
+    currency: Currency
+    covariance: Covariance
+    rank: int
+    response_bound: float | None
+    row_norm: float | None
+    coef_bound: float | None
+    fit_intercept: bool
+    solver: str
+    init: str
+    n_iter: int
+    step_size: float
+    clip_quantile: float | str
+    noise_cut: bool
+
+    @property
+    def protects_matrices(self) -> bool:
+        """Whether a unit is more than a response."""
+        return self.unit.is_whole
+
+    @property
+    def mu(self) -> float:
+        """Gaussian differential privacy of the whole fit."""
+        return self.currency.mu
+
+    @property
+    def is_private(self) -> bool:
+        """Whether there is noise."""
+        return math.isfinite(self.epsilon)
+
+
+def checked_problem(problem: TraceProblem) -> TraceProblem:
+    """Refuse parameters that contradict each other or the shape of the data."""
+    shape, solver = problem.facts.matrix_shape, problem.solver
+    if problem.rank > min(shape):
+        raise ValueError(
+            f"rank={problem.rank} exceeds the smaller side of the matrices, whose shape is "
+            f"{shape}. Pass a smaller rank, or matrix_shape=(n_rows, n_columns): without it 2-D X "
+            "has matrices of shape (n_features, 1). Cells of a table, given by their rows and "
+            "columns, are RankOneMatrices.from_indices(rows, columns, shape)."
+        )
+    for name in ("response_bound", "row_norm", "coef_bound"):
+        check_finite_bound(name, getattr(problem, name), problem.epsilon)
+    bounds_rows = solver == "adassp" and problem.protects_matrices
+    if problem.row_norm is not None and not bounds_rows:
+        raise ValueError(
+            f"row_norm={problem.row_norm:g} is for solver='adassp' with privacy_unit='record' "
+            f"only, and solver={solver!r} with privacy_unit={problem.unit.name!r} would not use "
+            "it. Pass row_norm=None, or that solver and unit."
+        )
+    return problem
+
+
+def checked_covariance(given: Any, matrix_shape: tuple[int, int]) -> Covariance:
+    """Refuse what is no pair of covariances, one of which at most is unknown."""
+    if isinstance(given, str) and given in ("private", "identity"):
+        return given
+    sides = given if isinstance(given, tuple | list) else ()
+    if len(sides) != 2 or (sides[0] is None and sides[1] is None):
+        kind = repr(given) if isinstance(given, str) else type(given).__name__
+        raise ValueError(
+            f"covariance, got {kind}, must be 'private', 'identity' or a pair (row_cov, col_cov), "
+            "one of them None at most: (cov, None) for rows of features."
+        )
+    names = ("row_cov", "col_cov")
+    checked = [_checked_side(*side) for side in zip(names, given, matrix_shape, strict=True)]
+    return checked[0], checked[1]
+
+
+def _checked_side(name: str, covariance: Any, size: int) -> np.ndarray | None:
+    if covariance is None:
+        return None
+    try:
+        matrix = check_array(covariance, dtype=np.float64, input_name=name)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} of covariance is no matrix: {error}") from error
+    if matrix.shape != (size, size) or not np.allclose(matrix, matrix.T):
+        raise ValueError(
+            f"{name} of covariance must be a symmetric matrix of shape {(size, size)}, got shape "
+            f"{matrix.shape}."
+        )
+    if np.linalg.eigvalsh(matrix)[0] <= 1e-12 * np.abs(matrix).max():
+        raise ValueError(
+            f"{name} of covariance must be positive definite; its smallest eigenvalue is not."
+        )
+    return np.asarray(matrix)

@@ -1,0 +1,210 @@
+"""The mechanisms by which a budget releases a value."""
+
+from typing import Any
+
+import numpy as np
+
+from skdp.privacy.lattice import round_to_lattice
+from skdp.privacy.ledger import Ledger
+from skdp.privacy.noise import NoiseSource, draw, joint_entries
+from skdp.privacy.record import Release, Released
+
+__all__ = ["Mechanisms"]
+
+
+class Mechanisms(Ledger):
+    """Adds the noise to single values, and keeps them in the ledger.
+
+    The arguments are those of :class:`skdp.privacy.PrivacyBudget`.
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        unit: str,
+        adjacency: str,
+        noise: NoiseSource | None,
+        enforced: bool,
+        delta_tail: float,
+    ) -> None:
+        self._noise = noise if noise is not None else NoiseSource()
+        super().__init__(
+            epsilon,
+            delta,
+            unit=unit,
+            adjacency=adjacency,
+            fingerprint=self._noise.fingerprint,
+            enforced=enforced,
+            delta_tail=delta_tail,
+        )
+
+    def gaussian(
+        self, name: str, value: Any, *, sensitivity: float, share: float | None = None
+    ) -> Released:
+        """Release `value` with independent Gaussian noise on every entry.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release, for the record.
+        value : array-like
+            The private statistic.
+        sensitivity : float
+            Its largest Euclidean (Frobenius) change between neighbouring datasets.
+        share : float or None, default=None
+            Share of the square of mu that is spent; None for that of the plan.
+
+        Returns
+        -------
+        Released
+            The noisy statistic, in the shape of `value`, and the scale of its noise.
+
+        Raises
+        ------
+        BudgetError
+            If the share or the sensitivity is not positive and finite, the shares of all releases
+            would exceed 1, delta is 0, or the value has so many entries that the share does not
+            pay for their rounding.
+        """
+        return self._release(name, "gaussian", value, sensitivity, share)
+
+    def symmetric_gaussian(
+        self, name: str, value: Any, *, sensitivity: float, share: float | None = None
+    ) -> Released:
+        """Release a symmetric matrix with noise isotropic in the Frobenius inner product.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release, for the record.
+        value : array-like of shape (n, n)
+            The private symmetric matrix.
+        sensitivity : float
+            Its largest Frobenius change between neighbouring datasets.
+        share : float or None, default=None
+            Share of the square of mu that is spent; None for that of the plan.
+
+        Returns
+        -------
+        Released
+            The noisy matrix, symmetric, and the scale of its noise on the diagonal; elsewhere it is
+            sqrt(1/2) of that.
+
+        Raises
+        ------
+        BudgetError
+            If the share or the sensitivity is not positive and finite, the shares of all releases
+            would exceed 1, delta is 0, or the value has so many entries that the share does not
+            pay for their rounding.
+        ValueError
+            If `value` is not a square matrix.
+        """
+        return self._release(name, "symmetric_gaussian", value, sensitivity, share)
+
+    def laplace(
+        self, name: str, value: Any, *, sensitivity: float, share: float | None = None
+    ) -> Released:
+        r"""Release `value` with Laplace noise: pure differential privacy.
+
+        The noise of an entry of a vector, or of a row of a matrix, is drawn on its own, with
+        density proportional to :math:`\exp(-\epsilon_0 \|g\|_2 / \Delta)`: for one entry the
+        Laplace law, for a row a uniform direction and a length of gamma law.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release, for the record.
+        value : array-like of shape (n,) or (n, k)
+            The private statistic; a number counts as a vector of one entry.
+        sensitivity : float
+            Its largest change between neighbouring datasets: the sum of the absolute changes of
+            the entries of a vector, or of the Euclidean norms of those of the rows of a matrix.
+        share : float or None, default=None
+            Share of epsilon that is spent, or of the square of mu if delta is not 0; None for that
+            of the plan.
+
+        Returns
+        -------
+        Released
+            The noisy statistic, in the shape of `value`, and the scale of its noise.
+
+        Raises
+        ------
+        BudgetError
+            If the share or the sensitivity is not positive and finite, the shares of all releases
+            would exceed 1, or the value has so many entries that the share does not pay for their
+            rounding.
+        ValueError
+            If `value` has more than two dimensions.
+        """
+        if np.ndim(value) > 2:
+            raise ValueError(f"value has {np.ndim(value)} dimensions; Laplace noise takes 1 or 2.")
+        return self._release(name, "laplace", value, sensitivity, share)
+
+    def spherical(
+        self, name: str, value: Any, *, sensitivity: float, share: float | None = None
+    ) -> Released:
+        r"""Release `value` with one draw of spherical noise: pure differential privacy.
+
+        The noise has a density proportional to :math:`\exp(-\epsilon_0 \|G\|_F / \Delta)` on
+        all entries together.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release, for the record.
+        value : array-like
+            The private statistic.
+        sensitivity : float
+            Its largest Euclidean (Frobenius) change between neighbouring datasets.
+        share : float or None, default=None
+            Share of epsilon that is spent, or of the square of mu if delta is not 0; None for that
+            of the plan.
+
+        Returns
+        -------
+        Released
+            The noisy statistic, in the shape of `value`, and the scale of its noise.
+
+        Raises
+        ------
+        BudgetError
+            If the share or the sensitivity is not positive and finite, the shares of all releases
+            would exceed 1, or the value has so many entries that the share does not pay for their
+            rounding.
+        """
+        return self._release(name, "spherical", value, sensitivity, share)
+
+    def _release(
+        self, name: str, mechanism: str, value: Any, sensitivity: float, share: float | None
+    ) -> Released:
+        sensitivity, share = float(sensitivity), self._share_of(name, mechanism, share)
+        value = np.asarray(value, dtype=np.float64)
+        is_symmetric = mechanism == "symmetric_gaussian"
+        if is_symmetric and (value.ndim != 2 or value.shape[0] != value.shape[1]):
+            raise ValueError(f"value must be a square matrix, got shape {value.shape}.")
+        self._currency.check_size(name, mechanism, share, value.shape)
+        if is_symmetric:
+            # To the last bit: half of the noise would do for a difference of two halves.
+            value = (value + value.T) / 2
+        scale = self._currency.noise_scale(
+            mechanism, sensitivity, share, joint_entries(mechanism, value.shape)
+        )
+        release = Release(name, mechanism, sensitivity, scale, share)
+        self._charge(release)
+        return Released(self._publish(release, value), scale)
+
+    def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
+        if not self.is_private:
+            return value
+        # The value, as it is before rounding, is part of the key: it depends on more than the data,
+        # such as the container and the number of threads, and two values must never share noise.
+        key = self._noise.key(
+            len(self._releases), release.name, release.mechanism, release.noise_scale, value
+        )
+        noise = draw(release.mechanism, value.shape, key)
+        noise *= release.noise_scale
+        noise += value
+        return round_to_lattice(noise, release.noise_scale)

@@ -1,0 +1,286 @@
+"""What a fit is going to release, which public facts determine before data are read."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from skdp.exceptions import BudgetError
+from skdp.privacy import sensitivity
+from skdp.privacy.adjacency import ADJACENCIES
+from skdp.privacy.currency import Currency
+from skdp.privacy.noise import joint_entries
+from skdp.privacy.quantile import search_steps
+from skdp.privacy.record import SHOWN, search_name
+
+__all__ = ["SHARE_TOLERANCE", "Plan", "PlannedRelease", "make_plan", "planned_search"]
+
+#: What shares may add to beyond 1, by rounding.
+SHARE_TOLERANCE = 1e-12
+# Between the names of a line that a released value decides between.
+_OR = " or "
+
+
+@dataclass(frozen=True)
+class PlannedRelease:  # numpydoc ignore=PR02
+    """One line of a plan: a release that is to come.
+
+    Parameters
+    ----------
+    name : str
+        What will be released; with "or" between them both of the two that a released value decides
+        between.
+    mechanism : str
+        As in :class:`skdp.privacy.Release`, or two of them.
+    share : float
+        Share of the square of the total mu; of epsilon, if delta is 0.
+    sensitivity : float or None, default=None
+        Largest change of the noiseless value, but for rounding; None if something that is released
+        before decides.
+    noise_scale : float or None, default=None
+        Standard deviation of the noise in an entry; None with the sensitivity.
+    follows : str, default=""
+        What the sensitivity follows if it is None.
+    shape : tuple of int, default=()
+        Shape of what is released.
+
+    Examples
+    --------
+    >>> from skdp import DPTruncatedSVD
+    >>> plan = DPTruncatedSVD(row_norm=1.0).plan(n_samples=1000, n_features=20)
+    >>> plan.releases[0].name, plan.releases[0].share
+    ('mean', 0.02)
+    """
+
+    name: str
+    mechanism: str
+    share: float
+    sensitivity: float | None = None
+    noise_scale: float | None = None
+    follows: str = ""
+    shape: tuple[int, ...] = ()
+
+    def is_for(self, name: str, mechanism: str) -> bool:
+        """Tell whether a release of that name and mechanism is the one that is planned.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        mechanism : str
+            Its mechanism.
+
+        Returns
+        -------
+        bool
+            Whether both are those of the line, or of one branch.
+        """
+        return name in self.name.split(_OR) and mechanism in self.mechanism.split(_OR)
+
+    def or_else(self, name: str, mechanism: str) -> "PlannedRelease":
+        """Return the line with the release that may come in its place, for the same share.
+
+        Parameters
+        ----------
+        name : str
+            Name of the other release.
+        mechanism : str
+            Its mechanism.
+
+        Returns
+        -------
+        PlannedRelease
+            One line with both names.
+        """
+        mechanisms = dict.fromkeys((self.mechanism, mechanism))
+        return replace(self, name=self.name + _OR + name, mechanism=_OR.join(mechanisms))
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:  # numpydoc ignore=PR02
+    """What a fit will release and spend, known before `fit`; printed like the record of one.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee that is asked for.
+    mu : float
+        Gaussian differential privacy that all releases together will spend.
+    unit : str
+        What is protected.
+    adjacency : str
+        How neighbouring datasets differ.
+    releases : tuple of PlannedRelease
+        What will be released, in order.
+    enforced : bool, default=True
+        Whether the bounds behind the sensitivities are enforced by clipping, or promised by the
+        caller.
+    delta_tail : float, default=0.0
+        Part of delta that is reserved for an event after which nothing is promised.
+
+    Raises
+    ------
+    BudgetError
+        If a share is not positive, or all of them add to more than 1.
+
+    Examples
+    --------
+    >>> from skdp import DPPCA
+    >>> pca = DPPCA(n_components=5, mean_norm=64, row_norm=40)
+    >>> pca.plan(n_samples=1797, n_features=64)
+    Plan: (1, 1e-06)-DP per row, adjacency 'replace', mu=0.2367
+      release                        share  sensitivity  noise scale
+      mean                          0.1500      0.07123       0.7771
+      second moment                 0.8500         2263    1.037e+04
+    """
+
+    epsilon: float
+    delta: float
+    mu: float
+    unit: str
+    adjacency: str
+    releases: tuple[PlannedRelease, ...]
+    enforced: bool = True
+    delta_tail: float = 0.0
+
+    def __post_init__(self) -> None:
+        shares = [release.share for release in self.releases]
+        if not min(shares, default=1.0) > 0 or not math.fsum(shares) <= 1 + SHARE_TOLERANCE:
+            raise BudgetError(
+                f"The shares of a plan must be positive and add to at most 1, got {shares} with "
+                f"the sum {math.fsum(shares)!r}."
+            )
+
+    def __repr__(self) -> str:
+        lines = [
+            f"Plan: ({self.epsilon:.4g}, {self.delta:.4g})-DP "
+            f"per {self.unit}, adjacency {self.adjacency!r}, mu={self.mu:.5g}",
+        ]
+        if not math.isfinite(self.epsilon):
+            lines.append("  no privacy: epsilon is inf")
+        if self.delta_tail:
+            lines.append(f"  {self.delta_tail:.4g} of delta for a tail event, which mu leaves out")
+        if not self.enforced:
+            lines.append("  bounds promised by the caller, not enforced")
+        rows = [_summary(list(group)) for _, group in groupby(self.releases, _search_of)]
+        width = max([28, *(len(name) + 1 for name, _ in rows)])
+        lines.append(f"  {'release':<{width}}{'share':>8}{'sensitivity':>13}{'noise scale':>13}")
+        lines += [f"  {name:<{width}}{rest}" for name, rest in rows[:SHOWN]]
+        if len(rows) > SHOWN:
+            lines.append(f"  and {len(rows) - SHOWN} more")
+        return "\n".join(lines)
+
+
+def make_plan(
+    releases: Iterable[PlannedRelease],
+    *,
+    epsilon: float,
+    delta: float,
+    unit: str,
+    adjacency: str,
+    enforced: bool = True,
+    delta_tail: float = 0.0,
+) -> Plan:
+    """Make a plan of releases, with the scales of their noise.
+
+    Parameters
+    ----------
+    releases : iterable of PlannedRelease
+        All of them, in order, without their noise scales.
+    epsilon, delta : float
+        The guarantee that is asked for.
+    unit : str
+        What is protected.
+    adjacency : {"replace", "zero_out"}
+        How neighbouring datasets differ.
+    enforced : bool, default=True
+        Whether the bounds are enforced.
+    delta_tail : float, default=0.0
+        Part of `delta` that is reserved.
+
+    Returns
+    -------
+    Plan
+        The plan.
+
+    Raises
+    ------
+    BudgetError
+        If a share does not pay for a release.
+    ValueError
+        If a number is out of range.
+    """
+    if adjacency not in ADJACENCIES:
+        raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
+    currency = Currency(epsilon, delta, delta_tail)
+    priced = tuple(_priced(release, currency) for release in releases)
+    shares = [release.share for release in priced]
+    mu = currency.spent_mu(shares)
+    return Plan(epsilon, delta, mu, unit, adjacency, priced, enforced, delta_tail)
+
+
+def _priced(release: PlannedRelease, currency: Currency) -> PlannedRelease:
+    """Check that the share pays for the release, and compute the scale of the noise."""
+    for mechanism in release.mechanism.split(_OR):
+        currency.check_size(release.name, mechanism, release.share, release.shape)
+    if release.sensitivity is None:
+        return release
+    # Where it is known, that of both branches is the same.
+    mechanism, share, bound = (
+        release.mechanism.partition(_OR)[0],
+        release.share,
+        release.sensitivity,
+    )
+    scale = currency.noise_scale(mechanism, bound, share, joint_entries(mechanism, release.shape))
+    # With many lines, replacing one field would take longer than all else.
+    return PlannedRelease(
+        release.name, release.mechanism, share, bound, scale, release.follows, release.shape
+    )
+
+
+def planned_search(
+    name: str, share: float, n_points: int, n_columns: int = 1
+) -> list[PlannedRelease]:
+    """Plan the noisy counts of a search over a grid, which share a share equally.
+
+    Parameters
+    ----------
+    name : str
+        Name of the search.
+    share : float
+        Share of all counts together.
+    n_points : int
+        Points of the grid.
+    n_columns : int, default=1
+        How many columns are searched at the same time.
+
+    Returns
+    -------
+    list of PlannedRelease
+        One for each count.
+    """
+    n_steps = search_steps(n_points)
+    bound = sensitivity.counts(n_columns)
+    return [
+        PlannedRelease(
+            f"{name}, count {step}", "gaussian", share / n_steps, bound, shape=(n_columns,)
+        )
+        for step in range(1, n_steps + 1)
+    ]
+
+
+def _search_of(release: PlannedRelease) -> tuple[str, float | None, float | None, str]:
+    name = search_name(release.name)
+    return name, release.sensitivity, release.noise_scale, release.follows
+
+
+def _summary(releases: list[PlannedRelease]) -> tuple[str, str]:
+    """Return the name of a release or search, and what follows it in a line."""
+    first = releases[0]
+    name = first.name
+    if len(releases) > 1:
+        name = f"{search_name(first.name)}, {len(releases)} times"
+    share = math.fsum(release.share for release in releases)
+    if first.sensitivity is None:
+        return name, f"{share:>8.4f}  follows {first.follows}"
+    return name, f"{share:>8.4f}{first.sensitivity:>13.4g}{first.noise_scale:>13.4g}"

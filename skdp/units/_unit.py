@@ -1,0 +1,131 @@
+"""What every unit of privacy that is an object shares: parameters, equality, checks."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from skdp._parameters import PlainParametersMixin
+from skdp.privacy.clipping import SMALLEST_BOUND
+from skdp.privacy.precision import plain
+from skdp.units._resolved import MatrixUnit
+
+__all__ = ["Unit", "check_size", "checked_bounds", "resolved_unit"]
+
+# What used to be strings, or may be taken for them.
+_OBJECTS = {
+    "entry": "Entry(bounds=(0, 1))",
+    "edge": "Edge(bounds=(0, 1))",
+    "interaction": "Interaction()",
+    "spectral": "SpectralChange()",
+    "spectralchange": "SpectralChange()",
+    "sparserow": "SparseRow(max_entries=20, bounds=(0, 1))",
+}
+
+
+class Unit(PlainParametersMixin, BaseEstimator):
+    """A unit of privacy with its bounds, which `fit` checks and resolves.
+
+    A parameter of an estimator that has parameters itself, as scikit-learn's kernels are.
+    """
+
+    #: Whether X has to be symmetric.
+    is_pairwise: ClassVar[bool] = False
+
+    def resolve(self, adjacency: str, epsilon: float) -> MatrixUnit:
+        """Check the bounds, and turn them into plain numbers.
+
+        Parameters
+        ----------
+        adjacency : {"replace", "zero_out"}
+            How neighbouring datasets differ.
+        epsilon : float
+            Privacy budget; infinite bounds need an infinite one.
+
+        Returns
+        -------
+        MatrixUnit
+            What a fit computes with.
+
+        Raises
+        ------
+        ValueError
+            If a bound is not acceptable.
+        """
+        self._validate_params()
+        return self._resolved(adjacency, epsilon)
+
+    @abstractmethod
+    def _resolved(self, adjacency: str, epsilon: float) -> MatrixUnit:
+        """Turn parameters of the right types into plain numbers."""
+
+    def key(self) -> tuple[Any, ...]:
+        """Return all that the unit is, as nested tuples: equal ones for equal units.
+
+        Returns
+        -------
+        tuple
+            Name of the class, and the parameters.
+        """
+        values = self.get_params(deep=False).items()
+        return (type(self).__name__, *((name, _key_of(value)) for name, value in values))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unit) and self.key() == other.key()
+
+    # As its parameters can be set.
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _key_of(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return tuple(map(_key_of, value))
+    return plain(value)
+
+
+def resolved_unit(given: Any, adjacency: str, epsilon: float) -> MatrixUnit:
+    """Resolve a unit that is an object, and say how one is passed if it is none."""
+    if isinstance(given, Unit):
+        return given.resolve(adjacency, epsilon)
+    example = _OBJECTS.get(str(given).replace("_", "").lower(), _OBJECTS["entry"])
+    raise ValueError(
+        f"privacy_unit={given!r} must be 'row' or an object of skdp.units, such as "
+        f"privacy_unit=skdp.units.{example}."
+    )
+
+
+def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, float]:
+    """Return the bounds of an entry as floats; infinite ones at `epsilon` inf only."""
+    try:
+        # Which strings of digits would pass.
+        values = np.array([]) if np.asarray(bounds).dtype.kind in "US" else bounds
+        values = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        values = np.array([])
+    if values.shape != (2,) or not values[0] < values[1]:
+        raise ValueError(
+            f"bounds={bounds!r} of privacy_unit={unit!r} must be two ascending numbers: the "
+            "smallest and the largest value that an entry of X can have, as public knowledge says, "
+            "such as (0, 1) for clicks or (1, 5) for stars."
+        )
+    lower, upper = values.tolist()
+    check_size(unit, max(-lower, upper), epsilon)
+    if math.isfinite(epsilon) and upper - lower < SMALLEST_BOUND:
+        raise ValueError(
+            f"bounds={bounds!r} of privacy_unit={unit!r} must be at least {SMALLEST_BOUND} apart."
+        )
+    return max(lower, -1 / SMALLEST_BOUND), min(upper, 1 / SMALLEST_BOUND)
+
+
+def check_size(unit: Unit, size: float, epsilon: float) -> None:
+    """Refuse an entry so large that no noise hides it."""
+    if math.isfinite(epsilon) and not size <= 1 / SMALLEST_BOUND:
+        raise ValueError(
+            f"privacy_unit={unit!r} with epsilon={epsilon} gives no guarantee: its bounds must be "
+            f"at most {1 / SMALLEST_BOUND} in size."
+        )

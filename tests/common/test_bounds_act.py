@@ -1,0 +1,250 @@
+"""A bound that is given acts on the fit, or is refused: none is taken and then ignored.
+
+A fit is recorded with the bound and without it, both with the noise of one seed. Nothing but the
+bound differs, so that whatever differs in the records comes from it.
+"""
+
+import dataclasses
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "privacy"))
+
+from harness import RecordingBudget, fit_with
+from trace_cells import Cell
+
+from skdp import DPPCA, DPTruncatedSVD
+from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+
+def recorded(estimator, data):
+    """All that a fit releases and keeps, or the message of its refusal."""
+    try:
+        _, budget = fit_with(estimator, data, RecordingBudget)
+    except ValueError as refusal:
+        assert not hasattr(estimator, "privacy_spent_")
+        return str(refusal)
+    names = [name for name in vars(estimator) if name.endswith("_") and name[0] != "_"]
+    kept = {name: getattr(estimator, name) for name in names if name != "privacy_spent_"}
+    return budget.spent().releases, budget.values, kept
+
+
+def is_the_same(one, other):
+    """Whether two fits released and kept the same to the last bit."""
+    releases, values, kept = zip(one, other, strict=True)
+    if releases[0] != releases[1] or kept[0].keys() != kept[1].keys():
+        return False
+    pairs = [*zip(*values, strict=True), *((kept[0][name], kept[1][name]) for name in kept[0])]
+    return all(map(np.array_equal, *zip(*pairs, strict=True)))
+
+
+# Decompositions
+
+UNITS = {
+    "row": "row",
+    "entry": Entry((-1, 1)),
+    "edge": Edge((-1, 1)),
+    "interaction": Interaction(2),
+    "sparse row": SparseRow(4, (-1, 1)),
+    "spectral": SpectralChange(2.0),
+}
+SOLVERS = {
+    "row": ("auto", "covariance", "adaptive", "power"),
+    "entry": ("auto", "alternating", "deflation", "input"),
+    "edge": ("auto", "power", "deflation", "alternating"),
+    "interaction": ("auto", "power"),
+    "sparse row": ("auto", "alternating"),
+    "spectral": ("auto", "power"),
+}
+PURE_SOLVERS = {
+    "entry": ("auto", "alternating"),
+    "edge": ("auto", "power", "alternating"),
+    "spectral": ("auto", "power"),
+}
+# So small that "auto" perturbs all entries, and so large that it iterates.
+SMALL, LARGE = 10, 130
+MODELS = {
+    "svd": lambda n: (DPTruncatedSVD, {}),
+    "pca": lambda n: (DPPCA, {}),
+    "pca, public centre": lambda n: (DPPCA, {"center": np.linspace(-0.5, 1, n)}),
+    "pca, not centred": lambda n: (DPPCA, {"center": False}),
+}
+# Two values of each bound, that no matrix below is within.
+BOUNDS = {
+    "row_norm": (0.5, 0.25),
+    "mean_norm": (0.5, 0.25),
+    "basis_cut": (0.2, 2.0),
+    "coherence_bound": (1.05, 30.0),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Fit:
+    """One way to ask for a decomposition."""
+
+    model: str
+    unit: str
+    solver: str
+    size: int
+    is_pure: bool = False
+
+    def recorded(self, **bounds):
+        make, parameters = MODELS[self.model](self.size)
+        parameters |= {"privacy_unit": UNITS[self.unit], "solver": self.solver, "n_iter": 2}
+        delta = 0 if self.is_pure else 1e-6
+        estimator = make(n_components=2, delta=delta, epsilon=20.0, **parameters, **bounds)
+        return recorded(estimator, matrix(self.size))
+
+    def __str__(self):
+        return ", ".join(
+            [self.model, self.unit, self.solver, str(self.size)] + ["pure"] * self.is_pure
+        )
+
+    def refuses(self, bound):
+        """Whether the bound has nothing to bound here."""
+        if bound == "row_norm":
+            return self.unit != "row"
+        if bound == "mean_norm":
+            return self.unit != "row" or self.model in ("pca, public centre", "pca, not centred")
+        if bound == "coherence_bound":
+            return self.unit not in ("entry", "edge") or self.takes_input
+        return self.unit == "row" or self.takes_input
+
+    @property
+    def takes_input(self):
+        is_small = self.unit == "entry" and self.size == SMALL and not self.is_pure
+        return self.solver == "input" or (self.solver == "auto" and is_small)
+
+
+@cache
+def matrix(size):
+    """A symmetric matrix with entries of all signs, so that it goes with every unit."""
+    half = np.random.default_rng(0).uniform(-1, 1, size=(size, size))
+    half[0] = 1.0
+    half[np.random.default_rng(1).random(half.shape) < 0.3] = 0.0
+    return np.triu(half) + np.triu(half, 1).T
+
+
+def is_centred(model):
+    return model in ("pca", "pca, public centre")
+
+
+def _fits():
+    for model in MODELS:
+        for unit, size in ((unit, size) for unit in UNITS for size in (SMALL, LARGE)):
+            if is_centred(model) and unit in ("interaction", "spectral"):
+                continue
+            pure = [(solver, True) for solver in PURE_SOLVERS.get(unit, ())]
+            for solver, is_pure in [*((solver, False) for solver in SOLVERS[unit]), *pure]:
+                # A centred graph is not symmetric.
+                is_symmetric = unit == "edge" and solver in ("power", "deflation")
+                if not (is_centred(model) and is_symmetric):
+                    yield Fit(model, unit, solver, size, is_pure)
+
+
+FITS = tuple(_fits())
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("fit", FITS, ids=str)
+def test_a_bound_of_a_decomposition_acts_or_is_refused(fit, bound):
+    without = fit.recorded()
+    assert not isinstance(without, str), without
+    assert is_the_same(without, fit.recorded())
+    first, second = (fit.recorded(**{bound: value}) for value in BOUNDS[bound])
+    if fit.refuses(bound):
+        assert isinstance(first, str)
+        assert bound in first
+        assert isinstance(second, str)
+    else:
+        assert not isinstance(first, str), first
+        assert not is_the_same(without, first)
+        assert not is_the_same(first, second)
+
+
+@pytest.mark.parametrize("fit", FITS, ids=str)
+def test_cutting_no_basis_acts_or_is_refused(fit):
+    found = fit.recorded(basis_cut=None)
+    assert isinstance(found, str) == fit.refuses("basis_cut")
+    if not fit.refuses("basis_cut"):
+        assert not is_the_same(fit.recorded(), found)
+
+
+@pytest.mark.parametrize("fit", FITS, ids=str)
+def test_the_default_cut_is_never_refused(fit):
+    assert is_the_same(fit.recorded(), fit.recorded(basis_cut=1.0))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_cut_acts_where_it_decides_what_auto_takes(model):
+    # What is cut to less can be told from noise in smaller matrices.
+    fit = Fit(model, "entry", "auto", 30)
+    without, cut = fit.recorded(), fit.recorded(basis_cut=0.2)
+    assert "matrix" in [release.name for release in without[0]]
+    assert "right product 1" in [release.name for release in cut[0]]
+    for basis_cut in (2.0, None):
+        assert "takes 'input'" in fit.recorded(basis_cut=basis_cut)
+
+
+@pytest.mark.parametrize("basis_cut", [0.2, 2.0, None])
+def test_a_cut_beside_a_bound_of_the_coherence_is_refused(basis_cut):
+    for fit in FITS:
+        if not fit.refuses("coherence_bound"):
+            told = fit.recorded(basis_cut=basis_cut, coherence_bound=1.2)
+            assert isinstance(told, str), fit
+            assert "basis_cut" in told
+            assert "coherence_bound" in told
+
+
+# Trace regression
+
+LAYOUTS = ("matrices", "flat", "vectors", "row vectors", "outer", "one-hot", "sparse vectors")
+REGRESSIONS = [
+    Cell(layout, solver, init, unit, fit_intercept=fit_intercept)
+    for layout in LAYOUTS
+    for solver in ("rgrad", "iht", "gd", "adassp")
+    for unit in ("record", "response")
+    for init, fit_intercept in (("random", True), ("random", False), ("power", True))
+    if not (solver == "adassp" and init == "power")
+]
+
+
+def covariances(shape):
+    """Everything that a covariance may be, but for the default."""
+    rows, columns = (np.diag(np.linspace(1, 2, n) * 1.5) for n in shape)
+    return "identity", (rows, None), (None, columns), (rows, columns)
+
+
+def values_of(cell, bound):
+    """Values of a bound that matter to the data."""
+    if bound == "covariance":
+        return covariances(cell.shape)
+    largest = np.abs(cell.data().responses).max()
+    return {
+        "response_bound": (largest / 2, largest / 4),
+        "row_norm": (0.5, 0.25),
+        "coef_bound": (1e-3, 1e-4),
+    }[bound]
+
+
+@pytest.mark.parametrize("bound", ["response_bound", "row_norm", "coef_bound", "covariance"])
+@pytest.mark.parametrize("cell", REGRESSIONS, ids=str)
+def test_a_bound_of_a_regression_acts_or_is_refused(cell, bound):
+    data = cell.data().arguments
+    without = recorded(cell(), data)
+    assert not isinstance(without, str), without
+    assert is_the_same(without, recorded(cell(), data))
+    found = [recorded(cell(**{bound: value}), data) for value in values_of(cell, bound)]
+    if bound == "row_norm" and (cell.solver != "adassp" or cell.unit != "record"):
+        assert all(isinstance(told, str) and bound in told for told in found)
+        return
+    assert not any(isinstance(told, str) for told in found)
+    fits = [without, *found]
+    for index, one in enumerate(fits):
+        assert not any(is_the_same(one, other) for other in fits[index + 1 :]), index

@@ -1,0 +1,51 @@
+"""Budgets for parts of a trace regression, with the lines that a fit would plan for them."""
+
+from skdp import DPTraceRegressor
+from skdp.linear_model import _trace_plan
+from skdp.linear_model._trace_input import facts_like
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.noise import NoiseSource
+from skdp.privacy.plan import make_plan, planned_search
+from skdp.privacy.quantile import SCALE_GRID
+
+
+def problem_of(n_records, matrix_shape, **parameters):
+    """Ask for a fit to dense matrices of that shape."""
+    estimator = DPTraceRegressor(matrix_shape=matrix_shape, **parameters)
+    n_features = matrix_shape[0] * matrix_shape[1]
+    return estimator._problem(facts_like(n_records, n_features, matrix_shape, None))
+
+
+def budget_for(problem, *parts, seed=0, kind=PrivacyBudget):
+    """Open a budget for these parts of the plan, which are functions of the problem."""
+    plan = make_plan(
+        [line for part in parts for line in part(problem)],
+        epsilon=problem.epsilon,
+        delta=problem.delta,
+        unit=problem.unit.name,
+        adjacency=problem.unit.adjacency,
+        delta_tail=problem.delta_tail,
+    )
+    return kind.of(plan, NoiseSource(2**100 + seed))
+
+
+def spread_lines(problem):
+    """Plan the spread of the responses."""
+    return [_trace_plan._plan_spread(problem)]
+
+
+center_lines = _trace_plan._plan_center
+unit_lines = _trace_plan._plan_units
+start_lines = _trace_plan._plan_start
+
+
+def moment_lines(problem):
+    """Plan what adassp releases of matrices and responses, with the whole budget."""
+    if not problem.protects_matrices:
+        return [_trace_plan._line("products with responses", 1.0, "response spread")]
+    return _trace_plan._plan_moments(problem, 1.0)
+
+
+def row_norm_lines(problem):
+    """Plan the norm that adassp clips matrices to."""
+    return planned_search("row norm", 0.1, len(SCALE_GRID))

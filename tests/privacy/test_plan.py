@@ -1,0 +1,236 @@
+"""What a plan says before the data is what a fit records: line by line, for every way to ask."""
+
+import dataclasses
+import math
+
+import entry_level_cells
+import numpy as np
+import pandas as pd
+import pytest
+import trace_cells
+from harness import RecordingBudget, fit_with
+from scipy import sparse
+from test_attack_row_level import CELLS as ROW_CELLS
+from test_attack_row_level import datasets, estimator_maker
+
+from skdp import DPPCA, BudgetError, DPTraceRegressor, DPTruncatedSVD, RankOneMatrices, RowBlocks
+from skdp.privacy import PlannedRelease, PrivacyBudget
+from skdp.privacy.plan import make_plan, planned_search
+from skdp.units import Edge, Entry
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+
+def without_values(X):
+    """What can be shown of data to come: the same container, of NaN."""
+    if isinstance(X, RankOneMatrices):
+        # Its factors are checked when it is made.
+        hidden = RankOneMatrices(X.left, X.right)
+        hidden.left, hidden.right = map(without_values, (X.left, X.right))
+        return hidden
+    if sparse.issparse(X):
+        return sparse.csr_array((X.data * np.nan, X.indices, X.indptr), shape=X.shape)
+    return X * np.nan
+
+
+def check_plan(make_estimator, data, n_features=None):
+    """Compare the plan of an unfitted estimator with what a fit records."""
+    X = data[0] if isinstance(data, tuple) else data
+    n_features = math.prod(X.shape[1:]) if n_features is None else n_features
+    planned = make_estimator().plan(X.shape[0], n_features, like=without_values(X))
+    record = fit_with(make_estimator(), data, RecordingBudget)[1].spent()
+    for name in ("epsilon", "delta", "unit", "adjacency", "enforced", "delta_tail"):
+        assert getattr(planned, name) == getattr(record, name), name
+    # A share that is spent on nothing costs pure differential privacy less than one that is used.
+    if record.delta > 0 or not math.isfinite(record.epsilon):
+        assert planned.mu == record.mu
+    for line, release in zip(planned.releases, record.releases, strict=True):
+        assert line.is_for(release.name, release.mechanism), (line, release)
+        assert line.share == release.share, line
+        if line.sensitivity is not None:
+            np.testing.assert_allclose(line.sensitivity, release.sensitivity, rtol=1e-4)
+            np.testing.assert_allclose(line.noise_scale, release.noise_scale, rtol=1e-4)
+        else:
+            assert line.noise_scale is None
+            assert line.follows
+    return planned
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+@pytest.mark.parametrize(("model", "solver", "adjacency", "norms"), ROW_CELLS)
+def test_the_plan_for_rows_is_the_record(model, solver, adjacency, norms, epsilon):
+    make_estimator = estimator_maker(model, solver, adjacency, norms)
+    check_plan(lambda: make_estimator(epsilon=epsilon), datasets()["spiked"])
+
+
+@entry_level_cells.each()
+def test_the_plan_for_entries_is_the_record(cell):
+    check_plan(cell, cell.data(np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("epsilon", [None, 1.0, math.inf])
+@trace_cells.each()
+def test_the_plan_for_records_is_the_record(cell, epsilon):
+    more = {} if epsilon is None else {"epsilon": epsilon}
+    check_plan(lambda: cell(**more), cell.data().arguments)
+
+
+@pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD])
+@pytest.mark.parametrize("unit", ["row", Entry((0, 1))], ids=str)
+def test_the_container_does_not_change_what_is_released(make, unit):
+    X = np.random.default_rng(0).random((60, 50))
+    blocks = RowBlocks(lambda: iter([X[:20], X[20:]]), shape=X.shape)
+    frame = pd.DataFrame.sparse.from_spmatrix(sparse.csr_array(X))
+    for data in (X, X.astype(np.float32), sparse.csr_array(X), blocks, frame):
+        estimator = make(n_components=2, privacy_unit=unit)
+        planned = estimator.plan(*X.shape, like=data)
+        record = estimator.fit(data).privacy_spent_
+        for lines in (planned.releases, estimator.plan(*X.shape).releases):
+            told = [(line.name, line.mechanism, line.share) for line in lines]
+            assert told == [(r.name, r.mechanism, r.share) for r in record.releases]
+
+
+@pytest.mark.parametrize("solver", ["covariance", "adaptive", "power"])
+@pytest.mark.parametrize("center", ["private", np.full(6, 1e3)], ids=["private", "public"])
+def test_sparse_rows_far_from_the_origin_have_what_the_plan_says(solver, center):
+    # They are centred in their products, and what that rounds follows the centre.
+    X = sparse.csr_array(datasets()["spiked"])
+    norms = {"mean_norm": 1e4} if isinstance(center, str) else {}
+    check_plan(lambda: DPPCA(2, solver=solver, center=center, row_norm=1e-3, **norms), X)
+
+
+def test_a_plan_is_as_long_as_what_is_asked_for():
+    plan = DPPCA(3, solver="power", n_iter=4, row_norm=1.0, mean_norm=1.0).plan(500, 30)
+    assert [line.name for line in plan.releases] == [
+        "mean",
+        *(f"{kind} {step}" for step in range(1, 5) for kind in ("clip level", "power step")),
+        "projected second moment",
+    ]
+    assert math.fsum(line.share for line in plan.releases) == pytest.approx(1)
+
+
+def test_a_plan_says_what_decides_where_it_cannot():
+    text = repr(DPPCA(3, solver="adaptive").plan(500, 30))
+    assert "second moment 2 or refinement 1" in text
+    assert "follows clipped squares" in text
+    assert "row_norm, 10 times" in text
+
+
+def test_planning_leaves_the_estimator_as_it_was():
+    estimator = DPTruncatedSVD(3, random_state=np.random.RandomState(0))
+    before = dict(vars(estimator))
+    state = estimator.random_state.get_state()[1].copy()
+    estimator.plan(500, 30)
+    assert vars(estimator) == before
+    np.testing.assert_array_equal(estimator.random_state.get_state()[1], state)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (DPPCA(epsilon=-1.0), "epsilon"),
+        (DPPCA(n_components=40), "n_components"),
+        (DPTruncatedSVD(privacy_unit="entry"), "Entry"),
+        (DPTraceRegressor(rank=2), "rank"),
+        (DPTraceRegressor(delta=0), "delta"),
+        (DPTruncatedSVD(privacy_unit=Edge((0, 1))), "symmetric"),
+    ],
+    ids=str,
+)
+def test_a_plan_refuses_what_a_fit_refuses(estimator, message):
+    with pytest.raises(ValueError, match=message):
+        estimator.plan(100, 30)
+
+
+@pytest.mark.parametrize("sizes", [(0, 3), (10, 0), (1.5, 3)])
+def test_a_plan_is_for_a_whole_number_of_rows_and_features(sizes):
+    with pytest.raises((TypeError, ValueError), match=r"n_samples|n_features"):
+        DPPCA().plan(*sizes)
+
+
+def test_the_features_of_a_plan_are_those_of_its_matrices():
+    matrices = np.zeros((1, 4, 3))
+    assert DPTraceRegressor(rank=2).plan(100, 12, like=matrices).releases
+    with pytest.raises(ValueError, match="n_features=999"):
+        DPTraceRegressor().plan(100, 999, like=matrices)
+
+
+@pytest.mark.parametrize("like", ["sparse", 3, sparse.csr_array], ids=str)
+@pytest.mark.parametrize("estimator", [DPPCA(), DPTraceRegressor()], ids=str)
+def test_a_plan_takes_no_other_thing_for_data(estimator, like):
+    with pytest.raises(TypeError, match="like must be an X"):
+        estimator.plan(100, 30, like=like)
+
+
+@pytest.mark.parametrize("like", [np.zeros((1, 40)), np.zeros(3), np.zeros((1, 5, 7))])
+@pytest.mark.parametrize("estimator", [DPPCA(), DPTraceRegressor()], ids=str)
+def test_a_plan_refuses_data_of_other_features(estimator, like):
+    with pytest.raises(ValueError, match=r"n_features=30|matrix_shape"):
+        estimator.plan(100, 30, like=like)
+
+
+def test_too_small_a_budget_is_refused_before_anything_is_set_or_spent():
+    X = np.random.default_rng(0).random((50, 40))
+    estimator = DPPCA(2, epsilon=1e-6, delta=1e-12, mean_norm=7.0, row_norm=7.0)
+    before = dict(vars(estimator))
+    with pytest.raises(BudgetError, match="too small"):
+        estimator.fit(X)
+    assert vars(estimator) == before
+
+
+def lines(*releases):
+    return make_plan(releases, epsilon=1.0, delta=1e-6, unit="row", adjacency="replace")
+
+
+def test_a_budget_refuses_what_is_not_the_next_line():
+    plan = lines(
+        PlannedRelease("one", "gaussian", 0.25, 2.0),
+        PlannedRelease("two", "gaussian", 0.5, follows="one").or_else("other", "laplace"),
+    )
+    for name, mechanism, share in [
+        ("two", "gaussian", 0.25),
+        ("one", "laplace", 0.25),
+        ("one", "gaussian", 0.2),
+    ]:
+        budget = PrivacyBudget.of(plan)
+        with pytest.raises(BudgetError, match="next"):
+            getattr(budget, mechanism)(name, 1.0, sensitivity=2.0, share=share)
+        assert budget.spent().releases == ()
+    budget.gaussian("one", 1.0, sensitivity=2.0)
+    budget.laplace("other", 1.0, sensitivity=3.0)
+    with pytest.raises(BudgetError, match="not planned"):
+        budget.gaussian("three", 1.0, sensitivity=2.0)
+    assert [release.share for release in budget.spent().releases] == [0.25, 0.5]
+
+
+def test_without_a_plan_a_release_needs_a_share():
+    budget = PrivacyBudget(1.0, 1e-6, unit="row", adjacency="replace")
+    with pytest.raises(BudgetError, match="share"):
+        budget.gaussian("one", 1.0, sensitivity=1.0)
+    with pytest.raises(BudgetError, match="share"):
+        budget.forfeit()
+
+
+def test_a_search_takes_its_lines_from_the_plan():
+    grid, values = np.geomspace(1e-3, 1e3, 50), np.linspace(1, 2, 30)
+    budget = PrivacyBudget.of(lines(*planned_search("norm", 0.3, len(grid))))
+    budget.quantile("norm", values, q=0.5, grid=grid)
+    assert len(budget.spent().releases) == len(budget.plan.releases)
+    assert budget.spent().mu == budget.plan.mu
+
+
+def test_the_shares_of_a_plan_add_to_one_at_most():
+    for share in (0.6, 0.0, math.nan):
+        with pytest.raises(BudgetError, match=r"at most 1|too small"):
+            lines(*(PlannedRelease(name, "gaussian", share, 1.0) for name in "ab"))
+    plan = DPTruncatedSVD(row_norm=1.0).plan(100, 10)
+    with pytest.raises(BudgetError, match="at most 1"):
+        dataclasses.replace(plan, releases=2 * plan.releases)
+
+
+def test_a_plan_cannot_be_changed():
+    plan = DPTruncatedSVD().plan(100, 10)
+    with pytest.raises(AttributeError):
+        plan.epsilon = 2.0
+    with pytest.raises(AttributeError):
+        plan.releases[0].share = 0.5
