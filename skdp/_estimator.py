@@ -152,7 +152,9 @@ class PrivateEstimator(PlainParametersMixin, BaseEstimator):
         self._validate_params()
         is_data = hasattr(like, "shape") or isinstance(like, list | tuple | None)
         if isinstance(like, type) or not is_data:
-            raise TypeError(f"like must be an X that fit takes, or None, got {like!r}.")
+            # Its type only: what it prints may be values.
+            kind = like.__name__ if isinstance(like, type) else type(like).__name__
+            raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
         for name, size in (("n_samples", n_samples), ("n_features", n_features)):
             check_scalar(size, name, Integral, min_val=1)
         return plan_of(self._problem(self._facts_like(int(n_samples), int(n_features), like)))

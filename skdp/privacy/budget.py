@@ -19,7 +19,7 @@ __all__ = ["FORFEITED", "PrivacyBudget"]
 FORFEITED = "not used"
 
 
-class PrivacyBudget(Mechanisms):
+class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
     """The privacy of one fit: adds the noise, keeps the ledger, and refuses to overspend.
 
     `epsilon` and `delta` are turned into mu once. A release spends a share of the square of mu; the
@@ -68,27 +68,6 @@ class PrivacyBudget(Mechanisms):
     'sum'
     """
 
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float,
-        *,
-        unit: str,
-        adjacency: str,
-        noise: NoiseSource | None = None,
-        enforced: bool = True,
-        delta_tail: float = 0.0,
-    ) -> None:
-        super().__init__(
-            epsilon,
-            delta,
-            unit=unit,
-            adjacency=adjacency,
-            noise=noise,
-            enforced=enforced,
-            delta_tail=delta_tail,
-        )
-
     @classmethod
     def of(cls, plan: Plan, noise: NoiseSource | None = None) -> Self:
         """Open the budget of a plan, which then says what comes next, and for which share.
@@ -114,7 +93,7 @@ class PrivacyBudget(Mechanisms):
             enforced=plan.enforced,
             delta_tail=plan.delta_tail,
         )
-        budget.plan = plan
+        budget._plan = plan
         return budget
 
     # The documentation shows what a class itself defines.
@@ -123,6 +102,7 @@ class PrivacyBudget(Mechanisms):
     laplace = Mechanisms.laplace
     spherical = Mechanisms.spherical
     is_private = Mechanisms.is_private
+    plan = Mechanisms.plan
     noise_scale = Mechanisms.noise_scale
     spent = Mechanisms.spent
 

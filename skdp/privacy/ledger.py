@@ -36,13 +36,17 @@ class Ledger:
         self.unit = unit
         self.adjacency = adjacency
         self.enforced = enforced
-        #: What is to be released; None leaves that to the caller.
-        self.plan: Plan | None = None
+        self._plan: Plan | None = None
         self._currency = Currency(self.epsilon, self.delta, self.delta_tail)
         self.mu = self._currency.mu
         self.is_pure = self._currency.is_pure
         self._fingerprint = fingerprint
         self._releases: list[Release] = []
+
+    @property
+    def plan(self) -> Plan | None:
+        """What is to be released, line by line; None leaves that to the caller."""
+        return self._plan
 
     @property
     def is_private(self) -> bool:
@@ -109,12 +113,12 @@ class Ledger:
     def _share_of(self, name: str, mechanism: str, share: float | None) -> float:
         """Return the share of the next release, which a plan, if there is one, decides."""
         self._currency.check(mechanism)
-        if self.plan is None:
+        if self._plan is None:
             if share is None:
                 raise BudgetError(f"Release {name!r} needs a share: there is no plan that has one.")
             self._check_share(name, float(share))
             return float(share)
-        n_released, planned = len(self._releases), self.plan.releases
+        n_released, planned = len(self._releases), self._plan.releases
         if n_released == len(planned):
             raise BudgetError(f"Release {name!r} is not planned: all that is has been released.")
         line = planned[n_released]

@@ -25,9 +25,9 @@ class Mechanisms(Ledger):
         *,
         unit: str,
         adjacency: str,
-        noise: NoiseSource | None,
-        enforced: bool,
-        delta_tail: float,
+        noise: NoiseSource | None = None,
+        enforced: bool = True,
+        delta_tail: float = 0.0,
     ) -> None:
         self._noise = noise if noise is not None else NoiseSource()
         super().__init__(

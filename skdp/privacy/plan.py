@@ -11,7 +11,7 @@ from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.currency import Currency
 from skdp.privacy.noise import joint_entries
 from skdp.privacy.quantile import search_steps
-from skdp.privacy.record import SHOWN, search_name
+from skdp.privacy.record import group_name, printed, search_name
 
 __all__ = ["SHARE_TOLERANCE", "Plan", "PlannedRelease", "make_plan", "planned_search"]
 
@@ -152,23 +152,8 @@ class Plan:  # numpydoc ignore=PR02
             )
 
     def __repr__(self) -> str:
-        lines = [
-            f"Plan: ({self.epsilon:.4g}, {self.delta:.4g})-DP "
-            f"per {self.unit}, adjacency {self.adjacency!r}, mu={self.mu:.5g}",
-        ]
-        if not math.isfinite(self.epsilon):
-            lines.append("  no privacy: epsilon is inf")
-        if self.delta_tail:
-            lines.append(f"  {self.delta_tail:.4g} of delta for a tail event, which mu leaves out")
-        if not self.enforced:
-            lines.append("  bounds promised by the caller, not enforced")
         rows = [_summary(list(group)) for _, group in groupby(self.releases, _search_of)]
-        width = max([28, *(len(name) + 1 for name, _ in rows)])
-        lines.append(f"  {'release':<{width}}{'share':>8}{'sensitivity':>13}{'noise scale':>13}")
-        lines += [f"  {name:<{width}}{rest}" for name, rest in rows[:SHOWN]]
-        if len(rows) > SHOWN:
-            lines.append(f"  and {len(rows) - SHOWN} more")
-        return "\n".join(lines)
+        return printed("Plan", self, (), rows)
 
 
 def make_plan(
@@ -275,12 +260,9 @@ def _search_of(release: PlannedRelease) -> tuple[str, float | None, float | None
 
 
 def _summary(releases: list[PlannedRelease]) -> tuple[str, str]:
-    """Return the name of a release or search, and what follows it in a line."""
-    first = releases[0]
-    name = first.name
-    if len(releases) > 1:
-        name = f"{search_name(first.name)}, {len(releases)} times"
-    share = math.fsum(release.share for release in releases)
+    """Return the name of a release or search, and its numbers, as far as they are known."""
+    first, share = releases[0], math.fsum(release.share for release in releases)
+    name = group_name([release.name for release in releases])
     if first.sensitivity is None:
         return name, f"{share:>8.4f}  follows {first.follows}"
     return name, f"{share:>8.4f}{first.sensitivity:>13.4g}{first.noise_scale:>13.4g}"

@@ -10,10 +10,10 @@ import numpy as np
 
 from skdp.privacy import gaussian_dp, pure_dp
 
-__all__ = ["SHOWN", "PrivacySpent", "Release", "Released", "search_name"]
+__all__ = ["PrivacySpent", "Release", "Released", "group_name", "printed", "search_name"]
 
-#: Lines of releases in a representation.
-SHOWN = 30
+# Lines of releases in a representation, and the least width of a name.
+_SHOWN, _WIDTH = 30, 28
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)
 
 
@@ -260,24 +260,9 @@ class PrivacySpent:  # numpydoc ignore=PR02
         return {**fields, **lists, "seeded": self.seeded, "rho": self.rho}
 
     def __repr__(self) -> str:
-        lines = [
-            f"PrivacySpent: ({self.epsilon:.4g}, {self.delta:.4g})-DP "
-            f"per {self.unit}, adjacency {self.adjacency!r}, mu={self.mu:.5g}",
-        ]
-        if not math.isfinite(self.epsilon):
-            lines.append("  no privacy: epsilon is inf")
-        if self.delta_tail:
-            lines.append(f"  {self.delta_tail:.4g} of delta for a tail event, which mu leaves out")
-        if self.seeded:
-            lines.append("  seeded: no guarantee against anyone who can guess random_state")
-        if not self.enforced:
-            lines.append("  bounds promised by the caller, not enforced")
-        lines.append(f"  {'release':<28}{'share':>8}{'sensitivity':>13}{'noise scale':>13}")
+        notes = ["seeded: no guarantee against anyone who can guess random_state"] * self.seeded
         rows = [_summary(list(group)) for _, group in groupby(self.releases, _search_of)]
-        lines += rows[:SHOWN]
-        if len(rows) > SHOWN:
-            lines.append(f"  and {len(rows) - SHOWN} more")
-        return "\n".join(lines)
+        return printed("PrivacySpent", self, notes, rows)
 
 
 def _common_unit(units: set[str], *, same_unit: bool) -> str:
@@ -302,6 +287,32 @@ def _composed_deltas(records: Sequence[PrivacySpent]) -> tuple[float, float]:
     return min(delta, _LARGEST_DELTA), gaussian_dp.compose_tails(tails)
 
 
+def printed(title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[str, str]]) -> str:
+    """Print the guarantee of a record or a plan, with a row for each release or search."""
+    lines = [
+        f"{title}: ({spent.epsilon:.4g}, {spent.delta:.4g})-DP "
+        f"per {spent.unit}, adjacency {spent.adjacency!r}, mu={spent.mu:.5g}",
+    ]
+    if not math.isfinite(spent.epsilon):
+        lines.append("  no privacy: epsilon is inf")
+    if spent.delta_tail:
+        lines.append(f"  {spent.delta_tail:.4g} of delta for a tail event, which mu leaves out")
+    lines += [f"  {note}" for note in notes]
+    if not spent.enforced:
+        lines.append("  bounds promised by the caller, not enforced")
+    width = max([_WIDTH, *(len(name) + 1 for name, _ in rows)])
+    lines.append(f"  {'release':<{width}}{'share':>8}{'sensitivity':>13}{'noise scale':>13}")
+    lines += [f"  {name:<{width}}{numbers}" for name, numbers in rows[:_SHOWN]]
+    if len(rows) > _SHOWN:
+        lines.append(f"  and {len(rows) - _SHOWN} more")
+    return "\n".join(lines)
+
+
+def group_name(names: Sequence[str]) -> str:
+    """Name the counts of one search together; a single release has its own name."""
+    return names[0] if len(names) == 1 else f"{search_name(names[0])}, {len(names)} times"
+
+
 def search_name(name: str) -> str:
     """Return the name of the search that a count belongs to; of other releases their own."""
     return name.partition(", count")[0]
@@ -312,13 +323,11 @@ def _search_of(release: Release) -> tuple[str, float, float]:
     return search_name(release.name), release.sensitivity, release.noise_scale
 
 
-def _summary(releases: list[Release]) -> str:
-    first = releases[0]
-    name = first.name
-    if len(releases) > 1:
-        name = f"{search_name(first.name)}, {len(releases)} times"
-    share = math.fsum(release.share for release in releases)
-    return f"  {name:<28}{share:>8.4f}{first.sensitivity:>13.4g}{first.noise_scale:>13.4g}"
+def _summary(releases: list[Release]) -> tuple[str, str]:
+    """Return the name of a release or search, and its numbers."""
+    first, share = releases[0], math.fsum(release.share for release in releases)
+    name = group_name([release.name for release in releases])
+    return name, f"{share:>8.4f}{first.sensitivity:>13.4g}{first.noise_scale:>13.4g}"
 
 
 def _shared_in_epsilon(record: PrivacySpent, total: float) -> list[Release]:

@@ -162,6 +162,13 @@ def test_a_plan_takes_no_other_thing_for_data(estimator, like):
         estimator.plan(100, 30, like=like)
 
 
+@pytest.mark.parametrize("estimator", [DPPCA(), DPTraceRegressor()], ids=str)
+def test_a_refused_thing_for_data_is_not_printed(estimator):
+    with pytest.raises(TypeError, match="got dict") as caught:
+        estimator.plan(100, 30, like={"salary": [123456.0]})
+    assert "123456" not in str(caught.value)
+
+
 @pytest.mark.parametrize("like", [np.zeros((1, 40)), np.zeros(3), np.zeros((1, 5, 7))])
 @pytest.mark.parametrize("estimator", [DPPCA(), DPTraceRegressor()], ids=str)
 def test_a_plan_refuses_data_of_other_features(estimator, like):
