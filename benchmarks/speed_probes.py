@@ -21,9 +21,9 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from skdp import PrivacyWarning
+from skdp.data.rows import Rows
 from skdp.decomposition import _solvers
 from skdp.decomposition._base import BaseDecomposition
-from skdp.linalg.rows import Rows
 from skdp.privacy import PrivacyBudget
 
 # What solvers import from here is about eigenvalues and orthonormal bases.

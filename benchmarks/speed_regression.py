@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from skdp.linalg.design import Design
-from skdp.linalg.sources import as_source
+from skdp.data.design import Design
+from skdp.data.sources import as_source
 from skdp.linear_model._solvers.clipping import RecordClipping
 from skdp.linear_model._solvers.initial import random_start
 from skdp.linear_model._solvers.records import Records

@@ -1,9 +1,9 @@
 """Low-rank learning under differential privacy, in scikit-learn's manner."""
 
+from skdp.data.rank_one import RankOneMatrices
+from skdp.data.sources import RowBlocks
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.exceptions import BudgetError, PrivacyWarning
-from skdp.linalg.rank_one import RankOneMatrices
-from skdp.linalg.sources import RowBlocks
 from skdp.linear_model import DPTraceRegressor
 
 __version__ = "0.1.0"

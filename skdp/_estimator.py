@@ -18,8 +18,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._parameters import PlainParametersMixin
 from skdp._printing import HIDDEN_SEED, is_printing
+from skdp.data.sources import canonical_csr
 from skdp.exceptions import warn_of_privacy
-from skdp.linalg.sources import canonical_csr
 from skdp.privacy import Plan, PlannedRelease, PrivacyBudget
 from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed

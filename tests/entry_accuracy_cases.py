@@ -17,11 +17,11 @@ from utility import KEY, Case
 
 from skdp import DPTruncatedSVD, PrivacyWarning
 from skdp._estimator import plan_of
+from skdp.data.rows import Rows
+from skdp.data.sources import as_source
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
 from skdp.decomposition._entry_level import solve_entries
 from skdp.decomposition._solvers import alternating, symmetric_power
-from skdp.linalg.rows import Rows
-from skdp.linalg.sources import as_source
 from skdp.linalg.subspace import coherence, orthonormal_basis
 from skdp.metrics import subspace_distance
 from skdp.privacy import PrivacyBudget

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import toeplitz
 from scipy.sparse.linalg import svds
 
+from skdp.data.rank_one import RankOneMatrices
 from skdp.datasets import (
     make_block_graph,
     make_interactions,
@@ -13,7 +14,6 @@ from skdp.datasets import (
     make_spiked,
     make_trace_regression,
 )
-from skdp.linalg.rank_one import RankOneMatrices
 
 DESIGNS = ["gaussian", "completion", "tasks"]
 MAKERS = [

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
-from skdp.linalg.rank_one import RankOneMatrices
+from skdp.data.rank_one import RankOneMatrices
 from skdp.linalg.subspace import orthonormal_basis
 
 __all__ = ["make_trace_regression"]

@@ -7,6 +7,7 @@ from typing import cast
 
 import numpy as np
 
+from skdp.data.rows import Rows
 from skdp.decomposition._entry_plan import mean_sensitivity, squares_sensitivity
 from skdp.decomposition._problem import DecompositionProblem
 from skdp.decomposition._solvers.alternating import Steps, solve_alternating
@@ -15,7 +16,6 @@ from skdp.decomposition._solvers.factors import Factors
 from skdp.decomposition._solvers.input_perturbation import solve_input
 from skdp.decomposition._solvers.noisy_matrix import CenteredMatrix, NoisyMatrix, NoisyMoment
 from skdp.decomposition._solvers.symmetric_power import solve_symmetric_power
-from skdp.linalg.rows import Rows
 from skdp.privacy import PrivacyBudget, Released
 from skdp.units._resolved import MatrixUnit
 

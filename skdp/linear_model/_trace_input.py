@@ -11,8 +11,8 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from skdp._estimator import check_rows, quiet
-from skdp.linalg.rank_one import RankOneMatrices
-from skdp.linalg.sources import RowBlocks, Source, as_source, holds_sparse
+from skdp.data.rank_one import RankOneMatrices
+from skdp.data.sources import RowBlocks, Source, as_source, holds_sparse
 from skdp.linear_model._trace_problem import TraceFacts
 
 __all__ = ["TraceData", "as_rows", "check_input", "facts_like"]

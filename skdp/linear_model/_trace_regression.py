@@ -10,11 +10,11 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdp._estimator import INPUT, Level, PrivateEstimator, in_dtype
-from skdp.linalg.design import Design
-from skdp.linalg.digest import digest
+from skdp.data.design import Design
+from skdp.data.digest import digest
+from skdp.data.rank_one import RankOneMatrices
+from skdp.data.sources import as_source
 from skdp.linalg.fixed_rank import FixedRank
-from skdp.linalg.rank_one import RankOneMatrices
-from skdp.linalg.sources import as_source
 from skdp.linear_model._solvers.gradient import Estimate
 from skdp.linear_model._solvers.records import Records
 from skdp.linear_model._trace_doubts import doubts_of_size

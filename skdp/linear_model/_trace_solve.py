@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import ndtri
 
-from skdp.linalg.design import Design
+from skdp.data.design import Design
 from skdp.linalg.fixed_rank import within_norm
 from skdp.linear_model._solvers import scales
 from skdp.linear_model._solvers.adassp import (

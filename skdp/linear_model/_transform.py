@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp.linalg.design import Design
+from skdp.data.design import Design
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linear_model._solvers.gradient import Estimate
 from skdp.linear_model._solvers.scales import RareFeatures

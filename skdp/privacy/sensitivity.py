@@ -8,7 +8,7 @@ At row level, rows are clipped to Euclidean norm `c` (`row_norm`), and the adjac
 Every function of this kind returns the supremum over all neighbouring datasets in the Euclidean
 (for matrices the Frobenius) norm, plus twice `rounding` times the largest contribution of a row:
 the computed sums of two neighbours may each be off by that much [1]_. `rounding` is what
-:class:`skdp.linalg.rows.Rows` reports with the sum.
+:class:`skdp.data.rows.Rows` reports with the sum.
 
 The other units change a few entries of a matrix A, multiplied by public bases: `norms` are the
 Euclidean norms of the rows of a basis, and `step` is the largest change of an entry. Where A turns

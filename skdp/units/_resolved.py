@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdp.linalg.rows import Rows
+from skdp.data.rows import Rows
 from skdp.privacy import sensitivity
 from skdp.privacy.clipping import binarize, clip_entries, keep_largest
 

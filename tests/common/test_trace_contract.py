@@ -18,10 +18,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
+from skdp.data.design import Design
+from skdp.data.sources import as_source
 from skdp.datasets import make_trace_regression
-from skdp.linalg.design import Design
 from skdp.linalg.fixed_rank import truncate
-from skdp.linalg.sources import as_source
 from skdp.linear_model._solvers.clipping import RecordClipping, ResponseClipping
 from skdp.linear_model._solvers.records import Records
 from skdp.linear_model._solvers.spaces import AllDirections, TangentSpace

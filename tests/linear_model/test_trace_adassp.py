@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose
 from planned import budget_for, moment_lines, problem_of, row_norm_lines
 
 from skdp import DPTraceRegressor
-from skdp.linalg.design import Design
-from skdp.linalg.rank_one import RankOneMatrices
-from skdp.linalg.sources import as_source
+from skdp.data.design import Design
+from skdp.data.rank_one import RankOneMatrices
+from skdp.data.sources import as_source
 from skdp.linear_model._solvers.adassp import (
     release_row_norm,
     solve_public_design,

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skdp.linalg.design import Design
+from skdp.data.design import Design
+from skdp.data.sources import as_source
 from skdp.linalg.fixed_rank import FixedRank, project_coordinates
-from skdp.linalg.sources import as_source
 from skdp.linear_model._solvers.clipping import RecordClipping, ResponseClipping
 from skdp.linear_model._solvers.records import Records
 from skdp.linear_model._solvers.spaces import AllDirections, TangentSpace

@@ -3,9 +3,9 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from skdp.linalg.design import Design
-from skdp.linalg.rank_one import RankOneMatrices
-from skdp.linalg.sources import as_source
+from skdp.data.design import Design
+from skdp.data.rank_one import RankOneMatrices
+from skdp.data.sources import as_source
 from skdp.linear_model._solvers.covariances import exact_whitening
 from skdp.linear_model._solvers.public_rows import (
     even_weights,

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 from planned import budget_for, center_lines, problem_of, spread_lines, unit_lines
 
-from skdp.linalg.design import Design
-from skdp.linalg.sources import as_source
+from skdp.data.design import Design
+from skdp.data.sources import as_source
 from skdp.linear_model._solvers import scales
 from skdp.linear_model._solvers.sizes import count_powers
 from skdp.linear_model._solvers.standardization import release_standardization

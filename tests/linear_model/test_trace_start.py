@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from planned import budget_for, problem_of, start_lines
 
+from skdp.data.design import Design
+from skdp.data.sources import as_source
 from skdp.datasets import make_trace_regression
-from skdp.linalg.design import Design
-from skdp.linalg.sources import as_source
 from skdp.linear_model._solvers.initial import (
     INITIALIZERS,
     random_start,

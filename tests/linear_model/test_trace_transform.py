@@ -3,10 +3,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from skdp.linalg.design import Design
+from skdp.data.design import Design
+from skdp.data.rank_one import RankOneMatrices
+from skdp.data.sources import as_source
 from skdp.linalg.fixed_rank import FixedRank
-from skdp.linalg.rank_one import RankOneMatrices
-from skdp.linalg.sources import as_source
 from skdp.linear_model._solvers.gradient import Estimate
 from skdp.linear_model._transform import Transform, inverse_root
 

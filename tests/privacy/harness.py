@@ -10,10 +10,10 @@ from unittest.mock import patch
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from skdp.linalg.design import Design
-from skdp.linalg.rank_one import RankOneMatrices
-from skdp.linalg.rows import Rows
-from skdp.linalg.sources import ArraySource
+from skdp.data.design import Design
+from skdp.data.rank_one import RankOneMatrices
+from skdp.data.rows import Rows
+from skdp.data.sources import ArraySource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.budget import FORFEITED
 from skdp.privacy.lattice import lattice_step

@@ -8,8 +8,8 @@ from scipy.stats import beta, norm
 from sklearn import config_context
 
 from skdp import DPTraceRegressor
-from skdp.linalg.design import Design
-from skdp.linalg.sources import as_source
+from skdp.data.design import Design
+from skdp.data.sources import as_source
 from skdp.linear_model._solvers import initial
 from skdp.linear_model._solvers.clipping import RecordClipping
 from skdp.linear_model._solvers.initial import random_start

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from noise_records import drawn_noise
 
+from skdp.data.digest import digest
+from skdp.data.sources import as_source
 from skdp.exceptions import BudgetError
-from skdp.linalg.digest import digest
-from skdp.linalg.sources import as_source
 from skdp.privacy import PrivacyBudget, Released, gaussian_dp
 from skdp.privacy import noise as noise_module
 from skdp.privacy.lattice import SCALE_MARGIN, lattice_step

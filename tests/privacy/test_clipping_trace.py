@@ -5,11 +5,11 @@ import pytest
 from scipy import sparse
 from trace_neighbours import outside
 
-from skdp.linalg import design as designs
-from skdp.linalg.design import Design
+from skdp.data import design as designs
+from skdp.data.design import Design
+from skdp.data.rank_one import RankOneMatrices
+from skdp.data.sources import as_source
 from skdp.linalg.fixed_rank import tangent_vector
-from skdp.linalg.rank_one import RankOneMatrices
-from skdp.linalg.sources import as_source
 from skdp.linear_model._solvers.clipping import RecordClipping, ResponseClipping
 from skdp.linear_model._solvers.initial import random_start
 from skdp.linear_model._solvers.records import Records

@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from skdp.linalg.rows import Rows
-from skdp.linalg.sources import as_source
+from skdp.data.rows import Rows
+from skdp.data.sources import as_source
 from skdp.privacy import sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights
 from skdp.privacy.histogram import bin_counts
@@ -242,7 +242,7 @@ def with_first_row_reversed(X):
 @pytest.fixture
 def bare_rounding(monkeypatch):
     # What is reported at least would hide a bound that is too small.
-    monkeypatch.setattr("skdp.linalg.rows.LEAST_ROUNDING", 0.0)
+    monkeypatch.setattr("skdp.data.rows.LEAST_ROUNDING", 0.0)
 
 
 def totals(*datasets):

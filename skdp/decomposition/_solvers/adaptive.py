@@ -28,11 +28,11 @@ from functools import partial
 import numpy as np
 from scipy.linalg import eigh
 
+from skdp.data.rows import Rows
 from skdp.decomposition._row_plan import ADAPTIVE_PARTS, PROBE_LEVELS
 from skdp.decomposition._solvers.covariance import decompose, release_moment, solve_covariance
 from skdp.decomposition._solvers.factors import Factors
 from skdp.linalg.norms import UNIT_ROUNDOFF
-from skdp.linalg.rows import Rows
 from skdp.linalg.spectrum import noise_edge
 from skdp.linalg.subspace import leading_eigenvectors, orthonormal_basis
 from skdp.privacy import PrivacyBudget, sensitivity

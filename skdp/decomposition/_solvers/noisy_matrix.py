@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from skdp.data.rows import Rows
 from skdp.decomposition._solvers.factors import Factors
 from skdp.linalg.averaging import NoisyProduct
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
-from skdp.linalg.rows import Rows
 from skdp.privacy import PrivacyBudget, Released
 from skdp.privacy.clipping import clip_rows
 from skdp.units._resolved import MatrixUnit

@@ -21,9 +21,9 @@ from functools import partial
 import numpy as np
 from scipy.linalg import eigh
 
+from skdp.data.rows import Rows
 from skdp.decomposition._row_plan import N_LEVELS
 from skdp.decomposition._solvers.factors import Factors
-from skdp.linalg.rows import Rows
 from skdp.linalg.spectrum import denoise_eigenvalues
 from skdp.linalg.subspace import orthonormal_basis, random_basis
 from skdp.privacy import PrivacyBudget, sensitivity

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp.data.matrices import DenseCoordinates, Matrices
 from skdp.linalg.fixed_rank import truncate
-from skdp.linalg.matrices import DenseCoordinates, Matrices
 from skdp.linear_model._solvers.gradient import Estimate
 from skdp.linear_model._solvers.public_rows import even_weights, usual_rows
 from skdp.linear_model._solvers.records import UNBOUNDED, Records

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp.data.matrices import Coordinates, Matrices
 from skdp.linalg.fixed_rank import FixedRank
-from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.linear_model._solvers.public_rows import even_weights, usual_rows
 from skdp.linear_model._solvers.records import UNBOUNDED, Records, clipped_sum
 from skdp.linear_model._solvers.spaces import Space

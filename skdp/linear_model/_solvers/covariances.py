@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.linalg.design import Design
-from skdp.linalg.matrices import Matrices
+from skdp.data.design import Design
+from skdp.data.matrices import Matrices
 from skdp.linear_model._solvers.public_rows import usual_rows
 from skdp.linear_model._solvers.records import UNBOUNDED
 from skdp.privacy import PrivacyBudget, sensitivity

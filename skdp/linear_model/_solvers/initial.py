@@ -17,8 +17,8 @@ from functools import partial
 
 import numpy as np
 
+from skdp.data.matrices import Coordinates, Matrices
 from skdp.linalg.fixed_rank import FixedRank, truncate
-from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.linalg.subspace import leading_eigenvectors, orthonormal_basis, random_basis
 from skdp.linear_model._solvers.records import UNBOUNDED, Records, clipped_sum
 from skdp.privacy import PrivacyBudget, sensitivity

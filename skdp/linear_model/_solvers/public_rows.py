@@ -4,9 +4,9 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import issparse
 
-from skdp.linalg.design import Design
-from skdp.linalg.matrices import DenseCoordinates, Matrices
-from skdp.linalg.rank_one import RankOneMatrices
+from skdp.data.design import Design
+from skdp.data.matrices import DenseCoordinates, Matrices
+from skdp.data.rank_one import RankOneMatrices
 from skdp.linear_model._solvers.records import UNBOUNDED
 
 __all__ = ["even_weights", "largest_usual", "sample_rows", "usual_rows"]

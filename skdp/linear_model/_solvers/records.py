@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.linalg.design import Design
-from skdp.linalg.matrices import Coordinates, Matrices
+from skdp.data.design import Design
+from skdp.data.matrices import Coordinates, Matrices
 from skdp.privacy.clipping import clip_weights
 
 __all__ = ["UNBOUNDED", "Records", "clipped_sum"]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.linalg.design import Design
-from skdp.linalg.matrices import DenseMatrices, Matrices
+from skdp.data.design import Design
+from skdp.data.matrices import DenseMatrices, Matrices
 from skdp.linear_model._solvers.medians import CenterSearch, release_medians
 from skdp.linear_model._solvers.public_rows import largest_usual, sample_rows
 from skdp.linear_model._solvers.sizes import count_powers, release_sizes

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from skdp.data.matrices import Coordinates, Matrices
 from skdp.linalg.fixed_rank import (
     FixedRank,
     project_coordinates,
@@ -12,7 +13,6 @@ from skdp.linalg.fixed_rank import (
     tangent_vector,
     truncate,
 )
-from skdp.linalg.matrices import Coordinates, Matrices
 
 __all__ = ["AllDirections", "Space", "TangentSpace"]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.linalg.design import Design
-from skdp.linalg.matrices import Matrices
+from skdp.data.design import Design
+from skdp.data.matrices import Matrices
 from skdp.linear_model._solvers.medians import (
     ANY_SIZE,
     release_medians,

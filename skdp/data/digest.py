@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdp.linalg.sources import RawBlock, Source
+from skdp.data.sources import RawBlock, Source
 
 __all__ = ["digest"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp.linalg._threads import run_groups
-from skdp.linalg.matrices import DenseMatrices, Matrices, OuterMatrices
-from skdp.linalg.rank_one import RankOneMatrices
-from skdp.linalg.sources import Source, sum_rounding
+from skdp.data.matrices import DenseMatrices, Matrices, OuterMatrices
+from skdp.data.rank_one import RankOneMatrices
+from skdp.data.sources import Source, sum_rounding
+from skdp.data.threads import run_groups
 
 __all__ = ["Design"]
 
@@ -32,7 +32,7 @@ class Design:
     matrix_shape : tuple of two ints
         Their shape.
     n_jobs : int or None, default=None
-        Threads that share the blocks, as in :class:`skdp.linalg.rows.Rows`.
+        Threads that share the blocks, as in :class:`skdp.data.rows.Rows`.
     """
 
     def __init__(

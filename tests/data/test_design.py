@@ -6,10 +6,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from skdp.linalg.design import Design
+from skdp.data.design import Design
+from skdp.data.rank_one import RankOneMatrices
+from skdp.data.sources import as_source
 from skdp.linalg.fixed_rank import FixedRank
-from skdp.linalg.rank_one import RankOneMatrices
-from skdp.linalg.sources import as_source
 
 SHAPE = (4, 3)
 # Several blocks, the last of another length.
@@ -281,7 +281,7 @@ ADVERSARIAL = {
 @pytest.mark.parametrize("is_rank_one", [False, True])
 def test_rounding_of_sums_is_within_its_bound(case, is_rank_one, monkeypatch):
     # Without the least rounding that is charged, which would hide the bound.
-    monkeypatch.setattr("skdp.linalg.sources.LEAST_ROUNDING", 0.0)
+    monkeypatch.setattr("skdp.data.sources.LEAST_ROUNDING", 0.0)
     n = 30_001
     column = ADVERSARIAL[case](n)
     if is_rank_one:

@@ -8,10 +8,10 @@ from functools import reduce
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp.linalg._blocks import Block, DenseBlock, SparseBlock
-from skdp.linalg._threads import run_groups
+from skdp.data.blocks import Block, DenseBlock, SparseBlock
+from skdp.data.sources import ArraySource, BlockSource, Source
+from skdp.data.threads import run_groups
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
-from skdp.linalg.sources import ArraySource, BlockSource, Source
 
 __all__ = ["Rows"]
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy import sparse
 
-from skdp.linalg.sources import RawBlock, _csr_rows, block_bounds, canonical_csr
+from skdp.data.sources import RawBlock, _csr_rows, block_bounds, canonical_csr
 
 __all__ = ["RankOneMatrices"]
 

@@ -3,8 +3,8 @@ import pytest
 from scipy import sparse
 
 from skdp import DPTruncatedSVD, RowBlocks
-from skdp.linalg.digest import digest
-from skdp.linalg.sources import as_source
+from skdp.data.digest import digest
+from skdp.data.sources import as_source
 
 SECRET = 2**127 + 5
 

@@ -10,8 +10,8 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from skdp import RowBlocks
-from skdp.linalg.rows import Rows
-from skdp.linalg.sources import as_source, block_bounds
+from skdp.data.rows import Rows
+from skdp.data.sources import as_source, block_bounds
 from skdp.privacy.clipping import clip_rows, clip_weights
 
 N, D = 8200, 5  # three blocks of dense rows and of sparse ones
@@ -459,7 +459,7 @@ def test_weights_taken_in_the_first_pass_are_those_of_the_norms(container, n_job
 @pytest.fixture
 def bare_rounding(monkeypatch):
     # What is reported at least would hide a bound that is too small.
-    monkeypatch.setattr("skdp.linalg.rows.LEAST_ROUNDING", 0.0)
+    monkeypatch.setattr("skdp.data.rows.LEAST_ROUNDING", 0.0)
 
 
 def exact(values):
@@ -595,7 +595,7 @@ def test_threads_of_matrix_products_do_not_depend_on_the_data(monkeypatch):
     # How the rows are shared out does, and one BLAS thread more may change the last bit of a row.
     limits = []
     monkeypatch.setattr(
-        "skdp.linalg._threads.threadpool_limits",
+        "skdp.data.threads.threadpool_limits",
         lambda n_threads, api: limits.append(n_threads) or threadpool_limits(n_threads, api),
     )
     uneven = sparse.csr_array(([1.0], ([0], [0])), shape=(8200, 5))
