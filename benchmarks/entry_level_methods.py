@@ -18,7 +18,7 @@ from scipy.sparse.linalg import svds
 from skdp import DPTruncatedSVD
 from skdp.decomposition import _base
 from skdp.decomposition._problem import SUPPORT
-from skdp.decomposition._solvers import alternating, symmetric_power
+from skdp.decomposition._products import alternating, symmetric_power
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 from skdp.units import Entry
 from skdp.units._resolved import (

@@ -24,7 +24,7 @@ from sklearn.preprocessing import normalize
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, units
 from skdp.datasets import make_block_graph, make_low_rank
-from skdp.decomposition._solvers import alternating, input_perturbation
+from skdp.decomposition._products import alternating, input_perturbation
 
 HERE = Path(__file__).parent
 SEEDS = 6

@@ -42,8 +42,8 @@ from sklearn.preprocessing import normalize
 
 from skdp import DPTruncatedSVD, PrivacyWarning
 from skdp.datasets import make_spiked
-from skdp.decomposition import _row_plan
-from skdp.decomposition._solvers import adaptive
+from skdp.decomposition._rows import adaptive
+from skdp.decomposition._rows import plan as row_plan
 from skdp.linalg.subspace import random_basis
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import clip_rows
@@ -167,7 +167,7 @@ QUICK = [case for case in CASES if case.name == "spiked, 500"]
 UNCHANGED = nullcontext()
 ALWAYS = patch.multiple(adaptive, _can_be_refined=lambda *_: True, _LEAST_GAIN=0.0)
 NEVER = patch.multiple(adaptive, _can_be_refined=lambda *_: False)
-AT_MEDIAN = patch.object(_row_plan, "_NORM_QUANTILE", 0.5)
+AT_MEDIAN = patch.object(row_plan, "_NORM_QUANTILE", 0.5)
 
 
 def fitted(

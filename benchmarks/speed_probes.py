@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from inspect import isfunction
 from multiprocessing import get_context
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -22,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from skdp import PrivacyWarning
 from skdp.data.rows import Rows
-from skdp.decomposition import _solvers
+from skdp.decomposition import _products, _rows
 from skdp.decomposition._base import BaseDecomposition
 from skdp.privacy import PrivacyBudget
 
@@ -74,11 +75,17 @@ def _parts() -> Iterator[tuple[str, Any, str]]:
     for name in _public_functions(PrivacyBudget):
         yield "noise", PrivacyBudget, name
     yield "eigenvalues and bases", np.linalg, "svd"
-    for info in pkgutil.iter_modules(_solvers.__path__):
-        solver = importlib.import_module(f"{_solvers.__name__}.{info.name}")
+    for solver in _solvers():
         for name, function in vars(solver).items():
             if isfunction(function) and function.__module__.startswith(DECOMPOSITIONS):
                 yield "eigenvalues and bases", solver, name
+
+
+def _solvers() -> Iterator[ModuleType]:
+    for room in (_rows, _products):
+        for info in pkgutil.iter_modules(room.__path__):
+            if info.name not in ("fit", "plan"):
+                yield importlib.import_module(f"{room.__name__}.{info.name}")
 
 
 def _public_functions(owner: type) -> list[str]:

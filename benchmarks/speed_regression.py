@@ -6,10 +6,10 @@ import numpy as np
 
 from skdp.data.design import Design
 from skdp.data.sources import as_source
-from skdp.linear_model._solvers.clipping import RecordClipping
-from skdp.linear_model._solvers.initial import random_start
-from skdp.linear_model._solvers.records import Records
-from skdp.linear_model._solvers.spaces import TangentSpace
+from skdp.linear_model._trace.clipping import RecordClipping
+from skdp.linear_model._trace.initial import random_start
+from skdp.linear_model._trace.records import Records
+from skdp.linear_model._trace.spaces import TangentSpace
 
 SHAPE, RANK = (50, 50), 2
 

@@ -13,8 +13,8 @@ from scipy.linalg import toeplitz
 
 from skdp import DPTraceRegressor
 from skdp.datasets import make_trace_regression
-from skdp.linear_model import _trace_plan
-from skdp.linear_model._solvers import gradient, scales
+from skdp.linear_model._trace import descent, scales
+from skdp.linear_model._trace import plan as trace_plan
 
 Measured = Iterator[tuple[tuple[str, str], float]]
 Values = dict[tuple[str, str], np.ndarray]
@@ -75,7 +75,7 @@ def constant_clipping(
     it; the other shares and the accounting are those of the estimator.
     """
     spread = scales.Spread(math.hypot(noise, float(np.linalg.norm(data[2]))))
-    release_spread, plan_spread = scales.release_spread, _trace_plan._plan_spread
+    release_spread, plan_spread = scales.release_spread, trace_plan._plan_spread
 
     def know_spread(*arguments: Any) -> scales.Spread:
         release_spread(*arguments)
@@ -85,9 +85,9 @@ def constant_clipping(
         return replace(plan_spread(problem), share=1e-6)
 
     with ExitStack() as changes:
-        changes.enter_context(patch.object(gradient, "_LEVEL_RATE", 0.0))
+        changes.enter_context(patch.object(descent, "_LEVEL_RATE", 0.0))
         changes.enter_context(patch.object(scales, "release_spread", know_spread))
-        changes.enter_context(patch.object(_trace_plan, "_plan_spread", plan_nothing))
+        changes.enter_context(patch.object(trace_plan, "_plan_spread", plan_nothing))
         # Such that the level is 1 spread.
         return error(data, rank, seed, clip_quantile=0.6827, **parameters)
 

@@ -20,8 +20,8 @@ from skdp._estimator import plan_of
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
-from skdp.decomposition._entry_level import solve_entries
-from skdp.decomposition._solvers import alternating, symmetric_power
+from skdp.decomposition._products import alternating, symmetric_power
+from skdp.decomposition._products.fit import solve_entries
 from skdp.linalg.subspace import coherence, orthonormal_basis
 from skdp.metrics import subspace_distance
 from skdp.privacy import PrivacyBudget

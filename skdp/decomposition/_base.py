@@ -21,12 +21,12 @@ from skdp._estimator import INPUT, Level, PrivateEstimator, check_rows, in_dtype
 from skdp.data.digest import digest
 from skdp.data.rows import Rows
 from skdp.data.sources import RowBlocks, as_source, block_bounds, holds_sparse, sum_rounding
-from skdp.decomposition._entry_level import solve_entries
-from skdp.decomposition._entry_plan import plan_entries, settle_entries
+from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import SUPPORT, UNITS, DecompositionProblem
-from skdp.decomposition._row_level import solve_rows
-from skdp.decomposition._row_plan import doubts_of_rows, plan_rows, settle_rows
-from skdp.decomposition._solvers.factors import Factors
+from skdp.decomposition._products.fit import solve_entries
+from skdp.decomposition._products.plan import plan_entries, settle_entries
+from skdp.decomposition._rows.fit import solve_rows
+from skdp.decomposition._rows.plan import doubts_of_rows, plan_rows, settle_rows
 from skdp.linalg.subspace import coherence
 from skdp.linalg.symmetry import is_symmetric
 from skdp.privacy.clipping import SMALLEST_BOUND

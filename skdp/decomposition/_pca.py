@@ -7,10 +7,10 @@ from sklearn.utils._param_validation import Interval, Options, RealNotInt, StrOp
 
 from skdp._estimator import in_dtype
 from skdp.decomposition._base import BaseDecomposition
+from skdp.decomposition._factors import Factors
 from skdp.decomposition._gaussian_model import GaussianModelMixin
 from skdp.decomposition._problem import DecompositionProblem
 from skdp.decomposition._rank import choose_rank, ratios_of
-from skdp.decomposition._solvers.factors import Factors
 
 __all__ = ["DPPCA"]
 

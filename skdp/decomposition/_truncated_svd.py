@@ -8,9 +8,9 @@ from sklearn.utils._param_validation import Interval
 
 from skdp._estimator import in_dtype
 from skdp.decomposition._base import BaseDecomposition
+from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import DecompositionProblem
 from skdp.decomposition._rank import ratios_of
-from skdp.decomposition._solvers.factors import Factors
 
 __all__ = ["DPTruncatedSVD"]
 

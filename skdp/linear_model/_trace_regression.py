@@ -15,12 +15,12 @@ from skdp.data.digest import digest
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import as_source
 from skdp.linalg.fixed_rank import FixedRank
-from skdp.linear_model._solvers.gradient import Estimate
-from skdp.linear_model._solvers.records import Records
-from skdp.linear_model._trace_doubts import doubts_of_size
-from skdp.linear_model._trace_input import TraceData, as_rows, check_input, facts_like
-from skdp.linear_model._trace_plan import plan_trace
-from skdp.linear_model._trace_problem import (
+from skdp.linear_model._trace.descent import Estimate
+from skdp.linear_model._trace.doubts import doubts_of_size
+from skdp.linear_model._trace.fit import solve_trace
+from skdp.linear_model._trace.input import TraceData, as_rows, check_input, facts_like
+from skdp.linear_model._trace.plan import plan_trace
+from skdp.linear_model._trace.problem import (
     DELTA_TAIL,
     TRACE_CONSTRAINTS,
     UNITS,
@@ -29,7 +29,7 @@ from skdp.linear_model._trace_problem import (
     checked_covariance,
     checked_problem,
 )
-from skdp.linear_model._trace_solve import solve_trace
+from skdp.linear_model._trace.records import Records
 from skdp.privacy.currency import Currency
 from skdp.privacy.precision import plain
 

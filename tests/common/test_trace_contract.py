@@ -22,9 +22,9 @@ from skdp.data.design import Design
 from skdp.data.sources import as_source
 from skdp.datasets import make_trace_regression
 from skdp.linalg.fixed_rank import truncate
-from skdp.linear_model._solvers.clipping import RecordClipping, ResponseClipping
-from skdp.linear_model._solvers.records import Records
-from skdp.linear_model._solvers.spaces import AllDirections, TangentSpace
+from skdp.linear_model._trace.clipping import RecordClipping, ResponseClipping
+from skdp.linear_model._trace.records import Records
+from skdp.linear_model._trace.spaces import AllDirections, TangentSpace
 from skdp.privacy import PrivacyBudget
 
 SECRET = 0xD1CE << 100

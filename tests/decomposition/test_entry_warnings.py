@@ -10,8 +10,8 @@ from scipy.sparse.linalg import svds
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
-from skdp.decomposition._solvers.above_noise import count_above, gaussian_norm, spherical_norm
-from skdp.decomposition._solvers.input_perturbation import _is_mostly_signal
+from skdp.decomposition._products.above_noise import count_above, gaussian_norm, spherical_norm
+from skdp.decomposition._products.input_perturbation import _is_mostly_signal
 from skdp.privacy.noise import spherical_laplace
 from skdp.units import Edge, Entry, Interaction, SpectralChange
 

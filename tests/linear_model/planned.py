@@ -1,8 +1,8 @@
 """Budgets for parts of a trace regression, with the lines that a fit would plan for them."""
 
 from skdp import DPTraceRegressor
-from skdp.linear_model import _trace_plan
-from skdp.linear_model._trace_input import facts_like
+from skdp.linear_model._trace import plan as trace_plan
+from skdp.linear_model._trace.input import facts_like
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.plan import make_plan, planned_search
@@ -31,19 +31,19 @@ def budget_for(problem, *parts, seed=0, kind=PrivacyBudget):
 
 def spread_lines(problem):
     """Plan the spread of the responses."""
-    return [_trace_plan._plan_spread(problem)]
+    return [trace_plan._plan_spread(problem)]
 
 
-center_lines = _trace_plan._plan_center
-unit_lines = _trace_plan._plan_units
-start_lines = _trace_plan._plan_start
+center_lines = trace_plan._plan_center
+unit_lines = trace_plan._plan_units
+start_lines = trace_plan._plan_start
 
 
 def moment_lines(problem):
     """Plan what adassp releases of matrices and responses, with the whole budget."""
     if not problem.protects_matrices:
-        return [_trace_plan._line("products with responses", 1.0, "response spread")]
-    return _trace_plan._plan_moments(problem, 1.0)
+        return [trace_plan._line("products with responses", 1.0, "response spread")]
+    return trace_plan._plan_moments(problem, 1.0)
 
 
 def row_norm_lines(problem):

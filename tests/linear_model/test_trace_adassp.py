@@ -9,12 +9,12 @@ from skdp import DPTraceRegressor
 from skdp.data.design import Design
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import as_source
-from skdp.linear_model._solvers.adassp import (
+from skdp.linear_model._trace.adassp import (
     release_row_norm,
     solve_public_design,
     solve_sufficient_statistics,
 )
-from skdp.linear_model._solvers.records import Records
+from skdp.linear_model._trace.records import Records
 from skdp.privacy import PrivacyBudget
 
 N, SHAPE = 300, (4, 3)

@@ -5,9 +5,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skdp.data.design import Design
 from skdp.data.sources import as_source
 from skdp.linalg.fixed_rank import FixedRank, project_coordinates
-from skdp.linear_model._solvers.clipping import RecordClipping, ResponseClipping
-from skdp.linear_model._solvers.records import Records
-from skdp.linear_model._solvers.spaces import AllDirections, TangentSpace
+from skdp.linear_model._trace.clipping import RecordClipping, ResponseClipping
+from skdp.linear_model._trace.records import Records
+from skdp.linear_model._trace.spaces import AllDirections, TangentSpace
 
 N, SHAPE, RANK, OFFSET = 60, (4, 3), 2, 0.7
 

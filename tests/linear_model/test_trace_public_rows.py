@@ -6,8 +6,8 @@ from scipy import sparse
 from skdp.data.design import Design
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import as_source
-from skdp.linear_model._solvers.covariances import exact_whitening
-from skdp.linear_model._solvers.public_rows import (
+from skdp.linear_model._trace.covariances import exact_whitening
+from skdp.linear_model._trace.public_rows import (
     even_weights,
     largest_usual,
     sample_rows,

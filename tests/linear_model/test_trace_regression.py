@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from skdp import DPTraceRegressor
 from skdp.datasets import make_trace_regression
-from skdp.linear_model._trace_plan import gradient_shares
+from skdp.linear_model._trace.plan import gradient_shares
 
 SECRET = 0xD1CE << 100
 

@@ -7,15 +7,15 @@ from planned import budget_for, center_lines, problem_of, spread_lines, unit_lin
 
 from skdp.data.design import Design
 from skdp.data.sources import as_source
-from skdp.linear_model._solvers import scales
-from skdp.linear_model._solvers.sizes import count_powers
-from skdp.linear_model._solvers.standardization import release_standardization
-from skdp.linear_model._trace_plan import (
+from skdp.linear_model._trace import scales
+from skdp.linear_model._trace.plan import (
     counts_share,
     plan_standardization,
     planned_center,
     planned_standardization,
 )
+from skdp.linear_model._trace.sizes import count_powers
+from skdp.linear_model._trace.standardization import release_standardization
 
 N = 4000
 # The thresholds hold for 50 others, too.

@@ -8,13 +8,13 @@ from planned import budget_for, problem_of, start_lines
 from skdp.data.design import Design
 from skdp.data.sources import as_source
 from skdp.datasets import make_trace_regression
-from skdp.linear_model._solvers.initial import (
+from skdp.linear_model._trace.initial import (
     INITIALIZERS,
     random_start,
     release_start,
 )
-from skdp.linear_model._solvers.records import Records
-from skdp.linear_model._trace_plan import START_SHARE
+from skdp.linear_model._trace.plan import START_SHARE
+from skdp.linear_model._trace.records import Records
 
 SHAPE, RANK = (6, 5), 2
 

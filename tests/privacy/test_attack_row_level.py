@@ -43,8 +43,8 @@ CELLS = [
 def _refine_if_asked(request, monkeypatch):
     callspec = getattr(request.node, "callspec", None)
     if callspec is not None and callspec.params.get("solver") == "refined":
-        monkeypatch.setattr("skdp.decomposition._solvers.adaptive._LEAST_GAIN", 0.0)
-        monkeypatch.setattr("skdp.decomposition._solvers.adaptive._can_be_refined", lambda *_: True)
+        monkeypatch.setattr("skdp.decomposition._rows.adaptive._LEAST_GAIN", 0.0)
+        monkeypatch.setattr("skdp.decomposition._rows.adaptive._can_be_refined", lambda *_: True)
 
 
 def estimator_maker(model, solver, adjacency, norms):
@@ -169,7 +169,7 @@ def test_other_containers_keep_the_sensitivity(container, model, solver):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_clip_levels_from_a_part_of_the_rows_keep_the_sensitivity(monkeypatch, model):
-    monkeypatch.setattr("skdp.decomposition._solvers.power._LEVEL_ROWS", 10)
+    monkeypatch.setattr("skdp.decomposition._rows.power._LEVEL_ROWS", 10)
     make_estimator = estimator_maker(model, "power", "replace", "given")
     X = datasets()["spiked"]
     recorded = record(make_estimator, X)

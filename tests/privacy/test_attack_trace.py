@@ -10,7 +10,7 @@ from harness import farthest, null_record, record, replay
 from trace_cells import CELLS, Cell, each, exchanged
 from trace_neighbours import HUGE, attack, place, worst_of
 
-from skdp.linear_model._solvers.clipping import Clipping
+from skdp.linear_model._trace.clipping import Clipping
 from skdp.privacy import sensitivity
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

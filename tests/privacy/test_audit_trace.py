@@ -10,11 +10,11 @@ from sklearn import config_context
 from skdp import DPTraceRegressor
 from skdp.data.design import Design
 from skdp.data.sources import as_source
-from skdp.linear_model._solvers import initial
-from skdp.linear_model._solvers.clipping import RecordClipping
-from skdp.linear_model._solvers.initial import random_start
-from skdp.linear_model._solvers.records import Records
-from skdp.linear_model._solvers.spaces import TangentSpace
+from skdp.linear_model._trace import initial
+from skdp.linear_model._trace.clipping import RecordClipping
+from skdp.linear_model._trace.initial import random_start
+from skdp.linear_model._trace.records import Records
+from skdp.linear_model._trace.spaces import TangentSpace
 from skdp.privacy import PlannedRelease, PrivacyBudget
 from skdp.privacy.currency import Currency
 from skdp.privacy.plan import make_plan

@@ -10,10 +10,10 @@ from skdp.data.design import Design
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import as_source
 from skdp.linalg.fixed_rank import tangent_vector
-from skdp.linear_model._solvers.clipping import RecordClipping, ResponseClipping
-from skdp.linear_model._solvers.initial import random_start
-from skdp.linear_model._solvers.records import Records
-from skdp.linear_model._solvers.spaces import AllDirections, TangentSpace
+from skdp.linear_model._trace.clipping import RecordClipping, ResponseClipping
+from skdp.linear_model._trace.initial import random_start
+from skdp.linear_model._trace.records import Records
+from skdp.linear_model._trace.spaces import AllDirections, TangentSpace
 
 ROUNDING = 1 + 1e-12
 

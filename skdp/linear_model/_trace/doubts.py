@@ -5,10 +5,10 @@ import math
 import numpy as np
 
 from skdp.linalg.fixed_rank import tangent_dimension
-from skdp.linear_model._solvers.scales import Spread
-from skdp.linear_model._trace_plan import planned_standardization
-from skdp.linear_model._trace_problem import TraceProblem
-from skdp.linear_model._transform import Transform
+from skdp.linear_model._trace.plan import planned_standardization
+from skdp.linear_model._trace.problem import TraceProblem
+from skdp.linear_model._trace.scales import Spread
+from skdp.linear_model._trace.transform import Transform
 from skdp.privacy import Plan
 
 __all__ = [

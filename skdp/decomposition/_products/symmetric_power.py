@@ -15,15 +15,15 @@ M. Kapralov, K. Talwar (2013). "On differentially private low rank approximation
 
 import numpy as np
 
-from skdp.decomposition._solvers.alternating import (
+from skdp.decomposition._factors import Factors
+from skdp.decomposition._products.alternating import (
     N_KEPT,
     Bases,
     Steps,
     basis_from,
     count_found,
 )
-from skdp.decomposition._solvers.factors import Factors
-from skdp.decomposition._solvers.noisy_matrix import NoisyMatrix
+from skdp.decomposition._products.noisy_matrix import NoisyMatrix
 from skdp.linalg.averaging import ProductAverage, count_above_noise
 from skdp.linalg.subspace import random_basis
 from skdp.privacy import Released

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from skdp.linear_model._solvers.covariances import diagonal_reach, moment_bound
-from skdp.linear_model._solvers.initial import HALF_STEPS
-from skdp.linear_model._solvers.medians import (
+from skdp.linear_model._trace.covariances import diagonal_reach, moment_bound
+from skdp.linear_model._trace.initial import HALF_STEPS
+from skdp.linear_model._trace.medians import (
     ANY_SIZE,
     UP_TO_ONE,
     CenterSearch,
@@ -15,10 +15,10 @@ from skdp.linear_model._solvers.medians import (
     n_counts,
     searches,
 )
-from skdp.linear_model._solvers.records import UNBOUNDED
-from skdp.linear_model._solvers.sizes import N_POWERS
-from skdp.linear_model._solvers.standardization import StandardizationPlan, mean_bound
-from skdp.linear_model._trace_problem import TraceProblem
+from skdp.linear_model._trace.problem import TraceProblem
+from skdp.linear_model._trace.records import UNBOUNDED
+from skdp.linear_model._trace.sizes import N_POWERS
+from skdp.linear_model._trace.standardization import StandardizationPlan, mean_bound
 from skdp.privacy import PlannedRelease, sensitivity
 from skdp.privacy.budget import FORFEITED
 from skdp.privacy.plan import planned_search

@@ -15,15 +15,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from skdp.decomposition._solvers.alternating import (
+from skdp.decomposition._factors import Factors
+from skdp.decomposition._products.alternating import (
     Bases,
     Steps,
     find_bases,
     turned_factors,
 )
-from skdp.decomposition._solvers.factors import Factors
-from skdp.decomposition._solvers.noisy_matrix import NoisyMatrix
-from skdp.decomposition._solvers.symmetric_power import find_basis, signed_factors
+from skdp.decomposition._products.noisy_matrix import NoisyMatrix
+from skdp.decomposition._products.symmetric_power import find_basis, signed_factors
 from skdp.linalg.subspace import orthonormal_basis
 
 __all__ = ["solve_deflation"]

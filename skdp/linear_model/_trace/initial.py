@@ -20,7 +20,7 @@ import numpy as np
 from skdp.data.matrices import Coordinates, Matrices
 from skdp.linalg.fixed_rank import FixedRank, truncate
 from skdp.linalg.subspace import leading_eigenvectors, orthonormal_basis, random_basis
-from skdp.linear_model._solvers.records import UNBOUNDED, Records, clipped_sum
+from skdp.linear_model._trace.records import UNBOUNDED, Records, clipped_sum
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.lattice import certain_part
 

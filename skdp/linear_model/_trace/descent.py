@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skdp.linalg.fixed_rank import FixedRank, inner_product, within_norm
-from skdp.linear_model._solvers.clipping import Clipping
-from skdp.linear_model._solvers.records import UNBOUNDED
+from skdp.linear_model._trace.clipping import Clipping
+from skdp.linear_model._trace.records import UNBOUNDED
 from skdp.privacy import PrivacyBudget, sensitivity
 
 __all__ = ["Descent", "Estimate", "descend"]

@@ -12,8 +12,8 @@ import numpy as np
 
 from skdp.data.design import Design
 from skdp.data.matrices import Matrices
-from skdp.linear_model._solvers.public_rows import usual_rows
-from skdp.linear_model._solvers.records import UNBOUNDED
+from skdp.linear_model._trace.public_rows import usual_rows
+from skdp.linear_model._trace.records import UNBOUNDED
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_weights
 

@@ -11,7 +11,7 @@ privacy-preserving principal component analysis". STOC. :doi:`10.1145/2591796.25
 import numpy as np
 
 from skdp.data.rows import Rows
-from skdp.decomposition._solvers.factors import Factors
+from skdp.decomposition._factors import Factors
 from skdp.linalg.spectrum import denoise_eigenvalues, noise_edge
 from skdp.privacy import PrivacyBudget, Released, sensitivity
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from skdp.data.design import Design
 from skdp.data.matrices import DenseMatrices, Matrices
-from skdp.linear_model._solvers.medians import CenterSearch, release_medians
-from skdp.linear_model._solvers.public_rows import largest_usual, sample_rows
-from skdp.linear_model._solvers.sizes import count_powers, release_sizes
+from skdp.linear_model._trace.medians import CenterSearch, release_medians
+from skdp.linear_model._trace.public_rows import largest_usual, sample_rows
+from skdp.linear_model._trace.sizes import count_powers, release_sizes
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.quantile import SCALE_GRID
 

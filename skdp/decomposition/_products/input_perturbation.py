@@ -11,9 +11,9 @@ Information Theory 63(4). :doi:`10.1109/TIT.2017.2653801`
 
 import numpy as np
 
-from skdp.decomposition._solvers.above_noise import gaussian_norm
-from skdp.decomposition._solvers.factors import Factors
-from skdp.decomposition._solvers.noisy_matrix import NoisyMatrix
+from skdp.decomposition._factors import Factors
+from skdp.decomposition._products.above_noise import gaussian_norm
+from skdp.decomposition._products.noisy_matrix import NoisyMatrix
 
 __all__ = ["solve_input"]
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from skdp.data.matrices import DenseCoordinates, Matrices
 from skdp.linalg.fixed_rank import truncate
-from skdp.linear_model._solvers.gradient import Estimate
-from skdp.linear_model._solvers.public_rows import even_weights, usual_rows
-from skdp.linear_model._solvers.records import UNBOUNDED, Records
+from skdp.linear_model._trace.descent import Estimate
+from skdp.linear_model._trace.public_rows import even_weights, usual_rows
+from skdp.linear_model._trace.records import UNBOUNDED, Records
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.quantile import SCALE_GRID

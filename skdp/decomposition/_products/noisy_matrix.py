@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from skdp.data.rows import Rows
-from skdp.decomposition._solvers.factors import Factors
+from skdp.decomposition._factors import Factors
 from skdp.linalg.averaging import NoisyProduct
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 from skdp.privacy import PrivacyBudget, Released

@@ -7,7 +7,7 @@ from scipy.sparse import issparse
 from skdp.data.design import Design
 from skdp.data.matrices import DenseCoordinates, Matrices
 from skdp.data.rank_one import RankOneMatrices
-from skdp.linear_model._solvers.records import UNBOUNDED
+from skdp.linear_model._trace.records import UNBOUNDED
 
 __all__ = ["even_weights", "largest_usual", "sample_rows", "usual_rows"]
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.decomposition._solvers.above_noise import count_above, gaussian_norm, spherical_norm
-from skdp.decomposition._solvers.factors import Factors
-from skdp.decomposition._solvers.noisy_matrix import NoisyMatrix
+from skdp.decomposition._factors import Factors
+from skdp.decomposition._products.above_noise import count_above, gaussian_norm, spherical_norm
+from skdp.decomposition._products.noisy_matrix import NoisyMatrix
 from skdp.linalg.averaging import ProductAverage, count_above_noise
 from skdp.linalg.shrinkage import shrink_rows
 from skdp.linalg.subspace import orthonormal_basis, random_basis

@@ -7,16 +7,16 @@ import numpy as np
 
 from skdp.data.design import Design
 from skdp.data.matrices import Matrices
-from skdp.linear_model._solvers.medians import (
+from skdp.linear_model._trace.medians import (
     ANY_SIZE,
     release_medians,
 )
-from skdp.linear_model._solvers.scales import (
+from skdp.linear_model._trace.scales import (
     RareFeatures,
     Standardization,
     entries_of,
 )
-from skdp.linear_model._solvers.sizes import Sizes, count_powers, exponents, release_sizes
+from skdp.linear_model._trace.sizes import Sizes, count_powers, exponents, release_sizes
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
 

@@ -8,28 +8,28 @@ from scipy.special import ndtri
 
 from skdp.data.design import Design
 from skdp.linalg.fixed_rank import within_norm
-from skdp.linear_model._solvers import scales
-from skdp.linear_model._solvers.adassp import (
+from skdp.linear_model._trace import scales
+from skdp.linear_model._trace.adassp import (
     release_row_norm,
     solve_public_design,
     solve_sufficient_statistics,
 )
-from skdp.linear_model._solvers.clipping import Clipping, RecordClipping, ResponseClipping
-from skdp.linear_model._solvers.covariances import exact_whitening, release_whitening
-from skdp.linear_model._solvers.gradient import Descent, Estimate, descend
-from skdp.linear_model._solvers.initial import random_start, release_start
-from skdp.linear_model._solvers.records import Records
-from skdp.linear_model._solvers.spaces import AllDirections, TangentSpace
-from skdp.linear_model._solvers.standardization import release_standardization
-from skdp.linear_model._trace_doubts import (
+from skdp.linear_model._trace.clipping import Clipping, RecordClipping, ResponseClipping
+from skdp.linear_model._trace.covariances import exact_whitening, release_whitening
+from skdp.linear_model._trace.descent import Descent, Estimate, descend
+from skdp.linear_model._trace.doubts import (
     doubts_of_cells,
     doubts_of_cut,
     doubts_of_scales,
     signal_strength,
 )
-from skdp.linear_model._trace_plan import planned_center, planned_standardization
-from skdp.linear_model._trace_problem import TraceProblem
-from skdp.linear_model._transform import Transform, inverse_root
+from skdp.linear_model._trace.initial import random_start, release_start
+from skdp.linear_model._trace.plan import planned_center, planned_standardization
+from skdp.linear_model._trace.problem import TraceProblem
+from skdp.linear_model._trace.records import Records
+from skdp.linear_model._trace.spaces import AllDirections, TangentSpace
+from skdp.linear_model._trace.standardization import release_standardization
+from skdp.linear_model._trace.transform import Transform, inverse_root
 from skdp.privacy import PrivacyBudget
 
 __all__ = ["solve_trace"]

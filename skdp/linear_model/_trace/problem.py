@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from skdp._estimator import Level, check_finite_bound
 from skdp.data.sources import block_bounds, sum_rounding
-from skdp.linear_model._solvers.initial import INITIALIZERS
+from skdp.linear_model._trace.initial import INITIALIZERS
 from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.currency import Currency
 from skdp.units._resolved import ResolvedRecord, ResolvedResponse, ResolvedUnit

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from skdp._estimator import check_rows, quiet
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import RowBlocks, Source, as_source, holds_sparse
-from skdp.linear_model._trace_problem import TraceFacts
+from skdp.linear_model._trace.problem import TraceFacts
 
 __all__ = ["TraceData", "as_rows", "check_input", "facts_like"]
 

@@ -7,12 +7,12 @@ from functools import partial
 import numpy as np
 
 from skdp.data.rows import Rows
+from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import DecompositionProblem
-from skdp.decomposition._row_plan import norm_quantile
-from skdp.decomposition._solvers.adaptive import solve_adaptive
-from skdp.decomposition._solvers.covariance import solve_covariance
-from skdp.decomposition._solvers.factors import Factors
-from skdp.decomposition._solvers.power import solve_power
+from skdp.decomposition._rows.adaptive import solve_adaptive
+from skdp.decomposition._rows.covariance import solve_covariance
+from skdp.decomposition._rows.plan import norm_quantile
+from skdp.decomposition._rows.power import solve_power
 from skdp.privacy import PrivacyBudget, Released, sensitivity
 from skdp.privacy.clipping import SMALLEST_BOUND, clip_weights
 from skdp.privacy.quantile import SCALE_GRID

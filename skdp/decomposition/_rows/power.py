@@ -22,8 +22,8 @@ import numpy as np
 from scipy.linalg import eigh
 
 from skdp.data.rows import Rows
-from skdp.decomposition._row_plan import N_LEVELS
-from skdp.decomposition._solvers.factors import Factors
+from skdp.decomposition._factors import Factors
+from skdp.decomposition._rows.plan import N_LEVELS
 from skdp.linalg.spectrum import denoise_eigenvalues
 from skdp.linalg.subspace import orthonormal_basis, random_basis
 from skdp.privacy import PrivacyBudget, sensitivity

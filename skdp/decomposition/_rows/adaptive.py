@@ -29,9 +29,9 @@ import numpy as np
 from scipy.linalg import eigh
 
 from skdp.data.rows import Rows
-from skdp.decomposition._row_plan import ADAPTIVE_PARTS, PROBE_LEVELS
-from skdp.decomposition._solvers.covariance import decompose, release_moment, solve_covariance
-from skdp.decomposition._solvers.factors import Factors
+from skdp.decomposition._factors import Factors
+from skdp.decomposition._rows.covariance import decompose, release_moment, solve_covariance
+from skdp.decomposition._rows.plan import ADAPTIVE_PARTS, PROBE_LEVELS
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.linalg.spectrum import noise_edge
 from skdp.linalg.subspace import leading_eigenvectors, orthonormal_basis

@@ -7,9 +7,9 @@ import numpy as np
 
 from skdp.data.matrices import Coordinates, Matrices
 from skdp.linalg.fixed_rank import FixedRank
-from skdp.linear_model._solvers.public_rows import even_weights, usual_rows
-from skdp.linear_model._solvers.records import UNBOUNDED, Records, clipped_sum
-from skdp.linear_model._solvers.spaces import Space
+from skdp.linear_model._trace.public_rows import even_weights, usual_rows
+from skdp.linear_model._trace.records import UNBOUNDED, Records, clipped_sum
+from skdp.linear_model._trace.spaces import Space
 from skdp.privacy import sensitivity
 
 __all__ = ["ClippedGradient", "Clipping", "RecordClipping", "ResponseClipping"]

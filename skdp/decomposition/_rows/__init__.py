@@ -1,0 +1,1 @@
+"""Fits that protect rows, bounded in norm."""

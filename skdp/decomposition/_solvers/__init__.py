@@ -1,1 +1,0 @@
-"""One algorithm a file: (rows, budget, parameters) -> released factors."""

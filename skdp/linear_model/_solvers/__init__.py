@@ -1,1 +1,0 @@
-"""One algorithm a file: records and a budget in, released values out."""

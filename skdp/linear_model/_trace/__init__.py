@@ -1,0 +1,1 @@
+"""Low-rank trace regression: its problem, plan, starts, descent and scales."""
