@@ -29,7 +29,7 @@ from skdp import DPPCA, DPTruncatedSVD, units
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
 from skdp.linalg.subspace import coherence, orthonormal_basis, principal_sines
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
-from skdp.units._resolved import ResolvedSpectralChange
+from skdp.units._changes import ResolvedSpectralChange
 
 Measured = Iterator[tuple[tuple[str, str], float]]
 Values = dict[tuple[str, str], np.ndarray]

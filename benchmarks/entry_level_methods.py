@@ -21,12 +21,9 @@ from skdp.decomposition._problem import SUPPORT
 from skdp.decomposition._products import alternating, symmetric_power
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 from skdp.units import Entry
-from skdp.units._resolved import (
-    MatrixUnit,
-    ResolvedEdge,
-    ResolvedEntry,
-    ResolvedSpectralChange,
-)
+from skdp.units._changes import ResolvedSpectralChange
+from skdp.units._entries import ResolvedEdge, ResolvedEntry
+from skdp.units._resolved import MatrixUnit
 
 DELTA = 1e-6
 # Printed here, hence good for repeatable tables and for nothing else.

@@ -8,15 +8,11 @@ from operator import itemgetter
 import numpy as np
 
 from skdp._estimator import Level
-from skdp.units._resolved import (
-    ResolvedEdge,
-    ResolvedEntry,
-    ResolvedInteraction,
-    ResolvedRow,
-    ResolvedSparseRow,
-    ResolvedSpectralChange,
-    ResolvedUnit,
-)
+from skdp.units._changes import ResolvedSpectralChange
+from skdp.units._entries import ResolvedEdge, ResolvedEntry
+from skdp.units._interactions import ResolvedInteraction
+from skdp.units._resolved import ResolvedUnit
+from skdp.units._rows import ResolvedRow, ResolvedSparseRow
 
 __all__ = ["DEFAULT_CUT", "SUPPORT", "UNITS", "DecompositionProblem", "Support", "check_solver"]
 

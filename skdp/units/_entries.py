@@ -1,14 +1,101 @@
-"""Units that are single entries of a matrix, or rows of few of them."""
+"""Single entries of a matrix, and entries with their mirror image."""
 
-from numbers import Integral
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval
+import numpy as np
 
-from skdp.units._resolved import ResolvedEdge, ResolvedEntry, ResolvedSparseRow
+from skdp.privacy import sensitivity
+from skdp.privacy.clipping import clip_entries
+from skdp.units._resolved import MatrixUnit
 from skdp.units._unit import Unit, checked_bounds
 
-__all__ = ["Edge", "Entry", "SparseRow"]
+__all__ = [
+    "Edge",
+    "Entry",
+    "ResolvedEdge",
+    "ResolvedEntry",
+]
+
+
+@dataclass(frozen=True)
+class ResolvedEntry(MatrixUnit):
+    """One entry, clipped to the bounds.
+
+    With `keep_zeros`, 0 stands for a missing entry and stays 0.
+    """
+
+    name: ClassVar[str] = "entry"
+    counted: ClassVar[str] = "entries"
+    is_local: ClassVar[bool] = True
+    has_left_factors: ClassVar[bool] = True
+
+    lower: float
+    upper: float
+    keep_zeros: bool
+
+    @property
+    def hull(self) -> tuple[float, float]:
+        """All values that an entry can take, 0 included if it may be missing or null."""
+        if self.keep_zeros or self.adjacency == "zero_out":
+            return min(self.lower, 0.0), max(self.upper, 0.0)
+        return self.lower, self.upper
+
+    @property
+    def admits_zero(self) -> bool:
+        """Whether 0 is within the bounds of an entry, or stays as it is."""
+        return self.keep_zeros or self.lower <= 0 <= self.upper
+
+    @property
+    def step(self) -> float:
+        """Largest change of an entry."""
+        return sensitivity.entry_step(*self.hull, self.adjacency)
+
+    @property
+    def largest(self) -> float:
+        return max(map(abs, self.hull))
+
+    def restrict(self, block: Any) -> Any:
+        return clip_entries(block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros)
+
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        return sensitivity.entry_product(self.step, norms)
+
+    def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
+        return sensitivity.entry_core(self.step, left_norms, right_norms)
+
+    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+        return sensitivity.entry_mean(self.step, n_rows)
+
+    def squares(self, point: np.ndarray) -> float:
+        return sensitivity.entry_squares(*self.hull, point)
+
+
+@dataclass(frozen=True)
+class ResolvedEdge(ResolvedEntry):
+    """One entry of a symmetric matrix and its mirror image."""
+
+    name: ClassVar[str] = "edge"
+    counted: ClassVar[str] = "pairs of nodes"
+    remedy: ClassVar[str] = "a larger epsilon or narrower bounds of the unit"
+    is_symmetric: ClassVar[bool] = True
+
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        bound = sensitivity.edge_product_l1 if by_rows else sensitivity.edge_product
+        return bound(self.step, norms)
+
+    def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
+        return sensitivity.edge_core(self.step, left_norms, right_norms)
+
+    def symmetric_core(self, norms: np.ndarray) -> float:
+        return sensitivity.symmetric_edge_core(self.step, norms)
+
+    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+        bound = sensitivity.edge_mean_l1 if by_rows else sensitivity.edge_mean
+        return bound(self.step, n_rows)
+
+    def squares(self, point: np.ndarray) -> float:
+        return sensitivity.edge_squares(*self.hull, point)
 
 
 class Entry(Unit):
@@ -89,50 +176,3 @@ class Edge(Entry):  # numpydoc ignore=PR02
 
     is_pairwise: ClassVar[bool] = True
     _resolved_type: ClassVar[type[ResolvedEntry]] = ResolvedEdge
-
-
-class SparseRow(Unit):
-    """One row of X, of which the largest entries are kept: a person with few items, say.
-
-    It protects as much as ``privacy_unit="row"``, and is recorded as that, with noise that follows
-    the released bases as it does for entries. Rows bounded by `row_norm` are mostly better.
-
-    Parameters
-    ----------
-    max_entries : int
-        How many entries of a row are kept, those largest in size; at least 1.
-    bounds : pair of floats
-        Smallest and largest value that an entry can have, as those of :class:`Entry`; a 0 stays 0.
-
-    See Also
-    --------
-    Entry : Single entries.
-
-    Notes
-    -----
-    **Privacy.** Unit: one row. Adjacency: exchanged for any other row, or for one of zeros with
-    "zero_out". The bounds and the number of entries are enforced by clipping. Assumed public: the
-    shape of X.
-
-    Examples
-    --------
-    >>> from skdp import DPTruncatedSVD
-    >>> from skdp.units import SparseRow
-    >>> DPTruncatedSVD(privacy_unit=SparseRow(max_entries=20, bounds=(0, 1)))
-    DPTruncatedSVD(privacy_unit=SparseRow(bounds=(0, 1), max_entries=20))
-    """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "max_entries": [Interval(Integral, 1, None, closed="left")],
-        "bounds": "no_validation",
-    }
-
-    def __init__(self, max_entries: int, bounds: Any) -> None:
-        self.max_entries = max_entries
-        self.bounds = bounds
-
-    def _resolved(self, adjacency: str, epsilon: float) -> ResolvedSparseRow:
-        lower, upper = checked_bounds(self, self.bounds, epsilon)
-        return ResolvedSparseRow(
-            adjacency, lower, upper, keep_zeros=True, n_entries=int(self.max_entries)
-        )

@@ -15,7 +15,7 @@ from skdp.linalg.norms import row_norms
 from skdp.privacy.gaussian_dp import delta_at, mu_from_epsilon_delta
 from skdp.privacy.lattice import SCALE_MARGIN
 from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
-from skdp.units._resolved import ResolvedEdge, ResolvedEntry
+from skdp.units._entries import ResolvedEdge, ResolvedEntry
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "papers"))
 

@@ -14,7 +14,8 @@ from skdp.data.sources import block_bounds, sum_rounding
 from skdp.linear_model._trace.initial import INITIALIZERS
 from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.currency import Currency
-from skdp.units._resolved import ResolvedRecord, ResolvedResponse, ResolvedUnit
+from skdp.units._records import ResolvedRecord, ResolvedResponse
+from skdp.units._resolved import ResolvedUnit
 
 __all__ = [
     "DELTA_TAIL",

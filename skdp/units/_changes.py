@@ -1,0 +1,111 @@
+"""Changes of a whole matrix that the caller promises."""
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, Options
+
+from skdp.privacy import sensitivity
+from skdp.privacy.clipping import SMALLEST_BOUND, clip_entries
+from skdp.units._resolved import MatrixUnit
+from skdp.units._unit import Unit, check_size
+
+__all__ = [
+    "ResolvedSpectralChange",
+    "SpectralChange",
+]
+
+
+@dataclass(frozen=True)
+class ResolvedSpectralChange(MatrixUnit):
+    """A change whose spectral norm is at most 1, as promised by the caller.
+
+    The promise is about matrices whose entries are at most `size` in size: what is cut may change
+    further, by up to the root of its order.
+    """
+
+    name: ClassVar[str] = "spectral"
+    is_symmetric: ClassVar[bool] = True
+    is_enforced: ClassVar[bool] = False
+    remedy: ClassVar[str] = "a larger epsilon or, for a large X, a smaller largest of the unit"
+    has_left_factors: ClassVar[bool] = True
+    has_totals: ClassVar[bool] = False
+
+    size: float
+
+    @property
+    def largest(self) -> float:
+        return self.size
+
+    def restrict(self, block: Any) -> Any:
+        return clip_entries(block, lower=-self.size, upper=self.size, keep_zeros=True)
+
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        return sensitivity.spectral_product(norms)
+
+    def row_errors(self, n_rows: int) -> float:
+        r"""Bound the rounding error of A Z, in those of a row: :math:`\sqrt n`.
+
+        All n rows may change. An entry of the product is a sum of m terms, whose error in any order
+        is at most :math:`(m + 1) u \sum_k |a_{ik}| |z_{kj}|`, with u the unit roundoff and
+        :math:`2 m^2 u < 1`. One more u is for entries that were rounded to float64 after the
+        promise was made. So the error of row i is a vector no longer than
+        :math:`\rho = (m + 2) u b \sum_k \|z_k\|`, with b the largest size of an entry, and that of
+        n rows than :math:`\sqrt n \rho`. In :math:`Y^T A Z` it meets :math:`y_i`, and n more terms
+        are added up: :math:`(m + n + 2) u b \sum_i \|y_i\| \sum_k \|z_k\|`, whichever rows change.
+        """
+        return math.sqrt(n_rows)
+
+    # The promise bounds neither of these, and neither is released.
+    def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
+        return math.inf
+
+    def squares(self, point: np.ndarray) -> float:
+        return math.inf
+
+
+class SpectralChange(Unit):
+    r"""A change of a symmetric X of spectral norm at most 1, *promised by the caller*.
+
+    Nothing enforces the promise, and the record says so. Not an entry, a row or a person, but where
+    their changes are known to be that small.
+
+    Parameters
+    ----------
+    largest : float, default=1e6
+        Largest size of an entry, of all matrices that the promise is about; larger entries are
+        clipped to it. The noise grows with it, for the rounding of products, where X is large. From
+        1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
+
+    Notes
+    -----
+    **Privacy.** Unit: a symmetric change C with :math:`\|C\|_2 \le 1`, in both adjacencies.
+    Promised by the caller, not enforced: of matrices that differ by more nothing is promised. That
+    X is symmetric is checked. Assumed public: the order of X.
+
+    Examples
+    --------
+    >>> from skdp import DPTruncatedSVD
+    >>> from skdp.units import SpectralChange
+    >>> DPTruncatedSVD(privacy_unit=SpectralChange(largest=10.0))
+    DPTruncatedSVD(privacy_unit=SpectralChange(largest=10.0))
+    """
+
+    is_pairwise: ClassVar[bool] = True
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "largest": [
+            Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
+            Options(Real, {np.inf}),
+        ],
+    }
+
+    def __init__(self, largest: float = 1e6) -> None:
+        self.largest = largest
+
+    def _resolved(self, adjacency: str, epsilon: float) -> ResolvedSpectralChange:
+        largest = float(self.largest)
+        check_size(self, largest, epsilon)
+        return ResolvedSpectralChange(adjacency, min(largest, 1 / SMALLEST_BOUND))
