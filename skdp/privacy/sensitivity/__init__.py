@@ -1,0 +1,109 @@
+r"""Sensitivities: how far one protected unit can move a statistic, at worst.
+
+Every function gives the supremum over all neighbouring datasets, in the Euclidean (for matrices the
+Frobenius) norm. The adjacency is
+
+- ``"replace"``: one unit is exchanged for any other, n stays;
+- ``"zero_out"``: one unit becomes null and contributes nothing to any sum or count, n stays.
+
+Where rows are the unit, they are clipped to Euclidean norm `c` (`row_norm`). To the supremum comes
+twice `rounding` times the largest contribution of a row: the computed sums of two neighbours may
+each be off by that much [1]_. `rounding` is what :class:`skdp.data.rows.Rows` reports with the sum.
+
+The other units change a few entries of a matrix A, multiplied by public bases: `norms` are the
+Euclidean norms of the rows of a basis, and `step` is the largest change of an entry. Where A turns
+into A + C, every function bounds the Frobenius norm of the change of the product, or, if its name
+ends in ``_l1``, the sum of the Euclidean norms of its rows: what noise that is independent from row
+to row has to cover. The bound is attained unless it says otherwise; the caller adds rounding.
+
+References
+----------
+.. [1] S. Casacuberta, M. Shoemate, S. Vadhan, C. Wagaman (2022). "Widespread underestimation of
+   sensitivity in differentially private libraries and how to fix it". CCS. :arxiv:`2207.10635`
+"""
+
+from skdp.privacy.sensitivity.changes import (
+    spectral_product,
+)
+from skdp.privacy.sensitivity.counts import (
+    count,
+    counts,
+    histogram,
+    histograms,
+)
+from skdp.privacy.sensitivity.entries import (
+    edge_core,
+    edge_mean,
+    edge_mean_l1,
+    edge_product,
+    edge_product_l1,
+    edge_squares,
+    entry_core,
+    entry_mean,
+    entry_product,
+    entry_squares,
+    entry_step,
+    symmetric_edge_core,
+)
+from skdp.privacy.sensitivity.interactions import (
+    interaction_mean,
+    interaction_product,
+    interaction_squares,
+)
+from skdp.privacy.sensitivity.records import (
+    labelled_moment,
+    response_sum,
+    singular_gap,
+    smallest_eigenvalue,
+    subspace_pair,
+)
+from skdp.privacy.sensitivity.rows import (
+    clipped_projection,
+    clipped_squares,
+    projected_spectrum,
+    row_sum,
+    second_moment,
+)
+from skdp.privacy.sensitivity.short_rows import (
+    short_row,
+    short_row_adjoint,
+    short_row_product,
+    short_row_squares,
+)
+
+__all__ = [
+    "clipped_projection",
+    "clipped_squares",
+    "count",
+    "counts",
+    "edge_core",
+    "edge_mean",
+    "edge_mean_l1",
+    "edge_product",
+    "edge_product_l1",
+    "edge_squares",
+    "entry_core",
+    "entry_mean",
+    "entry_product",
+    "entry_squares",
+    "entry_step",
+    "histogram",
+    "histograms",
+    "interaction_mean",
+    "interaction_product",
+    "interaction_squares",
+    "labelled_moment",
+    "projected_spectrum",
+    "response_sum",
+    "row_sum",
+    "second_moment",
+    "short_row",
+    "short_row_adjoint",
+    "short_row_product",
+    "short_row_squares",
+    "singular_gap",
+    "smallest_eigenvalue",
+    "spectral_product",
+    "subspace_pair",
+    "symmetric_edge_core",
+]
