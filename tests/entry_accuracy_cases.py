@@ -38,14 +38,14 @@ LARGEST = 1e3
 class PromisedEntry(ResolvedEntry):
     step = 1.0
 
-    def restrict(self, block):
+    def clipped(self, block):
         return block
 
 
 class PromisedEdge(ResolvedEdge):
     step = 1.0
 
-    def restrict(self, block):
+    def clipped(self, block):
         return block
 
 

@@ -28,7 +28,7 @@ class DenseBlock:
             raw = self._scratch
         self._rows = raw
 
-    def weigh(self, weights: np.ndarray) -> None:
+    def set_weights(self, weights: np.ndarray) -> None:
         """Weight the rows, once; null rows are lost."""
         self._weights = weights
         if self._is_centered:
@@ -95,7 +95,7 @@ class SparseBlock:
         self._weights = np.ones(raw.shape[0])
         self._is_weighted = False
 
-    def weigh(self, weights: np.ndarray) -> None:
+    def set_weights(self, weights: np.ndarray) -> None:
         """Weight the rows."""
         self._weights, self._is_weighted = weights, True
 

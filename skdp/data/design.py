@@ -99,7 +99,7 @@ class Design:
     @property
     def rounding(self) -> float:
         """Bound of the rounding error of a sum, in units of the largest contribution."""
-        return sum_rounding(self.source.bounds)
+        return sum_rounding(self.source.block_starts)
 
     def add_up(self, kernel: Callable[[slice, Matrices], np.ndarray]) -> np.ndarray:
         """Sum what `kernel` gives for each block of matrices with the records they stand for."""

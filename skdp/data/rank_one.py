@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy import sparse
 
-from skdp.data.sources import RawBlock, _csr_rows, block_bounds, canonical_csr
+from skdp.data.sources import RawBlock, _csr_rows, block_starts, canonical_csr
 
 __all__ = ["RankOneMatrices"]
 
@@ -180,14 +180,14 @@ class RankOneMatrices:
         return np.result_type(self.left.dtype, self.right.dtype)
 
     @property
-    def bounds(self) -> np.ndarray:
+    def block_starts(self) -> np.ndarray:
         """First matrices of the blocks, and the end.
 
         They depend only on the shape and on which factors are sparse.
         """
         parts = (self.left, self.right)
         width = sum(part.shape[1] for part in parts if not sparse.issparse(part))
-        return block_bounds(len(self), width, is_sparse=width == 0)
+        return block_starts(len(self), width, is_sparse=width == 0)
 
     def __len__(self) -> int:
         return int(self.left.shape[0])
@@ -227,7 +227,7 @@ class RankOneMatrices:
         ValueError
             If `left` or `right` contains NaN or infinity.
         """
-        for _, block in self.blocks(range(len(self.bounds) - 1)):
+        for _, block in self.blocks(range(len(self.block_starts) - 1)):
             for part in (block.left, block.right):
                 values = part.data if sparse.issparse(part) else part
                 if not np.isfinite(values).all():
@@ -249,10 +249,10 @@ class RankOneMatrices:
         list of range
             The numbers of the blocks in each group.
         """
-        bounds = self.bounds
-        work = _n_entries(self.left, bounds) + _n_entries(self.right, bounds)
+        starts = self.block_starts
+        work = _n_entries(self.left, starts) + _n_entries(self.right, starts)
         targets = work[0] + (work[-1] - work[0]) * np.arange(1, n_groups) / n_groups
-        cuts = [0, *np.searchsorted(work, targets), len(bounds) - 1]
+        cuts = [0, *np.searchsorted(work, targets), len(starts) - 1]
         return [range(a, b) for a, b in pairwise(cuts) if a < b]
 
     def blocks(self, group: range) -> Iterator[tuple[slice, "RankOneMatrices"]]:
@@ -261,16 +261,16 @@ class RankOneMatrices:
         Parameters
         ----------
         group : range
-            Numbers of the blocks, below ``len(bounds) - 1``.
+            Numbers of the blocks, below ``len(block_starts) - 1``.
 
         Yields
         ------
         tuple of slice and RankOneMatrices
             Which matrices are in the block, and these, sharing the memory of the whole.
         """
-        bounds = self.bounds
+        starts = self.block_starts
         for index in group:
-            rows = slice(bounds[index], bounds[index + 1])
+            rows = slice(starts[index], starts[index + 1])
             yield rows, self._of_parts(_taken(self.left, rows), _taken(self.right, rows))
 
 

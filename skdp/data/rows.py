@@ -40,7 +40,7 @@ class Rows:
         self.n_jobs = n_jobs
         self.center: np.ndarray | None = None
         self.bound = np.inf
-        self._weigh: Callable[[np.ndarray], np.ndarray] | None = None
+        self._weighting: Callable[[np.ndarray], np.ndarray] | None = None
         self._weights: np.ndarray | None = None
 
     @property
@@ -56,25 +56,25 @@ class Rows:
     def centered(self, center: np.ndarray) -> "Rows":
         """Return a view of the raw rows minus `center`."""
         rows = copy.copy(self)
-        rows.center, rows.bound, rows._weigh, rows._weights = center, np.inf, None, None
+        rows.center, rows.bound, rows._weighting, rows._weights = center, np.inf, None, None
         return rows
 
     def clipped(
         self,
         bound: float,
-        weigh: Callable[[np.ndarray], np.ndarray],
+        weighting: Callable[[np.ndarray], np.ndarray],
         norms: np.ndarray | None = None,
     ) -> "Rows":
         """Return a view whose rows are multiplied by weights that bring them within `bound`.
 
-        `weigh` gives the weights for an array of norms. Those of all rows are `norms`; without
+        `weighting` gives the weights for an array of norms. Those of all rows are `norms`; without
         them they are taken in the first pass. For a `RowBlocks`, which might yield other rows in
         another pass, they are taken anew in each.
         """
         rows = copy.copy(self)
-        rows.bound, rows._weigh, rows._weights = bound, weigh, None
+        rows.bound, rows._weighting, rows._weights = bound, weighting, None
         if isinstance(self.source, ArraySource):
-            rows._weights = np.full(self.n_rows, np.nan) if norms is None else weigh(norms)
+            rows._weights = np.full(self.n_rows, np.nan) if norms is None else weighting(norms)
         return rows
 
     def norms(self) -> np.ndarray:
@@ -86,7 +86,7 @@ class Rows:
             Norms, or upper bounds of them if the rows are sparse and centred.
         """
         rows = copy.copy(self)
-        rows._weigh = None
+        rows._weighting = None
         return rows._fill((self.n_rows,), lambda block: block.norms())
 
     def total(self) -> tuple[np.ndarray, float]:
@@ -129,7 +129,7 @@ class Rows:
             Bound of its rounding error, in units of the largest contribution of one entry.
         """
         total = self._sum(lambda block: np.array(block.squared_deviations(point)))
-        depth = _PAIRWISE_DEPTH + len(self.source.bounds)
+        depth = _PAIRWISE_DEPTH + len(self.source.block_starts)
         return float(total), depth * UNIT_ROUNDOFF * math.prod(self.source.shape)
 
     def squared_norm(self) -> tuple[float, float]:
@@ -178,7 +178,7 @@ class Rows:
         return product, self._rounding(1)
 
     def clipped_squares(
-        self, basis: np.ndarray, weigh: Callable[[np.ndarray], np.ndarray]
+        self, basis: np.ndarray, weighting: Callable[[np.ndarray], np.ndarray]
     ) -> tuple[np.ndarray, float]:
         """Sum the squared coordinates of the projections, with several weights for each row.
 
@@ -186,7 +186,7 @@ class Rows:
         ----------
         basis : ndarray of shape (n_features, n_columns)
             Orthonormal basis to project on.
-        weigh : callable
+        weighting : callable
             Gives the weights, of shape (n_weights, n), for the norms of n projections.
 
         Returns
@@ -199,7 +199,7 @@ class Rows:
 
         def _squares(block: Block) -> np.ndarray:
             projections = block.matmul(basis)
-            return weigh(row_norms(projections)) @ np.square(projections)
+            return weighting(row_norms(projections)) @ np.square(projections)
 
         return self._sum(_squares), self._projected_rounding(basis.shape[1])
 
@@ -238,11 +238,11 @@ class Rows:
     @property
     def depth(self) -> int:
         """Longest chain of additions in a sum over the rows."""
-        return self._block_size + len(self.source.bounds) + 2
+        return self._block_size + len(self.source.block_starts) + 2
 
     @property
     def _block_size(self) -> int:
-        return int(np.diff(self.source.bounds).max())
+        return int(np.diff(self.source.block_starts).max())
 
     def _rounding(self, degree: int, *, factor: float = 1.0, extra: float = 0.0) -> float:
         """Error of a sum of products of which `degree` factors are rows, relative to one row.
@@ -283,18 +283,18 @@ class Rows:
             )
             weights = self._weights_of(rows, block)
             if weights is not None:
-                block.weigh(weights)
+                block.set_weights(weights)
             yield rows, block
 
     def _weights_of(self, rows: slice, block: Block) -> np.ndarray | None:
-        if self._weigh is None:
+        if self._weighting is None:
             return None
         if self._weights is None:
-            return self._weigh(block.norms())
+            return self._weighting(block.norms())
         weights = self._weights[rows]
         # NaN where no pass has come by yet.
         if np.isnan(weights[0]):
-            weights[:] = self._weigh(block.norms())
+            weights[:] = self._weighting(block.norms())
         return weights
 
 

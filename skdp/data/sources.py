@@ -17,7 +17,7 @@ __all__ = [
     "RowBlocks",
     "Source",
     "as_source",
-    "block_bounds",
+    "block_starts",
     "canonical_csr",
     "holds_sparse",
     "sum_rounding",
@@ -119,10 +119,10 @@ class RowBlocks:
                 "start a new pass over all rows."
             )
 
-    def _rebinned(self, bounds: np.ndarray) -> Iterator[RawBlock]:
-        """Yield the rows cut at `bounds`, whatever blocks they come in."""
+    def _rebinned(self, starts: np.ndarray) -> Iterator[RawBlock]:
+        """Yield the rows cut at `starts`, whatever blocks they come in."""
         waiting: list[RawBlock] = []
-        n_waiting, sizes = 0, iter(np.diff(bounds))
+        n_waiting, sizes = 0, iter(np.diff(starts))
         size = next(sizes)
         for block in map(_without_infinities, self._checked_blocks()):
             start = 0
@@ -160,7 +160,7 @@ class ArraySource:
         self._function = function
         self.X = canonical_csr(X) if self.is_sparse else X
         self.shape: tuple[int, int] = self.X.shape
-        self.bounds = block_bounds(*self.shape, is_sparse=self.is_sparse)
+        self.block_starts = block_starts(*self.shape, is_sparse=self.is_sparse)
 
     def groups(self, n_groups: int) -> list[range]:
         """Consecutive blocks in at most `n_groups` groups of about the same work.
@@ -168,9 +168,9 @@ class ArraySource:
         Groups of a sparse matrix depend on the data: nothing but the order of sums may depend on
         them.
         """
-        work = self.X.indptr[self.bounds] if self.is_sparse else self.bounds
+        work = self.X.indptr[self.block_starts] if self.is_sparse else self.block_starts
         targets = work[0] + (work[-1] - work[0]) * np.arange(1, n_groups) / n_groups
-        cuts = [0, *np.searchsorted(work, targets), len(self.bounds) - 1]
+        cuts = [0, *np.searchsorted(work, targets), len(self.block_starts) - 1]
         return [range(a, b) for a, b in pairwise(cuts) if a < b]
 
     def every(self, step: int) -> "ArraySource":
@@ -180,7 +180,7 @@ class ArraySource:
     def blocks(self, group: range) -> Iterator[tuple[slice, RawBlock]]:
         """Yield the blocks of a group with the rows they stand for."""
         for index in group:
-            rows = slice(self.bounds[index], self.bounds[index + 1])
+            rows = slice(self.block_starts[index], self.block_starts[index + 1])
             block = _csr_rows(self.X, rows) if self.is_sparse else self.X[rows]
             yield rows, block if self._function is None else self._function(block)
 
@@ -192,16 +192,16 @@ class BlockSource:
         self.X = X
         self.shape = X.shape
         self.is_sparse = X.is_sparse
-        self.bounds = block_bounds(*self.shape, is_sparse=self.is_sparse)
+        self.block_starts = block_starts(*self.shape, is_sparse=self.is_sparse)
 
     def groups(self, n_groups: int) -> list[range]:
         """One group: a stream cannot be entered in the middle."""
-        return [range(len(self.bounds) - 1)]
+        return [range(len(self.block_starts) - 1)]
 
     def blocks(self, group: range) -> Iterator[tuple[slice, RawBlock]]:
         """Yield all blocks with the rows they stand for."""
-        for index, block in zip(group, self.X._rebinned(self.bounds), strict=True):
-            yield slice(self.bounds[index], self.bounds[index + 1]), block
+        for index, block in zip(group, self.X._rebinned(self.block_starts), strict=True):
+            yield slice(self.block_starts[index], self.block_starts[index + 1]), block
 
 
 Source = ArraySource | BlockSource
@@ -242,7 +242,7 @@ def _mapped(X: RowBlocks, function: Callable[[Any], Any]) -> RowBlocks:
     return RowBlocks(lambda: map(function, X._checked_blocks()), X.shape, X.dtype)
 
 
-def block_bounds(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray:
+def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray:
     """First rows of the blocks, and the end.
 
     They depend on the shape only, and no block is a single row unless all rows are one: what a row
@@ -260,10 +260,10 @@ def block_bounds(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
     return np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
 
 
-def sum_rounding(bounds: np.ndarray) -> float:
+def sum_rounding(starts: np.ndarray) -> float:
     """Bound the rounding error of a sum over blocks, in units of the largest contribution."""
-    depth = int(np.diff(bounds).max()) + len(bounds) + 2
-    return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * int(bounds[-1]))
+    depth = int(np.diff(starts).max()) + len(starts) + 2
+    return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * int(starts[-1]))
 
 
 def canonical_csr(X: Any) -> sparse.csr_array:

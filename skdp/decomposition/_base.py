@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdp._estimator import INPUT, Level, PrivateEstimator, check_rows, in_dtype
 from skdp.data.digest import digest
 from skdp.data.rows import Rows
-from skdp.data.sources import RowBlocks, as_source, block_bounds, holds_sparse, sum_rounding
+from skdp.data.sources import RowBlocks, as_source, block_starts, holds_sparse, sum_rounding
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import SUPPORT, UNITS, DecompositionProblem
 from skdp.decomposition._products.fit import solve_entries
@@ -174,7 +174,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
             DecompositionProblem,
             level=_BY_ENTRIES if support.has_bases else _BY_ROWS,
             **facts._asdict(),
-            rounding=sum_rounding(block_bounds(*facts.shape, is_sparse=is_sparse)),
+            rounding=sum_rounding(block_starts(*facts.shape, is_sparse=is_sparse)),
             is_pca=self._is_pca,
             unit=unit,
             support=support,
@@ -194,8 +194,8 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
         validate_data(self, given, skip_check_array=True)
         if problem.unit.is_sparse and isinstance(X, np.ndarray):
             X = csr_array(X)
-        restrict = problem.unit.restrict if problem.support.has_bases else None
-        source = as_source(X, restrict)
+        clip = problem.unit.clipped if problem.support.has_bases else None
+        source = as_source(X, clip)
         return Rows(source, self.n_jobs), lambda: digest(source)
 
     def _set_attributes(self, result: Factors, problem: DecompositionProblem) -> list[str]:

@@ -40,7 +40,7 @@ class ResolvedSpectralChange(MatrixUnit):
     def largest(self) -> float:
         return self.size
 
-    def restrict(self, block: Any) -> Any:
+    def clipped(self, block: Any) -> Any:
         return clip_entries(block, lower=-self.size, upper=self.size, keep_zeros=True)
 
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:

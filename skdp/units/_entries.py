@@ -35,7 +35,7 @@ class ResolvedEntry(MatrixUnit):
     keep_zeros: bool
 
     @property
-    def hull(self) -> tuple[float, float]:
+    def value_range(self) -> tuple[float, float]:
         """All values that an entry can take, 0 included if it may be missing or null."""
         if self.keep_zeros or self.adjacency == "zero_out":
             return min(self.lower, 0.0), max(self.upper, 0.0)
@@ -49,13 +49,13 @@ class ResolvedEntry(MatrixUnit):
     @property
     def step(self) -> float:
         """Largest change of an entry."""
-        return sensitivity.entry_step(*self.hull, self.adjacency)
+        return sensitivity.entry_step(*self.value_range, self.adjacency)
 
     @property
     def largest(self) -> float:
-        return max(map(abs, self.hull))
+        return max(map(abs, self.value_range))
 
-    def restrict(self, block: Any) -> Any:
+    def clipped(self, block: Any) -> Any:
         return clip_entries(block, lower=self.lower, upper=self.upper, keep_zeros=self.keep_zeros)
 
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
@@ -68,7 +68,7 @@ class ResolvedEntry(MatrixUnit):
         return sensitivity.entry_mean(self.step, n_rows)
 
     def squares(self, point: np.ndarray) -> float:
-        return sensitivity.entry_squares(*self.hull, point)
+        return sensitivity.entry_squares(*self.value_range, point)
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class ResolvedEdge(ResolvedEntry):
         return bound(self.step, n_rows)
 
     def squares(self, point: np.ndarray) -> float:
-        return sensitivity.edge_squares(*self.hull, point)
+        return sensitivity.edge_squares(*self.value_range, point)
 
 
 class Entry(Unit):

@@ -38,7 +38,7 @@ class ResolvedInteraction(MatrixUnit):
     def largest(self) -> float:
         return 1.0
 
-    def restrict(self, block: Any) -> Any:
+    def clipped(self, block: Any) -> Any:
         return binarize(block)
 
     def normalize(self, X: Any) -> Any:
@@ -47,7 +47,7 @@ class ResolvedInteraction(MatrixUnit):
         weights = (1 / np.sqrt(np.maximum(sums, self.degree_floor))).astype(X.dtype)
         return table.multiply(weights[:, None]).tocsr() if issparse(X) else table * weights[:, None]
 
-    def weigh(self, rows: Rows) -> Rows:
+    def weighted(self, rows: Rows) -> Rows:
         return rows.clipped(1.0, lambda norms: 1 / np.maximum(norms, np.sqrt(self.degree_floor)))
 
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:

@@ -40,7 +40,7 @@ class ResolvedUnit:
         """Whether 0 is within the bounds of an entry, or stays as it is."""
         return True
 
-    def restrict(self, block: Any) -> Any:
+    def clipped(self, block: Any) -> Any:
         """Bring rows within the bounds that the sensitivities need."""
         return block
 
@@ -73,7 +73,7 @@ class MatrixUnit(ResolvedUnit, ABC):
     def largest(self) -> float:
         """Largest size of an entry."""
 
-    def weigh(self, rows: Rows) -> Rows:
+    def weighted(self, rows: Rows) -> Rows:
         """Return the rows of the matrix that is decomposed."""
         return rows
 

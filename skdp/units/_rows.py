@@ -43,12 +43,12 @@ class ResolvedSparseRow(ResolvedEntry):
     n_entries: int
 
     @property
-    def hull(self) -> tuple[float, float]:
+    def value_range(self) -> tuple[float, float]:
         """All values that an entry can take, 0 for those that are not kept."""
         return min(self.lower, 0.0), max(self.upper, 0.0)
 
-    def restrict(self, block: Any) -> Any:
-        rows = csr_array(super().restrict(block))
+    def clipped(self, block: Any) -> Any:
+        rows = csr_array(super().clipped(block))
         # Which of two equal entries stays must not favour the first columns.
         priority = np.random.default_rng(0).permutation(rows.shape[1])
         return keep_largest(rows, n_entries=self.n_entries, priority=priority)
@@ -71,7 +71,9 @@ class ResolvedSparseRow(ResolvedEntry):
         return change / n_rows
 
     def squares(self, point: np.ndarray) -> float:
-        return sensitivity.short_row_squares(*self.hull, self.n_entries, self.adjacency, point)
+        return sensitivity.short_row_squares(
+            *self.value_range, self.n_entries, self.adjacency, point
+        )
 
 
 class SparseRow(Unit):

@@ -304,9 +304,9 @@ def test_check_refuses_what_is_not_finite(make, value, side, row):
 def test_blocks_are_the_rows(make):
     factors = make_factors(9000)
     X = make(*factors)
-    n_blocks = len(X.bounds) - 1
+    n_blocks = len(X.block_starts) - 1
     assert n_blocks > 1
-    assert X.bounds[0] == 0
+    assert X.block_starts[0] == 0
     seen = 0
     for rows, block in X.blocks(range(n_blocks)):
         assert rows.start == seen
@@ -325,13 +325,13 @@ def test_blocks_are_the_rows(make):
 
 def test_bounds_do_not_depend_on_the_data(make):
     left, right = make_factors(9000)
-    assert_array_equal(make(left, right).bounds, make(0 * left, right**2).bounds)
+    assert_array_equal(make(left, right).block_starts, make(0 * left, right**2).block_starts)
 
 
 def test_blocks_of_wide_dense_factors_are_small():
     wide, narrow = np.broadcast_to(1.0, (20_000, 2000)), np.ones((20_000, 1))
     for X in (RankOneMatrices(wide, narrow), RankOneMatrices(sparse.csr_array(narrow), wide)):
-        assert 8 * 2000 * np.diff(X.bounds).max() <= 2**24
+        assert 8 * 2000 * np.diff(X.block_starts).max() <= 2**24
 
 
 def uneven_factors():
@@ -346,12 +346,12 @@ def test_groups_hold_every_block_once(make, factors, n_groups):
     X = make(*factors)
     groups = X.groups(n_groups)
     assert 1 <= len(groups) <= n_groups
-    assert list(itertools.chain(*groups)) == list(range(len(X.bounds) - 1))
+    assert list(itertools.chain(*groups)) == list(range(len(X.block_starts) - 1))
 
 
 def test_groups_share_the_work(make):
     X = make(*make_factors(300_000))
-    rows = [X.bounds[group.stop] - X.bounds[group.start] for group in X.groups(3)]
+    rows = [X.block_starts[group.stop] - X.block_starts[group.start] for group in X.groups(3)]
     assert_allclose(rows, 100_000, rtol=0.2)
 
 

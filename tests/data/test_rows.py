@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from skdp import RowBlocks
 from skdp.data.rows import Rows
-from skdp.data.sources import as_source, block_bounds
+from skdp.data.sources import as_source, block_starts
 from skdp.privacy.clipping import clip_rows, clip_weights
 
 N, D = 8200, 5  # three blocks of dense rows and of sparse ones
@@ -69,8 +69,8 @@ CONTAINERS = {
 
 
 def clip(rows, norms, bound):
-    weigh = partial(clip_weights, bound=bound, n_features=rows.n_features)
-    return rows.clipped(bound, weigh, norms)
+    weighting = partial(clip_weights, bound=bound, n_features=rows.n_features)
+    return rows.clipped(bound, weighting, norms)
 
 
 def view(container, center=None, weighted=False, n_jobs=None):
@@ -384,7 +384,7 @@ def test_blocks_depend_on_the_shape_and_leave_no_single_row(n_features, is_spars
         10**9,
     ]
     for n_rows in sizes:
-        bounds = block_bounds(n_rows, n_features, is_sparse=is_sparse)
+        bounds = block_starts(n_rows, n_features, is_sparse=is_sparse)
         assert (bounds[0], bounds[-1]) == (0, n_rows)
         assert np.diff(bounds).min() >= min(n_rows, 2)
         assert np.diff(bounds).max() <= 65536
@@ -395,7 +395,7 @@ def test_blocks_depend_on_the_shape_and_leave_no_single_row(n_features, is_spars
 def test_blocks_do_not_depend_on_the_data():
     for make in (np.array, sparse.csr_array):
         empty, full = (as_source(make(x)) for x in (np.zeros((N, D)), np.ones((N, D))))
-        np.testing.assert_array_equal(empty.bounds, full.bounds)
+        np.testing.assert_array_equal(empty.block_starts, full.block_starts)
 
 
 @pytest.mark.parametrize("n_groups", [1, 2, 3, 8])
@@ -406,7 +406,7 @@ def test_groups_share_out_every_block_once(n_groups):
         assert [block for group in groups for block in group] == [0, 1, 2]
         assert len(groups) <= n_groups
         blocks = [block for group in groups for block in source.blocks(group)]
-        assert [rows.start for rows, _ in blocks] == source.bounds[:-1].tolist()
+        assert [rows.start for rows, _ in blocks] == source.block_starts[:-1].tolist()
         assert sum(block.shape[0] for _, block in blocks) == N
 
 
@@ -579,7 +579,7 @@ def test_reported_rounding_is_negligible_and_the_same_for_every_container():
         view_of_width(container, np.zeros(200))
         for container in (data, sparse.csr_array(data), RowBlocks(lambda: [data], data.shape))
     ]
-    assert len({len(rows.source.bounds) for rows in views}) > 1
+    assert len({len(rows.source.block_starts) for rows in views}) > 1
     for take in (
         lambda rows: rows.total()[1],
         lambda rows: rows.gram()[1],

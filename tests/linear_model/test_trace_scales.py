@@ -9,10 +9,10 @@ from skdp.data.design import Design
 from skdp.data.sources import as_source
 from skdp.linear_model._trace import scales
 from skdp.linear_model._trace.plan import (
-    counts_share,
     plan_standardization,
     planned_center,
     planned_standardization,
+    share_for_counts,
 )
 from skdp.linear_model._trace.sizes import count_powers
 from skdp.linear_model._trace.standardization import release_standardization
@@ -196,11 +196,11 @@ def test_shares_depend_on_public_facts_and_are_small():
     mu = problem_of(N, (1, 1)).mu
     for n_records in (1, 100, 10_000, 10**7):
         for n_counts in (1, 50, 1000):
-            share = counts_share(n_counts, n_records, mu)
+            share = share_for_counts(n_counts, n_records, mu)
             assert 2e-3 <= share <= 0.1
             # More counts or fewer records never get less.
-            assert share <= counts_share(2 * n_counts, n_records, mu)
-            assert share >= counts_share(n_counts, 2 * n_records, mu)
+            assert share <= share_for_counts(2 * n_counts, n_records, mu)
+            assert share >= share_for_counts(n_counts, 2 * n_records, mu)
     assert plan_standardization(1000, 100, mu, centered=True) is None
     plan = plan_standardization(4, 10**6, mu, centered=True)
     assert max(plan.center_share, plan.spread_share) <= 0.1

@@ -77,7 +77,7 @@ class Cell:
         return (N_COLUMNS, N_COLUMNS) if self.unit in SQUARE_UNITS else (N_ROWS, N_COLUMNS)
 
     @property
-    def hull(self):
+    def value_range(self):
         """Smallest and largest value of an entry, 0 included if it may be one."""
         lower, upper, zero_is_missing = BOUNDS[self.bounds]
         if zero_is_missing or self.adjacency == "zero_out" or self.unit == "row":
@@ -104,7 +104,7 @@ class Cell:
             half = generator.normal(size=self.shape)
             X = half + half.T
             return X if self.size is None else X * (self.size / (2 * np.abs(X).max()))
-        lower, upper = self.hull
+        lower, upper = self.value_range
         # What becomes null moves by its size.
         at_top = self.adjacency == "zero_out" or generator.random(self.shape) < 0.5
         X = np.where(at_top, upper, np.full(self.shape, lower))

@@ -37,7 +37,7 @@ def entry_neighbours(cell, X, bases, generator):
     if cell.adjacency == "zero_out":
         return [(X, X, target) for target in targets]
     is_edge = cell.unit == "edge"
-    lower, upper = cell.hull
+    lower, upper = cell.value_range
     loop = (targets[0][1],) * 2
     found = [
         (X, with_entry(X, target, lower + upper - X[target], mirror=is_edge), None)
@@ -80,7 +80,7 @@ def row_neighbours(cell, X, bases, generator):
 
 def short_rows(cell, basis, generator):
     """Rows with more entries than are kept, along a basis and at random."""
-    lower, upper = cell.hull
+    lower, upper = cell.value_range
     d = len(basis)
     order = longest_rows(basis)
     first, second = np.zeros(d), np.zeros(d)

@@ -69,7 +69,7 @@ def test_no_entry_at_all_moves_a_release_further_than_declared(cell):
     is_edge = cell.unit == "edge"
     ratios = []
     for index in itertools.product(*map(range, X.shape)):
-        for value in (0.0,) if cell.adjacency == "zero_out" else cell.hull:
+        for value in (0.0,) if cell.adjacency == "zero_out" else cell.value_range:
             neighbour = with_entry(X, index, value, mirror=is_edge)
             replayed = replay(cell, neighbour, recorded.released)
             ratios.append(max(movements(recorded, replayed).values()))

@@ -280,7 +280,7 @@ SLIPS = {
         next(cell for cell in CELLS if cell.has_gap and cell.adjacency == "zero_out"),
     ),
     "votes": ("count", "clip vote", Cell("matrices")),
-    "searches": ("count", "response centre", Cell("matrices", unit="response")),
+    "searches": ("counts", "response centre", Cell("matrices", unit="response")),
     "searches of norms": ("count", "matrix norm", Cell("tasks", adjacency="zero_out")),
     "searches of all features": ("counts", "feature centres", Cell("vectors")),
     "histograms": ("histograms", "response spread", Cell("outer", unit="response")),

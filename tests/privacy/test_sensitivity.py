@@ -189,8 +189,8 @@ def test_rounding_is_charged_twice_in_units_of_the_largest_contribution(adjacenc
 
 def clipped_view(X):
     rows = Rows(as_source(X))
-    weigh = partial(clip_weights, bound=C, n_features=rows.n_features)
-    return rows.clipped(C, weigh, rows.norms())
+    weighting = partial(clip_weights, bound=C, n_features=rows.n_features)
+    return rows.clipped(C, weighting, rows.norms())
 
 
 @pytest.mark.parametrize("statistic", ["total", "gram", "normal_product", "projected_moment"])
@@ -268,7 +268,7 @@ def test_sums_of_blocks_need_their_charge_too():
     beyond = X[:, 0] < 0
     lost = X[-1].copy()
     X[beyond] = 0
-    X[[start for start in as_source(X).bounds[:-1] if beyond[start]]] = lost
+    X[[start for start in as_source(X).block_starts[:-1] if beyond[start]]] = lost
     moved, rounding = totals(X, with_first_row_reversed(X))
     bare = sensitivity.row_sum(1.0, "replace")
     assert bare * (1 + 1e-9) < moved <= sensitivity.row_sum(1.0, "replace", rounding)

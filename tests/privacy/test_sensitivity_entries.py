@@ -14,7 +14,7 @@ from skdp.units._rows import ResolvedSparseRow
 
 N_BASES, N_PAIRS = 40, 500  # of changes for each basis: 20,000 in all
 M, N = 11, 8
-HULLS = ((0.0, 1.0), (-1.0, 2.0), (0.0, 5.0), (-3.0, -1.0))
+VALUE_RANGES = ((0.0, 1.0), (-1.0, 2.0), (0.0, 5.0), (-3.0, -1.0))
 EXCEEDED = 1 + 1e-9
 
 
@@ -45,12 +45,13 @@ def bases():
         yield (*sides, generator)
 
 
-def entry_changes(generator, hull, shape=(M, N)):
-    """Changes of one entry within its hull, half of them from end to end."""
+def entry_changes(generator, value_range, shape=(M, N)):
+    """Changes of one entry within its value_range, half of them from end to end."""
     steps = np.where(
         generator.random(N_PAIRS) < 0.5,
-        hull[1] - hull[0],
-        generator.uniform(*hull, size=N_PAIRS) - generator.uniform(*hull, size=N_PAIRS),
+        value_range[1] - value_range[0],
+        generator.uniform(*value_range, size=N_PAIRS)
+        - generator.uniform(*value_range, size=N_PAIRS),
     )
     changes = np.zeros((N_PAIRS, *shape))
     rows, columns = (generator.integers(0, n, N_PAIRS) for n in shape)
@@ -58,8 +59,8 @@ def entry_changes(generator, hull, shape=(M, N)):
     return changes
 
 
-def edge_changes(generator, hull):
-    changes = entry_changes(generator, hull, (N, N))
+def edge_changes(generator, value_range):
+    changes = entry_changes(generator, value_range, (N, N))
     mirrored = changes.transpose(0, 2, 1)
     return np.where(changes == mirrored, changes, changes + mirrored)
 
@@ -68,9 +69,9 @@ def found_over_declared(change_of, declared_by, draw):
     """Largest ratio for each basis."""
     ratios = []
     for index, (left, right, generator) in enumerate(bases()):
-        hull = HULLS[index % len(HULLS)]
-        found = change_of(draw(generator, hull), left, right).max()
-        ratios.append(found / declared_by(hull[1] - hull[0], left, right))
+        value_range = VALUE_RANGES[index % len(VALUE_RANGES)]
+        found = change_of(draw(generator, value_range), left, right).max()
+        ratios.append(found / declared_by(value_range[1] - value_range[0], left, right))
     return np.array(ratios)
 
 
@@ -181,12 +182,12 @@ def test_squares_reach_the_sensitivity_and_do_not_exceed_it(adjacency, zero_is_m
         assert found <= ResolvedEntry(*unit).squares(center) * EXCEEDED
         assert 2 * found <= ResolvedEdge(*unit).squares(center) * EXCEEDED
     # About the middle of what is possible, one end and the middle are the worst.
-    lower, upper = ResolvedEntry(*unit).hull
+    lower, upper = ResolvedEntry(*unit).value_range
     middle = np.array([lower + upper]) / 2
     assert ResolvedEntry(*unit).squares(middle) == pytest.approx((upper - lower) ** 2 / 4)
 
 
-def rows_of(generator, hull, n_entries, basis):
+def rows_of(generator, value_range, n_entries, basis):
     """Short rows: at random, at the ends, and along a basis."""
     rows = np.zeros((3 * N_PAIRS, N))
     for part, start in enumerate(range(0, len(rows), N_PAIRS)):
@@ -194,34 +195,34 @@ def rows_of(generator, hull, n_entries, basis):
         if part:
             scores = scores * row_norms(basis) ** generator.integers(0, 6, (N_PAIRS, 1))
         columns = np.argsort(-scores, axis=1)[:, :n_entries]
-        values = generator.uniform(*hull, size=columns.shape)
+        values = generator.uniform(*value_range, size=columns.shape)
         if part:
-            values = generator.choice(hull, size=columns.shape)
+            values = generator.choice(value_range, size=columns.shape)
         if part == 2:
             along = (basis @ generator.normal(size=basis.shape[1]))[columns]
-            values = np.where(along > 0, hull[1], hull[0])
+            values = np.where(along > 0, value_range[1], value_range[0])
         np.put_along_axis(rows[start : start + N_PAIRS], columns, values, axis=1)
     return rows
 
 
-def row_changes(generator, hull, n_entries, adjacency, basis):
+def row_changes(generator, value_range, n_entries, adjacency, basis):
     """Changes from a short row to another or none; half of them between opposite ones."""
-    rows = rows_of(generator, hull, n_entries, basis)
+    rows = rows_of(generator, value_range, n_entries, basis)
     if adjacency == "zero_out":
         return rows
-    others = rows_of(generator, hull, n_entries, basis)[generator.permutation(len(rows))]
-    opposite = np.where(rows == 0, 0, np.where(rows == hull[1], *hull))
+    others = rows_of(generator, value_range, n_entries, basis)[generator.permutation(len(rows))]
+    opposite = np.where(rows == 0, 0, np.where(rows == value_range[1], *value_range))
     return np.vstack([rows - others, rows - opposite])
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 @pytest.mark.parametrize("n_entries", [1, 2, 3, 4, 8])
-@pytest.mark.parametrize("hull", [(-1.0, 1.0), (0.0, 1.0), (-1.0, 2.0), (-5.0, 0.0)])
-def test_short_rows_do_not_exceed_their_sensitivities(adjacency, n_entries, hull):
-    unit = ResolvedSparseRow(adjacency, *hull, True, n_entries)
+@pytest.mark.parametrize("value_range", [(-1.0, 1.0), (0.0, 1.0), (-1.0, 2.0), (-5.0, 0.0)])
+def test_short_rows_do_not_exceed_their_sensitivities(adjacency, n_entries, value_range):
+    unit = ResolvedSparseRow(adjacency, *value_range, True, n_entries)
     of_row, of_product, of_core = [], [], []
     for left, right, generator in itertools.islice(bases(), 14):
-        changes = row_changes(generator, hull, n_entries, adjacency, right)
+        changes = row_changes(generator, value_range, n_entries, adjacency, right)
         products = np.linalg.norm(changes @ right, axis=1)
         lengths = np.linalg.norm(changes, axis=1)
         of_row.append(lengths.max() / (unit.mean(1)))
@@ -230,8 +231,12 @@ def test_short_rows_do_not_exceed_their_sensitivities(adjacency, n_entries, hull
         of_core.append(core / unit.core(row_norms(left), row_norms(right)))
         adjoint = row_norms(left).max() * lengths.max()
         assert adjoint <= unit.adjoint(row_norms(left)) * EXCEEDED
-        rows = rows_of(generator, hull, n_entries, right)
-        for point in (np.zeros(N), generator.uniform(*hull, size=N), 9 * generator.normal(size=N)):
+        rows = rows_of(generator, value_range, n_entries, right)
+        for point in (
+            np.zeros(N),
+            generator.uniform(*value_range, size=N),
+            9 * generator.normal(size=N),
+        ):
             squares = (rows * (rows - 2 * point)).sum(axis=1)
             worst = np.ptp(squares) if adjacency == "replace" else np.abs(squares).max()
             assert worst <= unit.squares(point) * EXCEEDED
@@ -240,7 +245,7 @@ def test_short_rows_do_not_exceed_their_sensitivities(adjacency, n_entries, hull
     if 2 * n_entries < N or adjacency == "zero_out":
         assert max(of_row) > 0.999
         # Entries of one sign do not follow a basis of two.
-        assert max(of_product) > (0.99 if hull[0] == -hull[1] else 0.7)
+        assert max(of_product) > (0.99 if value_range[0] == -value_range[1] else 0.7)
 
 
 def test_a_short_row_that_is_exchanged_needs_up_to_twice_what_a_lost_one_does():

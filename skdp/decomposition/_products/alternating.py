@@ -33,11 +33,11 @@ __all__ = [
     "N_KEPT",
     "Bases",
     "Steps",
-    "basis_from",
     "count_found",
     "find_bases",
+    "next_basis",
+    "rotate_to_singular_vectors",
     "solve_alternating",
-    "turned_factors",
 ]
 
 # Products of a side that are kept, and so the memory.
@@ -94,7 +94,7 @@ def solve_alternating(matrix: NoisyMatrix, steps: Steps, *, n_components: int) -
     """
     bases = find_bases(matrix, steps)
     core = matrix.core("core", bases.left, bases.right)
-    return turned_factors(matrix, bases, core, n_components)
+    return rotate_to_singular_vectors(matrix, bases, core, n_components)
 
 
 def find_bases(matrix: NoisyMatrix, steps: Steps, prefix: str = "") -> Bases:
@@ -111,19 +111,19 @@ def find_bases(matrix: NoisyMatrix, steps: Steps, prefix: str = "") -> Bases:
         if matrix.refuses(right):
             break
         of_right.add(matrix.matmul(f"{prefix}right product {step}", right))
-        left, n_taken = basis_from(of_right, right, shrink=shrink), n_taken + 1
+        left, n_taken = next_basis(of_right, right, shrink=shrink), n_taken + 1
         if matrix.refuses(left):
             break
         of_left.add(matrix.adjoint(f"{prefix}left product {step}", left))
-        right, n_taken = basis_from(of_left, left, shrink=shrink), n_taken + 1
+        right, n_taken = next_basis(of_left, left, shrink=shrink), n_taken + 1
     n_left = 2 * steps.n_iter - n_taken
     failed = n_left > 0
     matrix.give_up(n_left)
     if of_left.is_empty:
         return Bases(left, right, 0, failed, np.zeros((steps.basis_size, steps.basis_size)))
     # The last basis of a side looks at the products of the other once more.
-    left = basis_from(of_right, right, shrink=True)
-    right = basis_from(of_left, left, shrink=True)
+    left = next_basis(of_right, right, shrink=True)
+    right = next_basis(of_left, left, shrink=True)
     product, covariance = of_left.estimate(left)
     n_above_noise = min(
         count_above_noise(*of_right.estimate(right)), count_above_noise(product, covariance)
@@ -131,7 +131,9 @@ def find_bases(matrix: NoisyMatrix, steps: Steps, prefix: str = "") -> Bases:
     return Bases(left, right, n_above_noise, failed, n_columns * covariance)
 
 
-def turned_factors(matrix: NoisyMatrix, bases: Bases, core: Released, n_components: int) -> Factors:
+def rotate_to_singular_vectors(
+    matrix: NoisyMatrix, bases: Bases, core: Released, n_components: int
+) -> Factors:
     """Turn the bases to the singular vectors of `core`."""
     left_turn, singular_values, right_turn = np.linalg.svd(core.value)
     left_turn, right_turn = left_turn[:, :n_components], right_turn.T[:, :n_components]
@@ -167,7 +169,7 @@ def count_found(
     return min(bases.n_above_noise, n_found)
 
 
-def basis_from(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> np.ndarray:
+def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> np.ndarray:
     """Compute a basis of the range of a matrix from its noisy products, the last with `basis`."""
     estimate, covariance = products.estimate(basis)
     # Large draws of other noise would be taken for signal.

@@ -20,7 +20,7 @@ from skdp.decomposition._products.alternating import (
     Bases,
     Steps,
     find_bases,
-    turned_factors,
+    rotate_to_singular_vectors,
 )
 from skdp.decomposition._products.noisy_matrix import NoisyMatrix
 from skdp.decomposition._products.symmetric_power import find_basis, signed_factors
@@ -42,7 +42,7 @@ def solve_deflation(
     for index in range(1, n_components + 1):
         bases, value = find(deflated, one, f"component {index}: ")
         found.append(bases)
-        deflated = deflated.less(value * bases.left, bases.right)
+        deflated = deflated.minus(value * bases.left, bases.right)
     together = Bases(
         orthonormal_basis(np.hstack([bases.left for bases in found])),
         orthonormal_basis(np.hstack([bases.right for bases in found])),
@@ -55,7 +55,7 @@ def solve_deflation(
         core = matrix.symmetric_core("core", together.right)
         return signed_factors(matrix, together, core, n_components)
     core = matrix.core("core", together.left, together.right)
-    return turned_factors(matrix, together, core, n_components)
+    return rotate_to_singular_vectors(matrix, together, core, n_components)
 
 
 def _find_triplet(matrix: NoisyMatrix, steps: Steps, prefix: str) -> tuple[Bases, float]:

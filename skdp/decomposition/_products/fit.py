@@ -27,7 +27,7 @@ def solve_entries(
 ) -> Factors:
     """Release the means of the columns, the sum of squares, and the singular factors."""
     unit = cast(MatrixUnit, problem.unit)
-    rows = unit.weigh(raw)
+    rows = unit.weighted(raw)
     mean, scale = np.zeros(rows.n_features), 0.0
     if problem.releases_mean and unit.has_totals:
         mean, scale = _release_mean(rows, budget, unit)
@@ -95,7 +95,7 @@ def _matrix_of(
         coherence_bound=problem.coherence_bound,
     )
     if isinstance(problem.center, np.ndarray):
-        matrix = matrix.less(np.ones((rows.n_rows, 1)), problem.center[:, None])
+        matrix = matrix.minus(np.ones((rows.n_rows, 1)), problem.center[:, None])
     return matrix
 
 

@@ -23,12 +23,12 @@ _LEAST_NORM = 1e-6
 
 
 class NoisyMatrix:
-    """A private matrix, less a known part, seen through noisy products.
+    """A private matrix minus a known part, seen through noisy products.
 
     Parameters
     ----------
     rows : Rows
-        The private matrix, as restricted by the unit.
+        The private matrix, as clipped by the unit.
     budget : PrivacyBudget
         What pays for every product.
     unit : MatrixUnit
@@ -101,7 +101,7 @@ class NoisyMatrix:
             failed=failed,
         )
 
-    def less(self, left: np.ndarray, right: np.ndarray) -> "NoisyMatrix":
+    def minus(self, left: np.ndarray, right: np.ndarray) -> "NoisyMatrix":
         """Return a view of the matrix minus ``left @ right.T``, both public.
 
         Neighbouring matrices differ as before: only released products are corrected.

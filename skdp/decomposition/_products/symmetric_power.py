@@ -20,8 +20,8 @@ from skdp.decomposition._products.alternating import (
     N_KEPT,
     Bases,
     Steps,
-    basis_from,
     count_found,
+    next_basis,
 )
 from skdp.decomposition._products.noisy_matrix import NoisyMatrix
 from skdp.linalg.averaging import ProductAverage, count_above_noise
@@ -55,8 +55,8 @@ def find_basis(matrix: NoisyMatrix, steps: Steps, prefix: str = "") -> Bases:
             noise = np.zeros((steps.basis_size, steps.basis_size))
             return Bases(basis, basis, 0, failed=True, noise=noise)
         products.add(matrix.matmul(f"{prefix}product {step}", basis))
-        basis = basis_from(products, basis, shrink=matrix.is_cut)
-    basis = basis_from(products, basis, shrink=True)
+        basis = next_basis(products, basis, shrink=matrix.is_cut)
+    basis = next_basis(products, basis, shrink=True)
     product, covariance = products.estimate(basis)
     n_above_noise = count_above_noise(product, covariance)
     return Bases(basis, basis, n_above_noise, failed=False, noise=len(basis) * covariance)

@@ -137,11 +137,11 @@ def _turn_to_leading(matrix: np.ndarray, basis: np.ndarray) -> np.ndarray:
 def _release_squares(rows: Rows, budget: PrivacyBudget, basis: np.ndarray) -> np.ndarray:
     """Release the squared coordinates in `basis`, summed over rows: one row for each clip level."""
 
-    def _weigh(norms: np.ndarray) -> np.ndarray:
+    def _weighting(norms: np.ndarray) -> np.ndarray:
         weights = [clip_weights(norms, rows.bound * level, basis.shape[1]) for level in _LEVELS]
         return np.array(weights) / _LEVELS[:, None]
 
-    squares, rounding = rows.thinned(_PROBE_ROWS).clipped_squares(basis, _weigh)
+    squares, rounding = rows.thinned(_PROBE_ROWS).clipped_squares(basis, _weighting)
     return budget.gaussian(
         "clipped squares",
         squares,

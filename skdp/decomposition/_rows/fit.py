@@ -46,15 +46,15 @@ def _clip(rows: Rows, budget: PrivacyBudget, bound: float | None, name: str) -> 
     """Clip the rows to norm `bound`; ``None`` releases one first, which holds for most of them."""
     if bound == math.inf:
         # Products must not overflow.
-        weigh = partial(clip_weights, bound=1 / SMALLEST_BOUND, n_features=rows.n_features)
-        return rows.clipped(math.inf, weigh)
+        weighting = partial(clip_weights, bound=1 / SMALLEST_BOUND, n_features=rows.n_features)
+        return rows.clipped(math.inf, weighting)
     norms = None
     if bound is None:
         norms = rows.norms()
         q = norm_quantile(name, budget.plan, len(norms))
         bound = budget.quantile(name, norms, q=q, grid=SCALE_GRID)
-    weigh = partial(clip_weights, bound=bound, n_features=rows.n_features)
-    return rows.clipped(bound, weigh, norms)
+    weighting = partial(clip_weights, bound=bound, n_features=rows.n_features)
+    return rows.clipped(bound, weighting, norms)
 
 
 def _release_mean(rows: Rows, budget: PrivacyBudget) -> Released:

@@ -19,7 +19,7 @@ from skdp.data.matrices import DenseCoordinates, Matrices
 from skdp.linalg.fixed_rank import truncate
 from skdp.linear_model._trace.descent import Estimate
 from skdp.linear_model._trace.public_rows import even_weights, usual_rows
-from skdp.linear_model._trace.records import UNBOUNDED, Records
+from skdp.linear_model._trace.records import NO_CLIPPING, Records
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.quantile import SCALE_GRID
@@ -62,8 +62,8 @@ def solve_sufficient_statistics(
     response_bound: float,
 ) -> Estimate:
     """Solve the perturbed normal equations where records are the unit."""
-    norm = min(math.hypot(row_norm, records.intercept), UNBOUNDED)
-    response_bound = min(response_bound, UNBOUNDED)
+    norm = min(math.hypot(row_norm, records.intercept), NO_CLIPPING)
+    response_bound = min(response_bound, NO_CLIPPING)
     statistics = _sums(records, norm, response_bound)
     rounding = records.design.rounding
     moment, moment_noise = budget.symmetric_gaussian(
@@ -100,14 +100,14 @@ def solve_public_design(
     Rows longer than the median are weighted down to it, in both sums, and those that are much
     longer than all but a few take no part.
     """
-    response_bound = min(response_bound, UNBOUNDED)
+    response_bound = min(response_bound, NO_CLIPPING)
     design = records.design.written_out()
     norms = design.fill(lambda _, matrices: matrices.entries(records.intercept).norms())
-    evens_out = response_bound < UNBOUNDED
+    evens_out = response_bound < NO_CLIPPING
     if evens_out:
         norms[~usual_rows(records.design)] = 0.0
     weights = even_weights(norms, evens_out=evens_out)
-    statistics = _sums(records, UNBOUNDED, response_bound, weights)
+    statistics = _sums(records, NO_CLIPPING, response_bound, weights)
     # What has no weight contributes nothing to the sums.
     norms[weights == 0] = 0.0
     products, _ = budget.gaussian(
@@ -116,7 +116,7 @@ def solve_public_design(
         sensitivity=sensitivity.response_sum(
             response_bound,
             response_range,
-            float(np.clip((weights * norms).max(), 1 / UNBOUNDED, UNBOUNDED)),
+            float(np.clip((weights * norms).max(), 1 / NO_CLIPPING, NO_CLIPPING)),
             budget.adjacency,
             records.design.rounding,
         ),
@@ -155,7 +155,7 @@ def _sums(
 def _estimate(records: Records, rank: int, moment: np.ndarray, products: np.ndarray) -> Estimate:
     solution = np.linalg.lstsq(moment, products, rcond=None)[0]
     # What a public moment as small as its smallest numbers makes of products may overflow.
-    solution = np.clip(np.nan_to_num(solution), -UNBOUNDED, UNBOUNDED)
+    solution = np.clip(np.nan_to_num(solution), -NO_CLIPPING, NO_CLIPPING)
     shape, offset = records.design.matrix_shape, 0.0
     if records.intercept > 0:
         solution, offset = solution[:-1], float(solution[-1]) * records.intercept

@@ -8,7 +8,7 @@ import numpy as np
 from skdp.data.matrices import Coordinates, Matrices
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linear_model._trace.public_rows import even_weights, usual_rows
-from skdp.linear_model._trace.records import UNBOUNDED, Records, clipped_sum
+from skdp.linear_model._trace.records import NO_CLIPPING, Records, clipped_sum
 from skdp.linear_model._trace.spaces import Space
 from skdp.privacy import sensitivity
 
@@ -116,7 +116,7 @@ class ResponseClipping(Clipping):
         """Sum the gradients at a released point and intercept."""
         design = self.records.design
         lengths = design.fill(lambda _, m: self._lengths(m, point))
-        evens_out = level < UNBOUNDED
+        evens_out = level < NO_CLIPPING
         if evens_out:
             lengths[~self._is_usual] = 0.0
         weights = even_weights(lengths, evens_out=evens_out)
@@ -135,7 +135,7 @@ class ResponseClipping(Clipping):
         bound = sensitivity.response_sum(
             level,
             self.response_range,
-            max(float((weights * lengths).max()), 1 / UNBOUNDED),
+            max(float((weights * lengths).max()), 1 / NO_CLIPPING),
             self.adjacency,
             design.rounding,
         )

@@ -13,7 +13,7 @@ import numpy as np
 from skdp.data.design import Design
 from skdp.data.matrices import Matrices
 from skdp.linear_model._trace.public_rows import usual_rows
-from skdp.linear_model._trace.records import UNBOUNDED
+from skdp.linear_model._trace.records import NO_CLIPPING
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_weights
 
@@ -70,7 +70,7 @@ def exact_whitening(design: Design, side: int) -> Whitening:
         return Whitening()
     is_usual = usual_rows(design)
     n_vectors = max(int(np.count_nonzero(is_usual)), 1) * design.matrix_shape[1 - side]
-    return _whitening(_moment(design, side, ~is_usual, UNBOUNDED) / n_vectors, 0.0)
+    return _whitening(_moment(design, side, ~is_usual, NO_CLIPPING) / n_vectors, 0.0)
 
 
 def _moment(design: Design, side: int, is_null: np.ndarray, bound: float) -> np.ndarray:

@@ -20,7 +20,7 @@ import numpy as np
 
 from skdp.linalg.fixed_rank import FixedRank, inner_product, within_norm
 from skdp.linear_model._trace.clipping import Clipping
-from skdp.linear_model._trace.records import UNBOUNDED
+from skdp.linear_model._trace.records import NO_CLIPPING
 from skdp.privacy import PrivacyBudget, sensitivity
 
 __all__ = ["Descent", "Estimate", "descend"]
@@ -99,8 +99,8 @@ def descend(
     """Run all steps, whatever the data."""
     space = clipping.space
     largest = clipping.largest_level(descent.spread) * descent.spread_to_level
-    largest = min(largest, UNBOUNDED)
-    clips = largest < UNBOUNDED
+    largest = min(largest, NO_CLIPPING)
+    clips = largest < NO_CLIPPING
     usual = descent.step_size / descent.quantile if clips else descent.step_size
     point, offset, level, variance = start, 0.0, largest, 0.0
     curvature = _Curvature(space.dimension(point.shape) + clipping.has_intercept)

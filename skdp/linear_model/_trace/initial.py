@@ -20,7 +20,7 @@ import numpy as np
 from skdp.data.matrices import Coordinates, Matrices
 from skdp.linalg.fixed_rank import FixedRank, truncate
 from skdp.linalg.subspace import leading_eigenvectors, orthonormal_basis, random_basis
-from skdp.linear_model._trace.records import UNBOUNDED, Records, clipped_sum
+from skdp.linear_model._trace.records import NO_CLIPPING, Records, clipped_sum
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.lattice import certain_part
 
@@ -74,7 +74,7 @@ def _sum_of_products(
     def _vectors(rows: slice, matrices: Matrices) -> tuple[Coordinates, np.ndarray]:
         return coordinates_of(matrices), records.responses[rows]
 
-    return clipped_sum(records.design, _vectors, min(level, UNBOUNDED))
+    return clipped_sum(records.design, _vectors, min(level, NO_CLIPPING))
 
 
 def _whole_product(records: Records, rank: int, spread: float, budget: PrivacyBudget) -> FixedRank:

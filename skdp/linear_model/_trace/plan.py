@@ -16,7 +16,7 @@ from skdp.linear_model._trace.medians import (
     searches,
 )
 from skdp.linear_model._trace.problem import TraceProblem
-from skdp.linear_model._trace.records import UNBOUNDED
+from skdp.linear_model._trace.records import NO_CLIPPING
 from skdp.linear_model._trace.sizes import N_POWERS
 from skdp.linear_model._trace.standardization import StandardizationPlan, mean_bound
 from skdp.privacy import PlannedRelease, sensitivity
@@ -26,12 +26,12 @@ from skdp.privacy.quantile import SCALE_GRID, search_steps
 
 __all__ = [
     "START_SHARE",
-    "counts_share",
     "gradient_shares",
     "plan_standardization",
     "plan_trace",
     "planned_center",
     "planned_standardization",
+    "share_for_counts",
 ]
 
 # Standard deviation of a count, as a share of the records, that is precise enough: of a search,
@@ -75,7 +75,7 @@ def plan_trace(problem: TraceProblem) -> list[PlannedRelease]:
         size = problem.facts.n_entries + problem.fit_intercept
         return [*lines, _line("products with responses", _left(lines), _SPREAD, (size,))]
     if problem.row_norm is None and problem.is_private:
-        share = _counts_share(search_steps(len(SCALE_GRID)), problem)
+        share = _share_for_counts(search_steps(len(SCALE_GRID)), problem)
         lines += planned_search("row norm", share, len(SCALE_GRID))
     return lines + _plan_moments(problem, _left(lines))
 
@@ -84,7 +84,9 @@ def _left(lines: list[PlannedRelease]) -> float:
     return 1 - math.fsum(line.share for line in lines)
 
 
-def counts_share(count: int, n_records: int, mu: float, *, precision: float = _PRECISION) -> float:
+def share_for_counts(
+    count: int, n_records: int, mu: float, *, precision: float = _PRECISION
+) -> float:
     """Compute the share at which each of so many counts has a relative error of `precision`.
 
     It is kept between .002 and .1, and depends on public facts only.
@@ -93,8 +95,8 @@ def counts_share(count: int, n_records: int, mu: float, *, precision: float = _P
     return float(np.clip(needed, _LEAST_SHARE, _LARGEST_SHARE))
 
 
-def _counts_share(count: int, problem: TraceProblem, precision: float = _PRECISION) -> float:
-    return counts_share(count, problem.facts.n_records, problem.mu, precision=precision)
+def _share_for_counts(count: int, problem: TraceProblem, precision: float = _PRECISION) -> float:
+    return share_for_counts(count, problem.facts.n_records, problem.mu, precision=precision)
 
 
 def planned_center(problem: TraceProblem) -> CenterSearch | None:
@@ -104,7 +106,7 @@ def planned_center(problem: TraceProblem) -> CenterSearch | None:
     largest = _LEAST_SHARE * (_PRECISION * n_records * problem.mu) ** 2
     n_searches = affordable_searches(len(grid), 1, largest)
     count = n_counts(len(grid), n_searches)
-    share = _counts_share(count, problem)
+    share = _share_for_counts(count, problem)
     noise = problem.currency.noise_scale("gaussian", sensitivity.count(), share / count)
     return CenterSearch(grid, n_searches, share) if noise <= _USELESS * n_records else None
 
@@ -129,7 +131,7 @@ def _plan_medians(
 
 def _plan_spread(problem: TraceProblem) -> PlannedRelease:
     least, fine = (
-        _counts_share(2, problem, precision) for precision in (_BIN_PRECISION, _FINE_PRECISION)
+        _share_for_counts(2, problem, precision) for precision in (_BIN_PRECISION, _FINE_PRECISION)
     )
     share = max(least, min(fine, _SPARE_SHARE))
     return _plan_sizes(_SPREAD, share, 1, problem)
@@ -154,7 +156,7 @@ def _plan_scales(problem: TraceProblem) -> list[PlannedRelease]:
 def _plan_units(problem: TraceProblem) -> list[PlannedRelease]:
     facts, plan = problem.facts, planned_standardization(problem)
     if plan is None:
-        share = _counts_share(search_steps(len(SCALE_GRID)), problem)
+        share = _share_for_counts(search_steps(len(SCALE_GRID)), problem)
         return planned_search("matrix norm", share, len(SCALE_GRID))
     lines, n_features = [], facts.n_entries
     if problem.fit_intercept:
@@ -195,9 +197,9 @@ def plan_standardization(
         largest = _SPARE_SHARE * (_COUNT_PRECISION * n_records * mu) ** 2
         n_searches = affordable_searches(len(ANY_SIZE), n_features, largest)
         count = n_counts(len(ANY_SIZE), n_searches) * n_features
-        center_share = counts_share(count, n_records, mu, precision=_COUNT_PRECISION)
+        center_share = share_for_counts(count, n_records, mu, precision=_COUNT_PRECISION)
     least, wanted = (
-        counts_share(2 * n_features, n_records, mu, precision=precision)
+        share_for_counts(2 * n_features, n_records, mu, precision=precision)
         for precision in (_LEAST_SPREAD_PRECISION, _SPREAD_PRECISION)
     )
     if max(center_share, least) > _LARGEST_FEATURE_SHARE:
@@ -233,7 +235,7 @@ def _plan_descent(problem: TraceProblem, share: float) -> list[PlannedRelease]:
     if lines:
         share -= START_SHARE
     n_steps = problem.n_iter
-    votes = _counts_share(n_steps, problem, _VOTE_PRECISION)
+    votes = _share_for_counts(n_steps, problem, _VOTE_PRECISION)
     size, level = _n_directions(problem), _SPREAD
     for step, step_share in enumerate(gradient_shares(share - votes, n_steps), start=1):
         lines.append(_line(f"gradient {step}", step_share, level, (size,)))
@@ -291,7 +293,7 @@ def _plan_moments(problem: TraceProblem, share: float) -> list[PlannedRelease]:
     norm: float | None = None
     if problem.row_norm is not None or not problem.is_private:
         row_norm = math.inf if problem.row_norm is None else problem.row_norm
-        norm = min(math.hypot(row_norm, problem.fit_intercept), UNBOUNDED)
+        norm = min(math.hypot(row_norm, problem.fit_intercept), NO_CLIPPING)
     size = problem.facts.n_entries + problem.fit_intercept
     moment = PlannedRelease(
         "second moment",

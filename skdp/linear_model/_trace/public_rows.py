@@ -7,7 +7,7 @@ from scipy.sparse import issparse
 from skdp.data.design import Design
 from skdp.data.matrices import DenseCoordinates, Matrices
 from skdp.data.rank_one import RankOneMatrices
-from skdp.linear_model._trace.records import UNBOUNDED
+from skdp.linear_model._trace.records import NO_CLIPPING
 
 __all__ = ["even_weights", "largest_usual", "sample_rows", "usual_rows"]
 
@@ -21,11 +21,11 @@ _LONGEST_COORDINATES = 1e3
 
 def largest_usual(sizes: np.ndarray) -> float:
     """Compute the largest size that is not far beyond all but a few of those that are not 0."""
-    positive = sizes[(sizes > 0) & (sizes <= UNBOUNDED)]
+    positive = sizes[(sizes > 0) & (sizes <= NO_CLIPPING)]
     if positive.size == 0:
-        return UNBOUNDED
+        return NO_CLIPPING
     reached = np.quantile(positive, 1 - _LARGEST_SHARE, method="lower")
-    return float(min(_LONGEST * reached, UNBOUNDED))
+    return float(min(_LONGEST * reached, NO_CLIPPING))
 
 
 def usual_rows(design: Design) -> np.ndarray:
@@ -52,7 +52,7 @@ def _inverse_sizes(part: sparse.csr_array) -> np.ndarray:
     middles = (np.cumsum(counts) - counts + (counts - 1) // 2)[is_kept]
     medians = sizes[order[middles]].astype(np.float64)
     inverses[is_kept] = 1 / np.where(
-        (medians > 1 / UNBOUNDED) & (medians <= UNBOUNDED), medians, 1.0
+        (medians > 1 / NO_CLIPPING) & (medians <= NO_CLIPPING), medians, 1.0
     )
     return inverses
 
@@ -62,7 +62,7 @@ def even_weights(lengths: np.ndarray, *, evens_out: bool) -> np.ndarray:
 
     What could overflow gets the weight 0, and, if wanted, what is very much longer than usual.
     """
-    is_usable = (lengths > 0) & (lengths <= UNBOUNDED)
+    is_usable = (lengths > 0) & (lengths <= NO_CLIPPING)
     if not evens_out or not is_usable.any():
         return is_usable.astype(np.float64)
     usual = float(np.median(lengths[is_usable]))

@@ -9,10 +9,10 @@ from skdp.data.design import Design
 from skdp.data.matrices import Coordinates, Matrices
 from skdp.privacy.clipping import clip_weights
 
-__all__ = ["UNBOUNDED", "Records", "clipped_sum"]
+__all__ = ["NO_CLIPPING", "Records", "clipped_sum"]
 
 #: Level that stands for no clipping: sums of squares of what is longer could overflow.
-UNBOUNDED = 1e100
+NO_CLIPPING = 1e100
 
 
 @dataclass(frozen=True)
