@@ -30,8 +30,8 @@ from skdp.units._unit import Unit
 
 __all__ = [
     "INPUT",
-    "Level",
     "PrivateEstimator",
+    "Procedure",
     "check_finite_bound",
     "check_rows",
     "in_dtype",
@@ -51,7 +51,7 @@ _SMALLEST_SECRET = 2**64
 _PRINTED_AS_THEY_ARE = (NoneType, np.random.RandomState, np.random.Generator)
 
 
-class Level(NamedTuple):
+class Procedure(NamedTuple):
     """How a problem is planned and solved: pure functions of it, and of what is opened for it."""
 
     plan: Callable[[Any], Iterable[PlannedRelease]]
@@ -63,7 +63,7 @@ class Problem(Protocol):
     """What is asked of a fit: plain parameters and public facts, checked."""
 
     @property
-    def level(self) -> Level:
+    def procedure(self) -> Procedure:
         """How it is planned and solved."""
 
     @property
@@ -165,12 +165,12 @@ class PrivateEstimator(PlainParametersMixin, BaseEstimator):
         problem = self._problem(facts)
         self._warn_of_settings(problem)
         plan = plan_of(problem)
-        for doubt in problem.level.doubts(problem, plan):
+        for doubt in problem.procedure.doubts(problem, plan):
             warn_of_privacy(doubt)
         # What overflows becomes null; an exception or a warning would tell of single units.
         with np.errstate(all="ignore"):
             opened, budget, generator = self._open(data, problem, plan)
-            result = problem.level.solve(problem, opened, budget, generator)
+            result = problem.procedure.solve(problem, opened, budget, generator)
             doubts = self._set_attributes(result, problem)
         self.privacy_spent_ = budget.spent()
         # Last: whoever turns warnings into errors keeps what was paid for.
@@ -258,7 +258,7 @@ class PrivateEstimator(PlainParametersMixin, BaseEstimator):
 def plan_of(problem: Problem) -> Plan:
     """Plan the fit of a problem."""
     return make_plan(
-        problem.level.plan(problem),
+        problem.procedure.plan(problem),
         epsilon=problem.epsilon,
         delta=problem.delta,
         unit=problem.unit.name,

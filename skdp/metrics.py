@@ -44,7 +44,7 @@ def subspace_distance(components: Any, reference: Any) -> float:
 
 
 def captured_variance(components: Any, X: Any) -> float:
-    """Share of the sum of squares of X that lies in the span of the components.
+    """Fraction of the sum of squares of X that lies in the span of the components.
 
     Parameters
     ----------

@@ -109,12 +109,12 @@ def make_interactions(
 def _interaction_model(
     n_users: int, n_items: int, popularity: float, n_tastes: int, random: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the share of each user and taste, and the distributions of the items in each taste.
+    """Draw the fraction of each user and taste, and the distributions of the items in each taste.
 
     Returns
     -------
     rates : ndarray of shape (n_users, n_tastes)
-        Shares of the interactions, with sum 1.
+        Fractions of the interactions, with sum 1.
     tables : ndarray of shape (n_tastes, n_items)
         Cumulative distributions.
     """
@@ -143,7 +143,7 @@ def _distinct_cells(
         cells = np.sort(np.concatenate([cells, np.delete(fresh, surplus)]))
         if len(fresh) >= missing:
             break
-        # As many as the share of fresh ones asks for, and some more, for it falls.
+        # As many as the fraction of fresh ones asks for, and some more, for it falls.
         still_missing = missing - len(fresh)
         n_draws = min(1.1 * still_missing * len(drawn) / max(len(fresh), 1), 2.0 * size) + 10
     return cells

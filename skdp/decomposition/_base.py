@@ -17,7 +17,7 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdp._estimator import INPUT, Level, PrivateEstimator, check_rows, in_dtype
+from skdp._estimator import INPUT, PrivateEstimator, Procedure, check_rows, in_dtype
 from skdp.data.digest import digest
 from skdp.data.rows import Rows
 from skdp.data.sources import RowBlocks, as_source, block_starts, holds_sparse, sum_rounding
@@ -48,8 +48,8 @@ _BOUND_CONSTRAINT = [
     Options(Real, {np.inf}),
     None,
 ]
-_BY_ROWS = Level(plan_rows, doubts_of_rows, solve_rows)
-_BY_ENTRIES = Level(plan_entries, lambda problem, plan: (), solve_entries)
+_BY_ROWS = Procedure(plan_rows, doubts_of_rows, solve_rows)
+_BY_ENTRIES = Procedure(plan_entries, lambda problem, plan: (), solve_entries)
 
 
 class _Facts(NamedTuple):
@@ -172,7 +172,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
         support, is_sparse = SUPPORT[type(unit)], facts.is_sparse or unit.is_sparse
         problem = self._asked(
             DecompositionProblem,
-            level=_BY_ENTRIES if support.has_bases else _BY_ROWS,
+            procedure=_BY_ENTRIES if support.has_bases else _BY_ROWS,
             **facts._asdict(),
             rounding=sum_rounding(block_starts(*facts.shape, is_sparse=is_sparse)),
             is_pca=self._is_pca,

@@ -7,7 +7,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from skdp._estimator import Level
+from skdp._estimator import Procedure
 from skdp.units._changes import ResolvedSpectralChange
 from skdp.units._entries import ResolvedEdge, ResolvedEntry
 from skdp.units._interactions import ResolvedInteraction
@@ -83,7 +83,7 @@ class DecompositionProblem:
 
     Attributes
     ----------
-    level : Level
+    procedure : Procedure
         How it is planned and solved.
     shape : tuple of two ints
         Shape of X.
@@ -127,7 +127,7 @@ class DecompositionProblem:
         Part of delta that is reserved.
     """
 
-    level: Level
+    procedure: Procedure
     shape: tuple[int, int]
     dtype: np.dtype
     is_sparse: bool

@@ -121,8 +121,8 @@ class ProductAverage:
         size = overlaps.shape[1]
         gram = self._gram[: len(overlaps), : len(overlaps)]
         # In units of the smallest noise, so that nothing overflows.
-        unit = noise.min()
-        variances = noise / unit
+        smallest = noise.min()
+        variances = noise / smallest
         for _ in range(_N_LOOKS):
             weighted = overlaps / np.repeat(variances, size)[:, None]
             inverse = _regularized_inverse(weighted.T @ overlaps)
@@ -132,9 +132,9 @@ class ProductAverage:
             strongest = _largest_of_blocks(residual.T @ gram @ residual, size) / n_rows
             # Noise alone reaches its variance times the edge, or a little more.
             strongest /= (1 + np.sqrt(size / n_rows)) ** 2
-            variances = (noise + size * np.maximum(strongest - _SLACK * noise, 0.0)) / unit
+            variances = (noise + size * np.maximum(strongest - _SLACK * noise, 0.0)) / smallest
             variances = np.minimum(variances, _LARGEST_VARIANCE)
-        return coefficients, unit * inverse
+        return coefficients, smallest * inverse
 
 
 def _largest_of_blocks(matrix: np.ndarray, size: int) -> np.ndarray:

@@ -11,7 +11,7 @@ _SMALLEST_SCALE = 1e-4
 # Rows that the distribution of scales is estimated from, and steps that it takes.
 _SAMPLE = 1 << 12
 _N_STEPS = 30
-# Directions that hold less signal than this share of the noise keep that much.
+# Directions that hold less signal than this fraction of the noise keep that much.
 _LEAST_SIGNAL = 0.02
 # Where rows have so many times the variance of their noise there is nothing to shrink, and what is
 # computed from squares could overflow.

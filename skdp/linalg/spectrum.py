@@ -7,9 +7,9 @@ from skdp.linalg.norms import UNIT_ROUNDOFF
 
 __all__ = ["components_for_ratio", "denoise_eigenvalues", "most_likely_rank", "noise_edge"]
 
-# Cumulated shares that differ by so many units in the last place are the same.
+# Cumulated ratios that differ by so many units in the last place are the same.
 _TIE = 16
-# Eigenvalues below this share of the largest are rounding errors.
+# Eigenvalues below this fraction of the largest are rounding errors.
 _NEGLIGIBLE = 1e-15
 
 
@@ -58,10 +58,10 @@ def noise_edge(entry_scale: float, n_features: int) -> float:
 def components_for_ratio(explained_variance_ratio: np.ndarray, ratio: float) -> int:
     """Count the components needed to explain more than `ratio` of the variance, at least 1.
 
-    A share that was read off these very ratios does not exceed itself, however it was rounded.
+    A ratio that was read off these very ratios does not exceed itself, however it was rounded.
     """
     cumulated = np.cumsum(explained_variance_ratio)
-    # What they are shares of was added up in double precision from as many numbers.
+    # What they are ratios to was added up in double precision from as many numbers.
     tie = _TIE * np.finfo(cumulated.dtype).eps + 2 * len(cumulated) * UNIT_ROUNDOFF
     needed = int(np.searchsorted(cumulated, ratio * (1 + tie), side="right")) + 1
     return min(needed, len(cumulated))

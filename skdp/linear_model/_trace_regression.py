@@ -9,7 +9,7 @@ from joblib import effective_n_jobs
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdp._estimator import INPUT, Level, PrivateEstimator, in_dtype
+from skdp._estimator import INPUT, PrivateEstimator, Procedure, in_dtype
 from skdp.data.design import Design
 from skdp.data.digest import digest
 from skdp.data.rank_one import RankOneMatrices
@@ -35,7 +35,7 @@ from skdp.privacy.precision import plain
 
 __all__ = ["DPTraceRegressor"]
 
-_LEVEL = Level(plan_trace, doubts_of_size, solve_trace)
+_PROCEDURE = Procedure(plan_trace, doubts_of_size, solve_trace)
 
 
 class DPTraceRegressor(RegressorMixin, PrivateEstimator):
@@ -336,7 +336,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         delta_tail = DELTA_TAIL * delta if tests else 0.0
         problem = self._asked(
             TraceProblem,
-            level=_LEVEL,
+            procedure=_PROCEDURE,
             facts=facts,
             unit=UNITS[self.privacy_unit](self.adjacency),
             n_units=facts.n_records,

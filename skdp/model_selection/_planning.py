@@ -14,7 +14,7 @@ from skdp.privacy.precision import plain
 
 __all__ = ["expected_subspace_error"]
 
-# Eigenvalues of a computed covariance may be negative by rounding, by this share of the largest.
+# Eigenvalues of a computed covariance may be negative by rounding, by this fraction of the largest.
 _ROUNDING = 1e-9
 # Directions beyond the sought ones that may change places with them.
 _N_NEIGHBOURS = 5

@@ -160,7 +160,7 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
         values : ndarray of shape (n,)
             One value a unit; NaN for a null unit, which is counted nowhere.
         q : float
-            Probability level in (0, 1).
+            Probability in (0, 1).
         grid : ndarray of shape (n_points,)
             Ascending public grid.
         share : float or None, default=None
@@ -203,7 +203,7 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
             values do not exceed its point: exact counts as floats, of shape (n_columns,). A unit
             has one value in every column; NaN, for a null unit, is counted nowhere.
         q : float
-            Probability level in (0, 1).
+            Probability in (0, 1).
         n_rows : int
             Public number of units, null ones included.
         grid : ndarray of shape (n_points,)
@@ -250,19 +250,19 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
     def _counter(
         self, name: str, sensitivity: float, share: float | None, grid: np.ndarray, n_columns: int
     ) -> Callable[..., np.ndarray]:
-        """Make what releases the counts of a search, each for an equal part of the share."""
+        """Make what releases the counts of a search, each for an equal share."""
         n_steps = search_steps(len(grid))
-        part = None
+        own = None
         if share is not None and n_steps:
             # Before the first count, so that a search is paid for as a whole or not at all.
             self._currency.check("gaussian")
             self._check_share(name, float(share))
-            part = float(share) / n_steps
-            self._currency.check_size(name, "gaussian", part, (n_columns,))
+            own = float(share) / n_steps
+            self._currency.check_size(name, "gaussian", own, (n_columns,))
 
         def _noisy_counts(step: int, _: int, exact: Any) -> np.ndarray:
             return self.gaussian(
-                f"{name}, count {step}", exact, sensitivity=sensitivity, share=part
+                f"{name}, count {step}", exact, sensitivity=sensitivity, share=own
             ).value
 
         return _noisy_counts

@@ -34,7 +34,7 @@ def quantile_from_counts(counts: np.ndarray, edges: np.ndarray, q: float) -> flo
     edges : ndarray of shape (n_bins,)
         Their upper edges.
     q : float
-        Probability level in (0, 1).
+        Probability in (0, 1).
 
     Returns
     -------

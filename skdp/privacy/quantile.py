@@ -25,7 +25,7 @@ def search_quantile(
     values : ndarray of shape (n,)
         One value a unit; NaN, for a null unit, is not counted, while n stays.
     q : float
-        Probability level in (0, 1).
+        Probability in (0, 1).
     grid : ndarray of shape (n_points,)
         Ascending public grid.
     noisy_count : callable
@@ -70,7 +70,7 @@ def search_quantiles(
         Releases the counts of all columns: ``noisy_counts(step, n_steps, exact)``. The number of
         steps is that of a binary search over the grid, whatever the data.
     q : float
-        Probability level in (0, 1).
+        Probability in (0, 1).
     n_rows : int
         Public number of values in a column, null ones included.
     grid : ndarray of shape (n_points,)

@@ -35,7 +35,7 @@ def spread_lines(problem):
 
 
 center_lines = trace_plan._plan_center
-unit_lines = trace_plan._plan_units
+transform_lines = trace_plan._plan_transform
 start_lines = trace_plan._plan_start
 
 

@@ -51,10 +51,10 @@ def gaussian_norm(shape: tuple[int, ...], scale: float) -> float:
     # Centred and scaled as in the second of the references.
     m, n = np.array(shape) - 0.5
     edge = math.sqrt(m) + math.sqrt(n)
-    spread = edge * (1 / math.sqrt(m) + 1 / math.sqrt(n)) ** (1 / 3)
+    fluctuation = edge * (1 / math.sqrt(m) + 1 / math.sqrt(n)) ** (1 / 3)
     # A single row or column, which the limit is not meant for, has an exact law.
     column = float(chdtri(max(shape), _RISK))
-    return scale * math.sqrt(max(edge**2 + _TRACY_WIDOM * spread, column))
+    return scale * math.sqrt(max(edge**2 + _TRACY_WIDOM * fluctuation, column))
 
 
 def spherical_norm(shape: tuple[int, ...], scale: float) -> float:

@@ -45,9 +45,9 @@ def _is_mostly_signal(values: np.ndarray, scale: float, shape: tuple[int, ...]) 
     leaves :math:`1 - \sigma^2 n (x^2 + \sigma^2 m) / (x^2 (x^2 + \sigma^2 n))` of it
     (Benaych-Georges and Nadakuditi, 2012), compared here without a division.
     """
-    unit = max(float(values.max()), scale) or 1.0
-    m, n = (scale / unit) ** 2 * np.array(shape, dtype=float)
-    squares = np.square(values / unit)
+    largest = max(float(values.max()), scale) or 1.0
+    m, n = (scale / largest) ** 2 * np.array(shape, dtype=float)
+    squares = np.square(values / largest)
     return 2 * n * (squares + m) <= squares * (squares + n)
 
 
@@ -59,9 +59,9 @@ def _without_push(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> n
     is left of it.
     """
     # Fourth powers could overflow.
-    unit = max(float(values.max()), scale) or 1.0
-    noise = (scale / unit) ** 2 * np.array(shape, dtype=float)
-    excess = np.square(values / unit) - noise.sum()
+    largest = max(float(values.max()), scale) or 1.0
+    noise = (scale / largest) ** 2 * np.array(shape, dtype=float)
+    excess = np.square(values / largest) - noise.sum()
     root = np.sqrt(np.maximum(np.square(excess) - 4 * noise.prod(), 0.0))
     is_seen = excess > 2 * np.sqrt(noise.prod())
-    return unit * np.sqrt(np.where(is_seen, (excess + root) / 2, 0.0))
+    return largest * np.sqrt(np.where(is_seen, (excess + root) / 2, 0.0))

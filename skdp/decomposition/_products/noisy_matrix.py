@@ -115,53 +115,53 @@ class NoisyMatrix:
         if self._coherence_bound is None:
             return False
         # A row of an orthonormal basis may be longer than 1 by rounding, which is charged for.
-        largest = self._level(self._coherence_bound, basis) * (1 + LEAST_ROUNDING / 2)
+        largest = self._norm_at(self._coherence_bound, basis) * (1 + LEAST_ROUNDING / 2)
         return bool(row_norms(basis).max() > largest)
 
     def matmul(self, name: str, basis: np.ndarray) -> NoisyProduct:
         """Release the matrix times `basis`, of shape (n_columns, size)."""
-        basis, norms = self._spread(basis)
+        basis, norms = self._cut_rows(basis)
         value, rounding = self._multiply(basis, norms)
-        bound = self._unit.product(norms, by_rows=self._is_by_rows)
+        sensitivity = self._unit.product(norms, by_rows=self._is_by_rows)
         left, right = self._known
         return self._release_product(
-            name, basis, value, bound + 2 * rounding, left @ (right.T @ basis)
+            name, basis, value, sensitivity + 2 * rounding, left @ (right.T @ basis)
         )
 
     def adjoint(self, name: str, basis: np.ndarray) -> NoisyProduct:
         """Release the transposed matrix times `basis`, of shape (n_rows, size)."""
-        basis, norms = self._spread_left(basis)
+        basis, norms = self._cut_left_rows(basis)
         # Of all rows of the product: the order of its sums may depend on every entry.
         n_sums = self.shape[1] if self._is_by_rows else math.sqrt(self.shape[1])
         rounding = self._rounding(self._rows.depth, norms) * n_sums
-        bound = self._unit.adjoint(norms, by_rows=self._is_by_rows)
+        sensitivity = self._unit.adjoint(norms, by_rows=self._is_by_rows)
         left, right = self._known
         return self._release_product(
             name,
             basis,
             self._rows.adjoint(basis),
-            bound + 2 * rounding,
+            sensitivity + 2 * rounding,
             right @ (left.T @ basis),
         )
 
     def core(self, name: str, left: np.ndarray, right: np.ndarray) -> Released:
         """Release ``left.T @ matrix @ right``."""
         left_norms, right_norms = self._norms(left), self._norms(right)
-        bound = self._unit.core(left_norms, right_norms)
-        return self._release_core(name, left, right, (left_norms, right_norms), bound)
+        sensitivity = self._unit.core(left_norms, right_norms)
+        return self._release_core(name, left, right, (left_norms, right_norms), sensitivity)
 
     def symmetric_core(self, name: str, basis: np.ndarray) -> Released:
         """Release ``basis.T @ matrix @ basis`` of a symmetric matrix."""
         norms = self._norms(basis)
-        bound = self._unit.symmetric_core(norms)
-        noisy, scale = self._release_core(name, basis, basis, (norms, norms), bound)
+        sensitivity = self._unit.symmetric_core(norms)
+        noisy, scale = self._release_core(name, basis, basis, (norms, norms), sensitivity)
         # Which does not make noise longer.
         return Released((noisy + noisy.T) / 2, scale)
 
     def perturbed(self, name: str) -> Released:
         """Release the matrix itself."""
-        bound = self._unit.product(np.ones(1)) * (1 + LEAST_ROUNDING)
-        noisy, scale = self._budget.gaussian(name, self._rows.dense(), sensitivity=bound)
+        sensitivity = self._unit.product(np.ones(1)) * (1 + LEAST_ROUNDING)
+        noisy, scale = self._budget.gaussian(name, self._rows.dense(), sensitivity=sensitivity)
         left, right = self._known
         return Released(noisy - left @ right.T, scale)
 
@@ -173,27 +173,27 @@ class NoisyMatrix:
     def _core_rounding(self, norms: tuple[np.ndarray, np.ndarray]) -> float:
         return self._rounding(sum(self.shape), norms[0]) * float(norms[1].sum())
 
-    def _spread(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _cut_rows(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Cut the rows that are long beside the others; give the norms to charge for."""
         if self._cut is not None:
-            basis = clip_rows(basis.copy(), self._level(self._cut, basis))
+            basis = clip_rows(basis.copy(), self._norm_at(self._cut, basis))
         return basis, self._charged_norms(basis)
 
-    def _spread_left(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._spread(basis)
+    def _cut_left_rows(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._cut_rows(basis)
 
     def _charged_norms(self, basis: np.ndarray) -> np.ndarray:
         norms = self._norms(basis)
         if self._coherence_bound is None:
             return norms
-        return np.maximum(norms, self._level(self._coherence_bound, basis))
+        return np.maximum(norms, self._norm_at(self._coherence_bound, basis))
 
     def _norms(self, basis: np.ndarray) -> np.ndarray:
         """Row norms, but not 0: a centred basis of one row is, and noise must have a scale."""
-        return np.maximum(row_norms(basis), _LEAST_NORM * self._level(1.0, basis))
+        return np.maximum(row_norms(basis), _LEAST_NORM * self._norm_at(1.0, basis))
 
     @staticmethod
-    def _level(multiple: float, basis: np.ndarray) -> float:
+    def _norm_at(multiple: float, basis: np.ndarray) -> float:
         """Norm of a row whose square is so many times the mean of an orthonormal basis."""
         return min(1.0, math.sqrt(multiple * basis.shape[1] / len(basis)))
 
@@ -202,11 +202,11 @@ class NoisyMatrix:
         name: str,
         basis: np.ndarray,
         value: np.ndarray,
-        bound: float,
+        sensitivity: float,
         known: np.ndarray,
     ) -> NoisyProduct:
         noisy, scale = self._noise(is_local=self._unit.is_local)(
-            name, value, sensitivity=bound * (1 + LEAST_ROUNDING)
+            name, value, sensitivity=sensitivity * (1 + LEAST_ROUNDING)
         )
         return NoisyProduct(basis, noisy - known, scale, not self._budget.is_pure)
 
@@ -216,12 +216,12 @@ class NoisyMatrix:
         left: np.ndarray,
         right: np.ndarray,
         norms: tuple[np.ndarray, np.ndarray],
-        bound: float,
+        sensitivity: float,
     ) -> Released:
         value = left.T @ self._multiply(right, norms[1])[0]
-        bound += 2 * self._core_rounding(norms)
+        sensitivity += 2 * self._core_rounding(norms)
         noisy, scale = self._noise(is_local=False)(
-            name, value, sensitivity=bound * (1 + LEAST_ROUNDING)
+            name, value, sensitivity=sensitivity * (1 + LEAST_ROUNDING)
         )
         known_left, known_right = self._known
         return Released(noisy - (left.T @ known_left) @ (known_right.T @ right), scale)
@@ -262,9 +262,9 @@ class CenteredMatrix(NoisyMatrix):
         noisy, scale = super().perturbed(name)
         return Released(_centered(noisy), scale)
 
-    def _spread_left(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _cut_left_rows(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         # Centred after it is cut: otherwise the cut would bring the means back.
-        basis = _centered(self._spread(basis)[0])
+        basis = _centered(self._cut_rows(basis)[0])
         return basis, self._charged_norms(basis)
 
 

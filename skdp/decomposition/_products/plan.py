@@ -16,15 +16,15 @@ from skdp.units._resolved import MatrixUnit
 
 __all__ = ["mean_sensitivity", "plan_entries", "settle_entries", "squares_sensitivity"]
 
-# Parts of the budget; the solver takes the rest. Those of epsilon are not squares.
+# Shares of the budget; the solver takes the rest. Those of epsilon are not squares.
 _MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01
 _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03
-# Part of the solver's share for the last release.
-_CORE_PART, _PURE_CORE_PART = 0.02, 0.05
+# Of what the solver has, for the last release.
+_CORE_SHARE, _PURE_CORE_SHARE = 0.02, 0.05
 # A step gets this many times the share of the next one.
 _DECAY = 0.8
-# Part of the share of a component that its value gets.
-_VALUE_PART = 0.05
+# Of what a component has, for its value.
+_VALUE_SHARE = 0.05
 # One more column keeps what clipping mixes in apart from what is sought. Laplace noise grows with
 # the number of columns, and is worth none.
 _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0
@@ -174,10 +174,10 @@ def plan_entries(problem: DecompositionProblem) -> list[PlannedRelease]:
     if problem.solver == "input":
         bound = unit.product(np.ones(1))
         return [*totals, PlannedRelease("matrix", "gaussian", share, bound, shape=problem.shape)]
-    core_part = _PURE_CORE_PART if problem.is_pure else _CORE_PART
+    core_share = _PURE_CORE_SHARE if problem.is_pure else _CORE_SHARE
     plan_products = _plan_deflation if problem.solver == "deflation" else _plan_products
-    products = plan_products(problem, unit, share * (1 - core_part))
-    return [*totals, *products, _core(problem, "core", problem.basis_size, share * core_part)]
+    products = plan_products(problem, unit, share * (1 - core_share))
+    return [*totals, *products, _core(problem, "core", problem.basis_size, share * core_share)]
 
 
 def _plan_totals(
@@ -244,8 +244,8 @@ def _plan_deflation(
     share /= problem.basis_size
     for index in range(1, problem.basis_size + 1):
         prefix = f"component {index}: "
-        yield from _plan_products(problem, unit, share * (1 - _VALUE_PART), prefix, size=1)
-        yield _core(problem, f"{prefix}value", 1, share * _VALUE_PART)
+        yield from _plan_products(problem, unit, share * (1 - _VALUE_SHARE), prefix, size=1)
+        yield _core(problem, f"{prefix}value", 1, share * _VALUE_SHARE)
 
 
 def _plan_products(
@@ -283,8 +283,8 @@ def _products(
             yield f"product {step}", n_columns, step_share
         return
     # The best split where both sides are equally coherent: noise on a side grows with its length.
-    parts = np.array([n_rows, n_columns]) / (n_rows + n_columns)
-    shares = (share * np.outer(weights, parts)).tolist()
+    sides = np.array([n_rows, n_columns]) / (n_rows + n_columns)
+    shares = (share * np.outer(weights, sides)).tolist()
     for step, (right_share, left_share) in enumerate(shares, start=1):
         yield f"right product {step}", n_rows, right_share
         yield f"left product {step}", n_columns, left_share

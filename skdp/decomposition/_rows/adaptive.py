@@ -31,7 +31,7 @@ from scipy.linalg import eigh
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._rows.covariance import decompose, release_moment, solve_covariance
-from skdp.decomposition._rows.plan import ADAPTIVE_PARTS, PROBE_LEVELS
+from skdp.decomposition._rows.plan import ADAPTIVE_SHARES, PROBE_LEVELS
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.linalg.spectrum import noise_edge
 from skdp.linalg.subspace import leading_eigenvectors, orthonormal_basis
@@ -41,9 +41,9 @@ from skdp.privacy.clipping import clip_rows, clip_weights
 __all__ = ["solve_adaptive"]
 
 _LEVELS = np.array(PROBE_LEVELS)
-_FIRST_PART = ADAPTIVE_PARTS[0]
+_FIRST_SHARE = ADAPTIVE_SHARES[0]
 # Beside the first matrix, the probe and the spectrum.
-_N_STEPS = len(ADAPTIVE_PARTS) - 3
+_N_STEPS = len(ADAPTIVE_SHARES) - 3
 # Clipping also changes what is estimated: a step has to promise this many times the precision.
 _LEAST_GAIN = 2.0
 # An eigenvalue stands out if it exceeds the edge of the noise by this factor, which chance alone
@@ -96,7 +96,7 @@ def solve_adaptive(
         for number in range(2, _N_STEPS + 3):
             more = _release_moment(rows, budget, moment, name=f"second moment {number}")
             estimate = _average(estimate, more)
-        return decompose(estimate.matrix, estimate.scale, unit=rows.bound**2)
+        return decompose(estimate.matrix, estimate.scale, squared_bound=rows.bound**2)
     for step in range(1, _N_STEPS + 1):
         columns, scale = _release_step(rows, budget, basis, level, name=f"refinement {step}")
         estimate = _refine(estimate, basis, columns, scale)
@@ -112,9 +112,9 @@ def _release_moment(
     name: str,
 ) -> _Estimate:
     noisy, scale = release_moment(rows, budget, moment, name=name)
-    unit = rows.bound**2
-    noisy /= unit
-    return _Estimate(noisy, scale / unit)
+    squared_bound = rows.bound**2
+    noisy /= squared_bound
+    return _Estimate(noisy, scale / squared_bound)
 
 
 def _average(one: _Estimate, other: _Estimate) -> _Estimate:
@@ -169,7 +169,7 @@ def _can_be_refined(values: np.ndarray, estimate: _Estimate) -> bool:
     if values.min() < _MARGIN * noise_edge(estimate.entry_scale, n_features):
         return False
     # What the matrix would lose of the captured variance, with the whole share.
-    loss = estimate.entry_scale * _FIRST_PART * n_features * np.sum(estimate.entry_scale / values)
+    loss = estimate.entry_scale * _FIRST_SHARE * n_features * np.sum(estimate.entry_scale / values)
     return bool(loss >= _LEAST_LOSS * values.sum())
 
 
@@ -184,8 +184,8 @@ def _release_step(
         product,
         sensitivity=sensitivity.clipped_projection(rows.bound, bound, budget.adjacency, rounding),
     )
-    unit = rows.bound**2
-    return noisy / unit, scale / unit
+    squared_bound = rows.bound**2
+    return noisy / squared_bound, scale / squared_bound
 
 
 def _refine(estimate: _Estimate, basis: np.ndarray, columns: np.ndarray, scale: float) -> _Estimate:

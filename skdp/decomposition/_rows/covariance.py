@@ -39,18 +39,18 @@ def release_moment(
     )
 
 
-def decompose(noisy: np.ndarray, scale: float, unit: float = 1.0) -> Factors:
+def decompose(noisy: np.ndarray, scale: float, squared_bound: float = 1.0) -> Factors:
     """Decompose a released second moment whose noise has the given scale.
 
-    Both are in units of `unit`.
+    Both are relative to `squared_bound`.
     """
     eigenvalues, vectors = np.linalg.eigh(noisy)
     eigenvalues = eigenvalues[::-1]
     entry_scale = scale * np.sqrt(0.5)
     return Factors(
         components=vectors.T[::-1],
-        eigenvalues=unit * denoise_eigenvalues(eigenvalues, entry_scale),
-        total=unit * float(eigenvalues.sum()),
-        noise_scale=unit * scale,
+        eigenvalues=squared_bound * denoise_eigenvalues(eigenvalues, entry_scale),
+        total=squared_bound * float(eigenvalues.sum()),
+        noise_scale=squared_bound * scale,
         n_above_noise=int(np.sum(eigenvalues > noise_edge(entry_scale, len(eigenvalues)))),
     )

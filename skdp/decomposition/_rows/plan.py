@@ -14,7 +14,7 @@ from skdp.privacy.plan import planned_search
 from skdp.privacy.quantile import SCALE_GRID
 
 __all__ = [
-    "ADAPTIVE_PARTS",
+    "ADAPTIVE_SHARES",
     "N_LEVELS",
     "PROBE_LEVELS",
     "doubts_of_rows",
@@ -34,15 +34,15 @@ _LARGEST_RATIO = 1e8
 _NORM_SHARE = 0.03
 # Those of the mean, for centring and for variances; the solver takes the rest.
 _CENTER_SHARE, _MEAN_SHARE = 0.15, 0.02
-# Parts of the solver's share. Of the power method: for the levels, and for the spectrum.
-_LEVEL_PART, _SPECTRUM_PART = 0.05, 0.10
+# Of what the solver has. Of the power method: for the levels, and for the spectrum.
+_LEVEL_SHARE, _SPECTRUM_SHARE = 0.05, 0.10
 # A step gets this many times the share of the one before.
 _GROWTH = 3.0
 #: How many levels the power method chooses from.
 N_LEVELS = 24
 #: Of the adaptive solver: for the first matrix, the probe, two steps, of which the second has the
 #: better basis and so four times as much, and the spectrum.
-ADAPTIVE_PARTS = (0.30, 0.02, 0.13, 0.52, 0.03)
+ADAPTIVE_SHARES = (0.30, 0.02, 0.13, 0.52, 0.03)
 #: Clip levels to choose from, in units of the bound of the rows. Lower ones would count rows rather
 #: than variance; the last clips nothing.
 PROBE_LEVELS = (0.2, 0.4, 1.0)
@@ -217,7 +217,7 @@ def _plan_adaptive(problem: DecompositionProblem, share: float) -> list[PlannedR
     """Plan a matrix, a probe, and what the probe decides between."""
     if not problem.is_private:
         return [_plan_moment(problem, share, "second moment")]
-    first, probe, *steps, spectrum = (share * part for part in ADAPTIVE_PARTS)
+    first, probe, *steps, spectrum = (share * own for own in ADAPTIVE_SHARES)
     moment = _plan_moment(problem, first, "second moment 1")
     squares = replace(
         moment,
@@ -244,8 +244,8 @@ def _plan_power(problem: DecompositionProblem, share: float) -> list[PlannedRele
     adjacency, n_iter = problem.unit.adjacency, int(problem.n_iter)
     norm, shape = problem.row_norm, (problem.shape[1], problem.basis_size)
     weights = _GROWTH ** np.arange(n_iter)
-    shares = share * (1 - _LEVEL_PART - _SPECTRUM_PART) * weights / weights.sum()
-    level_share, lines = share * _LEVEL_PART / n_iter, []
+    shares = share * (1 - _LEVEL_SHARE - _SPECTRUM_SHARE) * weights / weights.sum()
+    level_share, lines = share * _LEVEL_SHARE / n_iter, []
     bound = None
     if norm is not None and not problem.is_private:
         bound = sensitivity.clipped_projection(norm, math.inf, adjacency)
@@ -257,7 +257,7 @@ def _plan_power(problem: DecompositionProblem, share: float) -> list[PlannedRele
         name = f"power step {step}"
         lines.append(PlannedRelease(name, "gaussian", step_share, bound, None, level, shape))
     # Its sensitivity is that of a second moment.
-    spectrum = _plan_moment(problem, share * _SPECTRUM_PART, "projected second moment")
+    spectrum = _plan_moment(problem, share * _SPECTRUM_SHARE, "projected second moment")
     return [*lines, replace(spectrum, shape=(shape[1] + 1,) * 2)]
 
 

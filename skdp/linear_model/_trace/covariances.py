@@ -100,23 +100,23 @@ def _whitening(moment: np.ndarray, noise: float) -> Whitening:
         variances, least_variance = _cleaned(moment, noise * diagonal_reach(len(moment)), noise**2)
         return Whitening(1 / np.sqrt(variances), least_variance)
     values, vectors = np.linalg.eigh(moment)
-    edge, spread = noise * math.sqrt(2 * len(values)), noise**2 * (len(values) + 1) / 2
-    variances, least_variance = _cleaned(values, edge, spread)
+    edge, variance = noise * math.sqrt(2 * len(values)), noise**2 * (len(values) + 1) / 2
+    variances, least_variance = _cleaned(values, edge, variance)
     return Whitening((vectors / np.sqrt(variances)) @ vectors.T, least_variance)
 
 
-def _cleaned(values: np.ndarray, edge: float, noise_spread: float) -> tuple[np.ndarray, float]:
+def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np.ndarray, float]:
     """Leave noisy variances as much contrast as their noise does; return the least one, too.
 
     Those that the noise, of which `edge` is the largest, cannot reach stay. The others are shrunk
-    to their mean by the share of their variance that is noise, and are at least a part of what
+    to their mean by the fraction of their variance that is noise, and are at least a part of what
     noise could hide, as steps along a curvature that is taken for too small could diverge. The
     least one is relative to what it is taken for.
     """
     is_bulk = values <= np.median(values) + 1.5 * edge
     center = max(float(values[is_bulk].mean()), 0.0)
-    spread = float(np.square(values[is_bulk] - center).mean())
-    contrast = max(0.0, 1 - noise_spread / spread) if spread > 0 else 0.0
+    variance = float(np.square(values[is_bulk] - center).mean())
+    contrast = max(0.0, 1 - noise_variance / variance) if variance > 0 else 0.0
     cleaned = np.where(is_bulk, center + contrast * (values - center), values)
     least = max(edge / _TOLERATED, 1e-6 * float(values.max()), 1e-30)
     return np.maximum(cleaned, least), min(1.0, center / least)

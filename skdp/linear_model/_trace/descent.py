@@ -30,8 +30,8 @@ _LEVEL_RATE = 2.0
 _LEAST_CURVATURE = 0.1
 # The level stays a normal number however often nothing is clipped.
 _LEAST_LEVEL = 1e-9
-# The votes at the end that tell whether the descent has come to rest, the share of what is wanted
-# below which none of them should be, and by how many standard deviations of its noise.
+# The votes at the end that tell whether the descent has come to rest, the fraction of what is
+# wanted below which none of them should be, and by how many standard deviations of its noise.
 _LAST_VOTES = 3
 _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0
@@ -48,11 +48,11 @@ class Descent:
     step_size : float
         Length of a step, relative to the curvature of the loss.
     quantile : float
-        Share of the records that are not to be clipped.
+        Fraction of the records that are not to be clipped.
     spread : float
         Released or public spread of the responses; inf for no clipping at all.
     spread_to_level : float
-        Level of a first gradient at which the wanted share is not clipped, in spreads.
+        Level of a first gradient at which the wanted fraction is not clipped, in spreads.
     largest_coefficients : float
         Bound of the Frobenius norm of the matrix.
     least_curvature : float
@@ -137,9 +137,9 @@ class _Gradient:
     noise : float
         Standard deviation of the noise of a coordinate.
     kept : float
-        Share of the records that were not clipped.
+        Fraction of the records that were not clipped.
     vote_noise : float
-        Standard deviation of the noise of that share.
+        Standard deviation of the noise of that fraction.
     """
 
     coordinates: np.ndarray
@@ -150,7 +150,7 @@ class _Gradient:
 
     @property
     def flattening(self) -> float:
-        """By how much clipping makes the loss flatter: about the share that is not clipped."""
+        """By how much clipping makes the loss flatter: about the fraction that is not clipped."""
         return max(self.kept, _LEAST_CURVATURE)
 
 
@@ -160,7 +160,7 @@ def _release_gradient(
     step: int,
     budget: PrivacyBudget,
 ) -> _Gradient:
-    """Release the mean gradient at a point, and which share of the records was not clipped."""
+    """Release the mean gradient at a point, and which fraction of the records was not clipped."""
     point, offset, level = where
     clipped = clipping.gradient(point, offset, level)
     divisor = clipping.records.n_records * clipped.gain

@@ -182,10 +182,10 @@ def _descent(
 def _usual_quantile(
     problem: TraceProblem, records: Records, spread: scales.Spread, transform: Transform
 ) -> float:
-    """Choose the share of unclipped records from public and released facts.
+    """Choose the fraction of unclipped records from public and released facts.
 
-    The gradients of sparse and rank-one matrices differ too much in length for a low share. Else a
-    low one has the least noise for its signal, but a median of the residuals is worse than their
+    The gradients of sparse and rank-one matrices differ too much in length for a low fraction. Else
+    a low one has the least noise for its signal, but a median of the residuals is worse than their
     mean where there is hardly any noise. Of responses that are mostly the same, half of the others
     are not to be clipped.
     """
@@ -198,7 +198,7 @@ def _usual_quantile(
 
 def _is_sparse(rare: scales.RareFeatures | None) -> bool:
     """Whether many records have none of the features that others differ by."""
-    return rare is not None and rare.are_many and rare.n_features * rare.share < _FEW
+    return rare is not None and rare.are_many and rare.n_features * rare.fraction < _FEW
 
 
 def _solve_moments(
@@ -223,7 +223,7 @@ def _solve_moments(
         row_norm = release_row_norm(records, budget)
         if transform.rare is not None and transform.rare.are_many:
             # Most rows may be without any of the rare features.
-            row_norm = max(row_norm, _ROOM / math.sqrt(transform.rare.share))
+            row_norm = max(row_norm, _ROOM / math.sqrt(transform.rare.fraction))
     return solve_sufficient_statistics(
         records,
         problem.rank,

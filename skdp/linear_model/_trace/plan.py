@@ -34,14 +34,14 @@ __all__ = [
     "share_for_counts",
 ]
 
-# Standard deviation of a count, as a share of the records, that is precise enough: of a search,
+# Standard deviation of a count, as a fraction of the records, that is precise enough: of a search,
 # each step of which is clear unless it is the last, and of the histogram of the responses, which is
 # finer, to show rare ones, where that takes no more than a spare share.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.005
 _SPARE_SHARE = 0.01
 _LEAST_SHARE, _LARGEST_SHARE = 2e-3, 0.1
-# Where a count is off by more than that, as a share of the records, a search tells nothing.
+# Where a count is off by more than that, as a fraction of the records, a search tells nothing.
 _USELESS = 0.2
 # The same for features: of a search, of a histogram, and of a mean in spreads.
 _COUNT_PRECISION = 0.1
@@ -53,19 +53,19 @@ _WANTED_EDGE = 0.3
 _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
 #: Share of the budget that a start from data takes.
 START_SHARE = 0.25
-_CORE_PART, _GAP_PART, _SUBSPACE_PART = 0.2, 0.1, 0.7
-# Standard deviation of a count of unclipped records, as a share of all.
+_CORE_SHARE, _GAP_SHARE, _SUBSPACE_SHARE = 0.2, 0.1, 0.7
+# Standard deviation of a count of unclipped records, as a fraction of all.
 _VOTE_PRECISION = 0.03
 # From step to step, and from the first to the last.
 _GROWTH, _LARGEST_GROWTH = 1.2, 10.0
 # Of what is left for adassp.
-_MOMENT_PART, _EIGENVALUE_PART = 0.5, 0.05
+_MOMENT_SHARE, _EIGENVALUE_SHARE = 0.5, 0.05
 _SPREAD = "response spread"
 
 
 def plan_trace(problem: TraceProblem) -> list[PlannedRelease]:
     """Plan all releases in their order."""
-    lines = [*_plan_center(problem), *_plan_scales(problem)]
+    lines = [*_plan_center(problem), *_plan_transform(problem)]
     if problem.is_private:
         lines.append(_plan_spread(problem))
     # What is spent is taken off what is left, to the last bit.
@@ -142,18 +142,18 @@ def _plan_sizes(name: str, share: float, n_columns: int, problem: TraceProblem) 
     return PlannedRelease(name, "gaussian", share, bound, shape=(n_columns, N_POWERS))
 
 
-def _plan_scales(problem: TraceProblem) -> list[PlannedRelease]:
-    """Plan what is found of the units of the matrices, and what whitens them."""
+def _plan_transform(problem: TraceProblem) -> list[PlannedRelease]:
+    """Plan what is found of the scales of the matrices, and what whitens them."""
     if problem.covariance != "private" or not problem.protects_matrices:
         return []
-    lines = _plan_units(problem)
+    lines = _plan_scales(problem)
     if problem.solver == "adassp":
         return lines
     sides = (side for side in (0, 1) if problem.facts.matrix_shape[side] > 1)
     return lines + [_plan_whitening(side, problem) for side in sides]
 
 
-def _plan_units(problem: TraceProblem) -> list[PlannedRelease]:
+def _plan_scales(problem: TraceProblem) -> list[PlannedRelease]:
     facts, plan = problem.facts, planned_standardization(problem)
     if plan is None:
         share = _share_for_counts(search_steps(len(SCALE_GRID)), problem)
@@ -262,21 +262,21 @@ def _n_directions(problem: TraceProblem) -> int:
 def _plan_start(problem: TraceProblem) -> Iterator[PlannedRelease]:
     """Plan a start from data, of which a spectral one may fail its test."""
     shape, rank = problem.facts.matrix_shape, problem.rank
-    core = _line("start, core", START_SHARE * _CORE_PART, _SPREAD, (rank**2,))
+    core = _line("start, core", START_SHARE * _CORE_SHARE, _SPREAD, (rank**2,))
     if problem.init == "gaussian":
         yield _line("start", START_SHARE, _SPREAD, (math.prod(shape),))
     elif problem.init == "power":
-        share = START_SHARE * (1 - _CORE_PART) / HALF_STEPS
+        share = START_SHARE * (1 - _CORE_SHARE) / HALF_STEPS
         for step in range(1, HALF_STEPS + 1):
             size = rank * shape[(step - 1) % 2]
             yield _line(f"start {step}", share, _SPREAD, (size,))
         yield core
     elif problem.init == "spectral":
-        yield _line("start, gap", START_SHARE * _GAP_PART, _SPREAD)
+        yield _line("start, gap", START_SHARE * _GAP_SHARE, _SPREAD)
         spaces = PlannedRelease(
             "start, subspaces",
             "symmetric_gaussian",
-            START_SHARE * _SUBSPACE_PART,
+            START_SHARE * _SUBSPACE_SHARE,
             follows="start, gap",
             shape=(sum(shape),) * 2,
         )
@@ -298,7 +298,7 @@ def _plan_moments(problem: TraceProblem, share: float) -> list[PlannedRelease]:
     moment = PlannedRelease(
         "second moment",
         "symmetric_gaussian",
-        share * _MOMENT_PART,
+        share * _MOMENT_SHARE,
         None if norm is None else sensitivity.second_moment(norm, problem.unit.adjacency),
         follows="row norm",
         shape=(size, size),
@@ -306,9 +306,9 @@ def _plan_moments(problem: TraceProblem, share: float) -> list[PlannedRelease]:
     smallest = PlannedRelease(
         "smallest eigenvalue",
         "gaussian",
-        share * _EIGENVALUE_PART,
+        share * _EIGENVALUE_SHARE,
         None if norm is None else sensitivity.smallest_eigenvalue(norm),
         follows="row norm",
     )
-    rest = share * (1 - _MOMENT_PART - _EIGENVALUE_PART)
+    rest = share * (1 - _MOMENT_SHARE - _EIGENVALUE_SHARE)
     return [moment, smallest, _line("products with responses", rest, _SPREAD, (size,))]

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
-from skdp._estimator import Level, check_finite_bound
+from skdp._estimator import Procedure, check_finite_bound
 from skdp.data.sources import block_starts, sum_rounding
 from skdp.linear_model._trace.initial import INITIALIZERS
 from skdp.privacy.clipping import SMALLEST_BOUND
@@ -122,7 +122,7 @@ class TraceProblem:
 
     Attributes
     ----------
-    level : Level
+    procedure : Procedure
         How it is planned and solved.
     facts : TraceFacts
         Public facts of the matrices.
@@ -138,7 +138,7 @@ class TraceProblem:
         What is known of the entries of the matrices.
     """
 
-    level: Level
+    procedure: Procedure
     facts: TraceFacts
     unit: ResolvedUnit
     n_units: int

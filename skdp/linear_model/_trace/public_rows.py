@@ -13,7 +13,7 @@ __all__ = ["even_weights", "largest_usual", "sample_rows", "usual_rows"]
 
 # What is more than so many times as large as all but the largest few are is not usual. It is never
 # more than these few that are left out: there may be more to them than an error.
-_LARGEST_SHARE = 0.05
+_LARGEST_FRACTION = 0.05
 _LONGEST = 5.0
 # Coordinates so many times as long as usual take no part: beside them the others would be lost.
 _LONGEST_COORDINATES = 1e3
@@ -24,7 +24,7 @@ def largest_usual(sizes: np.ndarray) -> float:
     positive = sizes[(sizes > 0) & (sizes <= NO_CLIPPING)]
     if positive.size == 0:
         return NO_CLIPPING
-    reached = np.quantile(positive, 1 - _LARGEST_SHARE, method="lower")
+    reached = np.quantile(positive, 1 - _LARGEST_FRACTION, method="lower")
     return float(min(_LONGEST * reached, NO_CLIPPING))
 
 

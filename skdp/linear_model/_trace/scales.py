@@ -29,7 +29,7 @@ _LARGEST_USABLE = 1e100
 _LEAST_SPREAD = 1e-12
 # As for normal responses.
 _HIDDEN_SIZE = 0.6
-# Share of the responses that are taken not to be at the centre where hardly one is seen.
+# Fraction of the responses that are taken not to be at the centre where hardly one is seen.
 _LEAST_OTHERS = 0.02
 # Of public features, enough for a rough median and quantile.
 _SAMPLE_ROWS = (400, 10_000)
@@ -45,7 +45,7 @@ class Spread:
     size : float
         Root mean square of those that are not at the centre.
     others : float
-        Their share of all; 1 unless most are at the centre.
+        Their fraction of all; 1 unless most are at the centre.
     is_guess : bool
         Whether noise hides their size and there is no public bound of it.
     """
@@ -65,8 +65,8 @@ class RareFeatures:
         How many they are.
     are_many : bool
         Whether they are at least half of all features, and not constant as far as can be seen.
-    share : float
-        Mean share of the records in which one of them differs.
+    fraction : float
+        Mean fraction of the records in which one of them differs.
     spread : float
         Root mean square of all.
     is_guess : bool
@@ -75,7 +75,7 @@ class RareFeatures:
 
     n_features: int
     are_many: bool
-    share: float
+    fraction: float
     spread: float
     is_guess: bool
 

@@ -27,12 +27,12 @@ _OF_BIN = math.sqrt(7 / 6)
 
 @dataclass(frozen=True)
 class Sizes:
-    """Released shares of the sizes of columns, by powers of two.
+    """Released fractions of the sizes of columns, by powers of two.
 
     Attributes
     ----------
     noisy : ndarray of shape (n_columns, n_powers)
-        Shares of all records as released, the first ones those of 0.
+        Fractions of all records as released, the first ones those of 0.
     noise : float
         Standard deviation of their noise.
     """
@@ -41,26 +41,26 @@ class Sizes:
     noise: float
 
     @property
-    def shares(self) -> np.ndarray:
-        """All shares that noise alone does not reach; the others are 0."""
+    def fractions(self) -> np.ndarray:
+        """All fractions that noise alone does not reach; the others are 0."""
         # A single bin that noise fills, many powers too high or too low, would decide.
         edge = self.noise * (math.sqrt(2 * math.log(self.noisy.size)) + 2.5)
         return np.where(self.noisy > edge, self.noisy, 0.0)
 
     @property
     def central(self) -> np.ndarray:
-        """The share of what is 0, or as good as 0."""
-        return np.asarray(self.shares[:, 0])
+        """The fraction of what is 0, or as good as 0."""
+        return np.asarray(self.fractions[:, 0])
 
     @property
     def hidden(self) -> np.ndarray:
-        """The share that is in no bin that is seen."""
-        return np.clip(1 - self.shares.sum(axis=1), 0.0, 1.0)
+        """The fraction that is in no bin that is seen."""
+        return np.clip(1 - self.fractions.sum(axis=1), 0.0, 1.0)
 
     @property
     def only_exponents(self) -> np.ndarray:
         """Exponent of the only power that is seen beside 0, or else one that no number has."""
-        is_one = np.count_nonzero(self.shares[:, 1:], axis=1) == 1
+        is_one = np.count_nonzero(self.fractions[:, 1:], axis=1) == 1
         return np.where(is_one, _EXPONENTS[self._largest()], 2 * _EXPONENTS[-1])
 
     def root_mean_squares(self, hidden_size: float) -> np.ndarray:
@@ -71,7 +71,7 @@ class Sizes:
         values = _OF_BIN * 2.0**_EXPONENTS
         values[0] = 0.0
         hidden_squares = np.square(hidden_size * values[self._largest()])
-        return np.sqrt(self.shares @ values**2 + self.hidden * hidden_squares)
+        return np.sqrt(self.fractions @ values**2 + self.hidden * hidden_squares)
 
     def pooled(self, is_chosen: np.ndarray) -> "Sizes":
         """Average columns, at least one, into a single one, which has less noise."""
@@ -79,7 +79,7 @@ class Sizes:
         return Sizes(self.noisy[is_chosen].mean(axis=0, keepdims=True), noise)
 
     def _largest(self) -> np.ndarray:
-        return np.where(self.shares > 0, np.arange(len(_EXPONENTS)), 0).max(axis=1)
+        return np.where(self.fractions > 0, np.arange(len(_EXPONENTS)), 0).max(axis=1)
 
 
 def release_sizes(name: str, counts: np.ndarray, n_records: int, budget: PrivacyBudget) -> Sizes:

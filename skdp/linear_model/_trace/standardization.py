@@ -29,10 +29,10 @@ _LEAST_REST = 0.25
 # As large as the largest that is seen: rather too large, as a feature in too small a unit would
 # rule all others.
 _HIDDEN_SIZE = 1.0
-# Features that differ from their centres in a smaller share of the records are rare.
+# Features that differ from their centres in a smaller fraction of the records are rare.
 _RARE = 0.25
 _LEAST_RARE = 1e-3
-# A share of so many standard deviations of its noise is hardly noise alone.
+# A fraction of so many standard deviations of its noise is hardly noise alone.
 _CLEAR = 2.0
 
 
@@ -128,15 +128,15 @@ def _rare_features(pooled: Sizes, is_rare: np.ndarray, largest_spread: float) ->
     for as large altogether, where noise hides even how seldom that is, as a feature of little
     variance in too small a unit is mostly noise.
     """
-    share = float(1 - pooled.noisy[0, 0])
-    is_clear = share > _CLEAR * pooled.noise
-    share = float(np.clip(share, max(pooled.noise, _LEAST_RARE), 1.0))
+    fraction = float(1 - pooled.noisy[0, 0])
+    is_clear = fraction > _CLEAR * pooled.noise
+    fraction = float(np.clip(fraction, max(pooled.noise, _LEAST_RARE), 1.0))
     seen = float(pooled.root_mean_squares(_HIDDEN_SIZE)[0])
-    guess = largest_spread * (math.sqrt(share) if is_clear else 1.0)
+    guess = largest_spread * (math.sqrt(fraction) if is_clear else 1.0)
     return RareFeatures(
         n_features=int(is_rare.sum()),
         are_many=bool(is_clear and is_rare.mean() >= 0.5),
-        share=share,
+        fraction=fraction,
         spread=seen or guess,
         is_guess=seen == 0 < pooled.noise,
     )
