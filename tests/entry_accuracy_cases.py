@@ -20,7 +20,7 @@ from skdp._estimator import plan_of
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
-from skdp.decomposition._products import alternating, symmetric_power
+from skdp.decomposition._products import alternating, iteration, symmetric_power
 from skdp.decomposition._products.fit import solve_entries
 from skdp.linalg.subspace import coherence, orthonormal_basis
 from skdp.metrics import subspace_distance
@@ -82,7 +82,7 @@ def promised(
     if is_plain:
         for module in (alternating, symmetric_power):
             changes.enter_context(patch.object(module, "N_KEPT", 1))
-        changes.enter_context(patch.object(alternating, "shrink_rows", lambda rows, _: rows))
+        changes.enter_context(patch.object(iteration, "shrink_rows", lambda rows, _: rows))
     with changes:
         generator = algorithm_generator(KEY + seed)
         factors = solve_entries(problem, Rows(as_source(X)), budget, generator)

@@ -15,8 +15,8 @@ from skdp.data.digest import digest
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import as_source
 from skdp.linalg.fixed_rank import FixedRank
-from skdp.linear_model._trace.descent import Estimate
 from skdp.linear_model._trace.doubts import doubts_of_size
+from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.fit import solve_trace
 from skdp.linear_model._trace.input import TraceData, as_rows, check_input, facts_like
 from skdp.linear_model._trace.plan import plan_trace

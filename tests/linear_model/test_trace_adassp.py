@@ -9,11 +9,8 @@ from skdp import DPTraceRegressor
 from skdp.data.design import Design
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import as_source
-from skdp.linear_model._trace.adassp import (
-    release_row_norm,
-    solve_public_design,
-    solve_sufficient_statistics,
-)
+from skdp.linear_model._trace.adassp import release_row_norm, solve_adassp
+from skdp.linear_model._trace.public_design import solve_public_design
 from skdp.linear_model._trace.records import Records
 from skdp.privacy import PrivacyBudget
 
@@ -64,9 +61,7 @@ def test_the_ridge_keeps_what_noise_could_do_to_the_smallest_eigenvalue(
 ):
     X, y = make_data()
     budget = noiseless(intercept=intercept, epsilon=epsilon, adjacency=adjacency)
-    found = solve_sufficient_statistics(
-        records_of(X, y, intercept), 3, budget, row_norm=4.0, response_bound=5.0
-    )
+    found = solve_adassp(records_of(X, y, intercept), 3, budget, row_norm=4.0, response_bound=5.0)
     rows, responses, largest = clipped(X, y, intercept, 4.0, 5.0)
     moment, products = rows.T @ rows, rows.T @ responses
     smallest = np.linalg.eigvalsh(moment)[0]
@@ -128,7 +123,7 @@ def test_public_rows_are_all_alike_without_clipping():
 def test_coefficients_are_the_nearest_ones_of_the_rank():
     X, y = make_data()
     found = [
-        solve_sufficient_statistics(
+        solve_adassp(
             records_of(X, y, 0.0),
             rank,
             noiseless(),
@@ -146,7 +141,7 @@ def test_null_records_contribute_nothing():
     X, y = make_data()
     y[5] = np.nan
     budget = noiseless(intercept=1.0, adjacency="zero_out")
-    solve_sufficient_statistics(records_of(X, y, 1.0), 3, budget, row_norm=4.0, response_bound=5.0)
+    solve_adassp(records_of(X, y, 1.0), 3, budget, row_norm=4.0, response_bound=5.0)
     rows, responses, _ = clipped(X, y, 1.0, 4.0, 5.0)
     rows, responses = np.delete(rows, 5, axis=0), np.delete(responses, 5)
     assert_allclose(budget.values["second moment"], rows.T @ rows, atol=1e-9)
@@ -164,7 +159,7 @@ def test_rank_one_matrices_have_the_moments_of_those_written_out():
     ):
         budget = noiseless(intercept=1.0)
         records = Records(Design(source, SHAPE), y, 1.0)
-        solve_sufficient_statistics(records, 3, budget, row_norm=3.0, response_bound=2.0)
+        solve_adassp(records, 3, budget, row_norm=3.0, response_bound=2.0)
         values.append(budget.values)
     for name in values[0]:
         assert_allclose(values[0][name], values[1][name], atol=1e-9, err_msg=name)

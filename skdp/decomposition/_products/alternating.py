@@ -17,74 +17,16 @@ M. Hardt, A. Roth (2013). "Beyond worst-case analysis in private singular vector
 :arxiv:`1211.0975`
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._products.above_noise import count_above, gaussian_norm, spherical_norm
+from skdp.decomposition._products.iteration import N_KEPT, Bases, Steps, next_basis
 from skdp.decomposition._products.noisy_matrix import NoisyMatrix
+from skdp.decomposition._products.rotation import rotate_to_singular_vectors
 from skdp.linalg.averaging import ProductAverage, count_above_noise
-from skdp.linalg.shrinkage import shrink_rows
-from skdp.linalg.subspace import orthonormal_basis, random_basis
-from skdp.privacy import Released
+from skdp.linalg.subspace import random_basis
 
-__all__ = [
-    "N_KEPT",
-    "Bases",
-    "Steps",
-    "count_found",
-    "find_bases",
-    "next_basis",
-    "rotate_to_singular_vectors",
-    "solve_alternating",
-]
-
-# Products of a side that are kept, and so the memory.
-N_KEPT = 6
-
-
-@dataclass(frozen=True)
-class Steps:  # numpydoc ignore=PR02
-    """How long and how wide an iteration is.
-
-    Parameters
-    ----------
-    n_iter : int
-        Number of steps.
-    basis_size : int
-        Columns of a basis.
-    generator : numpy.random.Generator
-        Where it starts.
-    """
-
-    n_iter: int
-    basis_size: int
-    generator: np.random.Generator
-
-
-@dataclass(frozen=True)
-class Bases:  # numpydoc ignore=PR02
-    """Released bases of both sides of a matrix.
-
-    Parameters
-    ----------
-    left, right : ndarray of shape (n, size)
-        Orthonormal columns.
-    n_above_noise : int
-        How many of them stand out from noise.
-    failed : bool
-        Whether one exceeded the coherence bound.
-    noise : ndarray of shape (size, size)
-        Expected inner products of the columns of the noise in the averaged product with `left`,
-        which `right` stems from.
-    """
-
-    left: np.ndarray
-    right: np.ndarray
-    n_above_noise: int
-    failed: bool
-    noise: np.ndarray
+__all__ = ["find_bases", "solve_alternating"]
 
 
 def solve_alternating(matrix: NoisyMatrix, steps: Steps, *, n_components: int) -> Factors:
@@ -129,50 +71,3 @@ def find_bases(matrix: NoisyMatrix, steps: Steps, prefix: str = "") -> Bases:
         count_above_noise(*of_right.estimate(right)), count_above_noise(product, covariance)
     )
     return Bases(left, right, n_above_noise, failed, n_columns * covariance)
-
-
-def rotate_to_singular_vectors(
-    matrix: NoisyMatrix, bases: Bases, core: Released, n_components: int
-) -> Factors:
-    """Turn the bases to the singular vectors of `core`."""
-    left_turn, singular_values, right_turn = np.linalg.svd(core.value)
-    left_turn, right_turn = left_turn[:, :n_components], right_turn.T[:, :n_components]
-    singular_values = singular_values[:n_components]
-    return matrix.factors(
-        bases.left @ left_turn,
-        singular_values,
-        bases.right @ right_turn,
-        noise_scale=core.scale,
-        n_above_noise=count_found(
-            bases, singular_values, left_turn, core.scale, is_pure=matrix.is_pure
-        ),
-        failed=bases.failed,
-    )
-
-
-def count_found(
-    bases: Bases,
-    singular_values: np.ndarray,
-    left_turn: np.ndarray,
-    core_scale: float,
-    *,
-    is_pure: bool,
-) -> int:
-    """Count the turned components that stand out in the bases and in the core."""
-    noise_norm = spherical_norm if is_pure else gaussian_norm
-    n_found = count_above(
-        singular_values,
-        floor=noise_norm(bases.noise.shape, core_scale),
-        noise=np.einsum("ij,ik,kj->j", left_turn, bases.noise, left_turn),
-        core_scale=core_scale,
-    )
-    return min(bases.n_above_noise, n_found)
-
-
-def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> np.ndarray:
-    """Compute a basis of the range of a matrix from its noisy products, the last with `basis`."""
-    estimate, covariance = products.estimate(basis)
-    # Large draws of other noise would be taken for signal.
-    if shrink and products.is_gaussian:
-        estimate = shrink_rows(estimate, covariance)
-    return orthonormal_basis(estimate)

@@ -16,14 +16,11 @@ from dataclasses import replace
 import numpy as np
 
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._products.alternating import (
-    Bases,
-    Steps,
-    find_bases,
-    rotate_to_singular_vectors,
-)
+from skdp.decomposition._products.alternating import find_bases
+from skdp.decomposition._products.iteration import Bases, Steps
 from skdp.decomposition._products.noisy_matrix import NoisyMatrix
-from skdp.decomposition._products.symmetric_power import find_basis, signed_factors
+from skdp.decomposition._products.rotation import rotate_to_eigenvectors, rotate_to_singular_vectors
+from skdp.decomposition._products.symmetric_power import find_basis
 from skdp.linalg.subspace import orthonormal_basis
 
 __all__ = ["solve_deflation"]
@@ -53,7 +50,7 @@ def solve_deflation(
     )
     if is_symmetric:
         core = matrix.symmetric_core("core", together.right)
-        return signed_factors(matrix, together, core, n_components)
+        return rotate_to_eigenvectors(matrix, together, core, n_components)
     core = matrix.core("core", together.left, together.right)
     return rotate_to_singular_vectors(matrix, together, core, n_components)
 

@@ -10,9 +10,10 @@ import numpy as np
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import DecompositionProblem
-from skdp.decomposition._products.alternating import Steps, solve_alternating
+from skdp.decomposition._products.alternating import solve_alternating
 from skdp.decomposition._products.deflation import solve_deflation
 from skdp.decomposition._products.input_perturbation import solve_input
+from skdp.decomposition._products.iteration import Steps
 from skdp.decomposition._products.noisy_matrix import CenteredMatrix, NoisyMatrix, NoisyMoment
 from skdp.decomposition._products.plan import mean_sensitivity, squares_sensitivity
 from skdp.decomposition._products.symmetric_power import solve_symmetric_power

@@ -16,19 +16,13 @@ M. Kapralov, K. Talwar (2013). "On differentially private low rank approximation
 import numpy as np
 
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._products.alternating import (
-    N_KEPT,
-    Bases,
-    Steps,
-    count_found,
-    next_basis,
-)
+from skdp.decomposition._products.iteration import N_KEPT, Bases, Steps, next_basis
 from skdp.decomposition._products.noisy_matrix import NoisyMatrix
+from skdp.decomposition._products.rotation import rotate_to_eigenvectors
 from skdp.linalg.averaging import ProductAverage, count_above_noise
 from skdp.linalg.subspace import random_basis
-from skdp.privacy import Released
 
-__all__ = ["find_basis", "signed_factors", "solve_symmetric_power"]
+__all__ = ["find_basis", "solve_symmetric_power"]
 
 
 def solve_symmetric_power(
@@ -42,7 +36,7 @@ def solve_symmetric_power(
     """
     bases = find_basis(matrix, steps)
     core = matrix.symmetric_core("core", bases.right)
-    return signed_factors(matrix, bases, core, n_components, is_definite=is_definite)
+    return rotate_to_eigenvectors(matrix, bases, core, n_components, is_definite=is_definite)
 
 
 def find_basis(matrix: NoisyMatrix, steps: Steps, prefix: str = "") -> Bases:
@@ -60,28 +54,3 @@ def find_basis(matrix: NoisyMatrix, steps: Steps, prefix: str = "") -> Bases:
     product, covariance = products.estimate(basis)
     n_above_noise = count_above_noise(product, covariance)
     return Bases(basis, basis, n_above_noise, failed=False, noise=len(basis) * covariance)
-
-
-def signed_factors(
-    matrix: NoisyMatrix,
-    bases: Bases,
-    core: Released,
-    n_components: int,
-    *,
-    is_definite: bool = False,
-) -> Factors:
-    """Turn a basis to the eigenvectors of a symmetric `core`, by falling size of eigenvalues."""
-    eigenvalues, turn = np.linalg.eigh(core.value)
-    if is_definite:
-        eigenvalues = np.maximum(eigenvalues, 0.0)
-    order = np.argsort(-np.abs(eigenvalues), kind="stable")[:n_components]
-    turn, singular_values = turn[:, order], np.abs(eigenvalues[order])
-    right = bases.right @ turn
-    return matrix.factors(
-        right * np.where(eigenvalues[order] < 0, -1.0, 1.0),
-        singular_values,
-        right,
-        noise_scale=core.scale,
-        n_above_noise=count_found(bases, singular_values, turn, core.scale, is_pure=matrix.is_pure),
-        failed=bases.failed,
-    )

@@ -30,7 +30,8 @@ from scipy.linalg import eigh
 
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._rows.covariance import decompose, release_moment, solve_covariance
+from skdp.decomposition._rows.covariance import solve_covariance
+from skdp.decomposition._rows.moment import decompose, release_moment
 from skdp.decomposition._rows.plan import ADAPTIVE_SHARES, PROBE_LEVELS
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.linalg.spectrum import noise_edge

@@ -20,10 +20,11 @@ import numpy as np
 
 from skdp.linalg.fixed_rank import FixedRank, inner_product, within_norm
 from skdp.linear_model._trace.clipping import Clipping
+from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.records import NO_CLIPPING
 from skdp.privacy import PrivacyBudget, sensitivity
 
-__all__ = ["Descent", "Estimate", "descend"]
+__all__ = ["Descent", "descend"]
 
 _LEVEL_RATE = 2.0
 # Of a loss most of whose gradients are clipped.
@@ -69,28 +70,6 @@ class Descent:
     largest_coefficients: float
     least_curvature: float
     noise_cut: bool
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A released matrix and intercept.
-
-    Attributes
-    ----------
-    point : FixedRank
-        The matrix.
-    offset : float
-        The intercept.
-    n_cut : int
-        How many singular values noise has taken.
-    doubts : tuple of str
-        What released values say against it.
-    """
-
-    point: FixedRank
-    offset: float
-    n_cut: int = 0
-    doubts: tuple[str, ...] = ()
 
 
 def descend(

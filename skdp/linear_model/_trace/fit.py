@@ -9,23 +9,21 @@ from scipy.special import ndtri
 from skdp.data.design import Design
 from skdp.linalg.fixed_rank import within_norm
 from skdp.linear_model._trace import scales
-from skdp.linear_model._trace.adassp import (
-    release_row_norm,
-    solve_public_design,
-    solve_sufficient_statistics,
-)
+from skdp.linear_model._trace.adassp import release_row_norm, solve_adassp
 from skdp.linear_model._trace.clipping import Clipping, RecordClipping, ResponseClipping
 from skdp.linear_model._trace.covariances import exact_whitening, release_whitening
-from skdp.linear_model._trace.descent import Descent, Estimate, descend
+from skdp.linear_model._trace.descent import Descent, descend
 from skdp.linear_model._trace.doubts import (
     doubts_of_cells,
     doubts_of_cut,
     doubts_of_scales,
     signal_strength,
 )
+from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.initial import random_start, release_start
 from skdp.linear_model._trace.plan import planned_center, planned_standardization
 from skdp.linear_model._trace.problem import TraceProblem
+from skdp.linear_model._trace.public_design import solve_public_design
 from skdp.linear_model._trace.records import Records
 from skdp.linear_model._trace.spaces import AllDirections, TangentSpace
 from skdp.linear_model._trace.standardization import release_standardization
@@ -224,7 +222,7 @@ def _solve_moments(
         if transform.rare is not None and transform.rare.are_many:
             # Most rows may be without any of the rare features.
             row_norm = max(row_norm, _ROOM / math.sqrt(transform.rare.fraction))
-    return solve_sufficient_statistics(
+    return solve_adassp(
         records,
         problem.rank,
         budget,

@@ -1,0 +1,66 @@
+"""What the iterations share: how long they are, what they find, and the next basis."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.linalg.averaging import ProductAverage
+from skdp.linalg.shrinkage import shrink_rows
+from skdp.linalg.subspace import orthonormal_basis
+
+__all__ = ["N_KEPT", "Bases", "Steps", "next_basis"]
+
+# Products of a side that are kept, and so the memory.
+N_KEPT = 6
+
+
+@dataclass(frozen=True)
+class Steps:  # numpydoc ignore=PR02
+    """How long and how wide an iteration is.
+
+    Parameters
+    ----------
+    n_iter : int
+        Number of steps.
+    basis_size : int
+        Columns of a basis.
+    generator : numpy.random.Generator
+        Where it starts.
+    """
+
+    n_iter: int
+    basis_size: int
+    generator: np.random.Generator
+
+
+@dataclass(frozen=True)
+class Bases:  # numpydoc ignore=PR02
+    """Released bases of both sides of a matrix.
+
+    Parameters
+    ----------
+    left, right : ndarray of shape (n, size)
+        Orthonormal columns.
+    n_above_noise : int
+        How many of them stand out from noise.
+    failed : bool
+        Whether one exceeded the coherence bound.
+    noise : ndarray of shape (size, size)
+        Expected inner products of the columns of the noise in the averaged product with `left`,
+        which `right` stems from.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    n_above_noise: int
+    failed: bool
+    noise: np.ndarray
+
+
+def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> np.ndarray:
+    """Compute a basis of the range of a matrix from its noisy products, the last with `basis`."""
+    estimate, covariance = products.estimate(basis)
+    # Large draws of other noise would be taken for signal.
+    if shrink and products.is_gaussian:
+        estimate = shrink_rows(estimate, covariance)
+    return orthonormal_basis(estimate)

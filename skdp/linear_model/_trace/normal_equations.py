@@ -1,0 +1,60 @@
+"""The sums of a linear regression, and the coefficients that solve them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.data.matrices import DenseCoordinates, Matrices
+from skdp.linalg.fixed_rank import truncate
+from skdp.linear_model._trace.estimate import Estimate
+from skdp.linear_model._trace.records import NO_CLIPPING, Records
+from skdp.privacy.clipping import clip_rows
+
+__all__ = ["Statistics", "solve", "sufficient_statistics"]
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Sums of products of the features, the intercept as the last one, and the responses."""
+
+    moment: np.ndarray
+    products: np.ndarray
+
+
+def sufficient_statistics(
+    records: Records,
+    row_norm: float,
+    response_bound: float,
+    public_weights: np.ndarray | None = None,
+) -> Statistics:
+    """Sum over rows clipped to a norm and responses clipped to a bound, public rows with weights.
+
+    A null record is null in both sums, a null response beside a public row in one.
+    """
+
+    def _kernel(rows: slice, matrices: Matrices) -> np.ndarray:
+        coordinates = matrices.entries(records.intercept)
+        assert isinstance(coordinates, DenseCoordinates)
+        responses = records.responses[rows]
+        if public_weights is None:
+            coordinates.values[np.isnan(responses)] = np.nan
+        features = clip_rows(coordinates.values, row_norm)
+        weighted = features
+        if public_weights is not None:
+            weighted = features * public_weights[rows, np.newaxis]
+        responses = np.clip(np.nan_to_num(responses), -response_bound, response_bound)
+        return np.column_stack([weighted.T @ features, weighted.T @ responses])
+
+    sums = records.design.written_out().add_up(_kernel)
+    return Statistics(sums[:, :-1], sums[:, -1])
+
+
+def solve(records: Records, rank: int, moment: np.ndarray, products: np.ndarray) -> Estimate:
+    """Solve for the coefficients, and take the nearest ones of the rank."""
+    solution = np.linalg.lstsq(moment, products, rcond=None)[0]
+    # What a public moment as small as its smallest numbers makes of products may overflow.
+    solution = np.clip(np.nan_to_num(solution), -NO_CLIPPING, NO_CLIPPING)
+    shape, offset = records.design.matrix_shape, 0.0
+    if records.intercept > 0:
+        solution, offset = solution[:-1], float(solution[-1]) * records.intercept
+    return Estimate(truncate(solution.reshape(shape), rank), offset)
