@@ -35,7 +35,7 @@ def spread_lines(problem):
 
 
 center_lines = trace_plan._plan_center
-transform_lines = trace_plan._plan_transform
+scale_lines = trace_plan._plan_scales
 start_lines = trace_plan._plan_start
 
 

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from planned import budget_for, center_lines, problem_of, spread_lines, transform_lines
+from planned import budget_for, center_lines, problem_of, scale_lines, spread_lines
 
 from skdp.data.design import Design
 from skdp.data.sources import as_source
@@ -35,7 +35,7 @@ def center_of(values, seed=0, bound=None):
 
 def standardization_of(X, seed=0, *, centered=True):
     problem = problem_of(len(X), (X.shape[1], 1), fit_intercept=centered)
-    budget, plan = budget_for(problem, transform_lines, seed=seed), planned_standardization(problem)
+    budget, plan = budget_for(problem, scale_lines, seed=seed), planned_standardization(problem)
     with np.errstate(all="ignore"):
         return release_standardization(design_of(X), budget, plan, centered=centered)
 
@@ -171,7 +171,7 @@ def test_the_norm_of_matrices_is_their_median():
         X = 300 * np.random.default_rng(seed).normal(size=(N, 6))
         is_null = np.zeros(N, dtype=bool)
         # Matrices that are no vectors have a norm.
-        budget = budget_for(problem_of(N, (3, 2)), transform_lines, seed=seed)
+        budget = budget_for(problem_of(N, (3, 2)), scale_lines, seed=seed)
         norm = scales.release_norm(design_of(X), is_null, budget)
         assert norm == pytest.approx(np.median(np.linalg.norm(X, axis=1)), rel=0.3)
 
@@ -180,7 +180,7 @@ def test_null_records_are_not_counted():
     X = np.ones((N, 2))
     is_null = np.arange(N) >= 100
     problem = problem_of(N, (2, 2))
-    budget = budget_for(problem, transform_lines, spread_lines, center_lines)
+    budget = budget_for(problem, scale_lines, spread_lines, center_lines)
     released = []
     budget._publish = lambda release, value: released.append(value) or value
     scales.release_norm(design_of(X), is_null, budget)
