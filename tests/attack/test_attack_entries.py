@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-from entry_level_cells import CELLS, Cell, each
-from entry_level_neighbours import attack, with_entry, with_row
+from entry_cells import CELLS, Cell, each
+from entry_neighbours import attack, with_entry, with_row
 from harness import movements, record, replay
 from scipy import sparse
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from entry_level_cells import Cell, each
+from entry_cells import Cell, each
 from harness import RecordingBudget, ReplayBudget, fit_with
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning

@@ -1,7 +1,7 @@
 """Neighbours in an entry, an edge, an interaction, a short row, or the spectral norm."""
 
 import numpy as np
-from entry_level_cells import N_ENTRIES
+from entry_cells import N_ENTRIES
 from harness import movements, null_cell, record, replay, watched_bases
 
 ODD_VALUES = (0.0, -0.0, 1e300, -1e20, 5e-324, -1e-310, np.finfo(float).max, 0.7)

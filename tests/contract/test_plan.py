@@ -3,15 +3,15 @@
 import dataclasses
 import math
 
-import entry_level_cells
+import entry_cells
 import numpy as np
 import pandas as pd
 import pytest
 import trace_cells
 from harness import RecordingBudget, fit_with
 from scipy import sparse
-from test_attack_row_level import CELLS as ROW_CELLS
-from test_attack_row_level import datasets, estimator_maker
+from test_attack_rows import CELLS as ROW_CELLS
+from test_attack_rows import datasets, estimator_maker
 
 from skdp import DPPCA, BudgetError, DPTraceRegressor, DPTruncatedSVD, RankOneMatrices, RowBlocks
 from skdp.privacy import PlannedRelease, PrivacyBudget
@@ -63,7 +63,7 @@ def test_the_plan_for_rows_is_the_record(model, solver, adjacency, norms, epsilo
     check_plan(lambda: make_estimator(epsilon=epsilon), datasets()["spiked"])
 
 
-@entry_level_cells.each()
+@entry_cells.each()
 def test_the_plan_for_entries_is_the_record(cell):
     check_plan(cell, cell.data(np.random.default_rng(0)))
 
