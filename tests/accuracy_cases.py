@@ -1,8 +1,8 @@
 """Utility that must not get worse: what is measured, and how good it has to be.
 
-`test_accuracy.py` takes one seed of each case; `benchmarks/seeds.py` shows that 50 others pass.
-A measure is a function of the seed, which picks both the rows and the noise. Unless a case says
-otherwise, epsilon is 1, delta 1e-6, and the rows are `make_spiked(k=5)`.
+`test_accuracy.py` takes one seed of each case; `benchmarks/seeds/seeds.py` shows that 50 others
+pass. A measure is a function of the seed, which picks both the rows and the noise. Unless a case
+says otherwise, epsilon is 1, delta 1e-6, and the rows are `make_spiked(k=5)`.
 """
 
 import warnings

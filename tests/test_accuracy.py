@@ -1,11 +1,11 @@
-"""Utility: one seed of every case; `benchmarks/seeds.py` shows that 50 others pass too."""
+"""Utility: one seed of every case; `benchmarks/seeds/seeds.py` shows that 50 others pass too."""
 
 from pathlib import Path
 
 import pytest
 from accuracy_cases import CASES
 
-TABLE = Path(__file__).parents[1] / "benchmarks" / "seeds.md"
+TABLE = Path(__file__).parents[1] / "benchmarks" / "seeds" / "seeds.md"
 
 
 # Only the warning that a case expects is let through there.

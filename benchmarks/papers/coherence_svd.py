@@ -41,24 +41,17 @@ rounding is not accounted for.
 
 Run
 
-    python benchmarks/papers/coherence_svd.py           # 10 seeds, some minutes, 1 GB
-    python benchmarks/papers/coherence_svd.py --quick   # 3 seeds, up to 1024 rows
+    python -m benchmarks.papers.coherence_svd           # 10 seeds, some minutes, 1 GB
+    python -m benchmarks.papers.coherence_svd --quick   # 3 seeds, up to 1024 rows
 """
 
-import argparse
 import math
-import sys
-import warnings
-from pathlib import Path
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, svds
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from entry_level_methods import Fit, PromisedEdge, PromisedEntry, solve
-
-from skdp import PrivacyWarning
+from benchmarks.entries.methods import Fit, PromisedEdge, PromisedEntry, solve
+from benchmarks.report import ignore_drowned_signal, parser_for, seeds_asked_for
 from skdp.datasets import make_low_rank
 from skdp.privacy.gaussian_dp import epsilon_at
 
@@ -250,13 +243,12 @@ def print_errors(name: str, found: list[list[float]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, help="seeds of each line, default 10")
-    parser.add_argument("--quick", action="store_true", help="3 seeds, up to 1024 rows")
+    parser = parser_for(
+        __doc__, seeds="seeds of each line, default 10", quick="3 seeds, up to 1024 rows"
+    )
     arguments = parser.parse_args()
-    n_seeds = arguments.seeds or (3 if arguments.quick else 10)
-    # The estimators say that some components drown in noise; that is what is measured here.
-    warnings.simplefilter("ignore", PrivacyWarning)
+    n_seeds = seeds_asked_for(arguments, usual=10, quick=3)
+    ignore_drowned_signal()
     print_figure_2(tuple(n for n in SIZES if n <= 1024 or not arguments.quick), n_seeds)
     print_figure_3(n_seeds)
     print("\nfigures 2 and 3 take C from A here, and figure 3 prints the residual: not private")

@@ -42,20 +42,19 @@ is not accounted for. Beyond that
 
 Run
 
-    python benchmarks/papers/power_method.py               # 5 seeds, some 5 minutes, 2 GB
-    python benchmarks/papers/power_method.py --quick       # 3 seeds, no 1000 features
+    python -m benchmarks.papers.power_method               # 5 seeds, some 5 minutes, 2 GB
+    python -m benchmarks.papers.power_method --quick       # 3 seeds, no 1000 features
 """
 
-import argparse
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh
 
-from skdp import DPTruncatedSVD, PrivacyWarning
+from benchmarks.report import ignore_drowned_signal, parser_for, seeds_asked_for
+from skdp import DPTruncatedSVD
 from skdp.datasets import make_spiked
 from skdp.metrics import captured_variance, subspace_distance
 from skdp.privacy.gaussian_dp import epsilon_at, mu_from_epsilon_delta
@@ -211,15 +210,14 @@ def print_labels(epsilons: list[float]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, help="seeds of each case, default 5")
-    parser.add_argument("--quick", action="store_true", help="3 seeds, at most 300 features")
+    parser = parser_for(
+        __doc__, seeds="seeds of each case, default 5", quick="3 seeds, at most 300 features"
+    )
     parser.add_argument("--epsilon", type=float, nargs="+", help="instead of those of the table")
     arguments = parser.parse_args()
-    n_seeds = arguments.seeds or (3 if arguments.quick else 5)
+    n_seeds = seeds_asked_for(arguments, usual=5, quick=3)
     cases = [case for case in CASES if not arguments.quick or case[1] <= 300]
-    # The estimators say that some components drown in noise; that is what is measured here.
-    warnings.simplefilter("ignore", PrivacyWarning)
+    ignore_drowned_signal()
 
     print(f"subspace error/captured variance, means of {n_seeds} seeds, {K} components,")
     print(f"rows of norm 1, one null or not, delta {DELTA:g}\n")

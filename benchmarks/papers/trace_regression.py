@@ -39,14 +39,12 @@ where records are clipped, the noise is numpy's, and floating-point rounding is 
 
 Run
 
-    python benchmarks/papers/trace_regression.py           # 6 seeds, half a minute, 400 MB
-    python benchmarks/papers/trace_regression.py --quick   # 3 seeds, up to 16000 records
+    python -m benchmarks.papers.trace_regression           # 6 seeds, half a minute, 400 MB
+    python -m benchmarks.papers.trace_regression --quick   # 3 seeds, up to 16000 records
 """
 
-import argparse
 import itertools
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -54,7 +52,8 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skdp import DPTraceRegressor, PrivacyWarning
+from benchmarks.report import ignore_drowned_signal, parser_for, seeds_asked_for
+from skdp import DPTraceRegressor
 from skdp.datasets import make_trace_regression
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 
@@ -377,13 +376,12 @@ def print_leak() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, help="seeds of each line, default 6")
-    parser.add_argument("--quick", action="store_true", help="3 seeds, up to 16000 records")
+    parser = parser_for(
+        __doc__, seeds="seeds of each line, default 6", quick="3 seeds, up to 16000 records"
+    )
     arguments = parser.parse_args()
-    n_seeds = arguments.seeds or (3 if arguments.quick else 6)
-    # The estimator may say that the signal drowns in noise; that is what is measured here.
-    warnings.simplefilter("ignore", PrivacyWarning)
+    n_seeds = seeds_asked_for(arguments, usual=6, quick=3)
+    ignore_drowned_signal()
     print(NOT_PRIVATE)
     print(
         f"Frobenius error, d {D}, epsilon {EPSILON:g}, delta {DELTA:g}; medians of {n_seeds} seeds"

@@ -17,9 +17,9 @@ from skdp.privacy.lattice import SCALE_MARGIN
 from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
 from skdp.units._entries import ResolvedEdge, ResolvedEntry
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "papers"))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from coherence_svd import (
+from benchmarks.papers.coherence_svd import (
     DELTA,
     figure_2,
     figure_3,

@@ -1,0 +1,158 @@
+"""Ways to find singular vectors when one entry or one edge is protected, for `captured.py`.
+
+The synthetic matrices of the sweeps have entries far beyond any bounds that would leave them as
+they are with a step of 1. For those the step is *promised*: a unit here clips nothing and charges
+for entries that move by at most 1, the adjacency of the papers. All else is what the estimators
+run. Public estimators enforce the bounds of their units instead, and are used for 0/1 tables,
+graphs and images.
+"""
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+from scipy.sparse.linalg import svds
+
+from skdp import DPTruncatedSVD
+from skdp.decomposition import _base
+from skdp.decomposition._problem import SUPPORT
+from skdp.decomposition._products import alternating, iteration, symmetric_power
+from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
+from skdp.units import Entry
+from skdp.units._changes import ResolvedSpectralChange
+from skdp.units._entries import ResolvedEdge, ResolvedEntry
+from skdp.units._resolved import MatrixUnit
+
+DELTA = 1e-6
+# Printed here, hence good for repeatable tables and for nothing else.
+KEY = 0x7E0A5C31D94B4F0E9B6C1A2F83D7E645
+
+
+class _Promised:
+    """A step of 1 for matrices of any size of entries."""
+
+    @property
+    def step(self) -> float:
+        return 1.0
+
+    def clipped(self, block: Any) -> Any:
+        return block
+
+
+class PromisedEntry(_Promised, ResolvedEntry):
+    """One entry of any size moves by at most 1."""
+
+
+class PromisedEdge(_Promised, ResolvedEdge):
+    """One entry and its mirror image move by at most 1."""
+
+
+class WorstEntry(PromisedEntry):
+    """The same, charged as if all of a basis stood in one row."""
+
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        return 1.0
+
+    def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
+        return 1.0
+
+
+class SmallMatrix(ResolvedSpectralChange):
+    r"""A symmetric change C with :math:`\sum_i \|C_i\|_1^2 \le 1`, for arXiv:2411.01931.
+
+    The change of C Z is at most the largest row norm of Z, which a diagonal entry attains.
+    """
+
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        return min(float(norms.max()), 1.0)
+
+
+# They go with what the units go with that they are made from.
+SUPPORT.update(
+    {
+        PromisedEntry: SUPPORT[ResolvedEntry],
+        PromisedEdge: SUPPORT[ResolvedEdge],
+        WorstEntry: SUPPORT[ResolvedEntry],
+        SmallMatrix: SUPPORT[ResolvedSpectralChange],
+    }
+)
+
+
+class Found(NamedTuple):
+    """Singular vectors, as columns, and values."""
+
+    left: np.ndarray
+    singular_values: np.ndarray
+    right: np.ndarray
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What the solver is told beyond the defaults of the estimators."""
+
+    solver: str
+    epsilon: float = 1.0
+    delta: float = DELTA
+    n_iter: int | str = "auto"
+    n_oversamples: int | str = "auto"
+    basis_cut: float | None = 1.0
+    unit: type[MatrixUnit] | None = None
+    plain: bool = False
+
+
+def solve(X: Any, k: int, seed: int, fit: Fit) -> Found:
+    """Run a solver of skdp on a matrix whose step is promised to be 1."""
+    size = float(np.abs(X).max())
+    kind = fit.unit or PromisedEntry
+    bounds = (-size, size, False) if issubclass(kind, ResolvedEntry) else (size,)
+    unit = kind("replace", *bounds)
+    svd = DPTruncatedSVD(
+        k,
+        epsilon=fit.epsilon,
+        delta=fit.delta,
+        solver=fit.solver,
+        n_iter=fit.n_iter,
+        n_oversamples=fit.n_oversamples,
+        basis_cut=fit.basis_cut,
+        # Stands for the promised one.
+        privacy_unit=Entry((-1, 1)),
+        random_state=KEY + seed,
+    )
+    with plain_iteration() if fit.plain else ExitStack() as changes:
+        changes.enter_context(patch.object(_base, "resolved_unit", lambda *_: unit))
+        svd.fit(X)
+    return Found(svd.left_components_, svd.singular_values_, svd.components_.T)
+
+
+def plain_iteration() -> ExitStack:
+    """Make the iterations forget: each basis is that of the last product alone, not shrunk."""
+    changes = ExitStack()
+    for module in (alternating, symmetric_power):
+        changes.enter_context(patch.object(module, "N_KEPT", 1))
+    changes.enter_context(patch.object(iteration, "shrink_rows", lambda rows, covariance: rows))
+    return changes
+
+
+def pair_noise(n: int, seed: int, epsilon: float) -> np.ndarray:
+    """Draw noise for a symmetric matrix whose pairs of entries move by at most 1."""
+    random = np.random.default_rng([KEY, seed])
+    N = np.triu(random.normal(size=(n, n))) / mu_from_epsilon_delta(epsilon, DELTA)
+    return N + np.triu(N, 1).T
+
+
+def noise_on_pairs(X: np.ndarray, k: int, seed: int, epsilon: float) -> Found:
+    """Perturb a symmetric matrix, one draw for each pair of nodes: the input solver for edges."""
+    return Found(*top_triplets(X + pair_noise(len(X), seed, epsilon), k))
+
+
+def top_triplets(X: Any, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Compute the leading singular triplets, descending."""
+    left, values, right = svds(X, k, v0=np.ones(min(X.shape)))
+    return left[:, ::-1], values[::-1], right[::-1].T
+
+
+def captured(X: Any, right: np.ndarray, best: float) -> float:
+    """Norm of X in the span of the vectors, over that in the best one."""
+    return float(np.linalg.norm(X @ right) / best)

@@ -1,0 +1,112 @@
+"""What studies share when they measure, and write tables: seeds, cells, lines, and arguments."""
+
+import argparse
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp import PrivacyWarning
+
+__all__ = [
+    "Key",
+    "Measured",
+    "Section",
+    "Values",
+    "ignore_drowned_signal",
+    "line",
+    "mean_and_error",
+    "measured",
+    "need_two_seeds",
+    "parser_for",
+    "section_table",
+    "seeds_asked_for",
+    "standard_error",
+    "table",
+    "titled",
+]
+
+# A row and a column.
+Key = tuple[str, str]
+Measured = Iterator[tuple[Key, float]]
+Values = dict[Key, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table of a study with several; `measure` yields what `measured` collects."""
+
+    name: str
+    title: str
+    text: str
+    corner: str
+    rows: list[str]
+    columns: list[str]
+    measure: Callable[..., Measured]
+
+
+def measured(measure: Callable[[int], Measured], n_seeds: int) -> Values:
+    """Return what `measure` yields for each key, in every seed."""
+    found: dict[Key, list[float]] = {}
+    for seed in range(n_seeds):
+        for key, value in measure(seed):
+            found.setdefault(key, []).append(value)
+    return {key: np.array(numbers) for key, numbers in found.items()}
+
+
+def standard_error(values: np.ndarray) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def mean_and_error(values: np.ndarray, digits: int = 4) -> str:
+    return f"{values.mean():.{digits}f} ± {standard_error(values):.{digits}f}"
+
+
+def line(cells: Iterable[object]) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    return "\n".join(map(line, [header, ["---"] * len(header), *rows]))
+
+
+def section_table(section: Section, cell: Callable[[Key], str]) -> str:
+    rows = [[row, *(cell((row, column)) for column in section.columns)] for row in section.rows]
+    return table([section.corner, *section.columns], rows)
+
+
+def titled(section: Section, *blocks: str) -> str:
+    """Set text, a table and what else there is under the title of a section."""
+    return "\n\n".join([f"## {section.title}", *blocks])
+
+
+def parser_for(doc: str, **options: str) -> argparse.ArgumentParser:
+    """Return a parser with those of --seeds, --only, --quick and --write that have a help text.
+
+    `doc` is the docstring of the script.
+    """
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    kinds = {
+        "seeds": {"type": int},
+        "only": {"default": ""},
+        "quick": {"action": "store_true"},
+        "write": {"action": "store_true"},
+    }
+    for name, text in options.items():
+        parser.add_argument(f"--{name}", help=text, **kinds[name])
+    return parser
+
+
+def seeds_asked_for(arguments: argparse.Namespace, *, usual: int, quick: int) -> int:
+    return arguments.seeds or (quick if arguments.quick else usual)
+
+
+def need_two_seeds(parser: argparse.ArgumentParser, n_seeds: int) -> None:
+    if n_seeds < 2:
+        parser.error("a standard error needs at least 2 seeds")
+
+
+def ignore_drowned_signal() -> None:
+    """Silence the estimators, which say that signal drowns in noise: that is what is measured."""
+    warnings.simplefilter("ignore", PrivacyWarning)

@@ -1,0 +1,391 @@
+"""The tables of `errors.py`, and what has to hold in them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from benchmarks.report import Key, Section, Values
+from benchmarks.trace_regression.criteria import (
+    Criterion,
+    grid,
+    labels,
+    largest,
+    largest_over_smallest,
+    largest_rise,
+    median,
+    over_best_start,
+    ratio,
+    slope,
+    slopes,
+)
+from benchmarks.trace_regression.measures import (
+    BASELINES,
+    CORRELATED,
+    DESIGNS,
+    EPSILONS,
+    ERRORS,
+    FEASIBLE,
+    FITTED_RANKS,
+    INITS,
+    METHODS,
+    NOISES,
+    QUANTILES,
+    RANKS,
+    SIDES,
+    SIZES,
+    STARTS,
+    UNITS,
+    VALUES,
+    baselines,
+    designs,
+    epsilons,
+    errors,
+    feasible,
+    misspecified,
+    noises,
+    ranks,
+    setting,
+    sides,
+    sizes,
+    starts,
+    units,
+    values,
+    with_best_steps,
+    without_privacy,
+)
+
+
+@dataclass(frozen=True)
+class TraceSection(Section):
+    """A table and what has to hold in it; `earlier` are other medians."""
+
+    criteria: list[Criterion]
+    earlier: dict[Key, float] = field(default_factory=dict)
+    n_seeds: int = 3
+    complete: Callable[[Values], Values] = dict
+
+
+ERROR_ROWS = [setting(*row) for row in ERRORS]
+BASELINE_ROWS = [setting(*row) for row in BASELINES]
+EPSILON_ROWS, SIZE_ROWS = labels(EPSILONS), [str(n) for n in SIZES]
+SIDE_ROWS, RANK_ROWS, VALUE_ROWS, NOISE_ROWS = map(labels, (SIDES, RANKS, VALUES, NOISES))
+FEW, MANY = ([f"n {n}, rank {rank}" for rank in FITTED_RANKS] for n in (700, 8000))
+FEASIBLE_ROWS = list(dict.fromkeys(str(n) for n, *_ in FEASIBLE))
+EPSILON_COLUMNS = [f"ε {epsilon:g}" for epsilon in (0.5, 1.0, 2.0, 8.0)]
+CURVES = "Constant clipping knows the spread of y, and keeps its level, as the paper's noise does."
+
+SECTIONS: list[TraceSection] = [
+    TraceSection(
+        "errors",
+        "Errors",
+        "Singular values 1.5 and 1, δ 1e-5; the defaults have δ 1e-6 and an intercept.",
+        "",
+        ERROR_ROWS,
+        ["identity", "private scale", "defaults"],
+        errors,
+        [
+            Criterion(f"identity, {row}", median((row, "identity")), at_most=limit)
+            for row, limit in zip(ERROR_ROWS, (0.038, 0.19, 0.097, 0.072), strict=True)
+        ],
+        grid(ERROR_ROWS, {"identity": [0.034, 0.163, 0.087, 0.063]}),
+        n_seeds=20,
+    ),
+    TraceSection(
+        "no privacy",
+        "No privacy",
+        "d 20, r 2, 50 steps. The reference is the noise times the root of r (2d - r) / n.",
+        "n",
+        ["400", "800", "1600", "4000"],
+        ["skdp, ε inf", "reference"],
+        without_privacy,
+        [
+            Criterion(
+                f"over the reference, n {n}",
+                ratio((n, "skdp, ε inf"), (n, "reference")),
+                at_most=1.35,
+            )
+            for n in ("400", "800", "1600", "4000")
+        ],
+        grid(["400", "800", "1600", "4000"], {"skdp, ε inf": [0.272, 0.176, 0.115, 0.069]}),
+    ),
+    TraceSection(
+        "epsilon",
+        "Epsilon",
+        f"n 32000, d 12, r 1, σ 1. {CURVES}",
+        "ε",
+        EPSILON_ROWS,
+        list(METHODS),
+        epsilons,
+        [
+            Criterion(
+                "skdp from an ε to the next", largest_rise(EPSILON_ROWS, "skdp"), at_most=1.05
+            ),
+            Criterion(
+                "skdp over no privacy, ε 10",
+                ratio(("10", "skdp"), ("10", "no privacy")),
+                at_most=1.1,
+            ),
+            Criterion(
+                "slope of constant clipping, ε .15 to .3",
+                slope(EPSILON_ROWS[:2], "constant clipping"),
+                -1.1,
+                -0.7,
+            ),
+        ],
+        grid(
+            EPSILON_ROWS,
+            {
+                "skdp": [0.0398, 0.0249, 0.0181, 0.0152, 0.0140, 0.0138, 0.0139],
+                "constant clipping": [0.093, 0.051, 0.029, 0.0175, 0.0143, 0.0137, 0.0132],
+                "no privacy": [0.0133] * 7,
+            },
+        ),
+    ),
+    TraceSection(
+        "records",
+        "Records, where privacy is what costs",
+        "d 12, r 1, σ 1, ε .3, noise .2. The published rates are -1 for privacy and -.5 without.",
+        "n",
+        SIZE_ROWS,
+        list(METHODS),
+        partial(sizes, 0.2, 0.3),
+        slopes(SIZE_ROWS, skdp=(-1.2, -0.4), constant=(-1.2, -0.85), exact=(-0.6, -0.4)),
+        grid(
+            SIZE_ROWS,
+            {
+                "skdp": [0.0301, 0.0170, 0.0099, 0.0053],
+                "no privacy": [0.0106, None, None, 0.0036],
+            },
+        ),
+    ),
+    TraceSection(
+        "records, noisier",
+        "Records, where noise of the model is what costs",
+        "The same with ε 1 and noise .5.",
+        "n",
+        SIZE_ROWS,
+        list(METHODS),
+        partial(sizes, 0.5, 1.0),
+        slopes(SIZE_ROWS, skdp=(-1.0, -0.4), constant=(-1.2, -0.7), exact=(-0.6, -0.4)),
+        grid(SIZE_ROWS, {"skdp": [0.0358, 0.0238, 0.0161, 0.0106]}),
+    ),
+    TraceSection(
+        "side",
+        "Rows and columns",
+        "n 24000, r 1, σ 1, ε .5. The published rates are 1 for privacy and .5 without.",
+        "d",
+        SIDE_ROWS,
+        list(METHODS),
+        sides,
+        slopes(SIDE_ROWS, skdp=(0.4, 1.1), constant=(0.8, 1.15), exact=(0.4, 0.6)),
+        grid(SIDE_ROWS, {"skdp": [0.0131, 0.0216, 0.0294, 0.0401]}),
+    ),
+    TraceSection(
+        "rank",
+        "Rank",
+        "n 32000, d 16, all σ 1, ε 1. Published: 1 for privacy, and .5 more because the level of "
+        "constant clipping grows with the norm of the matrix; .5 without.",
+        "r",
+        RANK_ROWS,
+        list(METHODS),
+        ranks,
+        slopes(RANK_ROWS, skdp=(0.3, 1.0), constant=(1.0, 1.6), exact=(0.35, 0.65)),
+        grid(RANK_ROWS, {"skdp": [0.0197, 0.0292, 0.0357, 0.0413]}),
+    ),
+    TraceSection(
+        "singular value",
+        "The singular value",
+        f"n 32000, d 12, r 1, ε 1. {CURVES}",
+        "σ",
+        VALUE_ROWS,
+        list(METHODS),
+        values,
+        [
+            Criterion(
+                "skdp, largest over smallest",
+                largest_over_smallest(VALUE_ROWS, "skdp"),
+                at_most=1.1,
+            ),
+            Criterion(
+                "constant clipping, σ 8 over σ 1",
+                ratio(("8", "constant clipping"), ("1", "constant clipping")),
+                at_least=4.0,
+            ),
+        ],
+        grid(
+            VALUE_ROWS,
+            {
+                "skdp": [0.0158, 0.0158, 0.0157, 0.0156, 0.0156, 0.0156],
+                "constant clipping": [0.0142, 0.0155, 0.0197, 0.0328, 0.0597, 0.1154],
+                "no privacy": [0.0133] * 6,
+            },
+        ),
+        n_seeds=10,
+    ),
+    TraceSection(
+        "noise",
+        "Noise of the model",
+        "n 32000, d 12, r 1, σ 1, ε 1.",
+        "noise",
+        NOISE_ROWS,
+        list(METHODS),
+        noises,
+        [
+            Criterion("slope of skdp", slope(NOISE_ROWS, "skdp"), 0.9, 1.1),
+            Criterion(
+                "constant clipping, noise .1 over .05",
+                ratio(("0.1", "constant clipping"), ("0.05", "constant clipping")),
+                at_most=1.2,
+            ),
+        ],
+        grid(
+            NOISE_ROWS,
+            {
+                "skdp": [0.0016, *[None] * 4, 0.0634],
+                "constant clipping": [0.0144, *[None] * 5],
+            },
+        ),
+    ),
+    TraceSection(
+        "baselines",
+        "Other solvers",
+        'δ 1e-5. "iht" and "gd" have the same clipping, shares and accounting, and of the steps '
+        ".05, .1, .2, .35, .5 and .8 the one that is best; skdp keeps its default.",
+        "",
+        BASELINE_ROWS,
+        ["skdp", "iht", "step of iht", "gd", "step of gd"],
+        baselines,
+        [
+            Criterion(f"iht over skdp, {row}", ratio((row, "iht"), (row, "skdp")), at_least)
+            for row, at_least in zip(BASELINE_ROWS, (3, 1.4, 1, 3, 1), strict=True)
+        ],
+        grid(
+            BASELINE_ROWS,
+            {
+                "skdp": [0.163, 0.087, 0.063, 0.223, 0.024],
+                "iht": [0.780, 0.171, 0.089, 1.03, 0.031],
+                "gd": [1.63, 0.657, 0.255, 1.80, 0.076],
+            },
+        ),
+        complete=with_best_steps,
+    ),
+    TraceSection(
+        "starts",
+        "Starts",
+        "Relative errors, ε 1, δ 1e-5.",
+        "",
+        list(STARTS),
+        list(INITS),
+        starts,
+        [
+            Criterion(f"random over the best other, {row}", over_best_start(row), at_most=1.1)
+            for row in STARTS
+        ],
+        grid(
+            list(STARTS),
+            {
+                "random": [0.050, 0.005, 0.172],
+                "gaussian": [0.052, 0.005, 0.256],
+                "power": [0.052, 0.005, 0.203],
+                "spectral": [0.056, 0.005, 0.329],
+            },
+        ),
+    ),
+    TraceSection(
+        "feasible",
+        "How many records it takes",
+        "d 20, r 2, singular values 1.5 and 1, δ 1e-5; the matrix 0 has the error 1.80.",
+        "n",
+        FEASIBLE_ROWS,
+        EPSILON_COLUMNS,
+        feasible,
+        [
+            Criterion("n 2000, ε .5", median(("2000", "ε 0.5")), at_most=1.05 * 1.803),
+            Criterion("n 2000, ε 2", median(("2000", "ε 2")), at_most=0.33),
+            Criterion("n 2000, ε 8", median(("2000", "ε 8")), at_most=0.13),
+            Criterion("n 20000, ε .5", median(("20000", "ε 0.5")), at_most=0.08),
+            Criterion("n 20000, ε 8", median(("20000", "ε 8")), at_most=0.04),
+        ],
+        grid(
+            FEASIBLE_ROWS,
+            {
+                "ε 0.5": [1.80, 0.18, 0.078],
+                "ε 1": [0.95, 0.094, 0.051],
+                "ε 2": [0.27, 0.064, None],
+                "ε 8": [0.12, 0.055, 0.035],
+            },
+        ),
+        n_seeds=5,
+    ),
+    TraceSection(
+        "rank asked for",
+        "A rank that is too large, and too few records",
+        "d 16, one singular value of 1, so that the matrix 0 has the error 1; ε 1, δ 1e-5; n 8000 "
+        "with 5 seeds.",
+        "",
+        [*FEW, *MANY],
+        ["with the cut", "without", "defaults"],
+        misspecified,
+        [
+            Criterion(
+                "with the cut, worst of all seeds, n 700",
+                largest([(row, "with the cut") for row in FEW]),
+                at_most=1.05,
+            ),
+            Criterion(
+                "defaults, worst of all seeds, n 700",
+                largest([(row, "defaults") for row in FEW]),
+                at_most=1.05,
+            ),
+        ],
+        grid(
+            [*FEW, *MANY],
+            {
+                "with the cut": [1.0, 1.0, 1.0, 0.041, 0.052, 0.063],
+                "without": [None, None, None, 0.045, 0.074, 0.122],
+            },
+        ),
+        n_seeds=20,
+    ),
+    TraceSection(
+        "designs",
+        "Designs",
+        'Relative errors, n 16000, d 16, r 2, singular values 1.5 and 1, ε 1, δ 1e-5. "Known" is '
+        '`covariance="identity"`, or `(None, covariance)` where entries are correlated.',
+        "",
+        [*DESIGNS, CORRELATED],
+        ["known", "private scale", "defaults", *(f"quantile {q:g}" for q in QUANTILES)],
+        designs,
+        [
+            Criterion("completion, known", median(("completion", "known")), at_most=0.06),
+            Criterion("tasks, known", median(("tasks", "known")), at_most=0.045),
+            Criterion("correlation .6, known", median((CORRELATED, "known")), at_most=0.045),
+        ],
+        grid(
+            [*DESIGNS, CORRELATED],
+            {
+                "known": [0.030, 0.047, 0.047, 0.036],
+                "quantile 0.5": [0.030, 0.195, 0.077, None],
+                "quantile 0.7": [0.033, 0.131, 0.035, None],
+                "quantile 0.9": [0.039, 0.047, 0.047, None],
+                "quantile 0.97": [0.071, 0.093, 0.083, None],
+            },
+        ),
+        n_seeds=5,
+    ),
+    TraceSection(
+        "units",
+        "What is protected",
+        "n 8000, d 20, r 2, singular values 1.5 and 1, δ 1e-5.",
+        "ε",
+        ["0.5", "1"],
+        list(UNITS),
+        units,
+        [
+            Criterion(f"response, ε {e}", median((e, "response")), at_most=limit)
+            for e, limit in (("0.5", 0.187), ("1", 0.0935))
+        ],
+        grid(["0.5", "1"], {"record": [0.165, 0.088], "response": [0.170, 0.085]}),
+        n_seeds=5,
+    ),
+]
