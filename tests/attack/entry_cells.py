@@ -1,11 +1,12 @@
 """What can be asked of the estimators where a unit is less than a row, or another matrix."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from skdp import DPPCA, DPTruncatedSVD
+from skdp.privacy import sensitivity
 from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
 
 N_ROWS, N_COLUMNS = 12, 9
@@ -163,3 +164,67 @@ def each(*units, **wanted):
     ]
     assert cells
     return pytest.mark.parametrize("cell", cells, ids=str)
+
+
+def strange_matrices(cell):
+    """Matrices that numerical methods do not like, all finite."""
+    n, d = cell.shape
+    loop = np.zeros((n, d))
+    loop[0, 0] = 2e6
+    generator = np.random.default_rng(3)
+    mixed = 10.0 ** generator.uniform(-300, 300, size=(n, d))
+    alternating = (-1.0) ** np.add.outer(np.arange(n), np.arange(d))
+    return {
+        "zeros": np.zeros((n, d)),
+        "one loop": loop,
+        "huge": np.full((n, d), 1e300),
+        "largest": alternating * np.finfo(float).max,
+        "denormal": np.full((n, d), 5e-324),
+        "mixed scales": np.triu(mixed) + np.triu(mixed, 1).T if n == d else mixed,
+        "constant": np.ones((n, d)),
+    }
+
+
+def largest_norm(step, norms):
+    return step * norms.max()
+
+
+# Which function, what it might say, and of which cell.
+MISTAKES = {
+    "an edge moves one row": ("edge_product", largest_norm, Cell("edge", "power", "svd")),
+    "an edge moves one row of the sums": (
+        "edge_product_l1",
+        lambda step, norms: sensitivity.edge_product(step, norms),
+        Cell("edge", "power", "svd", is_pure=True),
+    ),
+    "an edge moves one entry of the core": (
+        "symmetric_edge_core",
+        lambda step, norms: step * np.prod(np.sort(norms)[-2:]),
+        Cell("edge", "power", "svd"),
+    ),
+    "a short row is exchanged for nothing": (
+        "short_row",
+        lambda largest, step, n, adjacency: largest * np.sqrt(n),
+        Cell("row", "alternating", "svd"),
+    ),
+    "a change of any rank is one of rank one": (
+        "spectral_product",
+        lambda norms: 1.0,
+        Cell("spectral", "power", "svd"),
+    ),
+    "an interaction moves one row": (
+        "interaction_product",
+        lambda norms, floor: norms.max() / floor,
+        Cell("interaction", "power", "svd", degree_floor=3),
+    ),
+}
+SLIPS = {
+    f"{name}, {bounds}": (
+        function,
+        "",
+        replace(cell, bounds=bounds),
+        lambda right, wrong=wrong: wrong,
+    )
+    for name, (function, wrong, cell) in MISTAKES.items()
+    for bounds in ("clicks", "signed")
+}

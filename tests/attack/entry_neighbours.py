@@ -1,29 +1,25 @@
 """Neighbours in an entry, an edge, an interaction, a short row, or the spectral norm."""
 
+from functools import partial
+
 import numpy as np
 from entry_cells import N_ENTRIES
-from harness import movements, null_cell, record, replay, watched_bases
+from harness import Group, farthest_of, null_cell, record, watched_bases
+from row_cells import with_row
 
 ODD_VALUES = (0.0, -0.0, 1e300, -1e20, 5e-324, -1e-310, np.finfo(float).max, 0.7)
 
 
 def attack(cell, X, generator, make=None):
     """Largest movement of every release over neighbours of X, in declared sensitivities."""
-    make = make or cell
+    return farthest_of(make or cell, groups(cell, X, generator, make))
+
+
+def groups(cell, X, generator=None, make=None):
+    """Neighbours of X, and others that are as far apart."""
+    generator = generator or np.random.default_rng(0)
     with watched_bases() as bases:
-        recorded = record(make, X)
-    worst = {}
-    for before, after, null in neighbours(cell, X, bases, generator):
-        one = recorded if before is X else record(make, before)
-        with null_cell(null):
-            other = replay(make, after, one.released)
-        for name, ratio in movements(one, other).items():
-            worst[name] = max(worst.get(name, 0.0), ratio)
-    return worst
-
-
-def neighbours(cell, X, bases, generator):
-    """Pairs of neighbouring matrices, and the entry that is null in the second one, if any."""
+        record(make or cell, X)
     find = {
         "row": row_neighbours,
         "interaction": interaction_neighbours,
@@ -32,21 +28,33 @@ def neighbours(cell, X, bases, generator):
     return find.get(cell.unit, entry_neighbours)(cell, X, bases, generator)
 
 
+def beside(origin, datasets):
+    """Neighbours of one matrix, not of each other."""
+    return [Group([(X,) for X in datasets], origin=(origin,))]
+
+
 def entry_neighbours(cell, X, bases, generator):
     targets = worst_entries(cell, bases)
-    if cell.adjacency == "zero_out":
-        return [(X, X, target) for target in targets]
     is_edge = cell.unit == "edge"
     lower, upper = cell.value_range
+    if cell.adjacency == "zero_out":
+        return [
+            Group(
+                [(X,), (with_entry(X, target, lower + upper - X[target], mirror=is_edge),)],
+                origin=(X,),
+                hidden=partial(null_cell, target),
+            )
+            for target in targets
+        ]
     loop = (targets[0][1],) * 2
     found = [
-        (X, with_entry(X, target, lower + upper - X[target], mirror=is_edge), None)
+        with_entry(X, target, lower + upper - X[target], mirror=is_edge)
         for target in [*targets, loop]
     ]
     for value in ODD_VALUES:
         target = tuple(generator.integers(0, min(X.shape), 2).tolist())
-        found.append((X, with_entry(X, target, value, mirror=is_edge), None))
-    return found
+        found.append(with_entry(X, target, value, mirror=is_edge))
+    return beside(X, found)
 
 
 def worst_entries(cell, bases):
@@ -68,14 +76,11 @@ def longest_rows(basis):
 def row_neighbours(cell, X, bases, generator):
     # In the place of the row that is longest in the last basis of the other side.
     index = longest_rows(bases[1][-1])[0]
-    rows = short_rows(cell, bases[0][-1], generator)
+    found = [with_row(X, index, row) for row in short_rows(cell, bases[0][-1], generator)]
     if cell.adjacency == "zero_out":
         # A row of zeros adds nothing to anything.
-        null = with_row(X, index, np.zeros(X.shape[1]))
-        return [(with_row(X, index, row), null, None) for row in rows]
-    return [(with_row(X, index, rows[0]), with_row(X, index, row), None) for row in rows[1:]] + [
-        (X, with_row(X, index, row), None) for row in rows
-    ]
+        return beside(with_row(X, index, np.zeros(X.shape[1])), found)
+    return [Group([(one,) for one in (X, *found)])]
 
 
 def short_rows(cell, basis, generator):
@@ -107,7 +112,7 @@ def interaction_neighbours(cell, X, bases, generator):
         before[np.argsort(-similarity)[:degree]] = generator.choice([1.0, -1e300, 5e-324])
         after = before.copy()
         after[item] = 1.0
-        found.append((with_row(X, 0, before), with_row(X, 0, after), None))
+        found += beside(with_row(X, 0, before), [with_row(X, 0, after)])
     return found
 
 
@@ -119,13 +124,7 @@ def spectral_neighbours(cell, X, bases, generator):
     full = (half + half.T) / np.linalg.norm(half + half.T, 2)
     identity, projector = np.eye(len(X)), np.outer(direction, direction)
     changes = [projector, identity, -identity, full, full / 1e6, identity - 2 * projector]
-    return [(X, X + change, None) for change in changes]
-
-
-def with_row(X, index, row):
-    X = X.copy()
-    X[index] = row
-    return X
+    return beside(X, [X + change for change in changes])
 
 
 def with_entry(X, index, value, *, mirror):

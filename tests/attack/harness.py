@@ -2,9 +2,9 @@
 
 import copy
 import dataclasses
-import math
-from collections.abc import Callable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import combinations
 from unittest.mock import patch
 
 import numpy as np
@@ -268,6 +268,40 @@ def movements(recorded: RecordingBudget, replayed: RecordingBudget) -> dict[str,
     return ratios
 
 
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Datasets, each as the arguments of `fit`, that are all neighbours of each other.
+
+    With an `origin` each of them is a neighbour of that one only, in which `hidden` makes a unit
+    null.
+    """
+
+    datasets: Sequence[tuple]
+    origin: tuple | None = None
+    hidden: Callable[[], AbstractContextManager] = nullcontext
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether what makes a unit null is more than other data."""
+        return self.hidden is not nullcontext
+
+
+def farthest_of(make_estimator: Callable, groups: Iterable[Group]) -> dict[str, float]:
+    """Largest movement of every release by name within any of the groups."""
+    worst = {}
+    for group in groups:
+        first = group.datasets[0] if group.origin is None else group.origin
+        script = record(make_estimator, first).released
+        replays = [replay(make_estimator, one, script) for one in group.datasets]
+        origin = None
+        if group.origin is not None:
+            with group.hidden():
+                origin = replay(make_estimator, group.origin, script)
+        for name, ratio in farthest(replays, origin).items():
+            worst[name] = max(worst.get(name, 0.0), ratio)
+    return worst
+
+
 def farthest(replays: list[RecordingBudget], origin: RecordingBudget | None = None):
     """Largest movement of every release by name between any two fits, or from one to all others.
 
@@ -278,23 +312,25 @@ def farthest(replays: list[RecordingBudget], origin: RecordingBudget | None = No
         assert other.spent().releases == releases
     ratios = {}
     for index, release in enumerate(releases):
-        assert "gaussian" in release.mechanism
-        values = np.array([np.ravel(each.values[index]) for each in replays])
+        values = np.array([each.values[index] for each in replays])
         assert np.isfinite(values).all(), release.name
-        assert release.mechanism == "gaussian" or all(map(is_symmetric, values)), release.name
-        if origin is None:
-            moved = pdist(values).max()
-        else:
-            moved = np.linalg.norm(values - np.ravel(origin.values[index]), axis=1).max()
+        if release.mechanism == "symmetric_gaussian":
+            np.testing.assert_array_equal(values, values.swapaxes(-1, -2), err_msg=release.name)
+        start = None if origin is None else origin.values[index]
+        moved = farthest_apart(release.mechanism, values, start)
         # Only what a failed test leaves out has no name of its own.
         assert release.name not in ratios or release.name == FORFEITED
-        ratios[release.name] = moved / release.sensitivity
+        ratios[release.name] = max(ratios.get(release.name, 0.0), moved / release.sensitivity)
     return ratios
 
 
-def is_symmetric(entries):
-    matrix = entries.reshape((math.isqrt(len(entries)),) * 2)
-    return np.array_equal(matrix, matrix.T)
+def farthest_apart(mechanism: str, values: np.ndarray, start: np.ndarray | None) -> float:
+    """Largest distance of any two values, or of one from all others."""
+    if start is not None:
+        return max(movement(mechanism, value - start) for value in values)
+    if mechanism == "laplace":
+        return max(movement(mechanism, one - two) for one, two in combinations(values, 2))
+    return float(pdist(values.reshape(len(values), -1)).max())
 
 
 def worst_ratio(
@@ -308,30 +344,3 @@ def worst_ratio(
         replayed = replay(make_estimator, X, recorded.released)
     ratios = movements(recorded, replayed)
     return max(ratio for name, ratio in ratios.items() if name.startswith(only))
-
-
-def adversarial_rows(X: np.ndarray, components: np.ndarray) -> dict[str, np.ndarray]:
-    """Rows that break what is not careful: scales, signs, alignment."""
-    d = X.shape[1]
-    first, alternating = X[0], (-1.0) ** np.arange(d)
-    outside = alternating - components.T @ (components @ alternating)
-    return {
-        "zero": np.zeros(d),
-        "negated": -first,
-        "huge": np.full(d, 1e300),
-        "largest": alternating * np.finfo(float).max,
-        "denormal": np.full(d, 1e-310),
-        "tiny": np.full(d, 1e-200),
-        "mixed scales": 10.0 ** np.linspace(-300, 300, d),
-        "one huge entry": np.where(np.arange(d) == d - 1, -1e20, first),
-        "aligned": components[0],
-        "aligned and huge": 1e30 * components[0],
-        "outside": outside,
-        "outside and huge": 1e20 * outside,
-    }
-
-
-def with_row(X: np.ndarray, index: int, row: np.ndarray) -> np.ndarray:
-    X = X.copy()
-    X[index] = row
-    return X

@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 import pytest
-from harness import farthest, null_record, record, replay
-from trace_cells import CELLS, Cell, each, exchanged
-from trace_neighbours import HUGE, attack, place, worst_of
+from harness import farthest, farthest_of, null_record, record, replay
+from trace_cells import CELLS, Cell, degenerate_data, each, exchanged
+from trace_neighbours import HUGE, attack, group_of, place
 
 from skdp.linear_model._trace.clipping import Clipping
 from skdp.privacy import sensitivity
@@ -40,19 +40,6 @@ def test_opposite_records_move_the_means_of_features_as_far_as_declared(adjacenc
         with null_record(0):
             null = replay(cell, data.arguments, script)
     assert 0.99 < farthest(replays, null)["feature means"] <= ROUNDING
-
-
-@each()
-def test_no_neighbour_moves_a_release_further_than_declared(cell):
-    worst = attack(cell, cell.data())
-    assert max(worst.values()) <= ROUNDING, worst
-    # An attack that gets nowhere would prove nothing.
-    if cell.unit == "record":
-        for name in worst:
-            assert not name.startswith(SUMS) or worst[name] > 0.99, name
-    elif cell.init == "random":
-        assert max(ratios_of(worst, ("gradient", "products"))) > 0.4
-    assert ("start, subspaces" in worst) == cell.has_gap
 
 
 KINDS = {
@@ -91,23 +78,6 @@ def test_the_cells_have_every_kind_of_release():
     assert "matrix norm" in kinds[Cell("few vectors")]
 
 
-def degenerate_data(cell):
-    """Records that are all the same, or nothing, or everything."""
-    data = cell.data()
-    responses = data.responses
-
-    def of(change, responses=responses):
-        return dataclasses.replace(data, parts=tuple(map(change, data.parts)), responses=responses)
-
-    return {
-        "zeros": of(np.zeros_like, 0 * responses),
-        "duplicates": of(lambda part: np.repeat(part[:1], len(part), 0), 0 * responses + 2),
-        "far from the origin": of(lambda part: part + 1e8, responses + 1e9),
-        "huge": of(lambda part: 1e90 * part, 1e300 * responses),
-        "tiny": of(lambda part: 1e-160 * part, 1e-300 * responses),
-    }
-
-
 @each(
     layout=("matrices", "vectors", "outer", "one-hot"),
     unit="record",
@@ -117,13 +87,12 @@ def degenerate_data(cell):
 )
 def test_degenerate_datasets_have_no_worse_neighbours(cell):
     for name, data in degenerate_data(cell).items():
-        recorded = record(cell, data.arguments)
         ordinary = cell.data(seed=1)
         records = [
             ([part[index] for part in ordinary.parts], y) for index, y in ((0, 1), (1, HUGE))
         ]
         extremes = [([scale * part[2] for part in ordinary.parts], HUGE) for scale in (0, 1e99)]
-        worst = worst_of(cell, data, recorded.released, [*records, *extremes])
+        worst = farthest_of(cell, [group_of(cell, data, [*records, *extremes])])
         assert max(worst.values()) <= ROUNDING, name
         assert max(worst.values()) > 0.99, name
 
@@ -236,71 +205,6 @@ def test_other_data_have_no_worse_neighbours(cell, seed):
         scaled = dataclasses.replace(data, responses=scale * data.responses)
         worst = attack(cell, scaled)
         assert max(worst.values()) <= ROUNDING, worst
-
-
-# What declares too little, of which release that is to be seen, and where.
-SLIPS = {
-    "gradients": ("row_sum", "gradient", Cell("matrices")),
-    "gradients of outer products": ("row_sum", "gradient", Cell("outer", "iht")),
-    "gradients without one": ("row_sum", "gradient", Cell("one-hot", adjacency="zero_out")),
-    "power iteration": ("row_sum", "start 3", Cell("outer", init="power", rank=2)),
-    "whole start": ("row_sum", "start", Cell("matrices", init="gaussian")),
-    "core": ("row_sum", "start, core", Cell("matrices", init="power", rank=2)),
-    "gradients of responses": ("response_sum", "gradient 1", Cell("matrices", unit="response")),
-    "gradients without a response": (
-        "response_sum",
-        "gradient 1",
-        Cell("outer", "iht", unit="response", adjacency="zero_out"),
-    ),
-    "products with responses": (
-        "response_sum",
-        "products",
-        Cell("vectors", "adassp", unit="response"),
-    ),
-    "products with records": ("labelled_moment", "products", Cell("vectors", "adassp")),
-    "moments": ("second_moment", "second moment", Cell("outer", "adassp")),
-    "moments without one": (
-        "second_moment",
-        "second moment",
-        Cell("matrices", "adassp", adjacency="zero_out"),
-    ),
-    "eigenvalues": (
-        "smallest_eigenvalue",
-        "smallest eigenvalue",
-        Cell("numbers", "adassp", row_norm=1.0, fit_intercept=False),
-    ),
-    "gaps": (
-        "singular_gap",
-        "start, gap",
-        next(cell for cell in CELLS if cell.has_gap and cell.adjacency == "zero_out"),
-    ),
-    "subspaces": (
-        "subspace_pair",
-        "start, subspaces",
-        next(cell for cell in CELLS if cell.has_gap and cell.adjacency == "zero_out"),
-    ),
-    "votes": ("count", "clip vote", Cell("matrices")),
-    "searches": ("counts", "response centre", Cell("matrices", unit="response")),
-    "searches of norms": ("count", "matrix norm", Cell("tasks", adjacency="zero_out")),
-    "searches of all features": ("counts", "feature centres", Cell("vectors")),
-    "histograms": ("histograms", "response spread", Cell("outer", unit="response")),
-    "histograms of all features": ("histograms", "feature spreads", Cell("row vectors")),
-    "histograms without one": (
-        "histograms",
-        "feature spreads",
-        Cell("vectors", adjacency="zero_out"),
-    ),
-    "covariances": ("second_moment", "column covariance", Cell("matrices")),
-    "covariances of outer products": ("second_moment", "row covariance", Cell("outer", "gd")),
-}
-
-
-@pytest.mark.parametrize("slip", SLIPS)
-def test_the_attack_catches_a_sensitivity_that_is_too_small(monkeypatch, slip):
-    function, release, cell = SLIPS[slip]
-    right = getattr(sensitivity, function)
-    monkeypatch.setattr(sensitivity, function, lambda *args: 0.6 * right(*args))
-    assert max(ratios_of(attack(cell, cell.data()), release)) > 1.05
 
 
 @pytest.mark.parametrize("solver", ["rgrad", "iht", "gd", "adassp"])

@@ -2,101 +2,21 @@
 
 import dataclasses
 import math
-import warnings
 
 import numpy as np
 import pytest
-from harness import SEED, RecordingBudget, ReplayBudget, fit_with, null_record
+from harness import SEED, RecordingBudget, fit_with
 from noise_records import noise_of
 from scipy import sparse
 from scipy.stats import norm
-from trace_cells import Cell, Data, each
-from trace_neighbours import place
+from trace_cells import Cell, each
 
-from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
+from skdp import DPTraceRegressor, RankOneMatrices
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 from skdp.privacy.lattice import lattice_step
 
 ignore_warnings = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
-
-
-def warnings_of(fit):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        result = fit()
-    return result, [str(warning.message) for warning in caught]
-
-
-def others(cell, data):
-    """Records without anything in common, but for public matrices."""
-    zeros, reversed_ = 0 * data.responses, -3 * data.responses[::-1] + 1e4
-    if cell.unit == "response":
-        return [dataclasses.replace(data, responses=each) for each in (zeros, reversed_)]
-    parts = tuple(-3 * part[::-1] + 1e4 for part in data.parts)
-    return [
-        Data(data.layout, tuple(np.zeros_like(part) for part in data.parts), zeros),
-        Data(data.layout, parts, reversed_),
-    ]
-
-
-def assert_same_fit(again, original):
-    assert vars(again).keys() == vars(original).keys()
-    for name, value in vars(original).items():
-        if name.endswith("_") and name != "privacy_spent_":
-            np.testing.assert_array_equal(getattr(again, name), value, err_msg=name)
-    for name in ("coef_", "coef_matrix_"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(original, name))
-    assert (again._shape, again._coef_shape) == (original._shape, original._coef_shape)
-    assert again.privacy_spent_ == original.privacy_spent_
-
-
-@each()
-def test_public_attributes_and_warnings_are_functions_of_the_releases_alone(cell):
-    data = cell.data()
-    (original, budget), told = warnings_of(
-        lambda: fit_with(cell(), data.arguments, RecordingBudget)
-    )
-    make_budget = type("ScriptedBudget", (ReplayBudget,), {"script": budget.released})
-    for other in others(cell, data):
-        arguments = other.arguments
-        (again, _), told_again = warnings_of(lambda: fit_with(cell(), arguments, make_budget))  # noqa: B023
-        assert told_again == told
-        assert_same_fit(again, original)
-    if cell.adjacency == "zero_out":
-        with null_record(place(cell, data)):
-            (again, _), _ = warnings_of(lambda: fit_with(cell(), data.arguments, make_budget))
-        assert_same_fit(again, original)
-
-
-@ignore_warnings
-@each()
-def test_the_whole_budget_is_spent_and_no_more(cell):
-    spent = cell(epsilon=0.8, random_state=SEED).fit(*cell.data().arguments).privacy_spent_
-    # A start whose test fails saves nothing: a share on what it did not do would tell of the data.
-    assert math.fsum(release.share for release in spent.releases) == pytest.approx(1, abs=1e-12)
-    assert {release.mechanism for release in spent.releases} <= {"gaussian", "symmetric_gaussian"}
-    assert spent.epsilon_at(1e-6) <= 0.8 * (1 + 1e-6)
-    assert spent.epsilon_at(1e-6) == pytest.approx(0.8, rel=1e-6)
-    assert (spent.unit, spent.adjacency, spent.enforced) == (cell.unit, cell.adjacency, True)
-    # Only what a failed test leaves out has no name of its own.
-    names = [release.name for release in spent.releases if release.name != "not used"]
-    assert len(set(names)) == len(names)
-
-
-@ignore_warnings
-@each(init="random", adjacency="replace")
-def test_nothing_but_released_values_and_public_facts_is_kept(cell):
-    data = cell.data(n_records=50)
-    fitted = cell(random_state=SEED).fit(*data.arguments)
-    released = {"left_components_", "singular_values_", "right_components_", "intercept_"}
-    public = {"n_features_in_", "privacy_spent_", "_shape", "_coef_shape"}
-    assert vars(fitted).keys() == fitted.get_params().keys() | released | public
-    # Nothing has a number for each record.
-    sizes = {np.size(getattr(fitted, name)) for name in released | public}
-    assert max(sizes) < 50 or max(sizes) == np.prod(cell.shape)
-    assert fitted.get_params()["random_state"] == SEED
-    assert fitted.__getstate__()["random_state"] is None
 
 
 @ignore_warnings
@@ -141,52 +61,6 @@ def test_a_start_is_released_where_the_gap_is_certain(cell, epsilon):
     if certain > 2 * change:
         declared = sensitivity.subspace_pair(change, certain, cell.rank)
         assert releases["start, subspaces"].sensitivity == pytest.approx(declared, rel=1e-12)
-
-
-def degenerate_data(cell):
-    """Data that numerical methods do not like, all finite."""
-    data = cell.data()
-    generator = np.random.default_rng(3)
-    n_records = len(data.responses)
-
-    def of(change, responses):
-        parts = data.parts if cell.unit == "response" else tuple(map(change, data.parts))
-        return dataclasses.replace(
-            data, parts=parts, responses=np.broadcast_to(responses, n_records)
-        )
-
-    def mixed(shape):
-        return generator.choice([-1, 1], shape) * 10.0 ** generator.uniform(-300, 300, shape)
-
-    largest = np.finfo(float).max
-    signs = (-1.0) ** np.arange(n_records)
-    single = dataclasses.replace(
-        data, parts=tuple(part[:1] for part in data.parts), responses=data.responses[:1]
-    )
-    return {
-        "zeros": of(np.zeros_like, 0.0),
-        "huge": of(lambda part: np.full_like(part, 1e300), 1e300),
-        "largest": of(lambda part: largest * np.sign(part), largest * signs),
-        "denormal": of(lambda part: np.full_like(part, 5e-324), 5e-324),
-        "mixed scales": of(lambda part: mixed(part.shape), mixed(n_records)),
-        "constant": of(np.ones_like, 1.0),
-        "far from the origin": of(lambda part: part + 1e8, data.responses + 1e12),
-        "one record": single,
-    }
-
-
-@each()
-def test_degenerate_data_raise_nothing_and_warn_of_nothing(cell):
-    for name, data in degenerate_data(cell).items():
-        arguments = data.arguments
-        with warnings.catch_warnings(), np.errstate(all="raise"):
-            warnings.simplefilter("error")
-            warnings.simplefilter("ignore", PrivacyWarning)
-            fitted = cell(epsilon=1.0, random_state=SEED).fit(*arguments)
-        for attribute in ("coef_", "intercept_", "singular_values_"):
-            assert np.isfinite(getattr(fitted, attribute)).all(), (name, attribute)
-        shares = [release.share for release in fitted.privacy_spent_.releases]
-        assert math.fsum(shares) <= 1 + 1e-12
 
 
 @ignore_warnings
@@ -245,15 +119,6 @@ def seeded_noise(estimator, *arguments):
 def shared(first, second):
     """Whether anything drawn for one fit was drawn for the other one too."""
     return bool(np.isin(first, second).any())
-
-
-@ignore_warnings
-def test_the_same_fit_has_the_same_noise():
-    cell = Cell("matrices")
-    arguments = cell.data().arguments
-    first, second = (seeded_noise(cell(), *arguments) for _ in range(2))
-    assert shared(first[:1], second[:1])
-    np.testing.assert_array_equal(first, second)
 
 
 @ignore_warnings

@@ -1,5 +1,6 @@
 """What can be asked of the trace regression, and the data that it is asked for."""
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -235,3 +236,109 @@ def each(**wanted):
     ]
     assert cells
     return pytest.mark.parametrize("cell", cells, ids=str)
+
+
+def degenerate_data(cell):
+    """Records that are all the same, or nothing, or everything."""
+    data = cell.data()
+    responses = data.responses
+
+    def of(change, responses=responses):
+        return dataclasses.replace(data, parts=tuple(map(change, data.parts)), responses=responses)
+
+    return {
+        "zeros": of(np.zeros_like, 0 * responses),
+        "duplicates": of(lambda part: np.repeat(part[:1], len(part), 0), 0 * responses + 2),
+        "far from the origin": of(lambda part: part + 1e8, responses + 1e9),
+        "huge": of(lambda part: 1e90 * part, 1e300 * responses),
+        "tiny": of(lambda part: 1e-160 * part, 1e-300 * responses),
+    }
+
+
+def strange_data(cell):
+    """Data that numerical methods do not like, all finite."""
+    data = cell.data()
+    generator = np.random.default_rng(3)
+    n_records = len(data.responses)
+
+    def of(change, responses):
+        parts = data.parts if cell.unit == "response" else tuple(map(change, data.parts))
+        return dataclasses.replace(
+            data, parts=parts, responses=np.broadcast_to(responses, n_records)
+        )
+
+    def mixed(shape):
+        return generator.choice([-1, 1], shape) * 10.0 ** generator.uniform(-300, 300, shape)
+
+    largest = np.finfo(float).max
+    signs = (-1.0) ** np.arange(n_records)
+    single = dataclasses.replace(
+        data, parts=tuple(part[:1] for part in data.parts), responses=data.responses[:1]
+    )
+    return {
+        "zeros": of(np.zeros_like, 0.0),
+        "huge": of(lambda part: np.full_like(part, 1e300), 1e300),
+        "largest": of(lambda part: largest * np.sign(part), largest * signs),
+        "denormal": of(lambda part: np.full_like(part, 5e-324), 5e-324),
+        "mixed scales": of(lambda part: mixed(part.shape), mixed(n_records)),
+        "constant": of(np.ones_like, 1.0),
+        "far from the origin": of(lambda part: part + 1e8, data.responses + 1e12),
+        "one record": single,
+    }
+
+
+# What declares too little, of which release that is to be seen, and where.
+SLIPS = {
+    "gradients": ("row_sum", "gradient", Cell("matrices")),
+    "gradients of outer products": ("row_sum", "gradient", Cell("outer", "iht")),
+    "gradients without one": ("row_sum", "gradient", Cell("one-hot", adjacency="zero_out")),
+    "power iteration": ("row_sum", "start 3", Cell("outer", init="power", rank=2)),
+    "whole start": ("row_sum", "start", Cell("matrices", init="gaussian")),
+    "core": ("row_sum", "start, core", Cell("matrices", init="power", rank=2)),
+    "gradients of responses": ("response_sum", "gradient 1", Cell("matrices", unit="response")),
+    "gradients without a response": (
+        "response_sum",
+        "gradient 1",
+        Cell("outer", "iht", unit="response", adjacency="zero_out"),
+    ),
+    "products with responses": (
+        "response_sum",
+        "products",
+        Cell("vectors", "adassp", unit="response"),
+    ),
+    "products with records": ("labelled_moment", "products", Cell("vectors", "adassp")),
+    "moments": ("second_moment", "second moment", Cell("outer", "adassp")),
+    "moments without one": (
+        "second_moment",
+        "second moment",
+        Cell("matrices", "adassp", adjacency="zero_out"),
+    ),
+    "eigenvalues": (
+        "smallest_eigenvalue",
+        "smallest eigenvalue",
+        Cell("numbers", "adassp", row_norm=1.0, fit_intercept=False),
+    ),
+    "gaps": (
+        "singular_gap",
+        "start, gap",
+        next(cell for cell in CELLS if cell.has_gap and cell.adjacency == "zero_out"),
+    ),
+    "subspaces": (
+        "subspace_pair",
+        "start, subspaces",
+        next(cell for cell in CELLS if cell.has_gap and cell.adjacency == "zero_out"),
+    ),
+    "votes": ("count", "clip vote", Cell("matrices")),
+    "searches": ("counts", "response centre", Cell("matrices", unit="response")),
+    "searches of norms": ("count", "matrix norm", Cell("tasks", adjacency="zero_out")),
+    "searches of all features": ("counts", "feature centres", Cell("vectors")),
+    "histograms": ("histograms", "response spread", Cell("outer", unit="response")),
+    "histograms of all features": ("histograms", "feature spreads", Cell("row vectors")),
+    "histograms without one": (
+        "histograms",
+        "feature spreads",
+        Cell("vectors", adjacency="zero_out"),
+    ),
+    "covariances": ("second_moment", "column covariance", Cell("matrices")),
+    "covariances of outer products": ("second_moment", "row covariance", Cell("outer", "gd")),
+}

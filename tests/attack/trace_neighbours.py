@@ -1,9 +1,11 @@
 """Records that break what is not careful, and how far they move the releases of a regression."""
 
+import dataclasses
+
 import numpy as np
-from harness import farthest, null_record, record, replay, watched_points
+from harness import Group, farthest_of, null_record, record, watched_points
 from scipy.linalg import sqrtm
-from trace_cells import COL_COV, ROW_COV
+from trace_cells import COL_COV, ROW_COV, Data
 
 LARGEST = np.finfo(float).max
 # Beyond any clip level, and yet no product of it overflows.
@@ -13,21 +15,23 @@ RESPONSES = (HUGE, -HUGE, 0.0, -0.0, 5e-324, -1e-200, 1e200, 1e300, -LARGEST)
 
 def attack(cell, data):
     """Largest movement of every release when one record is exchanged, in declared sensitivities."""
+    return farthest_of(cell, groups(cell, data))
+
+
+def groups(cell, data):
+    """Records that break what is not careful, in the place of one."""
     with watched_points() as points:
-        recorded = record(cell, data.arguments)
-    records = candidates(cell, data, frames(cell, data, points))
-    return worst_of(cell, data, recorded.released, records)
+        record(cell, data.arguments)
+    return [group_of(cell, data, candidates(cell, data, frames(cell, data, points)))]
 
 
-def worst_of(cell, data, script, records):
-    """Largest movement of every release among records in the place of one, or without that one."""
+def group_of(cell, data, records):
+    """Put records in the place of one, or beside data without that one."""
     index = place(cell, data)
-    neighbours = [data, *(data.with_record(index, *one) for one in records)]
-    replays = [replay(cell, one.arguments, script) for one in neighbours]
+    found = [data.arguments, *(data.with_record(index, *one).arguments for one in records)]
     if cell.adjacency == "replace":
-        return farthest(replays)
-    with null_record(index):
-        return farthest(replays, replay(cell, data.arguments, script))
+        return Group(found)
+    return Group(found, origin=data.arguments, hidden=lambda: null_record(index))
 
 
 def place(cell, data):
@@ -143,3 +147,16 @@ def scaled_back(cell, parts):
         else:
             back = [row_root @ parts[0], col_root @ parts[1]]
     return [np.nan_to_num(part, posinf=LARGEST, neginf=-LARGEST) for part in back]
+
+
+def unlike(cell, data):
+    """Records without anything in common, but for public matrices."""
+    zeros, reversed_ = 0 * data.responses, -3 * data.responses[::-1] + 1e4
+    if cell.unit == "response":
+        changed = [dataclasses.replace(data, responses=each) for each in (zeros, reversed_)]
+        return [each.arguments for each in changed]
+    parts = tuple(-3 * part[::-1] + 1e4 for part in data.parts)
+    return [
+        Data(data.layout, tuple(np.zeros_like(part) for part in data.parts), zeros).arguments,
+        Data(data.layout, parts, reversed_).arguments,
+    ]

@@ -60,18 +60,6 @@ def data_of(cell):
 
 @every_estimator
 @every_cell
-def test_fresh_noise_without_a_seed_and_the_same_with_one(make, cell):
-    X = data_of(cell)
-    fresh = [estimator_of(make, cell).fit(X) for _ in range(2)]
-    assert not np.allclose(fresh[0].components_, fresh[1].components_, atol=1e-6)
-    seeded = [estimator_of(make, cell, random_state=SECRET).fit(X) for _ in range(2)]
-    np.testing.assert_array_equal(seeded[0].components_, seeded[1].components_)
-    other = estimator_of(make, cell, random_state=SECRET, epsilon=2.0).fit(X)
-    assert not np.allclose(seeded[0].components_, other.components_, atol=1e-6)
-
-
-@every_estimator
-@every_cell
 def test_only_documented_attributes_and_parameters(make, cell):
     estimator = estimator_of(make, cell)
     parameters = estimator.get_params()

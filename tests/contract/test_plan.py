@@ -3,76 +3,19 @@
 import dataclasses
 import math
 
-import entry_cells
 import numpy as np
 import pandas as pd
 import pytest
-import trace_cells
-from harness import RecordingBudget, fit_with
+from contract_laws import check_plan
+from row_cells import datasets
 from scipy import sparse
-from test_attack_rows import CELLS as ROW_CELLS
-from test_attack_rows import datasets, estimator_maker
 
-from skdp import DPPCA, BudgetError, DPTraceRegressor, DPTruncatedSVD, RankOneMatrices, RowBlocks
+from skdp import DPPCA, BudgetError, DPTraceRegressor, DPTruncatedSVD, RowBlocks
 from skdp.privacy import PlannedRelease, PrivacyBudget
 from skdp.privacy.plan import make_plan, planned_search
 from skdp.units import Edge, Entry
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
-
-
-def without_values(X):
-    """What can be shown of data to come: the same container, of NaN."""
-    if isinstance(X, RankOneMatrices):
-        # Its factors are checked when it is made.
-        hidden = RankOneMatrices(X.left, X.right)
-        hidden.left, hidden.right = map(without_values, (X.left, X.right))
-        return hidden
-    if sparse.issparse(X):
-        return sparse.csr_array((X.data * np.nan, X.indices, X.indptr), shape=X.shape)
-    return X * np.nan
-
-
-def check_plan(make_estimator, data, n_features=None):
-    """Compare the plan of an unfitted estimator with what a fit records."""
-    X = data[0] if isinstance(data, tuple) else data
-    n_features = math.prod(X.shape[1:]) if n_features is None else n_features
-    planned = make_estimator().plan(X.shape[0], n_features, like=without_values(X))
-    record = fit_with(make_estimator(), data, RecordingBudget)[1].spent()
-    for name in ("epsilon", "delta", "unit", "adjacency", "enforced", "delta_tail"):
-        assert getattr(planned, name) == getattr(record, name), name
-    # A share that is spent on nothing costs pure differential privacy less than one that is used.
-    if record.delta > 0 or not math.isfinite(record.epsilon):
-        assert planned.mu == record.mu
-    for line, release in zip(planned.releases, record.releases, strict=True):
-        assert line.is_for(release.name, release.mechanism), (line, release)
-        assert line.share == release.share, line
-        if line.sensitivity is not None:
-            np.testing.assert_allclose(line.sensitivity, release.sensitivity, rtol=1e-4)
-            np.testing.assert_allclose(line.noise_scale, release.noise_scale, rtol=1e-4)
-        else:
-            assert line.noise_scale is None
-            assert line.follows
-    return planned
-
-
-@pytest.mark.parametrize("epsilon", [1.0, math.inf])
-@pytest.mark.parametrize(("model", "solver", "adjacency", "norms"), ROW_CELLS)
-def test_the_plan_for_rows_is_the_record(model, solver, adjacency, norms, epsilon):
-    make_estimator = estimator_maker(model, solver, adjacency, norms)
-    check_plan(lambda: make_estimator(epsilon=epsilon), datasets()["spiked"])
-
-
-@entry_cells.each()
-def test_the_plan_for_entries_is_the_record(cell):
-    check_plan(cell, cell.data(np.random.default_rng(0)))
-
-
-@pytest.mark.parametrize("epsilon", [None, 1.0, math.inf])
-@trace_cells.each()
-def test_the_plan_for_records_is_the_record(cell, epsilon):
-    more = {} if epsilon is None else {"epsilon": epsilon}
-    check_plan(lambda: cell(**more), cell.data().arguments)
 
 
 @pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD])
@@ -96,7 +39,7 @@ def test_sparse_rows_far_from_the_origin_have_what_the_plan_says(solver, center)
     # They are centred in their products, and what that rounds follows the centre.
     X = sparse.csr_array(datasets()["spiked"])
     norms = {"mean_norm": 1e4} if isinstance(center, str) else {}
-    check_plan(lambda: DPPCA(2, solver=solver, center=center, row_norm=1e-3, **norms), X)
+    check_plan(lambda: DPPCA(2, solver=solver, center=center, row_norm=1e-3, **norms), (X,))
 
 
 def test_a_plan_is_as_long_as_what_is_asked_for():

@@ -1,7 +1,5 @@
 """skdp's own contract, kept by every estimator and solver beside scikit-learn's checks."""
 
-import copy
-import pickle
 import warnings
 
 import numpy as np
@@ -44,29 +42,6 @@ def neighbour():
 
 
 # Randomness
-
-
-@every_estimator
-@every_solver
-@pytest.mark.parametrize("norms", [GIVEN, {}], ids=["given", "private"])
-def test_noise_is_fresh_without_a_seed(make, solver, norms):
-    # Not even numpy's global generator, which random_state=None means elsewhere, repeats it.
-    fits = []
-    for _ in range(2):
-        np.random.seed(0)  # noqa: NPY002
-        fits.append(make(2, solver=solver, **norms).fit(X))
-    assert not np.allclose(fits[0].components_, fits[1].components_, atol=1e-6)
-    assert not fits[0].privacy_spent_.seeded
-
-
-@every_estimator
-@every_solver
-def test_a_seed_repeats_a_fit(make, solver):
-    first, second = (make(2, solver=solver, random_state=SECRET, **GIVEN).fit(X) for _ in range(2))
-    for name in RESULTS:
-        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
-    assert first.privacy_spent_.seeded
-    assert "guess" in repr(first.privacy_spent_)
 
 
 @every_estimator
@@ -187,29 +162,6 @@ def test_nothing_but_the_documented_attributes_is_kept(make, solver, norms):
     assert all(name in make.__doc__ for name in kept - {"_unit"})
     for name in kept:
         assert 500 not in np.shape(getattr(estimator, name))
-
-
-@every_estimator
-def test_a_fitted_pickle_has_no_seed_and_no_rows(make):
-    estimator = make(2, random_state=SECRET, **GIVEN)
-    assert pickle.loads(pickle.dumps(estimator)).random_state == SECRET
-    estimator.fit(X)
-    for restored in (pickle.loads(pickle.dumps(estimator)), copy.deepcopy(estimator)):
-        assert restored.random_state is None
-        np.testing.assert_array_equal(restored.transform(X), estimator.transform(X))
-        assert restored.privacy_spent_ == estimator.privacy_spent_
-    assert estimator.random_state == SECRET
-    pickled = pickle.dumps(estimator)
-    assert SECRET.to_bytes(20, "little").strip(b"\0") not in pickled
-    assert X[0].tobytes() not in pickled
-
-
-@every_estimator
-def test_a_second_fit_does_not_depend_on_the_first(make):
-    estimator = make(2, random_state=SECRET, **GIVEN)
-    twice = clone(estimator).fit(neighbour()).fit(X)
-    assert_same_fit(estimator.fit(X), twice, rtol=0)
-    assert twice.privacy_spent_ == estimator.privacy_spent_
 
 
 @every_estimator

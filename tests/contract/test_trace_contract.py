@@ -1,8 +1,6 @@
 """skdp's own contract for the trace regression, beside scikit-learn's checks."""
 
-import copy
 import inspect
-import pickle
 import warnings
 from functools import partial
 
@@ -88,27 +86,6 @@ def noiseless(estimator, X, y):
 
 
 # Randomness
-
-
-@every_cell
-def test_noise_is_fresh_without_a_seed(cell):
-    # Not even numpy's global generator, which random_state=None means elsewhere, repeats it.
-    noise = []
-    for _ in range(2):
-        np.random.seed(0)  # noqa: NPY002
-        estimator = estimator_of(cell)
-        noise.append(noise_of(estimator, X, y))
-        assert not estimator.privacy_spent_.seeded
-    assert not np.isin(*noise).any()
-
-
-@every_cell
-def test_a_seed_repeats_a_fit(cell):
-    first, second = (estimator_of(cell, random_state=SECRET).fit(X, y) for _ in range(2))
-    assert_same_fit(first, second, rtol=0)
-    assert first.privacy_spent_ == second.privacy_spent_
-    assert first.privacy_spent_.seeded
-    assert "guess" in repr(first.privacy_spent_)
 
 
 OTHER_PARAMETERS = {
@@ -411,30 +388,6 @@ def test_names_are_those_of_the_last_fit():
     for data in (X, RANK_ONE["dense"], FLAT):
         estimator.fit(frame, y).fit(data, y)
         assert not hasattr(estimator, "feature_names_in_")
-
-
-@every_cell
-def test_a_fitted_pickle_has_no_seed_and_no_records(cell):
-    estimator = estimator_of(cell, random_state=SECRET)
-    assert pickle.loads(pickle.dumps(estimator)).random_state == SECRET
-    estimator.fit(X, y)
-    for restored in (pickle.loads(pickle.dumps(estimator)), copy.deepcopy(estimator)):
-        assert restored.random_state is None
-        np.testing.assert_array_equal(restored.predict(X), estimator.predict(X))
-        assert restored.privacy_spent_ == estimator.privacy_spent_
-    assert estimator.random_state == SECRET
-    pickled = pickle.dumps(estimator)
-    assert SECRET.to_bytes(20, "little").strip(b"\0") not in pickled
-    for record in (X[0, 0], y[:1], y[-1:]):
-        assert record.tobytes() not in pickled
-
-
-@every_cell
-def test_a_second_fit_does_not_depend_on_the_first(cell):
-    estimator = estimator_of(cell, random_state=SECRET)
-    twice = clone(estimator).fit(X[:50, ::-1], y[:50]).fit(X, y)
-    assert_same_fit(estimator.fit(X, y), twice, rtol=0)
-    assert twice.privacy_spent_ == estimator.privacy_spent_
 
 
 # Where responses are the unit the matrices are public.

@@ -1,0 +1,160 @@
+"""What can be asked of fits that protect rows bounded in norm, and neighbours of their data."""
+
+import itertools
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from harness import Group, null_row
+
+from skdp import DPPCA, DPTruncatedSVD
+from skdp.datasets import make_spiked
+from skdp.decomposition._rows import adaptive
+
+N, D = 40, 6
+MODELS = {
+    "svd": (DPTruncatedSVD, {}),
+    "pca": (DPPCA, {}),
+    "pca, public centre": (DPPCA, {"center": np.linspace(-1, 1, D)}),
+    "pca, not centred": (DPPCA, {"center": False}),
+}
+# "refined" is the adaptive solver made to take the branch that so few rows do not deserve.
+SOLVERS = ("covariance", "adaptive", "refined", "power")
+NORMS = {"given": {"row_norm": 1.0, "mean_norm": 1.5}, "private": {}}
+ADJACENCIES = ("replace", "zero_out")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One way to ask for a fit."""
+
+    model: str
+    solver: str
+    adjacency: str = "replace"
+    norms: str = "given"
+
+    def __call__(self, **more):
+        """Make an estimator."""
+        make, parameters = MODELS[self.model]
+        bounds = dict(NORMS[self.norms])
+        if "center" in parameters:
+            # There is no private mean to bound the rows for.
+            bounds.pop("mean_norm", None)
+        return make(
+            **{
+                "n_components": 2,
+                "solver": "adaptive" if self.solver == "refined" else self.solver,
+                "adjacency": self.adjacency,
+                **parameters,
+                **bounds,
+                **more,
+            }
+        )
+
+    def __str__(self):
+        return ", ".join((self.model, self.solver, self.adjacency, self.norms))
+
+
+CELLS = tuple(itertools.starmap(Cell, itertools.product(MODELS, SOLVERS, ADJACENCIES, NORMS)))
+
+
+def each(*solvers):
+    """Parametrise a test by the cells of these solvers, or all."""
+    cells = [cell for cell in CELLS if not solvers or cell.solver in solvers]
+    return pytest.mark.parametrize("cell", cells, ids=str)
+
+
+@contextmanager
+def setting(cell):
+    """Take the branch that a cell is about."""
+    with ExitStack() as changes:
+        if cell.solver == "refined":
+            changes.enter_context(patch.object(adaptive, "_LEAST_GAIN", 0.0))
+            changes.enter_context(patch.object(adaptive, "_can_be_refined", lambda *_: True))
+        yield
+
+
+def datasets():
+    """Ordinary and degenerate datasets, all of one shape."""
+    spiked = make_spiked(N, D, k=2, random_state=0)[0]
+    outlier = with_row(np.zeros((N, D)), 3, np.full(D, 1e5))
+    constant = np.where(np.arange(D) < 3, spiked, 1.0)
+    return {
+        "spiked": spiked,
+        "far from the origin": spiked + 1e8,
+        "zeros": np.zeros((N, D)),
+        "one outlier": outlier,
+        "constant columns": constant,
+        "duplicates": np.tile(spiked[0], (N, 1)),
+    }
+
+
+def strange_datasets():
+    """Finite numbers that are far from ordinary."""
+    ones = np.ones((N, D))
+    return {
+        "huge": 1e300 * ones,
+        "largest": np.finfo(float).max * np.where(np.arange(D) % 2, 1.0, -1.0) * ones,
+        "denormal": 5e-324 * ones,
+        "all scales": 10.0 ** np.linspace(-300, 300, N * D).reshape(N, D),
+    }
+
+
+def groups(cell, X):
+    """Rows that break what is not careful, all in the place of the first one."""
+    components = cell(n_components=2).fit(X).components_
+    generator = np.random.default_rng(0)
+    rows = [
+        *adversarial_rows(X, components).values(),
+        *(scale * generator.normal(size=D) for scale in (0.1, 1.0, 10.0, 10.0, 10.0)),
+    ]
+    found = [(X,), *((with_row(X, 0, row),) for row in rows)]
+    if cell.adjacency == "replace":
+        return [Group(found)]
+    return [Group(found, origin=(X,), hidden=lambda: null_row(0))]
+
+
+def adversarial_rows(X, components):
+    """Rows that break what is not careful: scales, signs, alignment."""
+    d = X.shape[1]
+    first, alternating = X[0], (-1.0) ** np.arange(d)
+    outside = alternating - components.T @ (components @ alternating)
+    return {
+        "zero": np.zeros(d),
+        "negated": -first,
+        "huge": np.full(d, 1e300),
+        "largest": alternating * np.finfo(float).max,
+        "denormal": np.full(d, 1e-310),
+        "tiny": np.full(d, 1e-200),
+        "mixed scales": 10.0 ** np.linspace(-300, 300, d),
+        "one huge entry": np.where(np.arange(d) == d - 1, -1e20, first),
+        "aligned": components[0],
+        "aligned and huge": 1e30 * components[0],
+        "outside": outside,
+        "outside and huge": 1e20 * outside,
+    }
+
+
+def with_row(X, index, row):
+    """Exchange one row."""
+    X = X.copy()
+    X[index] = row
+    return X
+
+
+# Which function declares too little, the release where that is to be seen, and of which cell.
+SLIPS = {
+    f"{release}, {adjacency}": (function, release, Cell(model, solver, adjacency))
+    for model, solver, function, release in (
+        ("svd", "covariance", "second_moment", "second moment"),
+        ("svd", "power", "clipped_projection", "power step 1"),
+        ("svd", "power", "projected_spectrum", "projected second moment"),
+        ("svd", "adaptive", "clipped_squares", "clipped squares"),
+        ("svd", "refined", "clipped_projection", "refinement 1"),
+        ("svd", "refined", "projected_spectrum", "projected variances"),
+        ("pca", "covariance", "row_sum", "mean"),
+    )
+    for adjacency in ADJACENCIES
+}

@@ -1,0 +1,54 @@
+"""Every law of privacy, for every cell of every family."""
+
+import itertools
+
+import numpy as np
+import pytest
+from attack_laws import (
+    ATTACK_LAWS,
+    neighbours_move_no_release_further_than_declared,
+)
+from families import FAMILIES, every_cell
+from harness import farthest_of
+
+from skdp.privacy import sensitivity
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+
+@every_cell
+@pytest.mark.parametrize("law", ATTACK_LAWS, ids=lambda law: law.__name__)
+def test_law(law, family, cell):
+    with family.setting(cell):
+        law(family, cell)
+
+
+DEGENERATE = [
+    pytest.param(family, cell, name, id=f"{family.name}: {cell}, {name}")
+    for family in FAMILIES
+    for cell in family.cells
+    for name in itertools.islice(family.datasets(cell), 1, None)
+]
+
+
+@pytest.mark.parametrize(("family", "cell", "name"), DEGENERATE)
+def test_degenerate_data_have_no_worse_neighbours(family, cell, name):
+    with family.setting(cell):
+        neighbours_move_no_release_further_than_declared(family, cell, family.datasets(cell)[name])
+
+
+SLIPS = [
+    pytest.param(family, slip, id=f"{family.name}: {name}")
+    for family in FAMILIES
+    for name, slip in family.slips.items()
+]
+
+
+@pytest.mark.parametrize(("family", "slip"), SLIPS)
+def test_the_attack_catches_a_sensitivity_that_is_too_small(monkeypatch, family, slip):
+    right = getattr(sensitivity, slip.function)
+    monkeypatch.setattr(sensitivity, slip.function, slip.wrong(right))
+    with family.setting(slip.cell):
+        worst = farthest_of(slip.cell, family.groups(slip.cell, family.ordinary(slip.cell)))
+    seen = [ratio for name, ratio in worst.items() if name.startswith(slip.release)]
+    assert np.max(seen) > 1.05

@@ -1,0 +1,96 @@
+"""What no estimator may break, whatever the data: each law is a function of a family and a cell."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from harness import RecordingBudget, ReplayBudget, farthest_of, fit_with, record, replay
+
+ROUNDING = 1 + 1e-12
+
+
+def neighbours_move_no_release_further_than_declared(family, cell, data=None):
+    """The worst neighbour is within the sensitivity, and the attack gets near it."""
+    is_ordinary = data is None
+    data = family.ordinary(cell) if is_ordinary else data
+    worst = farthest_of(cell, family.groups(cell, data))
+    assert max(worst.values()) <= ROUNDING, worst
+    # An attack that gets nowhere would prove nothing.
+    assert not is_ordinary or family.reaches(cell, worst), worst
+
+
+def a_null_unit_contributes_nothing(family, cell):
+    """Where a unit is null, what it would be makes no difference."""
+    for group in family.groups(cell, family.ordinary(cell)):
+        if group.origin is None:
+            continue
+        script = record(cell, group.origin).released
+        with group.hidden():
+            replays = [replay(cell, one, script) for one in (group.origin, group.datasets[-1])]
+            if group.is_hidden:
+                for one, other in zip(*(each.values for each in replays), strict=True):
+                    np.testing.assert_array_equal(one, other)
+
+
+def attributes_and_warnings_follow_the_releases(family, cell):
+    """Other data that are answered with the same releases give the same fit."""
+    data = family.ordinary(cell)
+    (original, budget), told = warnings_of(
+        lambda: fit_with(cell(), family.arguments(data), RecordingBudget)
+    )
+    scripted = type("ScriptedBudget", (ReplayBudget,), {"script": budget.released})
+    for other in family.unlike(cell, data):
+        (again, _), told_again = warnings_of(lambda: fit_with(cell(), other, scripted))  # noqa: B023
+        assert told_again == told
+        assert_same_fit(again, original)
+    for group in family.groups(cell, data):
+        if group.is_hidden:
+            with group.hidden():
+                (again, _), _ = warnings_of(lambda: fit_with(cell(), group.origin, scripted))  # noqa: B023
+            assert_same_fit(again, original)
+
+
+def the_whole_budget_is_spent_and_no_more(family, cell):
+    """Shares add to 1, and what they buy is what was asked for."""
+    parameters = cell().get_params(deep=False)
+    estimator = cell(epsilon=0.8).fit(*family.arguments(family.ordinary(cell)))
+    spent, delta = estimator.privacy_spent_, parameters["delta"]
+    assert math.fsum(line.share for line in spent.releases) == pytest.approx(1, abs=1e-12)
+    assert spent.epsilon_at(delta) <= 0.8 * (1 + 1e-6)
+    assert spent.epsilon_at(delta) == pytest.approx(0.8, rel=1e-6)
+    assert (spent.epsilon, spent.delta) == (0.8, delta)
+    mechanisms = {line.mechanism for line in spent.releases}
+    noises = {"laplace", "spherical"} if delta == 0 else {"gaussian", "symmetric_gaussian"}
+    assert mechanisms <= noises
+    assert spent.adjacency == cell.adjacency
+    # Only what a failed test leaves out has no name of its own.
+    names = [line.name for line in spent.releases if line.name != "not used"]
+    assert len(set(names)) == len(names)
+
+
+ATTACK_LAWS = (
+    neighbours_move_no_release_further_than_declared,
+    a_null_unit_contributes_nothing,
+    attributes_and_warnings_follow_the_releases,
+    the_whole_budget_is_spent_and_no_more,
+)
+
+
+def warnings_of(fit):
+    """Return what a function returns, and the texts of its warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = fit()
+    return result, [str(warning.message) for warning in caught]
+
+
+def assert_same_fit(again, original):
+    """Compare all that two fitted estimators hold, parameters aside."""
+    assert vars(again).keys() == vars(original).keys()
+    for name in vars(original).keys() - original.get_params(deep=False).keys() - {"_open"}:
+        ours, theirs = getattr(original, name), getattr(again, name)
+        if isinstance(ours, np.ndarray):
+            np.testing.assert_array_equal(theirs, ours, err_msg=name)
+        else:
+            assert theirs == ours, name

@@ -1,0 +1,230 @@
+"""A family as small as one can be, the mean of clipped rows, and copies of it that leak.
+
+It shows what a new family has to bring, and whether the tests that every family takes would notice
+a mistake.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from harness import Group, null_row
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import validate_data
+
+from skdp._estimator import PrivateEstimator, Procedure, check_rows
+from skdp.data.digest import digest
+from skdp.data.rows import Rows
+from skdp.data.sources import as_source, block_starts, sum_rounding
+from skdp.privacy import PlannedRelease, sensitivity
+from skdp.privacy.clipping import clip_weights
+from skdp.units._rows import ResolvedRow
+
+N_ROWS, N_FEATURES = 30, 4
+
+
+@dataclass(frozen=True)
+class MeanProblem:
+    """What is asked of a mean."""
+
+    procedure: Procedure
+    unit: ResolvedRow
+    n_units: int
+    n_features: int
+    epsilon: float
+    delta: float
+    row_norm: float
+    delta_tail: float = 0.0
+
+    def sensitivity(self, rounding):
+        """Return how far one row moves the mean."""
+        return sensitivity.row_sum(self.row_norm, self.unit.adjacency, rounding) / self.n_units
+
+
+def plan_mean(problem):
+    """Plan the only release, with the whole budget."""
+    starts = block_starts(problem.n_units, problem.n_features, is_sparse=False)
+    bound = problem.sensitivity(sum_rounding(starts))
+    return [PlannedRelease("mean", "gaussian", 1.0, bound, shape=(problem.n_features,))]
+
+
+def solve_mean(problem, rows, budget, generator):
+    """Release the mean of clipped rows."""
+    total, rounding = clipped(rows, problem.row_norm).total()
+    return budget.gaussian(
+        "mean", total / rows.n_rows, sensitivity=problem.sensitivity(rounding)
+    ).value
+
+
+def clipped(rows, bound):
+    """Clip rows to a norm."""
+    return rows.clipped(bound, partial(clip_weights, bound=bound, n_features=rows.n_features))
+
+
+class ClippedMean(PrivateEstimator):
+    """Mean of rows, clipped in norm.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+        Released mean.
+    n_features_in_ : int
+        Number of features.
+    privacy_spent_ : PrivacySpent
+        What has been spent.
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **PrivateEstimator._parameter_constraints,
+        "row_norm": [Interval(Real, 0, None, closed="neither")],
+    }
+    procedure = Procedure(plan_mean, lambda problem, plan: (), solve_mean)
+
+    def __init__(
+        self,
+        *,
+        epsilon=1.0,
+        delta=1e-6,
+        adjacency="replace",
+        row_norm=1.0,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.row_norm = row_norm
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        self._fit(X)
+        return self
+
+    def _checked_input(self, X, y):
+        checked = check_rows(X, type(self).__name__)
+        return checked, checked.shape
+
+    def _facts_like(self, n_samples, n_features, like):
+        return n_samples, n_features
+
+    def _problem(self, facts):
+        unit = ResolvedRow(self.adjacency)
+        return self._asked(
+            MeanProblem,
+            procedure=self.procedure,
+            unit=unit,
+            n_units=facts[0],
+            n_features=facts[1],
+        )
+
+    def _open_data(self, data, problem):
+        validate_data(self, data, skip_check_array=True)
+        source = as_source(data)
+        return Rows(source, self.n_jobs), lambda: digest(source)
+
+    def _set_attributes(self, result, problem):
+        self.mean_ = result
+        return ()
+
+
+# Copies that leak, each in another way
+
+
+@dataclass(frozen=True)
+class TooSmall(MeanProblem):
+    """The sensitivity of a row that is lost, whatever the adjacency."""
+
+    def sensitivity(self, rounding):
+        return 0.5 * super().sensitivity(rounding)
+
+
+class WrongSensitivity(ClippedMean):
+    """Declares half of what a row can do."""
+
+    def _problem(self, facts):
+        return TooSmall(**vars(super()._problem(facts)))
+
+
+class LeakedAttribute(ClippedMean):
+    """Sets a statistic that was not released."""
+
+    def _open_data(self, data, problem):
+        self.spread_ = float(np.std(data))
+        return super()._open_data(data, problem)
+
+
+def solve_by_branch(problem, rows, budget, generator):
+    """Release the mean, turned round where the data are long."""
+    mean = solve_mean(problem, rows, budget, generator)
+    return -mean if np.median(rows.norms()) > problem.row_norm else mean
+
+
+class LeakedBranch(ClippedMean):
+    """Does something else where many rows are long."""
+
+    procedure = ClippedMean.procedure._replace(solve=solve_by_branch)
+
+
+class KeptRow(ClippedMean):
+    """Remembers a row that it was fitted to."""
+
+    def _open_data(self, data, problem):
+        self._first = np.array(data[0])
+        return super()._open_data(data, problem)
+
+
+LEAKS: dict[str, Any] = {
+    "sensitivity": WrongSensitivity,
+    "attribute": LeakedAttribute,
+    "branch": LeakedBranch,
+    "kept row": KeptRow,
+}
+for leak in LEAKS.values():
+    # What is not documented is a fault of its own.
+    leak.__doc__ = ClippedMean.__doc__
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One way to ask for a mean."""
+
+    adjacency: str
+    make: type = ClippedMean
+
+    def __call__(self, **more):
+        return self.make(**{"adjacency": self.adjacency, **more})
+
+    def __str__(self):
+        return self.adjacency
+
+
+CELLS = (Cell("replace"), Cell("zero_out"))
+
+
+def datasets(cell):
+    """Short rows, which are not clipped."""
+    return {"short": 0.3 * np.random.default_rng(0).normal(size=(N_ROWS, N_FEATURES))}
+
+
+def strange_datasets(cell):
+    """Finite numbers that are far from ordinary."""
+    ones = np.ones((N_ROWS, N_FEATURES))
+    return {"zeros": 0 * ones, "huge": 1e300 * ones, "denormal": 5e-324 * ones}
+
+
+def groups(cell, X):
+    """Rows in the place of the first one: long, opposite, of any scale."""
+    direction = np.ones(N_FEATURES)
+    found = []
+    for size in (0.0, 1.0, -1.0, 1e9, -1e300, 5e-324):
+        neighbour = X.copy()
+        neighbour[0] = size * direction
+        found.append((neighbour,))
+    if cell.adjacency == "replace":
+        return [Group(found)]
+    return [Group(found, origin=(X,), hidden=lambda: null_row(0))]
