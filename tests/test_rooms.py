@@ -1,0 +1,80 @@
+"""The rooms of the house: nothing imports upwards, and nothing in a circle."""
+
+import ast
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import skdp
+
+ROOT = Path(skdp.__file__).parent
+# From the ground up.
+FLOORS = (
+    {"exceptions", "_printing", "linalg"},
+    {"data"},
+    {"privacy"},
+    {"_parameters"},
+    {"units"},
+    {"_estimator", "datasets", "metrics"},
+    {"decomposition", "linear_model"},
+    {"model_selection"},
+    {"__init__"},
+)
+# Numerics and mechanisms work on arrays: no estimator has a say in them.
+WITHOUT_SKLEARN = ("linalg", "data.rows", "data.sources", "privacy", "decomposition._rows")
+
+
+def name_of(path):
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+MODULES = {name_of(path): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+def imported(name):
+    """Names of the modules of skdp that a module imports."""
+    found = set()
+    for node in ast.walk(ast.parse(MODULES[name].read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("skdp"):
+            base = node.module.removeprefix("skdp").removeprefix(".")
+            for alias in node.names:
+                inner = f"{base}.{alias.name}".removeprefix(".")
+                tried = (inner, f"{inner}.__init__", base, f"{base}.__init__".removeprefix("."))
+                found.add(next(one for one in tried if one in MODULES))
+    return found
+
+
+IMPORTS = {name: imported(name) for name in MODULES}
+
+
+def floor_of(name):
+    """Number of the floor of a module."""
+    room = name.partition(".")[0]
+    (floor,) = (number for number, rooms in enumerate(FLOORS) if room in rooms)
+    return floor
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_nothing_imports_upwards(name):
+    rooms = {one.partition(".")[0] for one in (*IMPORTS[name], name)}
+    assert {one for one in IMPORTS[name] if floor_of(one) > floor_of(name)} == set()
+    # Families do not know each other, and what is on one floor stands side by side.
+    assert len({room for room in rooms if floor_of(room) == floor_of(name)}) == 1
+
+
+def test_nothing_imports_in_a_circle():
+    # Raises an error that names the circle.
+    order = list(TopologicalSorter(IMPORTS).static_order())
+    assert set(order) == MODULES.keys()
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith(WITHOUT_SKLEARN)])
+def test_what_works_on_arrays_imports_no_scikit_learn(name):
+    assert "sklearn" not in MODULES[name].read_text().replace("scikit-learn", "")
+
+
+def test_no_module_is_long():
+    assert {
+        name for name, path in MODULES.items() if len(path.read_text().splitlines()) > 400
+    } == set()
