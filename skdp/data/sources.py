@@ -132,7 +132,7 @@ class RowBlocks:
                 waiting, n_waiting, start = [], 0, stop
                 size = next(sizes, np.inf)
             if start < block.shape[0]:
-                # A copy: whoever makes the blocks may fill one array again and again.
+                # A copy, as the next block may come in the same array.
                 waiting.append(block[start:].copy())
                 n_waiting += block.shape[0] - start
 
@@ -211,7 +211,7 @@ def holds_sparse(X: Any) -> bool:
     """Tell whether the rows of an array or of blocks are sparse."""
     if isinstance(X, RowBlocks):
         return X.is_sparse
-    # Data frames of sparse columns have such an attribute, and others none.
+    # Of data frames only those with sparse columns have this attribute.
     return bool(sparse.issparse(X) or hasattr(X, "sparse"))
 
 
@@ -252,8 +252,8 @@ def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
     if is_sparse:
         size = np.clip(n_rows // _SPARSE_BLOCKS, *_SPARSE_ROWS)
     else:
-        # In cache if it can be, but so long that adding up d x d sums is little beside the
-        # products.
+        # Small enough for the cache if possible, but so long that products take far more time than
+        # adding their d x d results up.
         size = max(_CACHED_BYTES // (8 * n_features), 4 * n_features, _GRAM_ROWS)
         size = np.clip(min(size, _BLOCK_BYTES // (8 * n_features)), *_DENSE_ROWS)
     n_blocks = math.ceil(n_rows / int(size))
@@ -269,7 +269,7 @@ def sum_rounding(starts: np.ndarray) -> float:
 def canonical_csr(X: Any) -> sparse.csr_array:
     """Convert to CSR with one entry a cell: the norm of a row is not that of its duplicates."""
     X = X.tocsr()
-    # A new object: the old one may carry a flag that promises more than it holds.
+    # A new object: the flag of the old one may say it is canonical where it is not.
     X = sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
     if not X.has_canonical_format:
         X = X.copy()
@@ -281,7 +281,7 @@ def _csr_rows(X: sparse.csr_array, rows: slice) -> sparse.csr_array:
     """View of consecutive rows, sharing data and indices."""
     start, stop = X.indptr[rows.start], X.indptr[rows.stop]
     view = sparse.csr_array((rows.stop - rows.start, X.shape[1]), dtype=X.dtype)
-    # Set one by one: the constructor would copy what is less than half of a longer array.
+    # Set one by one: the constructor copies data that are less than half of their base array.
     view.data, view.indices = X.data[start:stop], X.indices[start:stop]
     view.indptr = X.indptr[rows.start : rows.stop + 1] - start
     return view

@@ -20,7 +20,7 @@ class ResolvedUnit:
 
     #: Name in the record.
     name: ClassVar[str]
-    #: Of what there are as many as units, in the plural.
+    #: What is counted to know how many units there are, in the plural.
     counted: ClassVar[str] = "rows"
     is_enforced: ClassVar[bool] = True
     #: Whether a record is protected as a whole, and not its response alone.
@@ -28,7 +28,7 @@ class ResolvedUnit:
     is_symmetric: ClassVar[bool] = False
     #: Whether what is decomposed is the second moment of the rows.
     is_second_moment: ClassVar[bool] = False
-    #: Whether few entries of a matrix are left.
+    #: Whether clipping leaves few entries of a matrix.
     is_sparse: ClassVar[bool] = False
     #: What helps if noise hides what is sought.
     remedy: ClassVar[str] = "a larger epsilon"
@@ -61,7 +61,7 @@ class MatrixUnit(ResolvedUnit, ABC):
     is_local: ClassVar[bool] = False
     # Whether the means of the columns, and the sum of squares, can be released.
     has_totals: ClassVar[bool] = True
-    # A row of them says nothing about a whole row that is protected, or there are none.
+    # Where whole rows are protected, a row of left factors is not: it tells of one of them.
     has_left_factors: ClassVar[bool] = False
     remedy: ClassVar[str] = (
         "a larger epsilon, narrower bounds of the unit or, for many more rows than columns, "
@@ -104,5 +104,5 @@ class MatrixUnit(ResolvedUnit, ABC):
 
     def row_errors(self, n_rows: int) -> float:
         """Bound the rounding error of A Z where a unit can change it, in those of one row."""
-        # An edge changes two rows; all others keep every bit.
+        # An edge changes two rows of the product, and all others keep every bit.
         return 2.0

@@ -49,7 +49,7 @@ class ResolvedSparseRow(ResolvedEntry):
 
     def clipped(self, block: Any) -> Any:
         rows = csr_array(super().clipped(block))
-        # Which of two equal entries stays must not favour the first columns.
+        # Of equal entries not always those of the first columns are to stay.
         priority = np.random.default_rng(0).permutation(rows.shape[1])
         return keep_largest(rows, n_entries=self.n_entries, priority=priority)
 

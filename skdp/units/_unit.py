@@ -15,7 +15,7 @@ from skdp.units._resolved import MatrixUnit
 
 __all__ = ["Unit", "check_size", "checked_bounds", "resolved_unit"]
 
-# What used to be strings, or may be taken for them.
+# Units that may be passed by their names, by mistake, and what to pass instead.
 _OBJECTS = {
     "entry": "Entry(bounds=(0, 1))",
     "edge": "Edge(bounds=(0, 1))",
@@ -76,7 +76,7 @@ class Unit(PlainParametersMixin, BaseEstimator):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Unit) and self.key() == other.key()
 
-    # As its parameters can be set.
+    # Its parameters can be set, and a hash must not change.
     __hash__ = None  # type: ignore[assignment]
 
 
@@ -102,7 +102,7 @@ def resolved_unit(given: Any, adjacency: str, epsilon: float) -> MatrixUnit:
 def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, float]:
     """Return the bounds of an entry as floats; infinite ones at `epsilon` inf only."""
     try:
-        # Which strings of digits would pass.
+        # numpy would read strings of digits as numbers.
         values = np.array([]) if np.asarray(bounds).dtype.kind in "US" else bounds
         values = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

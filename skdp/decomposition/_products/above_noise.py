@@ -36,10 +36,10 @@ from scipy.special import chdtri, gammainccinv
 __all__ = ["count_above", "gaussian_norm", "spherical_norm"]
 
 _RISK = 1e-3
-# That of the Tracy-Widom law of real matrices is 3.27. Small matrices exceed it twice as often, and
-# this one from order 2 up never more often than that, by simulation.
+# The quantile of the Tracy-Widom law of real matrices at that risk is 3.27, but small matrices
+# exceed it twice as often. In simulations from order 2 up, this value is not exceeded more often.
 _TRACY_WIDOM = 3.84
-# So many standard deviations of the core are not mistaken for the length of a vector.
+# A singular value has to exceed its own noise by so many standard deviations to count as a length.
 _CORE_DEVIATIONS = 2.0
 
 
@@ -48,11 +48,11 @@ def gaussian_norm(shape: tuple[int, ...], scale: float) -> float:
 
     The edge of the noise, and the fluctuations about it by the Tracy-Widom law.
     """
-    # Centred and scaled as in the second of the references.
+    # Centring and scaling are those of Ma (2012), which converge faster.
     m, n = np.array(shape) - 0.5
     edge = math.sqrt(m) + math.sqrt(n)
     fluctuation = edge * (1 / math.sqrt(m) + 1 / math.sqrt(n)) ** (1 / 3)
-    # A single row or column, which the limit is not meant for, has an exact law.
+    # The limit is not meant for a single row or column, whose norm has a chi-squared law.
     column = float(chdtri(max(shape), _RISK))
     return scale * math.sqrt(max(edge**2 + _TRACY_WIDOM * fluctuation, column))
 

@@ -47,7 +47,8 @@ def find_bases(matrix: NoisyMatrix, steps: Steps, prefix: str = "") -> Bases:
     n_kept = min(N_KEPT, steps.n_iter)
     of_right, of_left = ProductAverage(n_kept), ProductAverage(n_kept)
     n_taken = 0
-    # What shrinkage leaves sticks out: the next product pays for that, unless it is cut.
+    # Shrinkage makes a few rows of the basis long beside the others. That raises the noise of the
+    # next product, unless long rows are cut.
     shrink = matrix.is_cut
     for step in range(1, steps.n_iter + 1):
         if matrix.refuses(right):
@@ -63,7 +64,7 @@ def find_bases(matrix: NoisyMatrix, steps: Steps, prefix: str = "") -> Bases:
     matrix.give_up(n_left)
     if of_left.is_empty:
         return Bases(left, right, 0, failed, np.zeros((steps.basis_size, steps.basis_size)))
-    # The last basis of a side looks at the products of the other once more.
+    # Both bases are computed once more, now from all products of the other side.
     left = next_basis(of_right, right, shrink=True)
     right = next_basis(of_left, left, shrink=True)
     product, covariance = of_left.estimate(left)

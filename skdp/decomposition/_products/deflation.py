@@ -45,7 +45,8 @@ def solve_deflation(
         orthonormal_basis(np.hstack([bases.right for bases in found])),
         n_above_noise=sum(bases.n_above_noise for bases in found),
         failed=any(bases.failed for bases in found),
-        # Each pair of vectors has noise of its own, which making them orthogonal hardly turns.
+        # Every pair of vectors was found with noise of its own, and hardly turns when they are made
+        # orthogonal.
         noise=np.diag([bases.noise.item() for bases in found]),
     )
     if is_symmetric:

@@ -75,7 +75,7 @@ def _release_total(
     release = budget.laplace if budget.is_pure else budget.gaussian
     bound = squares_sensitivity(unit, point, rounding)
     noisy, _ = release("sum of squares", squares, sensitivity=bound)
-    # The squares of the rows less those of their distances, and of the noise in these.
+    # From squared distances back to squared norms, without what the noise of the point adds.
     shift = rows.n_rows * (float(point @ point) - rows.n_features * point_noise)
     return max(float(noisy) + shift, 0.0)
 
@@ -91,7 +91,7 @@ def _matrix_of(
         rows,
         budget,
         unit,
-        # Without noise there is nothing to keep small.
+        # Cutting keeps the noise small, and without noise it would only do harm.
         cut=problem.basis_cut if budget.is_private else None,
         coherence_bound=problem.coherence_bound,
     )

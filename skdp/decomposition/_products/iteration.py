@@ -10,7 +10,7 @@ from skdp.linalg.subspace import orthonormal_basis
 
 __all__ = ["N_KEPT", "Bases", "Steps", "next_basis"]
 
-# Products of a side that are kept, and so the memory.
+# More products would need more memory, and older ones tell little.
 N_KEPT = 6
 
 
@@ -60,7 +60,7 @@ class Bases:  # numpydoc ignore=PR02
 def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> np.ndarray:
     """Compute a basis of the range of a matrix from its noisy products, the last with `basis`."""
     estimate, covariance = products.estimate(basis)
-    # Large draws of other noise would be taken for signal.
+    # Laplace and spherical noise has large values now and then, which would be taken for signal.
     if shrink and products.is_gaussian:
         estimate = shrink_rows(estimate, covariance)
     return orthonormal_basis(estimate)

@@ -18,7 +18,7 @@ from skdp.units._resolved import MatrixUnit
 __all__ = ["CenteredMatrix", "NoisyMatrix", "NoisyMoment"]
 
 
-# Of a row, beside the mean.
+# Smallest norm of a row of a basis that is charged for, relative to the root of the mean square.
 _LEAST_NORM = 1e-6
 
 
@@ -41,7 +41,7 @@ class NoisyMatrix:
         and refuses bases that exceed it; nothing is cut then.
     """
 
-    # Of a singular value, to become an eigenvalue of the second moment.
+    # The eigenvalues of the second moment are the singular values to this power.
     _power = 2
 
     def __init__(
@@ -131,7 +131,8 @@ class NoisyMatrix:
     def adjoint(self, name: str, basis: np.ndarray) -> NoisyProduct:
         """Release the transposed matrix times `basis`, of shape (n_rows, size)."""
         basis, norms = self._cut_left_rows(basis)
-        # Of all rows of the product: the order of its sums may depend on every entry.
+        # All rows of the product may round differently: which entries are added up first may depend
+        # on where a sparse matrix has zeros.
         n_sums = self.shape[1] if self._is_by_rows else math.sqrt(self.shape[1])
         rounding = self._rounding(self._rows.depth, norms) * n_sums
         sensitivity = self._unit.adjoint(norms, by_rows=self._is_by_rows)
@@ -155,7 +156,7 @@ class NoisyMatrix:
         norms = self._norms(basis)
         sensitivity = self._unit.symmetric_core(norms)
         noisy, scale = self._release_core(name, basis, basis, (norms, norms), sensitivity)
-        # Which does not make noise longer.
+        # Averaging with the transpose makes no noise larger.
         return Released((noisy + noisy.T) / 2, scale)
 
     def perturbed(self, name: str) -> Released:
@@ -263,7 +264,7 @@ class CenteredMatrix(NoisyMatrix):
         return Released(_centered(noisy), scale)
 
     def _cut_left_rows(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        # Centred after it is cut: otherwise the cut would bring the means back.
+        # Cutting comes first: cutting a centred basis would give its columns means again.
         basis = _centered(self._cut_rows(basis)[0])
         return basis, self._charged_norms(basis)
 
@@ -287,7 +288,7 @@ class NoisyMoment(NoisyMatrix):
         return product, self._rows.bound**2 * rounding
 
     def _core_rounding(self, norms: tuple[np.ndarray, np.ndarray]) -> float:
-        # Of the product, and of adding its rows up.
+        # The product rounds, and so does adding up its rows.
         depth = self._rows.n_rows + self._rows.n_features
         return (
             2 * self._rows.bound**2 * (depth * UNIT_ROUNDOFF * self._rows.n_rows + LEAST_ROUNDING)

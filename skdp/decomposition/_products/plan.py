@@ -16,20 +16,22 @@ from skdp.units._resolved import MatrixUnit
 
 __all__ = ["mean_sensitivity", "plan_entries", "settle_entries", "squares_sensitivity"]
 
-# Shares of the budget; the solver takes the rest. Those of epsilon are not squares.
+# Shares of the budget, of which the solver takes the rest. With delta=0 they are shares of epsilon
+# and not of the square of mu, so that small ones buy less.
 _MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01
 _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03
-# Of what the solver has, for the last release.
+# Fraction of what the solver has that goes to the last release.
 _CORE_SHARE, _PURE_CORE_SHARE = 0.02, 0.05
 # A step gets this many times the share of the next one.
 _DECAY = 0.8
-# Of what a component has, for its value.
+# Fraction of what a component has that goes to its value.
 _VALUE_SHARE = 0.05
-# One more column keeps what clipping mixes in apart from what is sought. Laplace noise grows with
-# the number of columns, and is worth none.
+# Clipping mixes other directions in, and one more column keeps them apart from what is sought. With
+# Laplace noise, which grows with the number of columns, it is not worth that.
 _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0
-# Measured for one to five components: an iteration is better for larger sides, times the root of
-# what it cuts rows to. Rows of noise that nothing cuts are some so many times their mean square.
+# Measured for one to five components: an iteration beats noise on every entry from this length of
+# the shorter side on, times the root of `basis_cut`. Without a cut, rows of noise reach some twelve
+# times their mean square.
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN, _LARGEST_CUT = 20, 5, 12
 
 
@@ -214,7 +216,7 @@ def _squares_sensitivity(problem: DecompositionProblem, unit: MatrixUnit) -> flo
     if isinstance(problem.center, str):
         return None
     point = np.zeros(problem.shape[1]) if problem.center is None else problem.center
-    # That of entries is pairwise, and far less.
+    # For other units the sum rounds far less than what is charged anyway.
     return squares_sensitivity(unit, point, problem.rounding if unit.is_second_moment else 0.0)
 
 
@@ -223,7 +225,7 @@ def mean_sensitivity(
 ) -> float:
     """Return the sensitivity of the means of the columns, with the rounding of their sums."""
     n_rows, n_features = shape
-    # Of the sums of all columns, whose order may depend on every entry.
+    # The sums of all columns may round differently: their order may depend on every entry.
     n_sums = n_features if by_rows else math.sqrt(n_features)
     slack = 2 * rounding * unit.largest * n_sums / n_rows
     return unit.mean(n_rows, by_rows=by_rows) + slack
@@ -282,7 +284,7 @@ def _products(
         for step, step_share in enumerate((share * weights).tolist(), start=1):
             yield f"product {step}", n_columns, step_share
         return
-    # The best split where both sides are equally coherent: noise on a side grows with its length.
+    # Noise on a side grows with its length, so that this split is best for equally coherent sides.
     sides = np.array([n_rows, n_columns]) / (n_rows + n_columns)
     shares = (share * np.outer(weights, sides)).tolist()
     for step, (right_share, left_share) in enumerate(shares, start=1):

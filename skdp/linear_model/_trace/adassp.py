@@ -22,10 +22,11 @@ from skdp.privacy.quantile import SCALE_GRID
 
 __all__ = ["release_row_norm", "solve_adassp"]
 
-# Of a high quantile a wrong count would make a norm of no meaning; most norms are below this one.
+# A higher quantile would need more precise counts, or the norm that is found may mean nothing. Most
+# norms are below this one.
 _NORM_QUANTILE = 0.75
 _NORM_MARGIN = 1.25
-# The ridge is large enough with all but this probability.
+# Probability with which the ridge may be too small.
 _RIDGE_FAILURE = 0.05
 
 

@@ -25,9 +25,9 @@ __all__ = [
     "release_whitening",
 ]
 
-# Matrices are clipped to so many times the norm that entries of mean square 1 have.
+# Matrices are clipped to this multiple of the norm of a matrix whose entries have mean square 1.
 _CLIP = 1.3
-# Curvature that is taken for so many times too small makes steps too long, but not for long.
+# Steps bear a curvature that is estimated too small by this factor: gradients shorten them soon.
 _TOLERATED = 3.0
 
 
@@ -50,9 +50,8 @@ def release_whitening(
     if design.matrix_shape[side] == 1:
         return Whitening()
     bound = moment_bound(design.n_entries)
-    # The product of a matrix with its transpose is at most as long as its squared norm, and two of
-    # them have an inner product that is not negative: the bound is that of vectors. The same holds
-    # for the diagonals.
+    # As for second moments of vectors: X X' is no longer than the squared norm of X, and two such
+    # products have an inner product that is not negative. The same holds for their diagonals.
     largest = sensitivity.second_moment(bound, budget.adjacency, design.rounding)
     n_vectors = design.n_records * design.matrix_shape[1 - side]
     release = budget.gaussian if design.is_sparse(side) else budget.symmetric_gaussian

@@ -27,9 +27,9 @@ from skdp.privacy import PrivacyBudget, sensitivity
 __all__ = ["Descent", "descend"]
 
 _LEVEL_RATE = 2.0
-# Of a loss most of whose gradients are clipped.
+# Where most gradients are clipped the loss is taken to be no flatter than this.
 _LEAST_CURVATURE = 0.1
-# The level stays a normal number however often nothing is clipped.
+# If nothing is ever clipped the level falls no further, relative to the first one.
 _LEAST_LEVEL = 1e-9
 # The votes at the end that tell whether the descent has come to rest, the fraction of what is
 # wanted below which none of them should be, and by how many standard deviations of its noise.
@@ -148,7 +148,7 @@ def _release_gradient(
     )
     noise = np.float64(scale) / divisor
     released = released / divisor
-    # Released without clipping, too, as what is released does not depend on bounds.
+    # Without clipping, too: which releases there are does not depend on bounds.
     n_kept, vote_scale = budget.gaussian(
         f"clip vote {step}",
         np.count_nonzero(clipped.sizes <= level),
@@ -214,8 +214,8 @@ class _Curvature:
         self, change: float, squares: float, gradient: _Gradient, before: _Gradient
     ) -> float:
         """Bound the curvature along the way from below."""
-        # The way follows the noise of the gradient that it started from, whose difference with the
-        # next one has it again.
+        # The step followed the noise of the gradient at its start, and the same noise is in the
+        # difference of the two gradients.
         common = self._length * np.square(before.noise)
         error = np.hypot(gradient.noise, before.noise) * math.sqrt(squares)
         error += common * math.sqrt(2 * self.dimension)
@@ -229,7 +229,7 @@ def _cut(point: FixedRank, offset: float, noise: float) -> Estimate:
         return Estimate(point, offset)
     edge = noise * sum(np.sqrt(point.shape))
     is_noise = point.values <= edge
-    # Most of a value just beyond the edge is noise, which adds by its square.
+    # Squares of signal and noise add up, so that a value just beyond the edge is mostly noise.
     added = np.square(edge / np.where(is_noise, np.inf, point.values))
     values = np.where(is_noise, 0.0, point.values * np.sqrt(1 - added))
     return Estimate(point.with_values(values), offset, int(is_noise.sum()))

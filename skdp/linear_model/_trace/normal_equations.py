@@ -52,7 +52,7 @@ def sufficient_statistics(
 def solve(records: Records, rank: int, moment: np.ndarray, products: np.ndarray) -> Estimate:
     """Solve for the coefficients, and take the nearest ones of the rank."""
     solution = np.linalg.lstsq(moment, products, rcond=None)[0]
-    # What a public moment as small as its smallest numbers makes of products may overflow.
+    # Divided by a public moment that is almost 0, products may overflow.
     solution = np.clip(np.nan_to_num(solution), -NO_CLIPPING, NO_CLIPPING)
     shape, offset = records.design.matrix_shape, 0.0
     if records.intercept > 0:
