@@ -1,6 +1,11 @@
-"""Configuration of the documentation. Nothing is fetched while it builds."""
+"""Configuration of the documentation. Nothing is fetched, neither by the build nor by its pages."""
+
+import sys
+from pathlib import Path
 
 import skdp
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "skdp"
 author = "the skdp developers"
@@ -12,8 +17,10 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.extlinks",
-    "sphinx.ext.mathjax",
+    "sphinx.ext.intersphinx",
     "sphinx_gallery.gen_gallery",
+    "mathml",
+    "methods",
 ]
 
 templates_path = ["_templates"]
@@ -28,10 +35,19 @@ numpydoc_validation_checks = {"all", "RT02", "GL01", "GL02", "ES01", "SA01", "EX
 # Python writes these docstrings.
 numpydoc_validation_exclude = {r"\.Released\.(scale|value)$"}
 
+# A name that leads nowhere is a warning.
+nitpicky = True
+
 # Citations: :doi:`10.1111/rssb.12454` and :arxiv:`1805.06530`.
 extlinks = {
     "arxiv": ("https://arxiv.org/abs/%s", "arXiv:%s"),
     "doi": ("https://doi.org/%s", "doi:%s"),
+}
+
+# Names of scikit-learn, for :class:`~sklearn.decomposition.PCA`: those that are mentioned, with the
+# pages that they are on, in the format that can be written by hand.
+intersphinx_mapping = {
+    "sklearn": ("https://scikit-learn.org/stable/", "inventories/sklearn.inv"),
 }
 
 # Examples. All are executed, and one that fails stops the build.
@@ -49,6 +65,7 @@ sphinx_gallery_conf = {
 }
 
 html_theme = "pydata_sphinx_theme"
+html_static_path = ["_static"]
 html_title = f"skdp {release}"
 html_copy_source = False
 html_theme_options = {

@@ -59,67 +59,50 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches the noise and the clipping off.
     delta : float, default=1e-6
-        Probability with which the guarantee may fail, ``0 < delta < 1``. Choose it well below one
-        over the number of records.
+        Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
+        number of records.
     privacy_unit : {"record", "response"}, default="record"
         What is protected: one record, that is a matrix with its response, or one response, the
         matrices being public. Public matrices much longer than all but a few then take no part.
     adjacency : {"replace", "zero_out"}, default="replace"
-        Neighbouring datasets differ by exchanging one unit for any other, or by one that is null
-        and contributes nothing to any sum or count. The number of records is public.
+        Neighbouring datasets differ by exchanging one unit for any other, or by one that is null,
+        which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     response_bound : float or None, default=None
         Public bound on the size of a response, in the units of y; larger responses are clipped to
-        it. It saves noise for ``privacy_unit="response"`` and for the search of the scale. ``None``
-        bounds nothing, since what responses contribute is clipped anyway. From 1e-100 to 1e100, or
-        ``inf`` with ``epsilon=inf``.
+        it, which saves noise. ``None`` bounds nothing: what responses contribute is clipped anyway.
+        From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
     row_norm : float or None, default=None
         For ``solver="adassp"`` with records as the unit, refused with others: public bound on the
-        Frobenius norm of a matrix after scaling; larger ones are scaled down to it. ``None`` takes
-        1.25 times a private .75 quantile of these norms, and more where most features are rare.
+        Frobenius norm of a matrix after scaling; larger ones are scaled down to it. ``None`` finds
+        one privately.
     coef_bound : float or None, default=None
         Public bound on the Frobenius norm of the coefficients, in their units; larger ones are
-        scaled down to it. ``None`` takes 1.1 of the spread of the responses where the covariance of
-        the matrices is known, 1.5 or more where it is released, and none where one side of it is
-        neither.
+        scaled down to it. ``None`` takes a multiple of the spread of the responses, or none.
     covariance : {"private", "identity"} or pair of array-like, default="private"
-        What is known of the entries of the matrices.
-
-        - ``"private"`` finds their units. Rows of features, sparse ones up to 64 features, are
-          centred and scaled one by one, by private medians, histograms and means, if that takes at
-          most .03 of the budget each; else, and for matrices, all entries are divided by their root
-          mean square, from the private median of the norms. Then matrices are whitened by private
-          covariances of their rows and columns, for sparse factors by their variances, with .005 to
-          .05 of the budget for each side; not for "adassp".
-        - ``"identity"``: they are uncorrelated with mean 0 and variance 1, as those of a designed
-          experiment. Nothing is spent on their scale.
-        - ``(row_cov, col_cov)``: public covariances of the entries of a column, of shape (d1, d1),
-          and of a row, of shape (d2, d2), one of them None at most: ``(cov, None)`` for rows of
-          features. The matrices are whitened with them, and nothing is spent on their scale. They
-          are not centred: subtract public means first.
+        What is known of the entries of the matrices. ``"private"`` finds their units, and whitens
+        the matrices by private covariances of their rows and columns. ``"identity"``: they are
+        uncorrelated with mean 0 and variance 1. ``(row_cov, col_cov)``: public covariances of the
+        entries of a column, of shape (d1, d1), and of a row, of shape (d2, d2), one of them None at
+        most, of matrices whose means are 0. The last two spend nothing. What the first does, and
+        when to pass another: :doc:`/user_guide/low_rank_regression`.
     fit_intercept : bool, default=True
         Whether to fit an intercept. The responses are then centred by a private median.
     solver : {"rgrad", "iht", "gd", "adassp"}, default="rgrad"
-        - ``"rgrad"``: Riemannian gradient descent, whose noise is in the tangent space of the
-          matrices of the rank only [1]_.
-        - ``"iht"``: iterative hard thresholding: noise on all entries of the gradient, and the
-          nearest matrix of the rank.
-        - ``"gd"``: gradient descent without regard to the rank.
-        - ``"adassp"``: perturbed second moments with an adaptive ridge [2]_, then the nearest
-          matrix of the rank. Needs O((d1 * d2) ** 2) memory; for few features and much budget.
+        ``"rgrad"`` is Riemannian gradient descent, with noise in as many directions as there are
+        free coefficients; ``"iht"`` and ``"gd"`` have noise on all entries, and "gd" no regard to
+        the rank. ``"adassp"`` perturbs second moments, in O((d1 * d2) ** 2) memory.
     init : {"random", "power", "gaussian", "spectral"}, default="random"
         Where gradient descent starts. ``"random"`` is 0 and spends nothing. The others spend .25 of
-        the budget on an estimate: by a power iteration, with noise on all entries, or as published
-        [1]_ but only if a private test finds a gap between singular values, and else at 0, for the
-        same .25; a tenth of delta is for the failure of the test.
+        the budget on an estimate, ``"spectral"`` only if a private test finds a gap between
+        singular values, with a tenth of delta for the failure of the test.
     n_iter : int, default=10
         Number of gradient steps, 1 to 10,000. More steps split the budget further.
     step_size : float, default=0.5
         Length of a step, between 0 and 2, relative to the curvature of the loss: 1 would go to the
         minimum along the step.
     clip_quantile : float or "auto", default="auto"
-        Share of the records whose gradients are not to be clipped, .01 to .99. ``"auto"`` is .9 for
-        `RankOneMatrices`, long sparse vectors and rare features, more where most responses are the
-        same, else .5, and .8 where records are so many that there is hardly any noise.
+        Share of the records whose gradients are not to be clipped, .01 to .99. ``"auto"`` is .5 for
+        most dense X, up to .9 for others, and more where most responses are the same.
     noise_cut : bool, default=True
         Whether singular values of the coefficients that noise can reach are set to 0, and those
         just beyond it made smaller.
@@ -128,8 +111,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise from the operating system in every fit: the setting that the
         guarantee is stated for. A secret int of at least 128 random bits, such as
-        ``secrets.randbits(128)``, makes a fit repeatable in the same container and with the same
-        `n_jobs`; a guessable one voids the guarantee.
+        ``secrets.randbits(128)``, makes a fit repeatable; a guessable one voids the guarantee.
 
     Attributes
     ----------
@@ -145,7 +127,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     left_components_ : ndarray of shape (d1, rank)
         Left singular vectors of the coefficients. Covered by the guarantee.
     right_components_ : ndarray of shape (rank, d2)
-        Right singular vectors, such that ``coef_matrix_`` is ``left_components_ * singular_values_
+        Right singular vectors: ``coef_matrix_`` is ``left_components_ * singular_values_
         @ right_components_``. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
@@ -163,32 +145,17 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     -----
     **Privacy.** Unit: `privacy_unit`; of `RankOneMatrices`, as of other matrices, a record, such as
     one observed cell. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly in
-    Gaussian differential privacy. Released, each with a share that depends on public facts only:
-    the median of the responses by counts, and a histogram of their sizes by powers of two; the same
-    for all features, or the median norm of the matrices; the second moments of rows and columns of
-    matrices clipped in norm; a start, if asked for; and for each step the sum of the gradients of
-    all records, each clipped in norm to a released level, and the number of those that were not
-    clipped, which the next level follows. The coordinates of a gradient are formed for each record,
-    clipped, and added up; no assumption about the matrices or the noise of the model is made. With
-    ``privacy_unit="response"`` the residuals are clipped instead, and X is used freely. With
-    "adassp": the second moments, their smallest eigenvalue, and the products with the responses, of
-    rows and responses that are clipped. Assumed public: the number of records, the shape and dtype
-    of X, its container, the parameters, the feature names. NaN and infinity are refused, which
-    tells that there are none. Not covered: what `predict` and `score` return, noise-free functions
-    of the rows passed in. The published algorithm [1]_ is private only for data that follow its
-    model; what differs is said in :doc:`/trace_regression`.
+    Gaussian differential privacy. Released: counts and histograms for medians and scales, second
+    moments for `covariance`, a start if asked for, and in each step the sum of the gradients, each
+    clipped in norm, and the number of those that were not; with "adassp" clipped second moments.
+    `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the number
+    of records, the shape, dtype and container of X, feature names, and parameters; with
+    ``privacy_unit="response"`` all of X. NaN and infinity are refused, which tells that there are
+    none. Not covered: what `predict` and `score` return, noise-free functions of the rows passed
+    in; and the running time. No assumption about the data is made.
 
-    Memory beside X: a few numbers a record, and for each thread a block of some MB; for "adassp"
-    O((d1 * d2) ** 2), and with known covariances and `RankOneMatrices` a copy of their factors. A
-    step reads X once and costs O(n d1 d2 rank) for written-out matrices, and for `RankOneMatrices`
-    O(n (d1 + d2) rank), less for sparse factors. float32 is converted block by block.
-
-    References
-    ----------
-    .. [1] M. Zha (2024). "Near-optimal differentially private low-rank trace regression with
-       guaranteed private initialization". :arxiv:`2403.15999`
-    .. [2] Y.-X. Wang (2018). "Revisiting differentially private linear regression: optimal and
-       adaptive prediction and estimation in unbounded domain". UAI. :arxiv:`1803.02596`
+    :doc:`/trace_regression` has the proofs, what differs from the published algorithm, which is
+    private only for data that follow its model, and what a fit takes in time and memory.
 
     Examples
     --------

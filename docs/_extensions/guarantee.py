@@ -1,0 +1,30 @@
+"""What each method of an estimator returns, in terms of the guarantee.
+
+The pages of the estimators have it from here. A method without an entry fails the build and a test.
+"""
+
+_ROWS = "**Not covered**: a noise-free function of the rows passed in."
+_RELEASED = "**Covered**: a function of released values."
+_ITSELF = "The estimator itself, as ``fit``."
+
+GUARANTEE = {
+    "fit": "**Covered**: the fitted attributes. The estimator itself holds ``random_state``; a "
+    "pickle of it does not.",
+    "fit_transform": "**Not covered**: fits, and is a noise-free function of the same rows.",
+    "get_covariance": _RELEASED,
+    "get_feature_names_out": "**Public**: the name of the class, and the number of components, "
+    "which is covered.",
+    "get_metadata_routing": "**Public**: settings only.",
+    "get_params": "**Public**, but for ``random_state``: a seed takes the noise out.",
+    "get_precision": _RELEASED,
+    "inverse_transform": "**Not covered**: a noise-free function of the coordinates passed in. Of "
+    "coordinates that are public or released it is covered.",
+    "plan": "**Public**: a function of the settings and of the public facts passed in.",
+    "predict": _ROWS,
+    "score": _ROWS,
+    "score_samples": _ROWS,
+    "set_output": _ITSELF,
+    "set_params": _ITSELF,
+    "set_score_request": _ITSELF,
+    "transform": _ROWS,
+}
