@@ -22,8 +22,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     protect a single value, and people with many of them far less.
 
     Centres X by a private mean and publishes the principal components, the mean and the explained
-    variances under (epsilon, delta)-differential privacy; rows as units are clipped after
-    centring. With ``epsilon=inf``, no bounds and a solver that sees the whole matrix ("covariance"
+    variances. With ``epsilon=inf``, no bounds and a solver that sees the whole matrix ("covariance"
     or "input") it computes what :class:`sklearn.decomposition.PCA` does.
 
     Parameters
@@ -106,8 +105,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         Coherence of the singular vectors as released, on the left if these are, and neither for
         rows bounded by `row_norm`: from 1, spread evenly. Covered by the guarantee.
     failed_ : bool
-        Whether a basis exceeded `coherence_bound`; not for rows bounded by `row_norm`. Covered by
-        the guarantee.
+        Whether a basis exceeded `coherence_bound`; not for whole rows. Covered by the guarantee.
     n_components_, n_samples_, n_features_in_ : int
         Number of components, covered by the guarantee; of rows and of features, public.
     privacy_spent_ : PrivacySpent
@@ -133,8 +131,10 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     `fit_transform`, `score` and `score_samples` return, noise-free functions of the rows; and the
     running time.
 
-    The mathematics, proofs and references: :doc:`/pca_svd` for rows, :doc:`/entries` for the other
-    units. What a fit takes in memory: :ref:`memory`.
+    "covariance" is Analyze Gauss (Dwork et al. 2014, :doi:`10.1145/2591796.2591883`), "power" the
+    private power method (Nicolas et al. 2024, :arxiv:`2411.01931`), "alternating" and "deflation"
+    follow Hardt and Roth (2013, :arxiv:`1211.0975`). Mathematics, proofs and all references:
+    :doc:`/pca_svd` for rows, :doc:`/entries` for the other units. Memory: :ref:`memory`.
 
     Examples
     --------

@@ -128,8 +128,10 @@ class DPTruncatedSVD(BaseDecomposition):
     NaN and infinity are refused, which tells that there are none. Not covered: what `transform` and
     `fit_transform` return, a noise-free function of the rows; and the running time.
 
-    The mathematics, proofs and references: :doc:`/pca_svd` for rows, :doc:`/entries` for the other
-    units. What a fit takes in memory: :ref:`memory`.
+    "covariance" is Analyze Gauss (Dwork et al. 2014, :doi:`10.1145/2591796.2591883`), "power" the
+    private power method (Nicolas et al. 2024, :arxiv:`2411.01931`), "alternating" and "deflation"
+    follow Hardt and Roth (2013, :arxiv:`1211.0975`). Mathematics, proofs and all references:
+    :doc:`/pca_svd` for rows, :doc:`/entries` for the other units. Memory: :ref:`memory`.
 
     Examples
     --------

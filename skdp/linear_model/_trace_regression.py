@@ -154,8 +154,9 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     none. Not covered: what `predict` and `score` return, noise-free functions of the rows passed
     in; and the running time. No assumption about the data is made.
 
-    :doc:`/trace_regression` has the proofs, what differs from the published algorithm, which is
-    private only for data that follow its model, and what a fit takes in time and memory.
+    "rgrad" and the starts follow Zha (2024, :arxiv:`2403.15999`), "adassp" is Wang's (2018,
+    :arxiv:`1803.02596`). :doc:`/trace_regression` has all references, proofs, what differs from the
+    published algorithm, which is private only for data that follow its model, time and memory.
 
     Examples
     --------
