@@ -107,7 +107,7 @@ n_repeats = 16
 
 
 def measured(estimator, private):
-    """Mean error, and mean captured variance as a share of the best possible, by epsilon."""
+    """Mean error, and mean captured variance as a fraction of the best possible, by epsilon."""
     exact = without_noise(estimator).fit(private)
     best = exact.components_[: estimator.n_components]
     centred = private - exact.mean_

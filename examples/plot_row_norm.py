@@ -38,7 +38,7 @@ n_repeats = 10
 
 
 def captured(epsilon, row_norm):
-    """Mean share of the variance that five components capture."""
+    """Mean fraction of the variance that five components capture."""
     estimator = clone(pca).set_params(epsilon=epsilon, row_norm=row_norm)
     n_fits = n_repeats if np.isfinite(epsilon) else 1
     return np.mean(

@@ -21,7 +21,7 @@ from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
 from skdp.decomposition._products import alternating, iteration, symmetric_power
-from skdp.decomposition._products.fit import solve_entries
+from skdp.decomposition._products.fit import solve_by_products
 from skdp.linalg.subspace import coherence, orthonormal_basis
 from skdp.metrics import subspace_distance
 from skdp.privacy import PrivacyBudget
@@ -85,7 +85,7 @@ def promised(
         changes.enter_context(patch.object(iteration, "shrink_rows", lambda rows, _: rows))
     with changes:
         generator = algorithm_generator(KEY + seed)
-        factors = solve_entries(problem, Rows(as_source(X)), budget, generator)
+        factors = solve_by_products(problem, Rows(as_source(X)), budget, generator)
     return factors.leading(k), budget.spent().releases
 
 

@@ -23,8 +23,8 @@ from skdp.data.rows import Rows
 from skdp.data.sources import RowBlocks, as_source, block_starts, holds_sparse, sum_rounding
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import SUPPORT, UNITS, DecompositionProblem
-from skdp.decomposition._products.fit import solve_entries
-from skdp.decomposition._products.plan import plan_entries, settle_entries
+from skdp.decomposition._products.fit import solve_by_products
+from skdp.decomposition._products.plan import plan_by_products, settle_products
 from skdp.decomposition._rows.fit import solve_rows
 from skdp.decomposition._rows.plan import doubts_of_rows, plan_rows, settle_rows
 from skdp.linalg.subspace import coherence
@@ -49,7 +49,7 @@ _BOUND_CONSTRAINT = [
     None,
 ]
 _BY_ROWS = Procedure(plan_rows, doubts_of_rows, solve_rows)
-_BY_ENTRIES = Procedure(plan_entries, lambda problem, plan: (), solve_entries)
+_BY_PRODUCTS = Procedure(plan_by_products, lambda problem, plan: (), solve_by_products)
 
 
 class _Facts(NamedTuple):
@@ -151,7 +151,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
         if getattr(self.privacy_unit, "is_pairwise", False) is True:
             _check_symmetric(checked, f"privacy_unit={self.privacy_unit!r}")
         facts = _Facts(tuple(checked.shape), holds_sparse(checked), np.dtype(checked.dtype))
-        # Of the names of its features, too, X itself has to tell.
+        # X as given, too: checking takes the names of its features off.
         return (X, checked), facts
 
     def _facts_like(self, n_samples: int, n_features: int, like: Any) -> _Facts:
@@ -172,7 +172,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
         support, is_sparse = SUPPORT[type(unit)], facts.is_sparse or unit.is_sparse
         problem = self._asked(
             DecompositionProblem,
-            procedure=_BY_ENTRIES if support.has_bases else _BY_ROWS,
+            procedure=_BY_PRODUCTS if support.has_bases else _BY_ROWS,
             **facts._asdict(),
             rounding=sum_rounding(block_starts(*facts.shape, is_sparse=is_sparse)),
             is_pca=self._is_pca,
@@ -185,7 +185,7 @@ class BaseDecomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
             center=center,
             releases_mean=not self._is_pca or isinstance(center, str),
         )
-        return settle_entries(problem) if support.has_bases else settle_rows(problem)
+        return settle_products(problem) if support.has_bases else settle_rows(problem)
 
     def _open_data(
         self, data: Any, problem: DecompositionProblem

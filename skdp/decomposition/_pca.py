@@ -28,8 +28,8 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     Parameters
     ----------
     n_components : int, float, "mle" or None, default=None
-        Number of components. A float in (0, 1) takes as many as explain more than that share of the
-        variance, ``"mle"`` as many as Minka's rule says, but none that noise hides; both read the
+        Number of components. A float in (0, 1) takes as many as explain more than that fraction of
+        the variance, ``"mle"`` as many as Minka's rule says, but none that noise hides; both read the
         released spectrum only and need the covariance solver. ``None`` takes the smaller side of X.
     whiten : bool, default=False
         Whether `transform` scales the components to unit variance, by released variances.
@@ -74,30 +74,31 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         Where noise follows released bases: rows of a basis are cut to so many times their mean
         square, .01 at least; ``None`` cuts nothing. What to pass: :ref:`basis-cut`.
     coherence_bound : float or None, default=None
-        For entries and edges, instead of `basis_cut`, refused with others: noise is scaled for
-        bases of this coherence, and the fit ends as failed, its budget spent, with the first basis
-        that exceeds it. ``None`` scales the noise by what each basis needs.
+        For entries and edges, instead of `basis_cut`, refused with others: noise for bases of this
+        coherence. The first basis that exceeds it ends the fit as failed, its budget spent.
     n_jobs : int or None, default=None
         Number of threads that share the rows. ``None`` is 1, with multi-threaded matrix products.
     random_state : int, RandomState or Generator instance or None, default=None
-        ``None`` takes fresh noise from the operating system in every fit: the setting that the
-        guarantee is stated for. A secret int of at least 128 random bits, such as
-        ``secrets.randbits(128)``, makes a fit repeatable; a guessable one voids the guarantee.
+        ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
+        ``secrets.randbits(128)``, repeats a fit in the same container, with the same `n_jobs`, on
+        the same kind of machine; one that can be guessed voids the guarantee.
 
     Attributes
     ----------
     components_ : ndarray of shape (`n_components_`, n_features)
         Principal axes, by descending variance. Covered by the guarantee.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (`n_components_`,)
-        Variance of the clipped rows along each axis, and its share of the total. Covered by the
+        Variance of the clipped rows along each axis, and its fraction of the total. Covered by the
         guarantee.
     singular_values_ : ndarray of shape (`n_components_`,)
         Singular values of the centred and clipped rows. Covered by the guarantee.
     mean_ : ndarray of shape (n_features,)
         Centre that was subtracted. Covered by the guarantee.
-    noise_variance_, row_norm_ : float
-        Mean variance along the axes left out, not below the scale of the noise in a variance. Bound
-        that the centred rows were clipped to, for ``privacy_unit="row"``. Covered by the guarantee.
+    noise_variance_ : float
+        Mean variance along the axes left out, not below the scale of its noise. Covered by the
+        guarantee.
+    row_norm_ : float
+        For whole rows: bound that the centred rows were clipped to. Covered by the guarantee.
     left_components_ : ndarray of shape (n_samples, `n_components_`)
         Left singular vectors, for entries, edges and spectral changes only. Covered by the
         guarantee, as `transform` is not.
@@ -206,7 +207,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         total = factors.total / degrees_of_freedom
         wanted = n_components = choose_rank(problem.n_components, variances, total, n_rows, dtype)
         if isinstance(problem.n_components, str | float) and factors.noise_scale > 0:
-            # A share of the variance may be out of reach of all but axes of noise.
+            # A fraction of the variance may be out of reach of all but axes of noise.
             n_components = min(wanted, max(factors.n_above_noise, 1))
         kept = variances[:n_components]
         total = max(total, kept.sum())

@@ -76,9 +76,9 @@ class DPTruncatedSVD(BaseDecomposition):
     n_jobs : int or None, default=None
         Number of threads that share the rows. ``None`` is 1, with multi-threaded matrix products.
     random_state : int, RandomState or Generator instance or None, default=None
-        ``None`` takes fresh noise from the operating system in every fit: the setting that the
-        guarantee is stated for. A secret int of at least 128 random bits, such as
-        ``secrets.randbits(128)``, makes a fit repeatable; a guessable one voids the guarantee.
+        ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
+        ``secrets.randbits(128)``, repeats a fit in the same container, with the same `n_jobs`, on
+        the same kind of machine; one that can be guessed voids the guarantee.
 
     Attributes
     ----------

@@ -211,15 +211,15 @@ def _priced(release: PlannedRelease, currency: Currency) -> PlannedRelease:
     if release.sensitivity is None:
         return release
     # Where it is known, that of both branches is the same.
-    mechanism, share, bound = (
+    mechanism, share, change = (
         release.mechanism.partition(_OR)[0],
         release.share,
         release.sensitivity,
     )
-    scale = currency.noise_scale(mechanism, bound, share, joint_entries(mechanism, release.shape))
+    scale = currency.noise_scale(mechanism, change, share, joint_entries(mechanism, release.shape))
     # With many lines, replacing one field would take longer than all else.
     return PlannedRelease(
-        release.name, release.mechanism, share, bound, scale, release.follows, release.shape
+        release.name, release.mechanism, share, change, scale, release.follows, release.shape
     )
 
 
@@ -245,10 +245,10 @@ def planned_search(
         One for each count.
     """
     n_steps = search_steps(n_points)
-    bound = sensitivity.counts(n_columns)
+    change = sensitivity.counts(n_columns)
     return [
         PlannedRelease(
-            f"{name}, count {step}", "gaussian", share / n_steps, bound, shape=(n_columns,)
+            f"{name}, count {step}", "gaussian", share / n_steps, change, shape=(n_columns,)
         )
         for step in range(1, n_steps + 1)
     ]

@@ -81,8 +81,8 @@ class ResolvedEdge(ResolvedEntry):
     is_symmetric: ClassVar[bool] = True
 
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
-        bound = sensitivity.edge_product_l1 if by_rows else sensitivity.edge_product
-        return bound(self.step, norms)
+        sensitivity_of = sensitivity.edge_product_l1 if by_rows else sensitivity.edge_product
+        return sensitivity_of(self.step, norms)
 
     def core(self, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
         return sensitivity.edge_core(self.step, left_norms, right_norms)
@@ -91,8 +91,8 @@ class ResolvedEdge(ResolvedEntry):
         return sensitivity.symmetric_edge_core(self.step, norms)
 
     def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
-        bound = sensitivity.edge_mean_l1 if by_rows else sensitivity.edge_mean
-        return bound(self.step, n_rows)
+        sensitivity_of = sensitivity.edge_mean_l1 if by_rows else sensitivity.edge_mean
+        return sensitivity_of(self.step, n_rows)
 
     def squares(self, point: np.ndarray) -> float:
         return sensitivity.edge_squares(*self.value_range, point)

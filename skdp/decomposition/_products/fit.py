@@ -1,4 +1,4 @@
-"""From a raw matrix to released factors where a unit is less than a row, or another matrix."""
+"""From a raw matrix to released factors, by products with released bases or all its entries."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,10 +20,10 @@ from skdp.decomposition._products.symmetric_power import solve_symmetric_power
 from skdp.privacy import PrivacyBudget, Released
 from skdp.units._resolved import MatrixUnit
 
-__all__ = ["solve_entries"]
+__all__ = ["solve_by_products"]
 
 
-def solve_entries(
+def solve_by_products(
     problem: DecompositionProblem, raw: Rows, budget: PrivacyBudget, generator: np.random.Generator
 ) -> Factors:
     """Release the means of the columns, the sum of squares, and the singular factors."""
@@ -57,8 +57,8 @@ def solve_entries(
 def _release_mean(rows: Rows, budget: PrivacyBudget, unit: MatrixUnit) -> Released:
     total, rounding = rows.total()
     release = budget.laplace if budget.is_pure else budget.gaussian
-    bound = mean_sensitivity(unit, rows.source.shape, rounding, by_rows=budget.is_pure)
-    return release("column means", total / rows.n_rows, sensitivity=bound)
+    change = mean_sensitivity(unit, rows.source.shape, rounding, by_rows=budget.is_pure)
+    return release("column means", total / rows.n_rows, sensitivity=change)
 
 
 def _release_total(
@@ -73,8 +73,8 @@ def _release_total(
     else:
         squares, rounding = rows.squared_deviations(point)
     release = budget.laplace if budget.is_pure else budget.gaussian
-    bound = squares_sensitivity(unit, point, rounding)
-    noisy, _ = release("sum of squares", squares, sensitivity=bound)
+    change = squares_sensitivity(unit, point, rounding)
+    noisy, _ = release("sum of squares", squares, sensitivity=change)
     # From squared distances back to squared norms, without what the noise of the point adds.
     shift = rows.n_rows * (float(point @ point) - rows.n_features * point_noise)
     return max(float(noisy) + shift, 0.0)

@@ -1,4 +1,4 @@
-"""What a fit that protects entries and the like releases, and with which shares."""
+"""What a fit by products with released bases releases, and with which shares."""
 
 import math
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from skdp.privacy import PlannedRelease
 from skdp.privacy.budget import FORFEITED
 from skdp.units._resolved import MatrixUnit
 
-__all__ = ["mean_sensitivity", "plan_entries", "settle_entries", "squares_sensitivity"]
+__all__ = ["mean_sensitivity", "plan_by_products", "settle_products", "squares_sensitivity"]
 
 # Shares of the budget, of which the solver takes the rest. With delta=0 they are shares of epsilon
 # and not of the square of mu, so that small ones buy less.
@@ -35,7 +35,7 @@ _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN, _LARGEST_CUT = 20, 5, 12
 
 
-def settle_entries(problem: DecompositionProblem) -> DecompositionProblem:
+def settle_products(problem: DecompositionProblem) -> DecompositionProblem:
     """Refuse what contradicts itself, and replace what is "auto", from public facts only."""
     support, (n_rows, n_features) = problem.support, problem.shape
     _check_norms(problem)
@@ -167,15 +167,15 @@ def _check_bases(problem: DecompositionProblem, solver: str) -> None:
         )
 
 
-def plan_entries(problem: DecompositionProblem) -> list[PlannedRelease]:
+def plan_by_products(problem: DecompositionProblem) -> list[PlannedRelease]:
     """Plan all releases in their order."""
     unit = cast(MatrixUnit, problem.unit)
     mean_share, total_share = _total_shares(problem, unit)
     totals = list(_plan_totals(problem, unit, mean_share, total_share))
     share = 1 - math.fsum([mean_share, total_share])
     if problem.solver == "input":
-        bound = unit.product(np.ones(1))
-        return [*totals, PlannedRelease("matrix", "gaussian", share, bound, shape=problem.shape)]
+        change = unit.product(np.ones(1))
+        return [*totals, PlannedRelease("matrix", "gaussian", share, change, shape=problem.shape)]
     core_share = _PURE_CORE_SHARE if problem.is_pure else _CORE_SHARE
     plan_products = _plan_deflation if problem.solver == "deflation" else _plan_products
     products = plan_products(problem, unit, share * (1 - core_share))
@@ -188,8 +188,8 @@ def _plan_totals(
     """Plan the means of the columns and the sum of squares, if they have shares."""
     shape, mechanism = problem.shape, _mechanism(problem, pure="laplace")
     if mean_share:
-        bound = mean_sensitivity(unit, shape, problem.rounding, by_rows=problem.is_pure)
-        yield PlannedRelease("column means", mechanism, mean_share, bound, shape=shape[1:])
+        change = mean_sensitivity(unit, shape, problem.rounding, by_rows=problem.is_pure)
+        yield PlannedRelease("column means", mechanism, mean_share, change, shape=shape[1:])
     if total_share:
         squares = _squares_sensitivity(problem, unit)
         yield PlannedRelease(

@@ -53,7 +53,7 @@ _MARGIN = 1.05
 # What is kept of the matrix outside the span: to find directions that the span lacks it is needed,
 # but most of it is noise.
 _KEPT_OUTSIDE = 0.5
-# Where noise costs less than this share of the captured variance, clipping may cost more.
+# Where noise costs less than this fraction of the captured variance, clipping may cost more.
 _LEAST_LOSS = 1e-3
 # The signal that a column keeps is an estimate: below this it would blow up the noise.
 _SMALLEST_SIGNAL = 0.05
@@ -175,15 +175,15 @@ def _can_be_refined(values: np.ndarray, estimate: _Estimate) -> bool:
 
 
 def _release_step(
-    rows: Rows, budget: PrivacyBudget, basis: np.ndarray, level: float, *, name: str
+    rows: Rows, budget: PrivacyBudget, basis: np.ndarray, fraction: float, *, name: str
 ) -> tuple[np.ndarray, float]:
     """Release the second moment times `basis`, with clipped projections; return its noise too."""
-    bound = level * rows.bound
-    product, rounding = rows.normal_product(basis, partial(clip_rows, bound=bound))
+    level = fraction * rows.bound
+    product, rounding = rows.normal_product(basis, partial(clip_rows, bound=level))
     noisy, scale = budget.gaussian(
         name,
         product,
-        sensitivity=sensitivity.clipped_projection(rows.bound, bound, budget.adjacency, rounding),
+        sensitivity=sensitivity.clipped_projection(rows.bound, level, budget.adjacency, rounding),
     )
     squared_bound = rows.bound**2
     return noisy / squared_bound, scale / squared_bound

@@ -60,8 +60,8 @@ def _clip(rows: Rows, budget: PrivacyBudget, bound: float | None, name: str) -> 
 def _release_mean(rows: Rows, budget: PrivacyBudget) -> Released:
     """Release the mean of `rows`, clipped to ``rows.bound``."""
     total, rounding = rows.total()
-    bound = sensitivity.row_sum(rows.bound, budget.adjacency, rounding) / rows.n_rows
-    return budget.gaussian("mean", total / rows.n_rows, sensitivity=bound)
+    change = sensitivity.row_sum(rows.bound, budget.adjacency, rounding) / rows.n_rows
+    return budget.gaussian("mean", total / rows.n_rows, sensitivity=change)
 
 
 def _solve(

@@ -7,6 +7,7 @@ from numbers import Integral
 
 import numpy as np
 
+from skdp._estimator import check_finite_bound
 from skdp.decomposition._problem import DEFAULT_CUT, DecompositionProblem, check_solver
 from skdp.linalg.norms import row_norms
 from skdp.privacy import Plan, PlannedRelease, sensitivity
@@ -101,12 +102,8 @@ def _check_bounds(problem: DecompositionProblem) -> None:
                 f"{name}={bound} is for iterations whose noise follows the released bases, got "
                 f"{problem.given_unit}: pass {name}={default}."
             )
-    for name, bound in (("row_norm", problem.row_norm), ("mean_norm", problem.mean_norm)):
-        if bound == math.inf and problem.is_private:
-            raise ValueError(
-                f"{name}=inf with epsilon={problem.epsilon} gives no guarantee: one row could move "
-                f"the result without limit. Pass a finite {name}, or None."
-            )
+    check_finite_bound("row_norm", problem.row_norm, problem.epsilon)
+    check_finite_bound("mean_norm", problem.mean_norm, problem.epsilon)
     if problem.mean_norm is not None and not problem.releases_mean:
         raise ValueError(
             f"mean_norm={problem.mean_norm:g} bounds rows for their private mean, and none is "
@@ -181,10 +178,10 @@ def plan_rows(problem: DecompositionProblem) -> list[PlannedRelease]:
     mean_norm, mean_of = problem.mean_norm, "mean_norm"
     if mean_norm is None and not is_centered:
         mean_norm, mean_of = problem.row_norm, "row_norm"
-    bound = None
+    change = None
     if mean_norm is not None:
         adjacency, rounding = problem.unit.adjacency, problem.rounding
-        bound = sensitivity.row_sum(mean_norm, adjacency, rounding) / n_rows
+        change = sensitivity.row_sum(mean_norm, adjacency, rounding) / n_rows
     shares = {
         "mean_norm": _NORM_SHARE * (is_centered and mean_norm is None),
         "mean": _CENTER_SHARE if is_centered else _MEAN_SHARE * problem.releases_mean,
@@ -193,7 +190,7 @@ def plan_rows(problem: DecompositionProblem) -> list[PlannedRelease]:
     shape, n_points = (n_features,), len(SCALE_GRID)
     lines: dict[str, list[PlannedRelease]] = {
         "mean_norm": planned_search("mean_norm", shares["mean_norm"], n_points),
-        "mean": [PlannedRelease("mean", "gaussian", shares["mean"], bound, None, mean_of, shape)],
+        "mean": [PlannedRelease("mean", "gaussian", shares["mean"], change, None, mean_of, shape)],
         "row_norm": planned_search("row_norm", shares["row_norm"], n_points),
     }
     order = ("mean_norm", "mean", "row_norm") if is_centered else ("row_norm", "mean")
@@ -202,15 +199,15 @@ def plan_rows(problem: DecompositionProblem) -> list[PlannedRelease]:
 
 
 def _plan_moment(problem: DecompositionProblem, share: float, name: str) -> PlannedRelease:
-    follows, bound = "row_norm", None
+    follows, change = "row_norm", None
     if problem.is_sparse and problem.center is not None:
         # They are centred in the products, whose rounding is that of the centre.
         follows = "mean" if isinstance(problem.center, str) else "center"
     elif problem.row_norm is not None:
         adjacency, rounding = problem.unit.adjacency, problem.rounding
-        bound = sensitivity.second_moment(problem.row_norm, adjacency, rounding)
+        change = sensitivity.second_moment(problem.row_norm, adjacency, rounding)
     shape = (problem.shape[1],) * 2
-    return PlannedRelease(name, "symmetric_gaussian", share, bound, None, follows, shape)
+    return PlannedRelease(name, "symmetric_gaussian", share, change, None, follows, shape)
 
 
 def _plan_adaptive(problem: DecompositionProblem, share: float) -> list[PlannedRelease]:
@@ -228,8 +225,8 @@ def _plan_adaptive(problem: DecompositionProblem, share: float) -> list[PlannedR
     )
     if moment.sensitivity is not None and problem.row_norm is not None:
         adjacency = problem.unit.adjacency
-        bound = sensitivity.clipped_squares(problem.row_norm, len(PROBE_LEVELS), adjacency)
-        squares = replace(squares, sensitivity=bound)
+        change = sensitivity.clipped_squares(problem.row_norm, len(PROBE_LEVELS), adjacency)
+        squares = replace(squares, sensitivity=change)
     lines = [moment, squares]
     for number, step in enumerate(steps, start=1):
         line = replace(moment, name=f"second moment {number + 1}", share=step, sensitivity=None)
@@ -246,16 +243,18 @@ def _plan_power(problem: DecompositionProblem, share: float) -> list[PlannedRele
     weights = _GROWTH ** np.arange(n_iter)
     shares = share * (1 - _LEVEL_SHARE - _SPECTRUM_SHARE) * weights / weights.sum()
     level_share, lines = share * _LEVEL_SHARE / n_iter, []
-    bound = None
+    change = None
     if norm is not None and not problem.is_private:
-        bound = sensitivity.clipped_projection(norm, math.inf, adjacency)
+        change = sensitivity.clipped_projection(norm, math.inf, adjacency)
     for step, step_share in enumerate(shares.tolist(), start=1):
-        level = f"clip level {step}"
+        follows = f"clip level {step}"
         if problem.is_private:
             counts = sensitivity.histogram(adjacency)
-            lines.append(PlannedRelease(level, "gaussian", level_share, counts, shape=(N_LEVELS,)))
+            lines.append(
+                PlannedRelease(follows, "gaussian", level_share, counts, shape=(N_LEVELS,))
+            )
         name = f"power step {step}"
-        lines.append(PlannedRelease(name, "gaussian", step_share, bound, None, level, shape))
+        lines.append(PlannedRelease(name, "gaussian", step_share, change, None, follows, shape))
     # Its sensitivity is that of a second moment.
     spectrum = _plan_moment(problem, share * _SPECTRUM_SHARE, "projected second moment")
     return [*lines, replace(spectrum, shape=(shape[1] + 1,) * 2)]

@@ -90,8 +90,8 @@ class RecordClipping(Clipping):
 
         design = self.records.design
         total, norms = clipped_sum(design, _vectors, level)
-        bound = sensitivity.row_sum(level, self.adjacency, design.rounding)
-        return ClippedGradient(self._projected(point, total), bound, norms)
+        change = sensitivity.row_sum(level, self.adjacency, design.rounding)
+        return ClippedGradient(self._projected(point, total), change, norms)
 
 
 class ResponseClipping(Clipping):
@@ -132,7 +132,7 @@ class ResponseClipping(Clipping):
             return coordinates.weighted_sum((factors != 0).astype(np.float64))
 
         total = self._projected(point, design.add_up(_kernel))
-        bound = sensitivity.response_sum(
+        change = sensitivity.response_sum(
             level,
             self.response_range,
             max(float((weights * lengths).max()), 1 / NO_CLIPPING),
@@ -141,7 +141,7 @@ class ResponseClipping(Clipping):
         )
         squares = lengths @ lengths
         gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0
-        return ClippedGradient(total, bound, sizes, gain)
+        return ClippedGradient(total, change, sizes, gain)
 
     def _lengths(self, matrices: Matrices, point: FixedRank) -> np.ndarray:
         return self.space.coordinates(matrices, point, self.records.intercept)[0].norms()

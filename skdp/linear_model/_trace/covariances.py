@@ -109,8 +109,8 @@ def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np
 
     Those that the noise, of which `edge` is the largest, cannot reach stay. The others are shrunk
     to their mean by the fraction of their variance that is noise, and are at least a part of what
-    noise could hide, as steps along a curvature that is taken for too small could diverge. The
-    least one is relative to what it is taken for.
+    noise could hide, as steps along a curvature that is taken for too small could diverge. Returned
+    last is the smallest variance divided by the value that takes its place, at most 1.
     """
     is_bulk = values <= np.median(values) + 1.5 * edge
     center = max(float(values[is_bulk].mean()), 0.0)

@@ -63,8 +63,8 @@ def _mean_of_products(
 ) -> np.ndarray:
     """Release the mean of y_i times the coordinates of X_i, each clipped to the level."""
     total, _ = _sum_of_products(records, coordinates_of, level)
-    bound = sensitivity.row_sum(level, budget.adjacency, records.design.rounding)
-    released, _ = budget.gaussian(name, total, sensitivity=bound)
+    change = sensitivity.row_sum(level, budget.adjacency, records.design.rounding)
+    released, _ = budget.gaussian(name, total, sensitivity=change)
     return released / records.n_records
 
 

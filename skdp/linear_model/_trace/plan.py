@@ -34,9 +34,9 @@ __all__ = [
     "share_for_counts",
 ]
 
-# Standard deviation of a count, as a fraction of the records, that is precise enough: of a search,
-# each step of which is clear unless it is the last, and of the histogram of the responses, which is
-# finer, to show rare ones, where that takes no more than a spare share.
+# Wanted noise of a count, as a fraction of the records: of a search, each step of which is clear
+# unless it is the last; and of the histogram of the responses, which is to show rare ones, the finer
+# one if it costs no more than the spare share.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.005
 _SPARE_SHARE = 0.01
@@ -48,7 +48,7 @@ _COUNT_PRECISION = 0.1
 _LEAST_SPREAD_PRECISION, _SPREAD_PRECISION = 0.05, 0.02
 _MEAN_PRECISION, _LEAST_MEAN_SHARE = 0.1, 2e-3
 _LARGEST_FEATURE_SHARE = 0.03
-# Eigenvalues of the noise, beside those of independent entries, which are 1.
+# Largest eigenvalue that noise may give a covariance whose own eigenvalues are about 1.
 _WANTED_EDGE = 0.3
 _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
 #: Share of the budget that a start from data takes.
@@ -56,9 +56,10 @@ START_SHARE = 0.25
 _CORE_SHARE, _GAP_SHARE, _SUBSPACE_SHARE = 0.2, 0.1, 0.7
 # Standard deviation of a count of unclipped records, as a fraction of all.
 _VOTE_PRECISION = 0.03
-# From step to step, and from the first to the last.
+# Each step gets this many times the share of the one before; the last at most ten times that of the
+# first.
 _GROWTH, _LARGEST_GROWTH = 1.2, 10.0
-# Of what is left for adassp.
+# Fractions of what is left for adassp.
 _MOMENT_SHARE, _EIGENVALUE_SHARE = 0.5, 0.05
 _SPREAD = "response spread"
 
@@ -138,8 +139,8 @@ def _plan_spread(problem: TraceProblem) -> PlannedRelease:
 
 
 def _plan_sizes(name: str, share: float, n_columns: int, problem: TraceProblem) -> PlannedRelease:
-    bound = sensitivity.histograms(n_columns, problem.unit.adjacency)
-    return PlannedRelease(name, "gaussian", share, bound, shape=(n_columns, N_POWERS))
+    change = sensitivity.histograms(n_columns, problem.unit.adjacency)
+    return PlannedRelease(name, "gaussian", share, change, shape=(n_columns, N_POWERS))
 
 
 def _plan_transform(problem: TraceProblem) -> list[PlannedRelease]:
@@ -165,10 +166,10 @@ def _plan_scales(problem: TraceProblem) -> list[PlannedRelease]:
         )
     lines.append(_plan_sizes("feature spreads", plan.spread_share, n_features, problem))
     if plan.mean_share:
-        bound = sensitivity.row_sum(mean_bound(n_features), problem.unit.adjacency)
+        change = sensitivity.row_sum(mean_bound(n_features), problem.unit.adjacency)
         shape = (n_features,)
         lines.append(
-            PlannedRelease("feature means", "gaussian", plan.mean_share, bound, shape=shape)
+            PlannedRelease("feature means", "gaussian", plan.mean_share, change, shape=shape)
         )
     return lines
 
@@ -236,11 +237,11 @@ def _plan_descent(problem: TraceProblem, share: float) -> list[PlannedRelease]:
         share -= START_SHARE
     n_steps = problem.n_iter
     votes = _share_for_counts(n_steps, problem, _VOTE_PRECISION)
-    size, level = _n_directions(problem), _SPREAD
+    size, follows = _n_directions(problem), _SPREAD
     for step, step_share in enumerate(gradient_shares(share - votes, n_steps), start=1):
-        lines.append(_line(f"gradient {step}", step_share, level, (size,)))
-        level = f"clip vote {step}"
-        lines.append(PlannedRelease(level, "gaussian", votes / n_steps, sensitivity.count()))
+        lines.append(_line(f"gradient {step}", step_share, follows, (size,)))
+        follows = f"clip vote {step}"
+        lines.append(PlannedRelease(follows, "gaussian", votes / n_steps, sensitivity.count()))
     return lines
 
 

@@ -10,9 +10,9 @@ Where rows are the unit, they are clipped to Euclidean norm `c` (`row_norm`). To
 twice `rounding` times the largest contribution of a row: the computed sums of two neighbours may
 each be off by that much [1]_. `rounding` is what :class:`skdp.data.rows.Rows` reports with the sum.
 
-The other units change a few entries of a matrix A, multiplied by public bases: `norms` are the
-Euclidean norms of the rows of a basis, and `step` is the largest change of an entry. Where A turns
-into A + C, every function bounds the Frobenius norm of the change of the product, or, if its name
+Units of :mod:`skdp.units` turn a matrix A, multiplied by public bases, into A + C: `norms` are the
+Euclidean norms of the rows of a basis, and `step` is the largest change of an entry. Every function
+bounds the Frobenius norm of the change of the product, or, if its name
 ends in ``_l1``, the sum of the Euclidean norms of its rows: what noise that is independent from row
 to row has to cover. The bound is attained unless it says otherwise; the caller adds rounding.
 
