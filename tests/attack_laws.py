@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from harness import RecordingBudget, ReplayBudget, farthest_of, fit_with, record, replay
 
+from skdp.privacy.budget import FORFEITED
+
 ROUNDING = 1 + 1e-12
 
 
@@ -17,20 +19,19 @@ def neighbours_move_no_release_further_than_declared(family, cell, data=None):
     worst = farthest_of(cell, family.groups(cell, data))
     assert max(worst.values()) <= ROUNDING, worst
     # An attack that gets nowhere would prove nothing.
-    assert not is_ordinary or family.reaches(cell, worst), worst
+    assert not is_ordinary or family.is_reached(cell, worst), worst
 
 
 def a_null_unit_contributes_nothing(family, cell):
     """Where a unit is null, what it would be makes no difference."""
-    for group in family.groups(cell, family.ordinary(cell)):
-        if group.origin is None:
-            continue
+    groups = [group for group in family.groups(cell, family.ordinary(cell)) if group.has_null]
+    assert groups
+    for group in groups:
         script = record(cell, group.origin).released
-        with group.hidden():
+        with group.make_null():
             replays = [replay(cell, one, script) for one in (group.origin, group.datasets[-1])]
-            if group.is_hidden:
-                for one, other in zip(*(each.values for each in replays), strict=True):
-                    np.testing.assert_array_equal(one, other)
+        for one, other in zip(*(each.values for each in replays), strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def attributes_and_warnings_follow_the_releases(family, cell):
@@ -40,14 +41,17 @@ def attributes_and_warnings_follow_the_releases(family, cell):
         lambda: fit_with(cell(), family.arguments(data), RecordingBudget)
     )
     scripted = type("ScriptedBudget", (ReplayBudget,), {"script": budget.released})
-    for other in family.unlike(cell, data):
+    for other in family.strangers(cell, data):
         (again, _), told_again = warnings_of(lambda: fit_with(cell(), other, scripted))  # noqa: B023
         assert told_again == told
         assert_same_fit(again, original)
     for group in family.groups(cell, data):
-        if group.is_hidden:
-            with group.hidden():
-                (again, _), _ = warnings_of(lambda: fit_with(cell(), group.origin, scripted))  # noqa: B023
+        if group.has_null:
+            with group.make_null():
+                (again, _), told_again = warnings_of(
+                    lambda: fit_with(cell(), group.origin, scripted)  # noqa: B023
+                )
+            assert told_again == told
             assert_same_fit(again, original)
 
 
@@ -63,18 +67,23 @@ def the_whole_budget_is_spent_and_no_more(family, cell):
     mechanisms = {line.mechanism for line in spent.releases}
     noises = {"laplace", "spherical"} if delta == 0 else {"gaussian", "symmetric_gaussian"}
     assert mechanisms <= noises
+    assert (spent.unit, spent.enforced) == family.recorded(cell)
     assert spent.adjacency == cell.adjacency
     # Only what a failed test leaves out has no name of its own.
-    names = [line.name for line in spent.releases if line.name != "not used"]
+    names = [line.name for line in spent.releases if line.name != FORFEITED]
     assert len(set(names)) == len(names)
 
 
 ATTACK_LAWS = (
     neighbours_move_no_release_further_than_declared,
-    a_null_unit_contributes_nothing,
     attributes_and_warnings_follow_the_releases,
     the_whole_budget_is_spent_and_no_more,
 )
+
+
+def attack_laws_for(family, cell):
+    """Give the laws that say something of a cell."""
+    return ATTACK_LAWS + (a_null_unit_contributes_nothing,) * family.has_null(cell)
 
 
 def warnings_of(fit):

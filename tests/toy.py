@@ -4,7 +4,8 @@ It shows what a new family has to bring, and whether the tests that every family
 a mistake.
 """
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
 from typing import Any
@@ -19,8 +20,9 @@ from skdp._estimator import PrivateEstimator, Procedure, check_rows
 from skdp.data.digest import digest
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts, sum_rounding
-from skdp.privacy import PlannedRelease, sensitivity
+from skdp.privacy import PlannedRelease, PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_weights
+from skdp.privacy.noise import NoiseSource
 from skdp.units._rows import ResolvedRow
 
 N_ROWS, N_FEATURES = 30, 4
@@ -178,11 +180,88 @@ class KeptRow(ClippedMean):
         return super()._open_data(data, problem)
 
 
+class SpentTooLittle(ClippedMean):
+    """Pays less than it takes."""
+
+    procedure = ClippedMean.procedure._replace(
+        plan=lambda problem: [replace(plan_mean(problem)[0], share=0.9)]
+    )
+
+
+class WrongPlan(ClippedMean):
+    """Announces another sensitivity than the one that counts."""
+
+    procedure = ClippedMean.procedure._replace(
+        plan=lambda problem: [replace(line, sensitivity=0.5) for line in plan_mean(problem)]
+    )
+
+
+class RemembersTheLastFit(ClippedMean):
+    """Averages with what another fit has released."""
+
+    def _set_attributes(self, result, problem):
+        self.mean_ = (result + getattr(self, "mean_", result)) / 2
+        return ()
+
+
+class TalksOfValues(ClippedMean):
+    """Prints what it refuses."""
+
+    def _checked_input(self, X, y):
+        if not np.isfinite(X).all():
+            raise ValueError(f"X contains NaN or infinity: {X!r}")
+        return super()._checked_input(X, y)
+
+
+class GlobalNoise(ClippedMean):
+    """Takes its seed from numpy's global generator."""
+
+    def _open(self, data, problem, plan):
+        opened, _, generator = super()._open(data, problem, plan)
+        noise = NoiseSource(int(np.random.randint(2**31)))  # noqa: NPY002
+        return opened, PrivacyBudget.of(plan, noise), generator
+
+
+class SharedNoise(ClippedMean):
+    """Has the same noise for all data that come to the same value."""
+
+    def _noise_source(self, seed, digest):
+        return NoiseSource(seed)
+
+
+class WarnsOfValues(ClippedMean):
+    """Tells that some number is large."""
+
+    def _open_data(self, data, problem):
+        if np.abs(data).max() > 1e200:
+            warnings.warn("X has large numbers", RuntimeWarning, stacklevel=2)
+        return super()._open_data(data, problem)
+
+
+def solve_with_null(problem, rows, budget, generator):
+    """Release the mean of the source, in which nothing is null."""
+    return solve_mean(problem, Rows(rows.source), budget, generator)
+
+
+class CountsTheNull(ClippedMean):
+    """Lets a null unit take part."""
+
+    procedure = ClippedMean.procedure._replace(solve=solve_with_null)
+
+
 LEAKS: dict[str, Any] = {
     "sensitivity": WrongSensitivity,
     "attribute": LeakedAttribute,
     "branch": LeakedBranch,
     "kept row": KeptRow,
+    "share": SpentTooLittle,
+    "plan": WrongPlan,
+    "last fit": RemembersTheLastFit,
+    "error": TalksOfValues,
+    "global noise": GlobalNoise,
+    "shared noise": SharedNoise,
+    "warning": WarnsOfValues,
+    "null": CountsTheNull,
 }
 for leak in LEAKS.values():
     # What is not documented is a fault of its own.
@@ -221,10 +300,10 @@ def groups(cell, X):
     """Rows in the place of the first one: long, opposite, of any scale."""
     direction = np.ones(N_FEATURES)
     found = []
-    for size in (0.0, 1.0, -1.0, 1e9, -1e300, 5e-324):
+    for size in (0.0, 1.0, -1.0, 1e9, 2e9, -1e300, 5e-324):
         neighbour = X.copy()
         neighbour[0] = size * direction
         found.append((neighbour,))
     if cell.adjacency == "replace":
         return [Group(found)]
-    return [Group(found, origin=(X,), hidden=lambda: null_row(0))]
+    return [Group(found, origin=(X,), make_null=lambda: null_row(0))]

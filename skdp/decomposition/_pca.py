@@ -29,8 +29,8 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     ----------
     n_components : int, float, "mle" or None, default=None
         Number of components. A float in (0, 1) takes as many as explain more than that fraction of
-        the variance, ``"mle"`` as many as Minka's rule says, but none that noise hides; both read the
-        released spectrum only and need the covariance solver. ``None`` takes the smaller side of X.
+        the variance, ``"mle"`` as many as Minka's rule says, but none that noise hides; both read
+        only the released spectrum, by the covariance solver. ``None`` takes the smaller side of X.
     whiten : bool, default=False
         Whether `transform` scales the components to unit variance, by released variances.
     center : "private", array-like of shape (n_features,) or False, default="private"

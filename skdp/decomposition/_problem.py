@@ -14,7 +14,7 @@ from skdp.units._interactions import ResolvedInteraction
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._rows import ResolvedRow, ResolvedSparseRow
 
-__all__ = ["DEFAULT_CUT", "SUPPORT", "UNITS", "DecompositionProblem", "Support", "check_solver"]
+__all__ = ["DEFAULT_CUT", "SUPPORT", "UNITS", "DecompositionProblem", "check_solver"]
 
 #: What bases are cut to by default, in units of the mean square of their rows.
 DEFAULT_CUT = 1.0

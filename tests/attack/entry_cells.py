@@ -1,11 +1,16 @@
 """What can be asked of the estimators where a unit is less than a row, or another matrix."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
+from harness import Slip
+from row_cells import RELEASED, RELEASED_OF_PCA
 
 from skdp import DPPCA, DPTruncatedSVD
+from skdp.linalg import shrinkage
 from skdp.privacy import sensitivity
 from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
 
@@ -218,13 +223,68 @@ MISTAKES = {
         Cell("interaction", "power", "svd", degree_floor=3),
     ),
 }
+CLICKS = {"solver": "alternating", "bounds": "clicks"}
+# Which function declares too little, where that is to be seen, and of which cell.
+TOO_SMALL = (
+    ("edge_core", "core", Cell("edge", model="pca", **CLICKS)),
+    ("edge_mean", "column means", Cell("edge", model="svd", **CLICKS)),
+    ("edge_mean_l1", "column means", Cell("edge", model="svd", is_pure=True, **CLICKS)),
+    ("edge_squares", "sum of squares", Cell("edge", model="svd", **CLICKS)),
+    ("entry_core", "core", Cell("entry", model="svd", **CLICKS)),
+    ("entry_mean", "column means", Cell("entry", model="svd", **CLICKS)),
+    ("entry_product", "right product", Cell("entry", model="svd", **CLICKS)),
+    ("entry_squares", "sum of squares", Cell("entry", model="svd", **CLICKS)),
+    ("entry_step", "right product", Cell("entry", model="svd", **CLICKS)),
+    ("short_row_product", "right product", Cell("row", model="svd", **CLICKS)),
+    ("short_row_adjoint", "left product", Cell("row", model="svd", **CLICKS)),
+    (
+        "short_row_squares",
+        "sum of squares",
+        Cell("row", model="svd", adjacency="zero_out", **CLICKS),
+    ),
+    ("interaction_mean", "column means", Cell("interaction", "power", "svd")),
+    ("interaction_squares", "sum of squares", Cell("interaction", "power", "svd")),
+)
 SLIPS = {
-    f"{name}, {bounds}": (
-        function,
-        "",
-        replace(cell, bounds=bounds),
-        lambda right, wrong=wrong: wrong,
+    f"{name}, {bounds}": Slip(
+        function, "", replace(cell, bounds=bounds), lambda _, wrong=wrong: wrong
     )
     for name, (function, wrong, cell) in MISTAKES.items()
     for bounds in ("clicks", "signed")
-}
+} | {function: Slip(function, release, cell) for function, release, cell in TOO_SMALL}
+
+
+def datasets(cell):
+    """Matrices at the bounds, and others whose entries all differ."""
+    return {"at the bounds": cell.data(np.random.default_rng(0)), "distinct": distinct(cell)}
+
+
+def distinct(cell):
+    """Give a matrix whose every entry is one of a kind."""
+    lower, upper = cell.value_range if cell.bounds else (0.1, 2.0)
+    X = np.random.default_rng(1).uniform(lower, upper, size=cell.shape)
+    return np.triu(X) + np.triu(X, 1).T if cell.unit in SQUARE_UNITS else X
+
+
+def released(cell):
+    """Names of the attributes that come from released values."""
+    names = RELEASED | (RELEASED_OF_PCA if cell.model.startswith("pca") else set())
+    if cell.unit not in ("interaction", "row"):
+        names = names | {"left_components_", "coherence_left_"}
+    return names | {"coherence_right_", "failed_"}
+
+
+@contextmanager
+def setting(cell):
+    """Shrink by a single step: privacy must not depend on post-processing, and this is fast."""
+    with patch.object(shrinkage, "_N_STEPS", 1):
+        yield
+
+
+def is_reached(cell, worst):
+    """Whether an attack got far."""
+    if cell.unit in ("entry", "edge") and cell.adjacency == "replace" and not cell.coherence_bound:
+        # The bound is attained: a larger one would waste noise.
+        exact = [worst[name] for name in worst if "product" in name or name == "matrix"]
+        return min(exact) > 0.999
+    return max(worst.values()) > 0.7

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 from entry_cells import N_ENTRIES
-from harness import Group, farthest_of, null_cell, record, watched_bases
+from harness import Group, farthest_of, null_entry, record, watched_bases
 from row_cells import with_row
 
 ODD_VALUES = (0.0, -0.0, 1e300, -1e20, 5e-324, -1e-310, np.finfo(float).max, 0.7)
@@ -42,7 +42,7 @@ def entry_neighbours(cell, X, bases, generator):
             Group(
                 [(X,), (with_entry(X, target, lower + upper - X[target], mirror=is_edge),)],
                 origin=(X,),
-                hidden=partial(null_cell, target),
+                make_null=partial(null_entry, target),
             )
             for target in targets
         ]

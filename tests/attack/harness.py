@@ -41,6 +41,16 @@ class RecordingBudget(PrivacyBudget):
         return released
 
 
+@dataclasses.dataclass(frozen=True)
+class Slip:
+    """A mistake in a sensitivity, the release where it is to be seen, and of which cell."""
+
+    function: str
+    release: str
+    cell: Callable
+    wrong: Callable = lambda right: lambda *arguments, **more: 0.6 * right(*arguments, **more)
+
+
 def check_lattice(release, released):
     """No bit of a released number may be finer than the step that its noise scale gives."""
     assert np.isfinite(released).all(), release.name
@@ -82,7 +92,7 @@ class NullRows(Rows):
         return values
 
 
-# What is done to what the fits inside open, whose problems are known.
+# Changes made to the data view of every fit inside, each a function of the view and the problem.
 _ALTERATIONS = []
 
 
@@ -107,18 +117,17 @@ def null_row(index):
     return altered(lambda rows, _: of_class(rows, NullRows, null=index))
 
 
-def null_cell(cell):
+def null_entry(index):
     """Make one entry, and its mirror image if the unit is an edge, null in every fit inside.
 
-    It is 0 even where the bounds do not allow that. `None` makes none null.
+    It is 0 even where the bounds do not allow that.
     """
 
     def forget(rows, problem):
-        if cell is not None:
-            X = rows.source.X.copy()
-            for index in {cell, cell[::-1]} if problem.unit.is_symmetric else {cell}:
-                X[index] = 0.0
-            rows.source = ArraySource(X)
+        X = rows.source.X.copy()
+        for place in {index, index[::-1]} if problem.unit.is_symmetric else {index}:
+            X[place] = 0.0
+        rows.source = ArraySource(X)
         return rows
 
     return altered(forget)
@@ -153,13 +162,9 @@ def watched_bases():
 def null_record(index):
     """Make one record of a regression, or only its response, null in every fit inside.
 
-    It keeps its slot but takes part in no sum and no count. `None` makes none null.
+    It keeps its slot but takes part in no sum and no count.
     """
-
-    def forget(records, problem):
-        return records if index is None else _without(records, index, problem)
-
-    return altered(forget)
+    return altered(lambda records, problem: _without(records, index, problem))
 
 
 def _without(records, index, problem):
@@ -272,18 +277,18 @@ def movements(recorded: RecordingBudget, replayed: RecordingBudget) -> dict[str,
 class Group:
     """Datasets, each as the arguments of `fit`, that are all neighbours of each other.
 
-    With an `origin` each of them is a neighbour of that one only, in which `hidden` makes a unit
-    null.
+    With an `origin` each of them is a neighbour of that one only, in which `make_null` makes a unit
+    null: inside the fit, as no data would be the same.
     """
 
     datasets: Sequence[tuple]
     origin: tuple | None = None
-    hidden: Callable[[], AbstractContextManager] = nullcontext
+    make_null: Callable[[], AbstractContextManager] = nullcontext
 
     @property
-    def is_hidden(self) -> bool:
-        """Whether what makes a unit null is more than other data."""
-        return self.hidden is not nullcontext
+    def has_null(self) -> bool:
+        """Whether a unit of the origin is null."""
+        return self.make_null is not nullcontext
 
 
 def farthest_of(make_estimator: Callable, groups: Iterable[Group]) -> dict[str, float]:
@@ -295,7 +300,7 @@ def farthest_of(make_estimator: Callable, groups: Iterable[Group]) -> dict[str, 
         replays = [replay(make_estimator, one, script) for one in group.datasets]
         origin = None
         if group.origin is not None:
-            with group.hidden():
+            with group.make_null():
                 origin = replay(make_estimator, group.origin, script)
         for name, ratio in farthest(replays, origin).items():
             worst[name] = max(worst.get(name, 0.0), ratio)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from harness import Slip
 from scipy import sparse
 
 from skdp import DPTraceRegressor, RankOneMatrices
@@ -287,8 +288,8 @@ def strange_data(cell):
     }
 
 
-# What declares too little, of which release that is to be seen, and where.
-SLIPS = {
+# Which function declares too little, where that is to be seen, and of which cell.
+TOO_SMALL = {
     "gradients": ("row_sum", "gradient", Cell("matrices")),
     "gradients of outer products": ("row_sum", "gradient", Cell("outer", "iht")),
     "gradients without one": ("row_sum", "gradient", Cell("one-hot", adjacency="zero_out")),
@@ -342,3 +343,31 @@ SLIPS = {
     "covariances": ("second_moment", "column covariance", Cell("matrices")),
     "covariances of outer products": ("second_moment", "row covariance", Cell("outer", "gd")),
 }
+SLIPS = {name: Slip(*slip) for name, slip in TOO_SMALL.items()}
+
+SUMS = ("gradient 1", "products", "start 1", "start, core")
+
+
+def datasets(cell):
+    """Ordinary records; degenerate ones are attacked in a test of their own."""
+    return {"drawn": cell.data()}
+
+
+def released(cell):
+    """Names of the attributes that come from released values."""
+    return {"left_components_", "singular_values_", "right_components_", "intercept_"}
+
+
+def public(cell):
+    """Names of those that are public."""
+    return {"n_features_in_", "privacy_spent_", "_shape", "_coef_shape"}
+
+
+def is_reached(cell, worst):
+    """Whether an attack got far: a huge response moves sums as far as anything can."""
+    if ("start, subspaces" in worst) != cell.has_gap:
+        return False
+    if cell.unit == "record":
+        return min(worst[name] for name in worst if name.startswith(SUMS)) > 0.99
+    sums = [worst[name] for name in worst if name.startswith(("gradient", "products", "start"))]
+    return max(sums) > 0.4

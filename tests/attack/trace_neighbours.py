@@ -31,7 +31,7 @@ def group_of(cell, data, records):
     found = [data.arguments, *(data.with_record(index, *one).arguments for one in records)]
     if cell.adjacency == "replace":
         return Group(found)
-    return Group(found, origin=data.arguments, hidden=lambda: null_record(index))
+    return Group(found, origin=data.arguments, make_null=lambda: null_record(index))
 
 
 def place(cell, data):
@@ -149,7 +149,7 @@ def scaled_back(cell, parts):
     return [np.nan_to_num(part, posinf=LARGEST, neginf=-LARGEST) for part in back]
 
 
-def unlike(cell, data):
+def strangers(cell, data):
     """Records without anything in common, but for public matrices."""
     zeros, reversed_ = 0 * data.responses, -3 * data.responses[::-1] + 1e4
     if cell.unit == "response":

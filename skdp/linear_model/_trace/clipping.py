@@ -12,7 +12,7 @@ from skdp.linear_model._trace.records import NO_CLIPPING, Records, clipped_sum
 from skdp.linear_model._trace.spaces import Space
 from skdp.privacy import sensitivity
 
-__all__ = ["ClippedGradient", "Clipping", "RecordClipping", "ResponseClipping"]
+__all__ = ["Clipping", "RecordClipping", "ResponseClipping"]
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ __all__ = [
 ]
 
 # Wanted noise of a count, as a fraction of the records: of a search, each step of which is clear
-# unless it is the last; and of the histogram of the responses, which is to show rare ones, the finer
-# one if it costs no more than the spare share.
+# unless it is the last; and of the histogram of the responses, which is to show rare ones, the
+# finer one if it costs no more than the spare share.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.005
 _SPARE_SHARE = 0.01
