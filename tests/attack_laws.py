@@ -1,11 +1,22 @@
 """What no estimator may break, whatever the data: each law is a function of a family and a cell."""
 
+import io
+import logging
 import math
 import warnings
+from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
 import pytest
-from harness import RecordingBudget, ReplayBudget, farthest_of, fit_with, record, replay
+from harness import (
+    RecordingBudget,
+    assert_same_fit,
+    farthest_of,
+    fit_with,
+    record,
+    replay,
+    scripted_budget,
+)
 
 from skdp.privacy.budget import FORFEITED
 
@@ -34,21 +45,21 @@ def a_null_unit_contributes_nothing(family, cell):
             np.testing.assert_array_equal(one, other)
 
 
-def attributes_and_warnings_follow_the_releases(family, cell):
+def all_that_is_told_follows_the_releases(family, cell):
     """Other data that are answered with the same releases give the same fit."""
     data = family.ordinary(cell)
-    (original, budget), told = warnings_of(
+    (original, budget), told = said_by(
         lambda: fit_with(cell(), family.arguments(data), RecordingBudget)
     )
-    scripted = type("ScriptedBudget", (ReplayBudget,), {"script": budget.released})
+    scripted = scripted_budget(budget.released)
     for other in family.strangers(cell, data):
-        (again, _), told_again = warnings_of(lambda: fit_with(cell(), other, scripted))  # noqa: B023
+        (again, _), told_again = said_by(lambda: fit_with(cell(), other, scripted))  # noqa: B023
         assert told_again == told
         assert_same_fit(again, original)
     for group in family.groups(cell, data):
         if group.has_null:
             with group.make_null():
-                (again, _), told_again = warnings_of(
+                (again, _), told_again = said_by(
                     lambda: fit_with(cell(), group.origin, scripted)  # noqa: B023
                 )
             assert told_again == told
@@ -76,7 +87,7 @@ def the_whole_budget_is_spent_and_no_more(family, cell):
 
 ATTACK_LAWS = (
     neighbours_move_no_release_further_than_declared,
-    attributes_and_warnings_follow_the_releases,
+    all_that_is_told_follows_the_releases,
     the_whole_budget_is_spent_and_no_more,
 )
 
@@ -86,20 +97,21 @@ def attack_laws_for(family, cell):
     return ATTACK_LAWS + (a_null_unit_contributes_nothing,) * family.has_null(cell)
 
 
-def warnings_of(fit):
-    """Return what a function returns, and the texts of its warnings."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        result = fit()
-    return result, [str(warning.message) for warning in caught]
-
-
-def assert_same_fit(again, original):
-    """Compare all that two fitted estimators hold, parameters aside."""
-    assert vars(again).keys() == vars(original).keys()
-    for name in vars(original).keys() - original.get_params(deep=False).keys() - {"_open"}:
-        ours, theirs = getattr(original, name), getattr(again, name)
-        if isinstance(ours, np.ndarray):
-            np.testing.assert_array_equal(theirs, ours, err_msg=name)
-        else:
-            assert theirs == ours, name
+def said_by(fit):
+    """Return what a function returns, and all that it says: warnings, prints, log records."""
+    told, logger = io.StringIO(), logging.getLogger()
+    handler, level = logging.StreamHandler(told), logger.level
+    logger.addHandler(handler)
+    logger.setLevel(1)
+    try:
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            redirect_stdout(told),
+            redirect_stderr(told),
+        ):
+            warnings.simplefilter("always")
+            result = fit()
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    return result, [*(str(warning.message) for warning in caught), told.getvalue()]

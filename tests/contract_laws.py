@@ -5,13 +5,13 @@ import inspect
 import itertools
 import math
 import pickle
+import sys
 import warnings
 
 import numpy as np
 import pytest
-from attack_laws import assert_same_fit
-from harness import RecordingBudget, fit_with
-from noise_records import noise_of
+from harness import RecordingBudget, assert_same_fit, fit_with
+from noise_records import drawn_noise, noise_of
 from scipy import sparse
 
 from skdp import PrivacyWarning, RankOneMatrices
@@ -29,6 +29,11 @@ def noise_is_fresh_without_a_seed(family, cell):
         noise.append(noise_of(estimator, *arguments))
         assert not estimator.privacy_spent_.seeded
     assert not np.isin(*noise).any()
+    with drawn_noise() as draws:
+        cell().fit(*arguments)
+    # Symmetric noise has everything beside the diagonal twice.
+    once = np.concatenate([np.unique(np.abs(draw)) for draw in draws])
+    assert len(np.unique(once)) == len(once)
 
 
 def a_seed_repeats_a_fit(family, cell):
@@ -70,8 +75,13 @@ def are_equal(one, other):
 
 def nothing_but_documented_attributes_is_kept(family, cell):
     """Released values and public facts, named in the docstring; parameters stay as they were."""
+    for seed in (None, SECRET):
+        check_kept(family, cell, cell(random_state=seed))
+
+
+def check_kept(family, cell, estimator):
+    """Fit, and look at all attributes."""
     arguments = family.arguments(family.ordinary(cell))
-    estimator = cell()
     parameters = estimator.get_params(deep=False)
     estimator.fit(*arguments)
     after = estimator.get_params(deep=False)
@@ -85,6 +95,40 @@ def nothing_but_documented_attributes_is_kept(family, cell):
             assert any(name in line.split(" : ")[0].split(", ") for line in documented), name
         if name not in family.per_unit and n_units != n_features:
             assert n_units not in np.shape(getattr(estimator, name)), name
+        # A view would keep alive what it is a part of.
+        base = getattr(getattr(estimator, name), "base", None)
+        assert base is None or base.size == getattr(estimator, name).size, name
+
+
+def nothing_is_kept_beside_the_estimator(family, cell):
+    """Neither by its classes nor by a module."""
+    data = family.ordinary(cell)
+    # What is made once, whatever the data, is there then.
+    cell().fit(*family.strangers(cell, data)[-1])
+    before = beside(cell())
+    cell().fit(*family.arguments(data))
+    assert beside(cell()) == before
+
+
+def beside(estimator):
+    """Identities of what classes and modules hold, and of what is in their containers."""
+    owners = {base.__name__: base for base in type(estimator).__mro__}
+    owners |= {name: one for name, one in sys.modules.items() if name.startswith("skdp")}
+    owners["own module"] = sys.modules[type(estimator).__module__]
+    return {
+        f"{owner}.{name}": contents(value)
+        for owner, one in owners.items()
+        for name, value in list(vars(one).items())
+        # Python's own note of which warnings were shown.
+        if name != "__warningregistry__"
+    }
+
+
+def contents(value):
+    """Identities of an object and of all that it has, if it is a container."""
+    inside = [*value.keys(), *value.values()] if isinstance(value, dict) else ()
+    inside = list(value) if isinstance(value, list | set) else inside
+    return id(value), sorted(map(id, inside))
 
 
 def a_fitted_pickle_has_neither_seed_nor_data(family, cell):
@@ -126,10 +170,19 @@ def a_second_fit_does_not_depend_on_the_first(family, cell):
     """What another fit has set is gone."""
     data = family.ordinary(cell)
     arguments, other = family.arguments(data), family.strangers(cell, data)[-1]
-    estimator = cell(random_state=SECRET)
     once = cell(random_state=SECRET).fit(*arguments)
     for first in (other, shortened(arguments)):
+        estimator = cell(random_state=SECRET)
         assert_same_fit(estimator.fit(*first).fit(*arguments), once)
+    second = cell(random_state=SECRET).fit(*arguments)
+    assert_same_fit(second.fit(*other), cell(random_state=SECRET).fit(*other))
+    # Nor is what only another cell has left over.
+    for one in family.cells:
+        if family.released(one) != family.released(cell) and type(one()) is type(cell()):
+            estimator = one().fit(*family.arguments(family.ordinary(one)))
+            estimator.set_params(**cell(random_state=SECRET).get_params(deep=False))
+            assert_same_fit(estimator.fit(*arguments), once)
+            break
 
 
 def shortened(arguments):
@@ -155,6 +208,7 @@ def bad_data_are_refused_before_anything_is_spent(family, cell):
         assert list(after) == list(before)
         assert all(after[name] is before[name] for name in before)
         told = str(refused.value)
+        assert refused.value.__context__ is None
         values = np.concatenate([telling_values(one) for one in arrays_of(arguments)])
         assert not any(f"{value:.4f}"[:6] in told for value in values)
 
@@ -256,6 +310,7 @@ CONTRACT_LAWS = (
     a_seed_repeats_a_fit,
     no_noise_is_shared_by_different_fits,
     nothing_but_documented_attributes_is_kept,
+    nothing_is_kept_beside_the_estimator,
     a_fitted_pickle_has_neither_seed_nor_data,
     a_second_fit_does_not_depend_on_the_first,
     bad_data_are_refused_before_anything_is_spent,

@@ -18,15 +18,19 @@ pytestmark = [
 CAUGHT_BY = {
     "sensitivity": {"neighbours_move_no_release_further_than_declared"},
     "attribute": {
-        "attributes_and_warnings_follow_the_releases",
+        "neighbours_move_no_release_further_than_declared",
+        "all_that_is_told_follows_the_releases",
         "nothing_but_documented_attributes_is_kept",
     },
-    "branch": {"attributes_and_warnings_follow_the_releases"},
+    "branch": {"all_that_is_told_follows_the_releases"},
     "kept row": {
-        "attributes_and_warnings_follow_the_releases",
+        "neighbours_move_no_release_further_than_declared",
+        "all_that_is_told_follows_the_releases",
         "nothing_but_documented_attributes_is_kept",
         "a_fitted_pickle_has_neither_seed_nor_data",
     },
+    "class": {"nothing_is_kept_beside_the_estimator"},
+    "huge": {"neighbours_move_no_release_further_than_declared"},
     "share": {"the_whole_budget_is_spent_and_no_more"},
     "plan": {"the_record_is_what_was_planned"},
     "last fit": {"a_second_fit_does_not_depend_on_the_first"},
@@ -86,4 +90,4 @@ def test_a_leak_that_is_documented_is_one_all_the_same(leak):
     family = replace(TOY, public=lambda cell: {*TOY.public(cell), kept})
     cell = toy.Cell("replace", toy.LEAKS[leak])
     with pytest.raises(AssertionError, match=kept):
-        laws_for(cell)["attributes_and_warnings_follow_the_releases"](family, cell)
+        laws_for(cell)["all_that_is_told_follows_the_releases"](family, cell)

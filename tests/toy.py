@@ -180,6 +180,24 @@ class KeptRow(ClippedMean):
         return super()._open_data(data, problem)
 
 
+class KeptByTheClass(ClippedMean):
+    """Remembers data where no pickle looks."""
+
+    def _open_data(self, data, problem):
+        type(self).last = data
+        return super()._open_data(data, problem)
+
+
+class BranchesOnTheHuge(ClippedMean):
+    """Does something else if a row is huge."""
+
+    procedure = ClippedMean.procedure._replace(
+        solve=lambda problem, rows, *others: (
+            solve_mean(problem, rows, *others) * (1 + (np.nanmax(rows.norms()) > 1e6))
+        )
+    )
+
+
 class SpentTooLittle(ClippedMean):
     """Pays less than it takes."""
 
@@ -254,6 +272,8 @@ LEAKS: dict[str, Any] = {
     "attribute": LeakedAttribute,
     "branch": LeakedBranch,
     "kept row": KeptRow,
+    "class": KeptByTheClass,
+    "huge": BranchesOnTheHuge,
     "share": SpentTooLittle,
     "plan": WrongPlan,
     "last fit": RemembersTheLastFit,

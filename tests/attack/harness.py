@@ -243,8 +243,46 @@ def record(make_estimator: Callable, X) -> RecordingBudget:
 
 
 def replay(make_estimator: Callable, X, script) -> RecordingBudget:
-    budget = type("ScriptedBudget", (ReplayBudget,), {"script": list(script)})
-    return fit_with(make_estimator(), X, budget)[1]
+    return replayed_fit(make_estimator, X, script)[1]
+
+
+def replayed_fit(make_estimator: Callable, X, script):
+    """Fit with a list of releases in the place of what would be released."""
+    return fit_with(make_estimator(), X, scripted_budget(script))
+
+
+def scripted_budget(script) -> type[ReplayBudget]:
+    """Make the class of the budgets that answer with a list of releases."""
+    return type("ScriptedBudget", (ReplayBudget,), {"script": list(script)})
+
+
+def assert_same_fit(again, original):
+    """Compare all that two fitted estimators hold, parameters aside, to the last bit."""
+    assert vars(again).keys() == vars(original).keys()
+    # The methods are those that tests have put in the place of others.
+    left_out = original.get_params(deep=False).keys() | {"_open", "fit"}
+    for name in vars(original).keys() - left_out:
+        assert all_of(getattr(again, name)) == all_of(getattr(original, name)), name
+
+
+def all_of(value):
+    """Everything that an object holds, and of which types it is."""
+    if isinstance(value, np.ndarray):
+        return type(value), value.dtype, value.shape, value.tobytes()
+    if isinstance(value, dict):
+        return type(value), [(all_of(key), all_of(one)) for key, one in value.items()]
+    if isinstance(value, list | tuple):
+        return type(value), [all_of(one) for one in value], held_by(value)
+    return type(value), held_by(value) or repr(value)
+
+
+def held_by(value):
+    """The attributes of an object, wherever it keeps them."""
+    if isinstance(value, type) or callable(value):
+        return None
+    slots = [name for base in type(value).__mro__ for name in getattr(base, "__slots__", ())]
+    kept = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    return {name: all_of(one) for name, one in {**kept, **getattr(value, "__dict__", {})}.items()}
 
 
 def movement(mechanism: str, change: np.ndarray) -> float:
@@ -292,16 +330,23 @@ class Group:
 
 
 def farthest_of(make_estimator: Callable, groups: Iterable[Group]) -> dict[str, float]:
-    """Largest movement of every release by name within any of the groups."""
+    """Largest movement of every release by name within any of the groups.
+
+    Also checks that nothing else differs: all fits are answered with the same releases.
+    """
     worst = {}
     for group in groups:
         first = group.datasets[0] if group.origin is None else group.origin
         script = record(make_estimator, first).released
-        replays = [replay(make_estimator, one, script) for one in group.datasets]
+        fits = [replayed_fit(make_estimator, one, script) for one in group.datasets]
         origin = None
         if group.origin is not None:
             with group.make_null():
-                origin = replay(make_estimator, group.origin, script)
+                fits.append(replayed_fit(make_estimator, group.origin, script))
+            origin = fits[-1][1]
+        for estimator, _ in fits[1:]:
+            assert_same_fit(estimator, fits[0][0])
+        replays = [budget for _, budget in fits[: len(group.datasets)]]
         for name, ratio in farthest(replays, origin).items():
             worst[name] = max(worst.get(name, 0.0), ratio)
     return worst

@@ -1,6 +1,7 @@
 """Attacks on the decompositions that protect rows, beside those that every family takes."""
 
 import itertools
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from row_cells import (
 from scipy import sparse
 
 from skdp import RowBlocks
+from skdp.data import rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -110,6 +112,18 @@ def test_clip_levels_from_a_part_of_the_rows_keep_the_sensitivity(monkeypatch, m
     # Every fourth row is counted: one of them and one beside.
     for index, row in itertools.product((4, 5), adversarial_rows(X, np.eye(2, D)).values()):
         assert worst_ratio(cell, recorded, with_row(X, index, row)) <= ROUNDING
+
+
+@each()
+def test_the_rounding_of_sums_is_charged(cell):
+    X = datasets()["spiked"]
+    recorded = record(cell, X)
+    with patch.object(rows, "LEAST_ROUNDING", 1e-3):
+        more = replay(cell, X, recorded.released).spent().releases
+    for line, other in zip(recorded.spent().releases, more, strict=True):
+        # Counts are exact.
+        is_count = "count" in line.name or "clip level" in line.name
+        assert is_count == (other.sensitivity == line.sensitivity), line.name
 
 
 def test_a_zero_row_is_not_a_null_row():
