@@ -9,13 +9,13 @@ from skdp.data.design import Design
 from skdp.data.sources import as_source
 from skdp.linear_model._trace import scales
 from skdp.linear_model._trace.plan import (
+    center_search,
     plan_standardization,
-    planned_center,
-    planned_standardization,
     share_for_counts,
+    standardization_of,
 )
 from skdp.linear_model._trace.sizes import count_powers
-from skdp.linear_model._trace.standardization import release_standardization
+from skdp.linear_model._trace.standardization import exact_standardization, release_standardization
 
 N = 4000
 # The thresholds hold for 50 others, too.
@@ -30,12 +30,12 @@ def spread_of(values, seed, epsilon=1.0):
 def center_of(values, seed=0, bound=None):
     problem = problem_of(len(values), (1, 1), response_bound=bound)
     budget = budget_for(problem, center_lines, seed=seed)
-    return scales.release_center(values, budget, planned_center(problem))
+    return scales.release_center(values, budget, center_search(problem))
 
 
-def standardization_of(X, seed=0, *, centered=True):
+def found_in(X, seed=0, *, centered=True):
     problem = problem_of(len(X), (X.shape[1], 1), fit_intercept=centered)
-    budget, plan = budget_for(problem, scale_lines, seed=seed), planned_standardization(problem)
+    budget, plan = budget_for(problem, scale_lines, seed=seed), standardization_of(problem)
     with np.errstate(all="ignore"):
         return release_standardization(design_of(X), budget, plan, centered=centered)
 
@@ -107,7 +107,7 @@ def make_features(seed):
 def test_features_are_centred_and_scaled_one_by_one():
     for seed in SEEDS:
         X = make_features(seed)
-        found = standardization_of(X, seed)
+        found = found_in(X, seed)
         scaled = (X - found.center[:, 0]) * found.multiplier[:, 0]
         assert np.all(np.abs(scaled.mean(axis=0)) < 0.7)
         # Rather too small than too large.
@@ -119,7 +119,7 @@ def test_features_are_centred_and_scaled_one_by_one():
 def test_features_without_centres_are_scaled_about_zero():
     for seed in SEEDS:
         X = make_features(seed)
-        found = standardization_of(X, seed, centered=False)
+        found = found_in(X, seed, centered=False)
         assert found.center is None
         size = np.sqrt(np.mean((X * found.multiplier[:, 0]) ** 2, axis=0))
         assert 0.2 < size.min() <= size.max() < 1.5
@@ -129,7 +129,7 @@ def test_constant_features_have_finite_multipliers():
     for value in (0.0, 7.0, 1e300, -5e-324):
         X = np.full((N, 2), value)
         X[:, 1] = np.random.default_rng(0).normal(size=N)
-        found = standardization_of(X)
+        found = found_in(X)
         assert np.isfinite(found.multiplier).all()
         assert np.isfinite(found.center).all()
         assert 0.2 < found.multiplier[1, 0] < 1.5
@@ -138,7 +138,7 @@ def test_constant_features_have_finite_multipliers():
 def test_public_features_are_standardized_exactly():
     X = make_features(0)
     X[:, 0] = 7.0
-    found = scales.exact_standardization(design_of(X), centered=True)
+    found = exact_standardization(design_of(X), centered=True)
     scaled = (X - found.center[:, 0]) * found.multiplier[:, 0]
     assert_allclose(scaled.mean(axis=0), 0, atol=1e-9)
     assert_allclose(scaled.std(axis=0), [0, 1, 1, 1], atol=1e-9)
@@ -149,11 +149,11 @@ def test_public_features_are_standardized_exactly():
 
 def test_a_few_wild_public_entries_do_not_decide_what_the_others_are_scaled_by():
     X = make_features(0)
-    right = scales.exact_standardization(design_of(X), centered=True)
+    right = exact_standardization(design_of(X), centered=True)
     for factor in (1e3, 1e60, 1e300):
         wild = X.copy()
         wild[: N // 50] *= factor
-        found = scales.exact_standardization(design_of(wild), centered=True)
+        found = exact_standardization(design_of(wild), centered=True)
         assert_allclose(found.multiplier / right.multiplier, 1, atol=0.2)
         assert_allclose((found.center - right.center) * right.multiplier, 0, atol=0.2)
 
@@ -162,7 +162,7 @@ def test_rare_public_entries_are_scaled_by_all_of_them():
     # They may be large, and are no error.
     X = np.zeros((N, 2))
     X[: N // 50] = 1000 * np.random.default_rng(0).normal(size=(N // 50, 2))
-    found = scales.exact_standardization(design_of(X), centered=False)
+    found = exact_standardization(design_of(X), centered=False)
     assert_allclose(1 / found.multiplier[:, 0], np.sqrt(np.mean(X**2, axis=0)))
 
 
@@ -188,7 +188,7 @@ def test_null_records_are_not_counted():
     values = np.where(is_null, np.nan, 1.0)
     released.clear()
     scales.release_spread(values, budget, math.inf)
-    scales.release_center(values, budget, planned_center(problem))
+    scales.release_center(values, budget, center_search(problem))
     assert max(map(np.max, released)) == 100
 
 

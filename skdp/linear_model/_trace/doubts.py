@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from skdp.linalg.fixed_rank import tangent_dimension
-from skdp.linear_model._trace.plan import planned_standardization
+from skdp.linear_model._trace.plan import standardization_of
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.scales import Spread
 from skdp.linear_model._trace.transform import Transform
@@ -43,7 +43,7 @@ def doubts_of_size(problem: TraceProblem, plan: Plan) -> list[str]:
             "records, a larger epsilon, or a smaller rank or matrix_shape would do."
         )
     finds_scales = problem.covariance == "private" and problem.protects_matrices
-    if finds_scales and facts.is_vector and planned_standardization(problem) is None:
+    if finds_scales and facts.is_vector and standardization_of(problem) is None:
         doubts.append(
             f"{facts.n_records} records with epsilon={problem.epsilon:g} are too few to scale "
             f"{facts.n_entries} features one by one: all share one scale. If their units differ, "

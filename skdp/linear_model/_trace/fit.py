@@ -21,12 +21,16 @@ from skdp.linear_model._trace.doubts import (
 )
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.initial import random_start, release_start
-from skdp.linear_model._trace.plan import planned_center, planned_standardization
+from skdp.linear_model._trace.plan import center_search, standardization_of
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.public_design import solve_public_design
 from skdp.linear_model._trace.records import Records
 from skdp.linear_model._trace.spaces import AllDirections, TangentSpace
-from skdp.linear_model._trace.standardization import release_standardization
+from skdp.linear_model._trace.standardization import (
+    RareFeatures,
+    exact_standardization,
+    release_standardization,
+)
 from skdp.linear_model._trace.transform import Transform, inverse_root
 from skdp.privacy import PrivacyBudget
 
@@ -56,7 +60,7 @@ def solve_trace(
     """Release the scales, then the coefficients and the intercept, in the units of the data."""
     bound = math.inf if problem.response_bound is None else problem.response_bound
     responses, center = np.clip(given.responses, -bound, bound), 0.0
-    search = planned_center(problem) if problem.fit_intercept else None
+    search = center_search(problem) if problem.fit_intercept else None
     if search is not None:
         center = scales.release_center(responses, budget, search)
         responses = responses - center
@@ -114,10 +118,10 @@ def _scales(
     is_vector, centered = problem.facts.is_vector, problem.fit_intercept
     if not problem.protects_matrices:
         if is_vector:
-            found = scales.exact_standardization(design, centered=centered)
+            found = exact_standardization(design, centered=centered)
             return Transform(found.center, found.multiplier)
         return Transform(multiplier=_unit_variance(scales.exact_norm(design), design))
-    plan = planned_standardization(problem)
+    plan = standardization_of(problem)
     if plan is not None:
         found = release_standardization(design, budget, plan, centered=centered)
         return Transform(found.center, found.multiplier, rare=found.rare)
@@ -194,7 +198,7 @@ def _usual_quantile(
     return _QUANTILE_OF_MANY if signal_strength(problem) > _MANY else _QUANTILE
 
 
-def _is_sparse(rare: scales.RareFeatures | None) -> bool:
+def _is_sparse(rare: RareFeatures | None) -> bool:
     """Whether many records have none of the features that others differ by."""
     return rare is not None and rare.are_many and rare.n_features * rare.fraction < _FEW
 

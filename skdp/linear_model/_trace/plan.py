@@ -26,12 +26,12 @@ from skdp.privacy.quantile import SCALE_GRID, search_steps
 
 __all__ = [
     "START_SHARE",
+    "center_search",
     "gradient_shares",
     "plan_standardization",
     "plan_trace",
-    "planned_center",
-    "planned_standardization",
     "share_for_counts",
+    "standardization_of",
 ]
 
 # Wanted noise of a count, as a fraction of the records: of a search, each step of which is clear
@@ -76,7 +76,7 @@ def plan_trace(problem: TraceProblem) -> list[PlannedRelease]:
         size = problem.facts.n_entries + problem.fit_intercept
         return [*lines, _line("products with responses", _left(lines), _SPREAD, (size,))]
     if problem.row_norm is None and problem.is_private:
-        share = _share_for_counts(search_steps(len(SCALE_GRID)), problem)
+        share = _share_of_counts(search_steps(len(SCALE_GRID)), problem)
         lines += planned_search("row norm", share, len(SCALE_GRID))
     return lines + _plan_moments(problem, _left(lines))
 
@@ -96,24 +96,24 @@ def share_for_counts(
     return float(np.clip(needed, _LEAST_SHARE, _LARGEST_SHARE))
 
 
-def _share_for_counts(count: int, problem: TraceProblem, precision: float = _PRECISION) -> float:
+def _share_of_counts(count: int, problem: TraceProblem, precision: float = _PRECISION) -> float:
     return share_for_counts(count, problem.facts.n_records, problem.mu, precision=precision)
 
 
-def planned_center(problem: TraceProblem) -> CenterSearch | None:
+def center_search(problem: TraceProblem) -> CenterSearch | None:
     """Plan the search for the median of the responses; None if noise would hide it."""
     bound, n_records = problem.response_bound, problem.facts.n_records
     grid = ANY_SIZE if bound is None or math.isinf(bound) else bound * UP_TO_ONE
     largest = _LEAST_SHARE * (_PRECISION * n_records * problem.mu) ** 2
     n_searches = affordable_searches(len(grid), 1, largest)
     count = n_counts(len(grid), n_searches)
-    share = _share_for_counts(count, problem)
+    share = _share_of_counts(count, problem)
     noise = problem.currency.noise_scale("gaussian", sensitivity.count(), share / count)
     return CenterSearch(grid, n_searches, share) if noise <= _USELESS * n_records else None
 
 
 def _plan_center(problem: TraceProblem) -> list[PlannedRelease]:
-    search = planned_center(problem) if problem.fit_intercept else None
+    search = center_search(problem) if problem.fit_intercept else None
     if search is None:
         return []
     return _plan_medians("response centre", search.share, len(search.grid), search.n_searches, 1)
@@ -132,7 +132,7 @@ def _plan_medians(
 
 def _plan_spread(problem: TraceProblem) -> PlannedRelease:
     least, fine = (
-        _share_for_counts(2, problem, precision) for precision in (_BIN_PRECISION, _FINE_PRECISION)
+        _share_of_counts(2, problem, precision) for precision in (_BIN_PRECISION, _FINE_PRECISION)
     )
     share = max(least, min(fine, _SPARE_SHARE))
     return _plan_sizes(_SPREAD, share, 1, problem)
@@ -155,9 +155,9 @@ def _plan_transform(problem: TraceProblem) -> list[PlannedRelease]:
 
 
 def _plan_scales(problem: TraceProblem) -> list[PlannedRelease]:
-    facts, plan = problem.facts, planned_standardization(problem)
+    facts, plan = problem.facts, standardization_of(problem)
     if plan is None:
-        share = _share_for_counts(search_steps(len(SCALE_GRID)), problem)
+        share = _share_of_counts(search_steps(len(SCALE_GRID)), problem)
         return planned_search("matrix norm", share, len(SCALE_GRID))
     lines, n_features = [], facts.n_entries
     if problem.fit_intercept:
@@ -174,7 +174,7 @@ def _plan_scales(problem: TraceProblem) -> list[PlannedRelease]:
     return lines
 
 
-def planned_standardization(problem: TraceProblem) -> StandardizationPlan | None:
+def standardization_of(problem: TraceProblem) -> StandardizationPlan | None:
     """Plan the scales of single features; None where all share one."""
     facts = problem.facts
     if not facts.is_vector:
@@ -236,7 +236,7 @@ def _plan_descent(problem: TraceProblem, share: float) -> list[PlannedRelease]:
     if lines:
         share -= START_SHARE
     n_steps = problem.n_iter
-    votes = _share_for_counts(n_steps, problem, _VOTE_PRECISION)
+    votes = _share_of_counts(n_steps, problem, _VOTE_PRECISION)
     size, follows = _n_directions(problem), _SPREAD
     for step, step_share in enumerate(gradient_shares(share - votes, n_steps), start=1):
         lines.append(_line(f"gradient {step}", step_share, follows, (size,)))

@@ -1,4 +1,4 @@
-"""Private centres and spreads of features in unknown units."""
+"""Centres and spreads of features in unknown units: private ones, and exact ones of public rows."""
 
 import math
 from dataclasses import dataclass
@@ -6,21 +6,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.data.design import Design
-from skdp.data.matrices import Matrices
+from skdp.data.matrices import DenseMatrices, Matrices
 from skdp.linear_model._trace.medians import (
     ANY_SIZE,
     release_medians,
 )
-from skdp.linear_model._trace.scales import (
-    RareFeatures,
-    Standardization,
-    entries_of,
-)
+from skdp.linear_model._trace.public_rows import largest_usual, sample_rows
 from skdp.linear_model._trace.sizes import Sizes, count_powers, exponents, release_sizes
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
+from skdp.privacy.quantile import SCALE_GRID
 
-__all__ = ["StandardizationPlan", "mean_bound", "release_standardization"]
+__all__ = [
+    "RareFeatures",
+    "Standardization",
+    "StandardizationPlan",
+    "exact_standardization",
+    "mean_bound",
+    "release_standardization",
+]
 
 # Rows are clipped to so many times the norm that entries of mean square 1 have.
 _CLIP = 1.3
@@ -34,6 +38,46 @@ _RARE = 0.25
 _LEAST_RARE = 1e-3
 # A fraction of so many standard deviations of its noise is hardly noise alone.
 _CLEAR = 2.0
+
+
+# Of public features, enough for a rough median and quantile.
+_SAMPLE_ROWS = (400, 10_000)
+_SAMPLE_ENTRIES = 1 << 21
+_LARGEST_USABLE = 1e100
+
+
+@dataclass(frozen=True)
+class RareFeatures:
+    """Features that differ from their centres so seldom that noise hides each of them.
+
+    Attributes
+    ----------
+    n_features : int
+        How many they are.
+    are_many : bool
+        Whether they are at least half of all features, and not constant as far as can be seen.
+    fraction : float
+        Mean fraction of the records in which one of them differs.
+    spread : float
+        Root mean square of all.
+    is_guess : bool
+        Whether noise hides how much they differ.
+    """
+
+    n_features: int
+    are_many: bool
+    fraction: float
+    spread: float
+    is_guess: bool
+
+
+@dataclass(frozen=True)
+class Standardization:
+    """What is subtracted from each entry, and what the difference is multiplied by."""
+
+    center: np.ndarray | None
+    multiplier: np.ndarray
+    rare: RareFeatures | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +110,7 @@ def release_standardization(
         )
 
     def _counts(_: slice, matrices: Matrices) -> np.ndarray:
-        differences = entries_of(matrices) - center
+        differences = _entries_of(matrices) - center
         return count_powers(np.where(np.abs(differences) < least, 0.0, differences))
 
     sizes = release_sizes("feature spreads", design.add_up(_counts), design.n_records, budget)
@@ -110,7 +154,9 @@ def _release_means(
     bound = mean_bound(design.n_entries)
     total, _ = budget.gaussian(
         "feature means",
-        design.add_up(lambda _, m: clip_rows((entries_of(m) - center) / spread, bound).sum(axis=0)),
+        design.add_up(
+            lambda _, m: clip_rows((_entries_of(m) - center) / spread, bound).sum(axis=0)
+        ),
         sensitivity=sensitivity.row_sum(bound, budget.adjacency, design.rounding),
     )
     return np.asarray(total / design.n_records)
@@ -143,4 +189,38 @@ def _rare_features(pooled: Sizes, is_rare: np.ndarray, largest_spread: float) ->
 
 
 def _count_up_to(points: np.ndarray, matrices: Matrices) -> np.ndarray:
-    return np.count_nonzero(entries_of(matrices) <= points, axis=0).astype(np.float64)
+    return np.count_nonzero(_entries_of(matrices) <= points, axis=0).astype(np.float64)
+
+
+def exact_standardization(design: Design, *, centered: bool) -> Standardization:
+    """Compute the means and standard deviations of the usual entries of public matrices."""
+    sample = sample_rows(design, int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS)))
+    sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
+    middle = np.median(sample, axis=0) if centered else np.zeros(design.n_entries)
+    largest = np.array([largest_usual(np.abs(column)) for column in (sample - middle).T])
+
+    def _differences(matrices: Matrices) -> np.ndarray:
+        differences = _usable(matrices) - middle
+        return np.where(np.abs(differences) <= largest, differences, 0.0)
+
+    shift = np.zeros(design.n_entries)
+    if centered:
+        shift = design.add_up(lambda _, m: _differences(m).sum(axis=0)) / design.n_records
+    squares = design.add_up(lambda _, m: np.square(_differences(m) - shift).sum(axis=0))
+    spread = np.sqrt(squares / design.n_records)
+    spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
+    shape = design.matrix_shape
+    mean = middle + shift
+    return Standardization(mean.reshape(shape) if centered else None, (1 / spread).reshape(shape))
+
+
+def _usable(matrices: Matrices) -> np.ndarray:
+    """Return the entries, those whose squares could overflow as 0."""
+    values = _entries_of(matrices)
+    return np.where(np.abs(values) <= _LARGEST_USABLE, values, 0.0)
+
+
+def _entries_of(matrices: Matrices) -> np.ndarray:
+    """Return the entries of written-out matrices as rows."""
+    assert isinstance(matrices, DenseMatrices)
+    return matrices.values.reshape(len(matrices), -1)

@@ -8,7 +8,7 @@ import numpy as np
 from skdp.data.design import Design
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linear_model._trace.estimate import Estimate
-from skdp.linear_model._trace.scales import RareFeatures
+from skdp.linear_model._trace.standardization import RareFeatures
 
 __all__ = ["Transform", "inverse_root"]
 
