@@ -5,7 +5,9 @@ import logging
 import math
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
+from unittest.mock import patch
 
+import harness
 import numpy as np
 import pytest
 from harness import (
@@ -21,16 +23,32 @@ from harness import (
 from skdp.privacy.budget import FORFEITED
 
 ROUNDING = 1 + 1e-12
+N_ATTACKS = 12
 
 
 def neighbours_move_no_release_further_than_declared(family, cell, data=None):
     """The worst neighbour is within the sensitivity, and the attack gets near it."""
     is_ordinary = data is None
-    data = family.ordinary(cell) if is_ordinary else data
-    worst = farthest_of(cell, family.groups(cell, data))
-    assert max(worst.values()) <= ROUNDING, worst
+    for worst in attacks(family, cell, family.ordinary(cell) if is_ordinary else data):
+        assert max(worst.values()) <= ROUNDING, worst
+        if not is_ordinary or family.is_reached(cell, worst):
+            return
     # An attack that gets nowhere would prove nothing.
-    assert not is_ordinary or family.is_reached(cell, worst), worst
+    pytest.fail(f"no attack gets far: {worst}")
+
+
+def attacks(family, cell, data):
+    """Yield how far releases have moved so far, by name, with other noise in every attack.
+
+    How far one gets depends on the bases that the noise leads to, and with them on how this
+    processor rounds.
+    """
+    worst = {}
+    for attempt in range(N_ATTACKS):
+        with patch.object(harness, "SEED", harness.SEED + attempt):
+            for name, ratio in farthest_of(cell, family.groups(cell, data)).items():
+                worst[name] = max(worst.get(name, 0.0), ratio)
+        yield worst
 
 
 def a_null_unit_contributes_nothing(family, cell):

@@ -61,7 +61,12 @@ def worst_entries(cell, bases):
     """Entries whose change moves some product as far as any does."""
     right, left = bases
     if cell.unit == "edge":
-        return list(dict.fromkeys(tuple(sorted(longest_rows(b)[:2])) for b in right + left))
+        longest = [longest_rows(basis)[:2] for basis in right + left]
+        # The core is moved by a long row of either side.
+        longest += [
+            [longest_rows(y)[0], longest_rows(z)[0]] for y, z in zip(left, right, strict=False)
+        ]
+        return list(dict.fromkeys(tuple(sorted(pair)) for pair in longest))
     rows = [int(longest_rows(basis)[0]) for basis in left] or [0]
     columns = [int(longest_rows(basis)[0]) for basis in right] or [0]
     n = max(len(rows), len(columns))

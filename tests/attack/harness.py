@@ -48,7 +48,7 @@ class Slip:
     function: str
     release: str
     cell: Callable
-    wrong: Callable = lambda right: lambda *arguments, **more: 0.6 * right(*arguments, **more)
+    wrong: Callable = lambda right: lambda *arguments, **more: 0.5 * right(*arguments, **more)
 
 
 def check_lattice(release, released):
