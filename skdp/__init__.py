@@ -2,7 +2,7 @@
 
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import RowBlocks
-from skdp.decomposition import DPPCA, DPTruncatedSVD
+from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.exceptions import BudgetError, PrivacyWarning
 from skdp.linear_model import DPTraceRegressor
 
@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 __all__ = [
     "DPPCA",
     "BudgetError",
+    "DPLowRankFactorizer",
     "DPTraceRegressor",
     "DPTruncatedSVD",
     "PrivacyWarning",

@@ -36,6 +36,8 @@ class Factors:  # numpydoc ignore=PR02
         Variance of the noise in each mean, beside what the factors are about.
     row_norm : float or None, default=None
         What the rows were clipped to; None where they were not clipped in norm.
+    left_signal : float, default=1.0
+        How much of what the left vectors stem from is not noise, at the best of them.
     """
 
     components: np.ndarray
@@ -48,6 +50,7 @@ class Factors:  # numpydoc ignore=PR02
     mean: np.ndarray = field(default_factory=lambda: np.zeros(0))
     mean_noise: float = 0.0
     row_norm: float | None = None
+    left_signal: float = 1.0
 
     def leading(self, n_components: int) -> "Factors":
         """Keep the first components, and flip them with their left vectors by the rule of signs."""

@@ -125,6 +125,8 @@ class DecompositionProblem:
         Columns of a basis, once it is settled.
     delta_tail : float, default=0.0
         Part of delta that is reserved.
+    releases_total : bool, default=True
+        Whether the sum of squares is of use.
     """
 
     procedure: Procedure
@@ -153,6 +155,7 @@ class DecompositionProblem:
     coherence_bound: float | None
     basis_size: int = 0
     delta_tail: float = 0.0
+    releases_total: bool = True
 
 
 def check_solver(problem: DecompositionProblem) -> None:

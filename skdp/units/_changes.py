@@ -14,21 +14,23 @@ from skdp.units._resolved import MatrixUnit
 from skdp.units._unit import Unit, check_size
 
 __all__ = [
+    "FrobeniusChange",
+    "ResolvedFrobeniusChange",
     "ResolvedSpectralChange",
     "SpectralChange",
 ]
 
 
+_LARGEST_CONSTRAINT = [
+    Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
+    Options(Real, {np.inf}),
+]
+
+
 @dataclass(frozen=True)
-class ResolvedSpectralChange(MatrixUnit):
-    """A change whose spectral norm is at most 1, as promised by the caller.
+class ResolvedChange(MatrixUnit):
+    """A change of the whole matrix, as promised by the caller; entries are clipped to `size`."""
 
-    The promise is about matrices whose entries are at most `size` in size: what is cut may change
-    further, by up to the root of its order.
-    """
-
-    name: ClassVar[str] = "spectral"
-    is_symmetric: ClassVar[bool] = True
     is_enforced: ClassVar[bool] = False
     remedy: ClassVar[str] = "a larger epsilon or, for a large X, a smaller largest of the unit"
     has_left_factors: ClassVar[bool] = True
@@ -42,9 +44,6 @@ class ResolvedSpectralChange(MatrixUnit):
 
     def clipped(self, block: Any) -> Any:
         return clip_entries(block, lower=-self.size, upper=self.size, keep_zeros=True)
-
-    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
-        return sensitivity.spectral_product(norms)
 
     def row_errors(self, n_rows: int) -> float:
         r"""Bound the rounding error of A Z, in those of a row: :math:`\sqrt n`.
@@ -65,6 +64,37 @@ class ResolvedSpectralChange(MatrixUnit):
 
     def squares(self, point: np.ndarray) -> float:
         return math.inf
+
+
+@dataclass(frozen=True)
+class ResolvedSpectralChange(ResolvedChange):
+    """A symmetric change whose spectral norm is at most 1.
+
+    The promise is about matrices whose entries are at most `size` in size: what is cut may change
+    further, by up to the root of its order.
+    """
+
+    name: ClassVar[str] = "spectral"
+    is_symmetric: ClassVar[bool] = True
+
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        return sensitivity.spectral_product(norms)
+
+
+@dataclass(frozen=True)
+class ResolvedFrobeniusChange(ResolvedChange):
+    """A change whose Frobenius norm is at most `change`.
+
+    Products are charged for bases whose columns are orthonormal, or shorter.
+    """
+
+    name: ClassVar[str] = "frobenius"
+    follows_rows: ClassVar[bool] = False
+
+    change: float
+
+    def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        return sensitivity.frobenius_product(self.change)
 
 
 class SpectralChange(Unit):
@@ -96,10 +126,7 @@ class SpectralChange(Unit):
 
     is_pairwise: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "largest": [
-            Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
-            Options(Real, {np.inf}),
-        ],
+        "largest": _LARGEST_CONSTRAINT,
     }
 
     def __init__(self, largest: float = 1e6) -> None:
@@ -109,3 +136,49 @@ class SpectralChange(Unit):
         largest = float(self.largest)
         check_size(self, largest, epsilon)
         return ResolvedSpectralChange(adjacency, min(largest, 1 / SMALLEST_BOUND))
+
+
+class FrobeniusChange(Unit):
+    r"""A change of X of Frobenius norm at most `sensitivity`, *promised by the caller*.
+
+    Nothing enforces the promise, and the record says so. It covers every change whose squared
+    differences add up to at most the square of `sensitivity`: some entries, one row, or many rows
+    by a little each. A change of rank one costs the same, so that it is no unit of its own.
+
+    Parameters
+    ----------
+    sensitivity : float
+        Largest Frobenius norm of a change, in the units of X, from 1e-100 to 1e100.
+    largest : float, default=1e6
+        Largest size of an entry; larger ones are clipped to it, which makes no change larger. The
+        noise grows with it, for the rounding of products, where X is large. From 1e-100 to 1e100,
+        or ``inf`` with ``epsilon=inf``.
+
+    Notes
+    -----
+    **Privacy.** Unit: a change C with :math:`\|C\|_F \le` `sensitivity`, in both adjacencies.
+    Promised by the caller, not enforced: of matrices that differ by more nothing is promised.
+    Assumed public: the shape of X.
+
+    Examples
+    --------
+    >>> from skdp import DPLowRankFactorizer
+    >>> from skdp.units import FrobeniusChange
+    >>> DPLowRankFactorizer(privacy_unit=FrobeniusChange(0.5))
+    DPLowRankFactorizer(privacy_unit=FrobeniusChange(sensitivity=0.5))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "sensitivity": [Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both")],
+        "largest": _LARGEST_CONSTRAINT,
+    }
+
+    def __init__(self, sensitivity: float, largest: float = 1e6) -> None:
+        self.sensitivity = sensitivity
+        self.largest = largest
+
+    def _resolved(self, adjacency: str, epsilon: float) -> ResolvedFrobeniusChange:
+        largest = float(self.largest)
+        check_size(self, largest, epsilon)
+        size = min(largest, 1 / SMALLEST_BOUND)
+        return ResolvedFrobeniusChange(adjacency, size, float(self.sensitivity))

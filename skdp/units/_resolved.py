@@ -59,6 +59,8 @@ class MatrixUnit(ResolvedUnit, ABC):
     """
 
     is_local: ClassVar[bool] = False
+    # Whether the noise of a product follows the rows of the basis.
+    follows_rows: ClassVar[bool] = True
     # Whether the means of the columns, and the sum of squares, can be released.
     has_totals: ClassVar[bool] = True
     # Where whole rows are protected, a row of left factors is not: it tells of one of them.

@@ -20,6 +20,8 @@ _OBJECTS = {
     "entry": "Entry(bounds=(0, 1))",
     "edge": "Edge(bounds=(0, 1))",
     "interaction": "Interaction()",
+    "frobenius": "FrobeniusChange(1.0)",
+    "frobeniuschange": "FrobeniusChange(1.0)",
     "spectral": "SpectralChange()",
     "spectralchange": "SpectralChange()",
     "sparserow": "SparseRow(max_entries=20, bounds=(0, 1))",

@@ -35,7 +35,7 @@ def solve_by_products(
     elif isinstance(problem.center, np.ndarray):
         mean = problem.center
     total = None
-    if unit.has_totals:
+    if unit.has_totals and problem.releases_total:
         is_centered = problem.center is not None
         total = _release_total(
             rows,
@@ -92,7 +92,7 @@ def _matrix_of(
         budget,
         unit,
         # Cutting keeps the noise small, and without noise it would only do harm.
-        cut=problem.basis_cut if budget.is_private else None,
+        cut=problem.basis_cut if budget.is_private and unit.follows_rows else None,
         coherence_bound=problem.coherence_bound,
     )
     if isinstance(problem.center, np.ndarray):

@@ -4,9 +4,6 @@ References
 ----------
 A. Blum, C. Dwork, F. McSherry, K. Nissim (2005). "Practical privacy: the SuLQ framework". PODS.
 :doi:`10.1145/1065167.1065184`
-
-M. Gavish, D. L. Donoho (2017). "Optimal shrinkage of singular values". IEEE Transactions on
-Information Theory 63(4). :doi:`10.1109/TIT.2017.2653801`
 """
 
 import numpy as np
@@ -14,6 +11,7 @@ import numpy as np
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._products.above_noise import gaussian_norm
 from skdp.decomposition._products.noisy_matrix import NoisyMatrix
+from skdp.linalg.singular_values import without_push
 
 __all__ = ["solve_input"]
 
@@ -26,7 +24,7 @@ def solve_input(matrix: NoisyMatrix, *, n_components: int) -> Factors:
     noisy, scale = matrix.perturbed("matrix")
     left, singular_values, right = np.linalg.svd(noisy, full_matrices=False)
     seen = singular_values[:n_components]
-    cleaned = _without_push(seen, scale, noisy.shape)
+    cleaned = without_push(seen, scale, noisy.shape)
     is_found = seen > gaussian_norm(noisy.shape, scale)
     is_found &= _is_mostly_signal(cleaned, scale, noisy.shape)
     return matrix.factors(
@@ -49,19 +47,3 @@ def _is_mostly_signal(values: np.ndarray, scale: float, shape: tuple[int, ...]) 
     m, n = (scale / largest) ** 2 * np.array(shape, dtype=float)
     squares = np.square(values / largest)
     return 2 * n * (squares + m) <= squares * (squares + n)
-
-
-def _without_push(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> np.ndarray:
-    r"""Take out what noise adds to singular values.
-
-    A singular value x of a large matrix is seen at y with
-    :math:`y^2 = (x^2 + \sigma^2 m) (x^2 + \sigma^2 n) / x^2`; below the edge of the noise nothing
-    is left of it.
-    """
-    # Fourth powers could overflow.
-    largest = max(float(values.max()), scale) or 1.0
-    noise = (scale / largest) ** 2 * np.array(shape, dtype=float)
-    excess = np.square(values / largest) - noise.sum()
-    root = np.sqrt(np.maximum(np.square(excess) - 4 * noise.prod(), 0.0))
-    is_seen = excess > 2 * np.sqrt(noise.prod())
-    return largest * np.sqrt(np.where(is_seen, (excess + root) / 2, 0.0))

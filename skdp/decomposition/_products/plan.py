@@ -204,7 +204,7 @@ def _total_shares(problem: DecompositionProblem, unit: MatrixUnit) -> tuple[floa
     mean, total = _MEAN_SHARE, _TOTAL_SHARE
     if problem.is_pure:
         mean, total = _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE
-    return mean * problem.releases_mean, total
+    return mean * problem.releases_mean, total * problem.releases_total
 
 
 def _mechanism(problem: DecompositionProblem, *, pure: str) -> str:
@@ -284,8 +284,10 @@ def _products(
         for step, step_share in enumerate((share * weights).tolist(), start=1):
             yield f"product {step}", n_columns, step_share
         return
-    # Noise on a side grows with its length, so that this split is best for equally coherent sides.
-    sides = np.array([n_rows, n_columns]) / (n_rows + n_columns)
+    # Noise on a side grows with its length, so that this split is best for equally coherent sides;
+    # its roots are where noise does not fall with the length of the other side.
+    sides = np.array([n_rows, n_columns]) ** (1.0 if unit.follows_rows else 0.5)
+    sides /= sides.sum()
     shares = (share * np.outer(weights, sides)).tolist()
     for step, (right_share, left_share) in enumerate(shares, start=1):
         yield f"right product {step}", n_rows, right_share

@@ -17,7 +17,7 @@ from skdp.privacy import PrivacyBudget, Released, sensitivity
 from skdp.privacy.clipping import SMALLEST_BOUND, clip_weights
 from skdp.privacy.quantile import SCALE_GRID
 
-__all__ = ["solve_rows"]
+__all__ = ["clip_to_norm", "solve_clipped", "solve_rows"]
 
 
 def solve_rows(
@@ -26,23 +26,23 @@ def solve_rows(
     """Release the norms and the mean that are asked for, and the factors."""
     mean, scale = np.zeros(raw.n_features), 0.0
     if isinstance(problem.center, str):
-        clipped = _clip(raw, budget, problem.mean_norm, "mean_norm")
+        clipped = clip_to_norm(raw, budget, problem.mean_norm, "mean_norm")
         # The rest is about the released mean, whatever its noise.
         mean, _ = _release_mean(clipped, budget)
     elif problem.center is not None:
         mean = problem.center
     rows = raw if problem.center is None else raw.centered(mean)
-    rows = _clip(rows, budget, problem.row_norm, "row_norm")
+    rows = clip_to_norm(rows, budget, problem.row_norm, "row_norm")
     if problem.center is None and problem.releases_mean:
         clipped = rows
         if problem.mean_norm is not None:
-            clipped = _clip(raw, budget, problem.mean_norm, "mean_norm")
+            clipped = clip_to_norm(raw, budget, problem.mean_norm, "mean_norm")
         mean, scale = _release_mean(clipped, budget)
-    factors = _solve(problem, rows, budget, generator)
+    factors = solve_clipped(problem, rows, budget, generator)
     return replace(factors, mean=mean, mean_noise=scale**2, row_norm=float(rows.bound))
 
 
-def _clip(rows: Rows, budget: PrivacyBudget, bound: float | None, name: str) -> Rows:
+def clip_to_norm(rows: Rows, budget: PrivacyBudget, bound: float | None, name: str) -> Rows:
     """Clip the rows to norm `bound`; ``None`` releases one first, which holds for most of them."""
     if bound == math.inf:
         # Products must not overflow.
@@ -64,7 +64,7 @@ def _release_mean(rows: Rows, budget: PrivacyBudget) -> Released:
     return budget.gaussian("mean", total / rows.n_rows, sensitivity=change)
 
 
-def _solve(
+def solve_clipped(
     problem: DecompositionProblem, rows: Rows, budget: PrivacyBudget, generator: np.random.Generator
 ) -> Factors:
     """Run the solver on clipped rows."""

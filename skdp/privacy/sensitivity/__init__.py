@@ -23,6 +23,7 @@ References
 """
 
 from skdp.privacy.sensitivity.changes import (
+    frobenius_product,
     spectral_product,
 )
 from skdp.privacy.sensitivity.counts import (
@@ -87,6 +88,7 @@ __all__ = [
     "entry_product",
     "entry_squares",
     "entry_step",
+    "frobenius_product",
     "histogram",
     "histograms",
     "interaction_mean",

@@ -1,10 +1,11 @@
-r"""Changes of a whole matrix, of spectral norm at most 1, as promised by the caller."""
+r"""Changes of a whole matrix, of bounded norm, as promised by the caller."""
 
 import numpy as np
 
 from skdp.privacy.precision import in_double_precision
 
 __all__ = [
+    "frobenius_product",
     "spectral_product",
 ]
 
@@ -17,3 +18,14 @@ def spectral_product(norms: np.ndarray) -> float:
     attains the bound. That of :math:`Y^T A Z` is no larger for an orthonormal Y.
     """
     return float(np.linalg.norm(norms))
+
+
+@in_double_precision
+def frobenius_product(change: float, spectral_norm: float = 1.0) -> float:
+    r"""Sensitivity of A Z to a change with :math:`\|C\|_F \le \Delta`: :math:`\Delta \|Z\|_2`.
+
+    Attained by :math:`C = \Delta u v^T` with the leading left singular vector v of Z, so that a
+    change of rank one costs what any other does. `spectral_norm` is 1 for an orthonormal Z; that of
+    :math:`Y^T A Z` is no larger for an orthonormal Y.
+    """
+    return change * spectral_norm

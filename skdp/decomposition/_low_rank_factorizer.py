@@ -1,0 +1,237 @@
+"""Low-rank factorization of a private matrix, both sides published."""
+
+import math
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from skdp._estimator import PrivateEstimator, Procedure, in_dtype
+from skdp.decomposition._factors import Factors
+from skdp.decomposition._matrix_estimator import (
+    BOUND_CONSTRAINT,
+    MatrixEstimator,
+    MatrixFacts,
+    doubts_of_factors,
+)
+from skdp.decomposition._problem import DEFAULT_CUT, SUPPORT, DecompositionProblem, Support
+from skdp.decomposition._products.best_fit import solve_best_fit
+from skdp.decomposition._products.plan import plan_by_products
+from skdp.decomposition._reconstruction import ReconstructionMixin
+from skdp.decomposition._rows.plan import doubts_of_rows
+from skdp.decomposition._rows.projection import plan_projection, solve_projection
+from skdp.units._changes import FrobeniusChange, ResolvedFrobeniusChange
+from skdp.units._entries import ResolvedEntry
+from skdp.units._rows import ResolvedRow
+
+__all__ = ["DPLowRankFactorizer"]
+
+_BY_ROWS = Procedure(plan_projection, doubts_of_rows, solve_projection)
+_BY_PRODUCTS = Procedure(plan_by_products, lambda problem, plan: (), solve_best_fit)
+_SUPPORT = {
+    # The solver of the components is chosen by public facts.
+    ResolvedRow: SUPPORT[ResolvedRow],
+    ResolvedEntry: Support({"alternating": 5, "input": 0}, pure=("alternating",), count=math.prod),
+    ResolvedFrobeniusChange: Support({"alternating": 7, "input": 0}, pure=("alternating",)),
+}
+# Noise on every entry takes the matrix, its noise, and what decomposes them.
+_N_DENSE_COPIES = 4
+
+
+class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
+    r"""Low-rank factorization with differential privacy, of which both sides are published.
+
+    Publishes :math:`U \operatorname{diag}(s) V^T` near X, where :class:`DPTruncatedSVD` publishes V
+    and what belongs to it: the factors of single rows too, so that entries of X can be estimated
+    from what was released.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Rank, at most the number of rows and that of features.
+    epsilon : float, default=1.0
+        Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
+        ``inf`` switches the noise off.
+    delta : float, default=1e-6
+        Probability with which the guarantee may fail, ``0 <= delta < 1``, well below one over the
+        number of units. 0 is pure differential privacy, for solver "alternating".
+    privacy_unit : "row", Entry or FrobeniusChange, default="row"
+        What is protected: one row of X, one of its entries (:class:`skdp.units.Entry`), or a change
+        of the whole matrix whose size is promised (:class:`skdp.units.FrobeniusChange`).
+    adjacency : {"replace", "zero_out"}, default="replace"
+        Neighbouring datasets differ by exchanging one row or entry for any other, or by one that is
+        null, which takes less noise and promises less: :doc:`/user_guide/what_is_protected`. Of no
+        matter to a promised change.
+    row_norm : float or None, default=None
+        For ``privacy_unit="row"``, refused with others: public bound on the Euclidean norm of a
+        row, in the units of X; longer rows are scaled down to it. From 1e-100 to 1e100, or ``inf``
+        with ``epsilon=inf``. ``None`` estimates a high quantile of the norms privately.
+    solver : {"auto", "projection", "input", "alternating"}, default="auto"
+        ``"projection"``, for rows alone, releases components, by the solver that
+        :class:`DPTruncatedSVD` would choose, and the rows projected on them. ``"input"`` adds noise
+        to every entry, in O(n_samples n_features) memory. ``"alternating"`` multiplies released
+        bases by X from both sides, in O((n_samples + n_features) n_components) memory. ``"auto"``
+        takes for entries what :class:`DPTruncatedSVD` does, for promised changes "input"; where
+        the dense copies exceed `max_memory`, "alternating".
+    n_iter : int or "auto", default="auto"
+        Number of steps of an iteration, 1 to 100.
+    n_oversamples : int or "auto", default="auto"
+        Columns beyond `n_components` in a basis. ``"auto"`` is 0 for promised changes, else as in
+        :class:`DPTruncatedSVD`.
+    max_memory : float, default=1024
+        Megabytes that ``solver="auto"`` may spend on dense copies of X.
+    n_jobs : int or None, default=None
+        Number of threads that share the rows. ``None`` is 1, with multi-threaded matrix products.
+    random_state : int, RandomState or Generator instance or None, default=None
+        ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
+        ``secrets.randbits(128)``, repeats a fit in the same container, with the same `n_jobs`, on
+        the same kind of machine; one that can be guessed voids the guarantee.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        V transposed: orthonormal rows. Covered by the guarantee.
+    singular_values_ : ndarray of shape (n_components,)
+        s: lengths of the released approximation along the factors, shrunk for the noise in these;
+        0 where nothing stands out from noise. Covered by the guarantee.
+    left_components_ : ndarray of shape (n_samples, n_components)
+        U: orthonormal columns, a row for each row of X. Covered by the guarantee.
+    row_norm_ : float
+        For ``privacy_unit="row"``: bound that the rows were clipped to. Covered by the guarantee.
+    privacy_spent_ : PrivacySpent
+        Record of every release. Public.
+    n_features_in_ : int
+        Number of features. Public.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if X has names that are strings. Public.
+
+    See Also
+    --------
+    DPTruncatedSVD : Components alone, which leaves them the whole budget.
+
+    Notes
+    -----
+    **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for
+    exactly in Gaussian differential privacy, or Laplace and spherical with ``delta=0``. Rows are
+    clipped to `row_norm`, entries to their bounds; a promised change is not enforced. Released, by
+    "projection": ten counts if ``row_norm=None``, what the solver of the components releases, and
+    the rows projected on them; by "input" all entries; by "alternating" products with released
+    bases, and a core. `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed
+    public: the shape of X, its dtype, whether it is dense or sparse, feature names, and parameters.
+    NaN and infinity are refused, which tells that there are none. Not covered: what `transform`,
+    `fit_transform` and `score` return, noise-free functions of the rows; and the running time.
+
+    "input" is input perturbation with the shrinkage of Gavish and Donoho (2017,
+    :doi:`10.1109/TIT.2017.2653801`): for every matrix the error is at most
+    :math:`\Delta_k + 2 \sqrt{2k} \|G\|_2`, with :math:`\Delta_k` that of the best approximation and
+    G the noise, which has the order of the lower bound in the setting of Upadhyay (2018,
+    :arxiv:`1604.01429`). "alternating" follows Hardt and Roth (2013, :arxiv:`1211.0975`).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skdp import DPLowRankFactorizer
+    >>> from skdp.units import Entry
+    >>> X = load_digits().data
+    >>> model = DPLowRankFactorizer(5, privacy_unit=Entry(bounds=(0, 16))).fit(X)
+    >>> model.reconstruct(rows=[0, 1], columns=slice(10)).shape
+    (2, 10)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateEstimator._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        # Checked when it is resolved.
+        "privacy_unit": "no_validation",
+        "row_norm": BOUND_CONSTRAINT,
+        "solver": [StrOptions({"auto", "projection", "input", "alternating"})],
+        "n_iter": [Interval(Integral, 1, 100, closed="both"), StrOptions({"auto"})],
+        "n_oversamples": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
+        "max_memory": [Interval(Real, 0, None, closed="left")],
+    }
+
+    _support = _SUPPORT
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        privacy_unit: Any = "row",
+        adjacency: str = "replace",
+        row_norm: float | None = None,
+        solver: str = "auto",
+        n_iter: int | str = "auto",
+        n_oversamples: int | str = "auto",
+        max_memory: float = 1024,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.row_norm = row_norm
+        self.solver = solver
+        self.n_iter = n_iter
+        self.n_oversamples = n_oversamples
+        self.max_memory = max_memory
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _problem(self, facts: MatrixFacts) -> DecompositionProblem:
+        n_rows, n_features = facts.shape
+        if self.n_components > min(facts.shape):
+            raise ValueError(
+                f"n_components={self.n_components} must be at most n_samples={n_rows} and "
+                f"n_features={n_features}."
+            )
+        is_promised = isinstance(self.privacy_unit, FrobeniusChange)
+        solver = self._chosen_solver(facts.shape, is_promised=is_promised)
+        no_oversamples = is_promised and self.n_oversamples == "auto"
+        return self._settled(
+            facts,
+            by_rows=_BY_ROWS,
+            by_products=_BY_PRODUCTS,
+            is_pca=False,
+            center=None,
+            releases_mean=False,
+            releases_total=False,
+            mean_norm=None,
+            solver=solver,
+            n_oversamples=0 if no_oversamples else self.n_oversamples,
+            basis_cut=DEFAULT_CUT,
+            coherence_bound=None,
+        )
+
+    def _chosen_solver(self, shape: tuple[int, int], *, is_promised: bool) -> str:
+        """Choose what public facts decide; that of single entries is left to its own rule."""
+        given = f"solver={self.solver!r} is not for privacy_unit={self.privacy_unit!r}"
+        if isinstance(self.privacy_unit, str):
+            if self.solver not in ("auto", "projection"):
+                raise ValueError(f"{given}; choose 'auto' or 'projection'.")
+            # That of the components.
+            return "auto"
+        if self.solver == "projection":
+            raise ValueError(f"{given}; choose 'auto', 'input' or 'alternating'.")
+        if self.solver != "auto":
+            return self.solver
+        megabytes = _N_DENSE_COPIES * 8 * math.prod(shape) / 1e6
+        if megabytes > self.max_memory or (is_promised and self.delta == 0):
+            return "alternating"
+        return "input" if is_promised else "auto"
+
+    def _set_attributes(self, result: Factors, problem: DecompositionProblem) -> list[str]:
+        self.__dict__.pop("row_norm_", None)
+        self._unit = problem.unit
+        factors = result.leading(self.n_components)
+        assert factors.left is not None
+        self.components_ = in_dtype(factors.components, problem.dtype)
+        self.singular_values_ = in_dtype(np.sqrt(factors.eigenvalues), problem.dtype)
+        self.left_components_ = in_dtype(factors.left, problem.dtype)
+        if result.row_norm is not None:
+            self.row_norm_ = result.row_norm
+        return doubts_of_factors(result, self.n_components, problem)

@@ -1,0 +1,244 @@
+"""Estimators of matrices: what they read, and the linear maps of their components."""
+
+import math
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.base import (
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.utils import check_array
+from sklearn.utils._param_validation import Interval, Options
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skdp._estimator import INPUT, PrivateEstimator, Procedure, check_rows
+from skdp.data.digest import digest
+from skdp.data.rows import Rows
+from skdp.data.sources import RowBlocks, as_source, block_starts, holds_sparse, sum_rounding
+from skdp.decomposition._factors import Factors
+from skdp.decomposition._problem import UNITS, DecompositionProblem, Support
+from skdp.decomposition._products.plan import settle_products
+from skdp.decomposition._rows.plan import settle_rows
+from skdp.linalg.symmetry import is_symmetric
+from skdp.privacy.clipping import SMALLEST_BOUND
+from skdp.units._resolved import ResolvedUnit
+from skdp.units._unit import resolved_unit
+
+__all__ = ["BOUND_CONSTRAINT", "MatrixEstimator", "MatrixFacts", "doubts_of_factors"]
+
+#: A public bound of rows, or None for one that is sought.
+BOUND_CONSTRAINT = [
+    Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
+    Options(Real, {np.inf}),
+    None,
+]
+
+
+# With less signal than this in their coordinates, single rows are mostly noise.
+_LEAST_SIGNAL = 0.5
+
+
+class MatrixFacts(NamedTuple):
+    """Public facts of X."""
+
+    shape: tuple[int, int]
+    is_sparse: bool
+    dtype: np.dtype
+
+
+class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
+    """A private estimator of a matrix with components in feature space."""
+
+    #: What can be asked for with each unit that it protects.
+    _support: ClassVar[dict[type[ResolvedUnit], Support]]
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the components, spending the whole budget.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
+            Rows to protect.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X or a parameter is not acceptable; nothing has been spent then.
+        """
+        self._fit(X)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Project rows on the components.
+
+        The result is a noise-free function of the rows passed in, which the guarantee does not
+        cover.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
+            Rows to project.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Coordinates of the rows.
+        """
+        return self._project(X)
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Map coordinates back to the space of the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Coordinates.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Rows in the span of the components.
+        """
+        check_is_fitted(self)
+        return self._restore(check_array(X, dtype=(np.float64, np.float32), estimator=self))
+
+    def _checked_input(self, X: Any, y: Any) -> tuple[Any, MatrixFacts]:
+        checked = X
+        if isinstance(X, RowBlocks):
+            X.check()
+        else:
+            checked = check_rows(X, type(self).__name__)
+        if getattr(self.privacy_unit, "is_pairwise", False) is True:
+            _check_symmetric(checked, f"privacy_unit={self.privacy_unit!r}")
+        facts = MatrixFacts(tuple(checked.shape), holds_sparse(checked), np.dtype(checked.dtype))
+        # X as given, too: checking takes the names of its features off.
+        return (X, checked), facts
+
+    def _facts_like(self, n_samples: int, n_features: int, like: Any) -> MatrixFacts:
+        shape = getattr(like, "shape", (n_samples, n_features))
+        if len(shape) != 2 or shape[1] != n_features:
+            raise ValueError(f"n_features={n_features} does not fit like, of shape {shape}.")
+        dtype = getattr(like, "dtype", None)
+        dtype = np.dtype(np.float32 if dtype == np.float32 else np.float64)
+        return MatrixFacts((n_samples, n_features), holds_sparse(like), dtype)
+
+    def _settled(
+        self, facts: MatrixFacts, by_rows: Procedure, by_products: Procedure, **more: Any
+    ) -> DecompositionProblem:
+        """Collect what is asked, and replace what is "auto"."""
+        given, epsilon = self.privacy_unit, float(self.epsilon)
+        own = UNITS.get(given) if isinstance(given, str) else None
+        unit = own(self.adjacency) if own else resolved_unit(given, self.adjacency, epsilon)
+        if type(unit) not in self._support:
+            raise ValueError(
+                f"privacy_unit={given!r} is not for {type(self).__name__}, which protects "
+                f"{', '.join(one.name for one in self._support)}."
+            )
+        support, is_sparse = self._support[type(unit)], facts.is_sparse or unit.is_sparse
+        problem = self._asked(
+            DecompositionProblem,
+            **{
+                "procedure": by_products if support.has_bases else by_rows,
+                **facts._asdict(),
+                "rounding": sum_rounding(block_starts(*facts.shape, is_sparse=is_sparse)),
+                "unit": unit,
+                "support": support,
+                "given_unit": f"privacy_unit={given!r}",
+                "n_units": support.count(facts.shape),
+                "is_private": math.isfinite(epsilon),
+                "is_pure": self.delta == 0 and math.isfinite(epsilon),
+                **more,
+            },
+        )
+        return settle_products(problem) if support.has_bases else settle_rows(problem)
+
+    def _open_data(
+        self, data: Any, problem: DecompositionProblem
+    ) -> tuple[Rows, Callable[[], Any]]:
+        given, X = data
+        validate_data(self, given, skip_check_array=True)
+        if problem.unit.is_sparse and isinstance(X, np.ndarray):
+            X = csr_array(X)
+        clip = problem.unit.clipped if problem.support.has_bases else None
+        source = as_source(X, clip)
+        return Rows(source, self.n_jobs), lambda: digest(source)
+
+    def _project(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        if isinstance(X, RowBlocks):
+            validate_data(self, X, skip_check_array=True, reset=False)
+            X.check()
+            components = self.components_.astype(np.float64)
+            source = as_source(X, self._as_decomposed)
+            return Rows(source, self.n_jobs).matmul(components.T).astype(X.dtype)
+        X = validate_data(self, X, **INPUT, reset=False)
+        return np.asarray(self._as_decomposed(X) @ self.components_.T)
+
+    def _as_decomposed(self, X: Any) -> Any:
+        """Bring rows into the form whose components were found."""
+        return self._unit.normalize(X)
+
+    def _restore(self, scores: np.ndarray) -> np.ndarray:
+        return np.asarray(scores @ self.components_)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = getattr(self.privacy_unit, "is_pairwise", False) is True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _check_symmetric(X: Any, given_unit: str) -> None:
+    """Refuse what is not a symmetric matrix in memory."""
+    if isinstance(X, RowBlocks):
+        raise ValueError(f"{given_unit} needs a matrix in memory, got RowBlocks.")
+    if X.shape[0] != X.shape[1]:
+        raise ValueError(
+            f"{given_unit} needs a symmetric matrix, got one of shape {X.shape}; skdp.units.Entry "
+            "takes any matrix."
+        )
+    if not is_symmetric(X):
+        raise ValueError(
+            f"{given_unit} needs a symmetric matrix, and X is not. Of a graph with one triangle "
+            "stored pass X + X.T; skdp.units.Entry takes any matrix."
+        )
+
+
+def doubts_of_factors(result: Factors, wanted: int, problem: DecompositionProblem) -> list[str]:
+    """Say so when the iteration failed, or a released component looks like noise."""
+    if result.failed:
+        return [
+            f"A basis exceeded coherence_bound={problem.coherence_bound}: the iteration ended, its "
+            "budget is spent, and the components are noise. A random basis has a coherence of some "
+            "2 log(n); pass a larger bound, or None for none at all."
+        ]
+    if result.noise_scale > 0 and result.n_above_noise < wanted:
+        return [
+            f"Only {result.n_above_noise} of {wanted} components stand out from the noise. Ask for "
+            f"fewer components, or use {problem.unit.remedy}."
+        ]
+    if result.left_signal < _LEAST_SIGNAL:
+        return [
+            f"Of what the rows' own factors stem from, at most {result.left_signal:.1%} is signal: "
+            "the noise that hides a whole row hides its coordinates too, and the reconstruction is "
+            "near 0. The components are none the worse; skdp.DPTruncatedSVD spends all on them."
+        ]
+    return []

@@ -1,0 +1,32 @@
+"""Factors whose product is as near to a matrix as its noisy singular vectors allow."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from skdp.data.rows import Rows
+from skdp.decomposition._factors import Factors
+from skdp.decomposition._problem import DecompositionProblem
+from skdp.decomposition._products.above_noise import gaussian_norm, spherical_norm
+from skdp.decomposition._products.fit import solve_by_products
+from skdp.linalg.singular_values import attenuated
+from skdp.privacy import PrivacyBudget
+
+__all__ = ["solve_best_fit"]
+
+
+def solve_best_fit(
+    problem: DecompositionProblem, raw: Rows, budget: PrivacyBudget, generator: np.random.Generator
+) -> Factors:
+    """Release the singular factors, and shrink the singular values for noise in the vectors."""
+    factors = solve_by_products(problem, raw, budget, generator)
+    scale = float(np.sqrt(factors.noise_scale))
+    values = np.sqrt(factors.eigenvalues)
+    if problem.solver == "input":
+        values = attenuated(values, scale, problem.shape)
+    else:
+        # The core shows how long the matrix is along the noisy vectors: nothing is left to shrink.
+        noise_norm = spherical_norm if problem.is_pure else gaussian_norm
+        floor = noise_norm((problem.basis_size,) * 2, scale)
+        values = np.where(values > floor, values, 0.0)
+    return replace(factors, eigenvalues=np.square(values))

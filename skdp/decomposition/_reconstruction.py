@@ -1,0 +1,67 @@
+"""What released factors of both sides of a matrix are good for."""
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdp.data.rows import Rows
+from skdp.data.sources import RowBlocks, as_source
+
+__all__ = ["ReconstructionMixin"]
+
+
+class ReconstructionMixin:
+    """Products of released factors: `left_components_`, `singular_values_`, `components_`."""
+
+    left_components_: np.ndarray
+    singular_values_: np.ndarray
+    components_: np.ndarray
+
+    def reconstruct(self, rows: Any = None, columns: Any = None) -> np.ndarray:
+        """Compute entries of the released approximation of X. Covered by the guarantee.
+
+        Parameters
+        ----------
+        rows, columns : int, slice, array-like or None, default=None
+            Which of them, as numpy indexes an axis; ``None`` is all.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns)
+            The product of the three factors there; an axis that is indexed by an int is dropped.
+
+        Raises
+        ------
+        IndexError
+            If there are no such rows or columns.
+        """
+        left = self.left_components_[_index(rows)] * self.singular_values_
+        return np.asarray(left @ self.components_.T[_index(columns)].T)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return minus the mean squared entry of rows outside the span of the components.
+
+        A noise-free function of the rows passed in, which the guarantee does not cover.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            Minus the mean of the squared entries of ``X - X @ V @ V.T``; larger is better.
+        """
+        scores = self.transform(X)  # type: ignore[attr-defined]
+        checked = X if isinstance(X, RowBlocks) or issparse(X) else np.asarray(X)
+        squares, _ = Rows(as_source(checked)).squared_norm()
+        outside = squares - float(np.square(scores, dtype=np.float64).sum())
+        return -max(outside, 0.0) / (checked.shape[0] * checked.shape[1])
+
+
+def _index(which: Any) -> Any:
+    return slice(None) if which is None else which

@@ -1,0 +1,94 @@
+r"""Factors of both sides of a matrix whose rows are protected: components, then their projections.
+
+The components V are those of a solver of rows. The clipped rows times V are released with noise: a
+row that is exchanged moves them by at most 2 c. A row is one person's, and the noise covers it as a
+whole, so that little is left of its own coordinates. They are shrunk by what is known of both: with
+:math:`\lambda_j` the released second moment along component j and :math:`\sigma` the scale of the
+noise in n coordinates, by :math:`\lambda_j / (\lambda_j + n \sigma^2)`, which has the least squared
+error of all factors.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from skdp.data.rows import Rows
+from skdp.decomposition._factors import Factors
+from skdp.decomposition._problem import DecompositionProblem
+from skdp.decomposition._rows.fit import clip_to_norm, solve_clipped
+from skdp.decomposition._rows.plan import plan_rows
+from skdp.linalg.norms import UNIT_ROUNDOFF
+from skdp.privacy import PlannedRelease, PrivacyBudget, sensitivity
+
+__all__ = ["plan_projection", "solve_projection"]
+
+# Share of the budget for the projected rows. Components serve all rows, and need most of it.
+_PROJECTION_SHARE = 0.2
+
+
+def plan_projection(problem: DecompositionProblem) -> list[PlannedRelease]:
+    """Plan the releases of the components, and that of the rows projected on them."""
+    components = [
+        replace(line, share=line.share * (1 - _PROJECTION_SHARE)) for line in plan_rows(problem)
+    ]
+    change = None
+    if problem.row_norm is not None:
+        change = _sensitivity(problem, problem.row_norm)
+    shape = (problem.shape[0], _n_components(problem))
+    return [
+        *components,
+        PlannedRelease(
+            "projected rows",
+            "gaussian",
+            _PROJECTION_SHARE,
+            change,
+            follows="row_norm",
+            shape=shape,
+        ),
+    ]
+
+
+def solve_projection(
+    problem: DecompositionProblem, raw: Rows, budget: PrivacyBudget, generator: np.random.Generator
+) -> Factors:
+    """Release the components and the rows projected on them.
+
+    Time and memory are those of the solver of rows, and O(n_rows n_components).
+    """
+    rows = clip_to_norm(raw, budget, problem.row_norm, "row_norm")
+    factors = solve_clipped(problem, rows, budget, generator).leading(_n_components(problem))
+    released, scale = budget.gaussian(
+        "projected rows",
+        rows.matmul(factors.components.T),
+        sensitivity=_sensitivity(problem, rows.bound),
+    )
+    noise = len(released) * scale**2
+    weights = _signal_of(factors.eigenvalues, noise)
+    left, singular_values, turn = np.linalg.svd(released * weights, full_matrices=False)
+    return replace(
+        factors,
+        components=turn @ factors.components,
+        eigenvalues=np.square(singular_values),
+        left=left,
+        left_signal=float(weights.max(initial=0.0)),
+        row_norm=float(rows.bound),
+    )
+
+
+def _n_components(problem: DecompositionProblem) -> int:
+    assert isinstance(problem.n_components, int)
+    return problem.n_components
+
+
+def _sensitivity(problem: DecompositionProblem, row_norm: float) -> float:
+    """Bound how far one row moves the rows times orthonormal components, with its rounding."""
+    terms, size = problem.shape[1], _n_components(problem)
+    rounding = (terms + 2) * UNIT_ROUNDOFF * math.sqrt(size)
+    return sensitivity.row_sum(row_norm, problem.unit.adjacency, rounding)
+
+
+def _signal_of(eigenvalues: np.ndarray, noise: float) -> np.ndarray:
+    """Share of the squared length of noisy coordinates that is not noise."""
+    total = eigenvalues + noise
+    return np.divide(eigenvalues, total, out=np.zeros_like(total), where=total > 0)
