@@ -10,6 +10,7 @@ from typing import Any
 
 import entry_cells
 import entry_neighbours
+import factor_cells
 import row_cells
 import toy
 import trace_cells
@@ -128,6 +129,22 @@ FAMILIES = (
         is_reached=trace_cells.is_reached,
         slips=trace_cells.SLIPS,
         arguments=lambda data: data.arguments,
+    ),
+    Family(
+        name="factors",
+        cells=factor_cells.CELLS,
+        datasets=factor_cells.datasets,
+        strange=factor_cells.strange_datasets,
+        groups=factor_cells.groups,
+        strangers=row_cells.strangers,
+        released=factor_cells.released,
+        public=lambda cell: row_cells.PUBLIC,
+        recorded=lambda cell: (cell.unit, cell.unit != "frobenius"),
+        is_reached=factor_cells.is_reached,
+        slips=factor_cells.SLIPS,
+        has_null=lambda cell: cell.adjacency == "zero_out" and cell.unit != "frobenius",
+        is_keyed_by_clipped_data=True,
+        per_unit=("left_components_",),
     ),
     Family(
         name="toy",

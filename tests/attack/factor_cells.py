@@ -1,0 +1,155 @@
+"""What can be asked of factorizations of both sides, and neighbours of their data."""
+
+import itertools
+from dataclasses import dataclass, replace
+
+import entry_cells
+import entry_neighbours
+import numpy as np
+import row_cells
+from harness import RecordingBudget, Slip, fit_with, record, watched_bases
+
+from skdp import DPLowRankFactorizer
+from skdp.units import Entry, FrobeniusChange
+
+ADJACENCIES = ("replace", "zero_out")
+BOUNDS = ("clicks", "signed", "away from 0")
+#: Largest change of a matrix, where it is promised.
+CHANGE = 1.5
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One way to ask for a fit."""
+
+    unit: str
+    solver: str
+    adjacency: str = "replace"
+    # Those of the entries, or how the norm of a row is found.
+    bounds: str | None = None
+    is_pure: bool = False
+
+    def __call__(self, **more):
+        """Make an estimator."""
+        parameters = {"privacy_unit": self._privacy_unit()}
+        if self.unit == "row":
+            parameters["row_norm"] = 1.0 if self.bounds == "given" else None
+        return DPLowRankFactorizer(
+            **{
+                "n_components": 2,
+                "solver": self.solver,
+                "adjacency": self.adjacency,
+                "delta": 0 if self.is_pure else 1e-6,
+                **parameters,
+                **more,
+            }
+        )
+
+    def _privacy_unit(self):
+        if self.unit == "entry":
+            *bounds, zero_is_missing = entry_cells.BOUNDS[self.bounds]
+            return Entry(tuple(bounds), zero_is_missing)
+        return FrobeniusChange(CHANGE) if self.unit == "frobenius" else self.unit
+
+    @property
+    def entries(self):
+        """The cell of a truncated SVD with the same unit."""
+        return entry_cells.Cell("entry", self.solver, "svd", self.adjacency, self.bounds)
+
+    def __str__(self):
+        parts = [self.unit, self.solver, self.adjacency, self.bounds]
+        return ", ".join(filter(None, [*parts, "pure" * self.is_pure]))
+
+
+CELLS = (
+    *(
+        Cell("row", "projection", adjacency, norms)
+        for adjacency, norms in itertools.product(ADJACENCIES, ("given", "private"))
+    ),
+    *(
+        Cell("entry", solver, adjacency, bounds, is_pure)
+        for solver, is_pure in (("alternating", False), ("alternating", True), ("input", False))
+        for adjacency, bounds in itertools.product(ADJACENCIES, BOUNDS)
+    ),
+    *(
+        Cell("frobenius", solver, adjacency, is_pure=is_pure)
+        for solver, is_pure in (("alternating", False), ("alternating", True), ("input", False))
+        for adjacency in ADJACENCIES
+    ),
+)
+
+
+def datasets(cell):
+    """Those of the units elsewhere; where nothing bounds a matrix, any will do."""
+    if cell.unit == "row":
+        return row_cells.datasets()
+    if cell.unit == "entry":
+        return entry_cells.datasets(cell.entries)
+    X = np.random.default_rng(0).normal(size=(entry_cells.N_ROWS, entry_cells.N_COLUMNS))
+    return {"normal": X, "zeros": np.zeros_like(X), "beyond the largest entry": 1e8 * X}
+
+
+def strange_datasets(cell):
+    """Finite numbers that are far from ordinary."""
+    return row_cells.strange_datasets(cell)
+
+
+def groups(cell, X):
+    """Neighbours of X."""
+    if cell.unit == "row":
+        return row_groups(cell, X)
+    if cell.unit == "entry":
+        return entry_neighbours.groups(cell.entries, X, make=cell)
+    return entry_neighbours.beside(X, [X + change for change in changes(cell, X)])
+
+
+def row_groups(cell, X):
+    """Those of other fits to rows, and rows along the components that are about to be released."""
+    components = fit_with(cell(), X, RecordingBudget)[0].components_
+    along = [(row_cells.with_row(X, 0, sign * 10 * components[0]),) for sign in (1, -1)]
+    return [
+        replace(group, datasets=[*group.datasets, *along]) for group in row_cells.groups(cell, X)
+    ]
+
+
+def changes(cell, X):
+    """Changes of the promised norm: along the bases of either side, and any other."""
+    with watched_bases() as (right, left):
+        record(cell, X)
+    generator = np.random.default_rng(0)
+    m, n = X.shape
+    directions = [
+        (left[-1][:, 0] if left else generator.normal(size=m)),
+        (right[-1][:, 0] if right else generator.normal(size=n)),
+    ]
+    found = [np.outer(*directions), generator.normal(size=X.shape), np.eye(m, n)]
+    found += [np.outer(directions[0], generator.normal(size=n))]
+    found += [np.outer(basis[:, 0], directions[1]) for basis in left]
+    found += [np.outer(directions[0], basis[:, -1]) for basis in right]
+    found += [np.eye(1, m * n).reshape(m, n)]
+    return [CHANGE * change / np.linalg.norm(change) for change in found] + [
+        np.full((m, n), 5e-324)
+    ]
+
+
+def released(cell):
+    """Names of the attributes that come from released values."""
+    names = {"components_", "singular_values_", "left_components_"}
+    return names | {"row_norm_"} if cell.unit == "row" else names
+
+
+def is_reached(cell, worst):
+    """Whether an attack got far; a count moves by 1 whatever is tried."""
+    if cell.unit == "row":
+        return worst["projected rows"] > 0.9
+    if cell.unit == "frobenius":
+        return min(worst.values()) > 0.9
+    return entry_cells.is_reached(cell.entries, worst)
+
+
+SLIPS = {
+    "projected rows": Slip("row_sum", "projected rows", Cell("row", "projection", bounds="given")),
+    "product": Slip("frobenius_product", "right product 1", Cell("frobenius", "alternating")),
+    "core": Slip("frobenius_product", "core", Cell("frobenius", "alternating")),
+    "matrix": Slip("frobenius_product", "matrix", Cell("frobenius", "input")),
+}
