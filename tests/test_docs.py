@@ -13,7 +13,7 @@ import skdp
 DOCS = Path(__file__).parent.parent / "docs"
 API_PAGE = DOCS / "api.rst"
 INVENTORY = DOCS / "inventories" / "sklearn.inv"
-ESTIMATORS = [skdp.DPPCA, skdp.DPTraceRegressor, skdp.DPTruncatedSVD]
+ESTIMATORS = [skdp.DPPCA, skdp.DPLowRankFactorizer, skdp.DPTraceRegressor, skdp.DPTruncatedSVD]
 PUBLIC_MODULES = [
     "skdp",
     "skdp.datasets",

@@ -21,6 +21,7 @@ GUARANTEE = {
     "coordinates that are public or released it is covered.",
     "plan": "**Public**: a function of the settings and of the public facts passed in.",
     "predict": _ROWS,
+    "reconstruct": _RELEASED,
     "score": _ROWS,
     "score_samples": _ROWS,
     "set_output": _ITSELF,

@@ -6,8 +6,8 @@ from sklearn.base import clone
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
-from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
+from skdp import DPPCA, DPLowRankFactorizer, DPTraceRegressor, DPTruncatedSVD
+from skdp.units import Edge, Entry, FrobeniusChange, Interaction, SparseRow, SpectralChange
 
 # The checks fit a few rows with small seeds and mix frames with arrays.
 pytestmark = [
@@ -57,6 +57,16 @@ ESTIMATORS.append(DPPCA(privacy_unit=Entry(BOUNDS), epsilon=1000.0))
 # Of a few rows no interaction is left, and so no variance.
 NOTHING = {"privacy_unit": Interaction(degree_floor=3), "center": False}
 ESTIMATORS.append(DPPCA(1, epsilon=np.inf, **NOTHING))
+FACTORIZATIONS = [
+    {},
+    {"epsilon": np.inf, "row_norm": np.inf},
+    {"n_components": 1, "epsilon": 1000.0, "row_norm": 20.0, "adjacency": "zero_out"},
+    {**LOOSE, "privacy_unit": Entry(BOUNDS)},
+    {**LOOSE, "privacy_unit": Entry(BOUNDS), "solver": "alternating", "delta": 0},
+    {**LOOSE, "privacy_unit": FrobeniusChange(0.1)},
+    {**LOOSE, "privacy_unit": FrobeniusChange(0.1), "solver": "alternating", "n_iter": 3},
+]
+ESTIMATORS += [DPLowRankFactorizer(**more) for more in FACTORIZATIONS]
 
 # With so large an epsilon the checks expect a good score of the regressors.
 REGRESSIONS = [

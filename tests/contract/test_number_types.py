@@ -8,11 +8,11 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils._param_validation import Interval
 
-from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD, PrivacyWarning
+from skdp import DPPCA, DPLowRankFactorizer, DPTraceRegressor, DPTruncatedSVD, PrivacyWarning
 from skdp.model_selection import expected_subspace_error
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.noise import NoiseSource
-from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
+from skdp.units import Edge, Entry, FrobeniusChange, Interaction, SparseRow, SpectralChange
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 SECRET = 2**127 + 77
@@ -99,6 +99,21 @@ TRACE_CASES = [
     ("random_state", 77, {}),
 ]
 
+PROMISED = {"privacy_unit": FrobeniusChange(2.0), "solver": "alternating"}
+FACTOR_CASES = [
+    ("n_components", 3, {}),
+    ("epsilon", 2.501953125, {}),
+    ("delta", 2.0**-13, {}),
+    ("row_norm", 23.015625, {}),
+    ("n_iter", 3, PROMISED),
+    ("n_oversamples", 2, PROMISED),
+    ("max_memory", 0, {"privacy_unit": FrobeniusChange(2.0)}),
+    ("privacy_unit__sensitivity", 2.501953125, PROMISED),
+    ("privacy_unit__largest", 9.0078125, PROMISED),
+    ("n_jobs", 1, {}),
+    ("random_state", 77, {}),
+]
+
 
 def without_center(make, more):
     return {name: value for name, value in more.items() if make is DPPCA or name != "center"}
@@ -113,6 +128,7 @@ CASES = [
     Case(DPPCA, "n_components", 0.5, NORMS),
     Case(DPPCA, "center", np.linspace(0, 7.0078125, 8).astype(np.float16).astype(float), PUBLIC),
     *(Case(DPTraceRegressor, *case) for case in TRACE_CASES),
+    *(Case(DPLowRankFactorizer, *case) for case in FACTOR_CASES),
 ]
 
 
@@ -134,8 +150,13 @@ def variants(name, value):
 UNITS = (Entry, Edge, SparseRow, Interaction, SpectralChange)
 
 
-@pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD])
+@pytest.mark.parametrize(
+    ("make", "unit"),
+    [
+        *((make, unit) for make in (DPPCA, DPTruncatedSVD) for unit in UNITS),
+        (DPLowRankFactorizer, FrobeniusChange),
+    ],
+)
 def test_every_number_of_a_unit_is_tried(make, unit):
     numeric = set(unit._get_param_names()) - {"zero_is_missing"}
     tried = {
@@ -150,7 +171,7 @@ def accepts_numbers(constraints):
     return any(isinstance(each, Interval) or each in ("array-like", tuple) for each in constraints)
 
 
-@pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD, DPTraceRegressor])
+@pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD, DPLowRankFactorizer, DPTraceRegressor])
 def test_every_parameter_that_takes_numbers_is_tried(make):
     numeric = {
         name

@@ -10,7 +10,14 @@ from contract_laws import check_plan
 from row_cells import datasets
 from scipy import sparse
 
-from skdp import DPPCA, BudgetError, DPTraceRegressor, DPTruncatedSVD, RowBlocks
+from skdp import (
+    DPPCA,
+    BudgetError,
+    DPLowRankFactorizer,
+    DPTraceRegressor,
+    DPTruncatedSVD,
+    RowBlocks,
+)
 from skdp.privacy import PlannedRelease, PrivacyBudget
 from skdp.privacy.plan import make_plan, planned_search
 from skdp.units import Edge, Entry
@@ -18,7 +25,7 @@ from skdp.units import Edge, Entry
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
 
-@pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD])
+@pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD, DPLowRankFactorizer])
 @pytest.mark.parametrize("unit", ["row", Entry((0, 1))], ids=str)
 def test_the_container_does_not_change_what_is_released(make, unit):
     X = np.random.default_rng(0).random((60, 50))
