@@ -101,6 +101,7 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
     symmetric_gaussian = Mechanisms.symmetric_gaussian
     laplace = Mechanisms.laplace
     spherical = Mechanisms.spherical
+    noise_first = Mechanisms.noise_first
     is_private = Mechanisms.is_private
     plan = Mechanisms.plan
     noise_scale = Mechanisms.noise_scale

@@ -7,6 +7,7 @@ import numpy as np
 from skdp.privacy.lattice import round_to_lattice
 from skdp.privacy.ledger import Ledger
 from skdp.privacy.noise import NoiseSource, draw, joint_entries
+from skdp.privacy.noise_first import NoisyCounts
 from skdp.privacy.record import Release, Released
 
 __all__ = ["Mechanisms"]
@@ -176,6 +177,54 @@ class Mechanisms(Ledger):
             rounding.
         """
         return self._release(name, "spherical", value, sensitivity, share)
+
+    def noise_first(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        *,
+        sensitivity: float,
+        unit: float,
+        share: float | None = None,
+    ) -> NoisyCounts:
+        """Spend on sums whose data are still to come, with Gaussian noise that is there before.
+
+        The noise comes from the operating system, whatever seed there is.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release, for the record.
+        shape : tuple of int
+            Shape of the sums.
+        sensitivity : float
+            Their largest Euclidean (Frobenius) change between neighbouring datasets.
+        unit : float
+            What they are counted in, a power of two.
+        share : float or None, default=None
+            Share of the square of mu that is spent; None for that of the plan.
+
+        Returns
+        -------
+        NoisyCounts
+            Sums that are to be read once.
+
+        Raises
+        ------
+        BudgetError
+            If the share or the sensitivity is not positive and finite, the shares of all releases
+            would exceed 1, delta is 0, or there are so many sums that the share does not pay for
+            their rounding.
+        """
+        sensitivity, share = float(sensitivity), self._share_of(name, "gaussian", share)
+        self._currency.check_size(name, "gaussian", share, shape)
+        scale = self._currency.noise_scale("gaussian", sensitivity, share)
+        release = Release(name, "gaussian", sensitivity, scale, share)
+        self._charge(release)
+        return self._start(release, shape, unit)
+
+    def _start(self, release: Release, shape: tuple[int, ...], unit: float) -> NoisyCounts:
+        return NoisyCounts(release, shape, unit)
 
     def _release(
         self, name: str, mechanism: str, value: Any, sensitivity: float, share: float | None

@@ -4,5 +4,14 @@ from skdp.units._changes import FrobeniusChange, SpectralChange
 from skdp.units._entries import Edge, Entry
 from skdp.units._interactions import Interaction
 from skdp.units._rows import SparseRow
+from skdp.units._updates import Update
 
-__all__ = ["Edge", "Entry", "FrobeniusChange", "Interaction", "SparseRow", "SpectralChange"]
+__all__ = [
+    "Edge",
+    "Entry",
+    "FrobeniusChange",
+    "Interaction",
+    "SparseRow",
+    "SpectralChange",
+    "Update",
+]

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from skdp._parameters import PlainParametersMixin
 from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.precision import plain
-from skdp.units._resolved import MatrixUnit
+from skdp.units._resolved import ResolvedUnit
 
 __all__ = ["Unit", "check_size", "checked_bounds", "resolved_unit"]
 
@@ -24,6 +24,7 @@ _OBJECTS = {
     "frobeniuschange": "FrobeniusChange(1.0)",
     "spectral": "SpectralChange()",
     "spectralchange": "SpectralChange()",
+    "update": "Update(bound=1.0)",
     "sparserow": "SparseRow(max_entries=20, bounds=(0, 1))",
 }
 
@@ -37,7 +38,7 @@ class Unit(PlainParametersMixin, BaseEstimator):
     #: Whether X has to be symmetric.
     is_pairwise: ClassVar[bool] = False
 
-    def resolve(self, adjacency: str, epsilon: float) -> MatrixUnit:
+    def resolve(self, adjacency: str, epsilon: float) -> ResolvedUnit:
         """Check the bounds, and turn them into plain numbers.
 
         Parameters
@@ -49,7 +50,7 @@ class Unit(PlainParametersMixin, BaseEstimator):
 
         Returns
         -------
-        MatrixUnit
+        ResolvedUnit
             What a fit computes with.
 
         Raises
@@ -61,7 +62,7 @@ class Unit(PlainParametersMixin, BaseEstimator):
         return self._resolved(adjacency, epsilon)
 
     @abstractmethod
-    def _resolved(self, adjacency: str, epsilon: float) -> MatrixUnit:
+    def _resolved(self, adjacency: str, epsilon: float) -> ResolvedUnit:
         """Turn parameters of the right types into plain numbers."""
 
     def key(self) -> tuple[Any, ...]:
@@ -90,7 +91,7 @@ def _key_of(value: Any) -> Any:
     return plain(value)
 
 
-def resolved_unit(given: Any, adjacency: str, epsilon: float) -> MatrixUnit:
+def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
     """Resolve a unit that is an object, and say how one is passed if it is none."""
     if isinstance(given, Unit):
         return given.resolve(adjacency, epsilon)

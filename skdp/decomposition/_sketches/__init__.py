@@ -1,0 +1,1 @@
+"""Factorization of a matrix that is seen through two sketches only."""

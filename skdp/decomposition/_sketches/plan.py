@@ -1,0 +1,112 @@
+r"""What a stream of updates releases: two sketches of the matrix, with which noise.
+
+:math:`Y = A \Phi` sees the matrix A from the right, :math:`Z = A^T \Psi` from the left. Both are
+linear, so that a unit C moves them by :math:`C \Phi` and :math:`C^T \Psi`, whatever A is.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.linalg.sketch import Sketch, tail_factor
+from skdp.privacy import Plan, PlannedRelease, sensitivity
+from skdp.privacy.plan import make_plan
+from skdp.units._changes import ResolvedFrobeniusChange
+from skdp.units._entries import ResolvedEntry
+from skdp.units._updates import ResolvedUpdate
+
+__all__ = ["Sketches", "StreamUnit", "plan_stream", "sketch_sizes"]
+
+StreamUnit = ResolvedUpdate | ResolvedEntry | ResolvedFrobeniusChange
+
+# Dimensions of the sketches: so many times the rank, and so many times that on the other side.
+_SIZE_PER_COMPONENT, _CORE_PER_SIZE = 6, 4
+# Of the square of mu for the sketch of the longer side, whose noise has more entries.
+_LONG_SIDE_SHARE = 0.65
+# Of delta for each of the two bounds of a random sketch.
+_TAIL_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class Sketches:  # numpydoc ignore=PR02
+    """Two public sketches, and how far they are trusted.
+
+    Parameters
+    ----------
+    right, left : Sketch
+        Sketches of the columns and of the rows of the matrix.
+    is_secret : bool
+        Whether nobody can have known them when the data were made, so that a bound that holds for
+        each matrix with high probability is enough.
+    """
+
+    right: Sketch
+    left: Sketch
+    is_secret: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the matrix."""
+        return self.left.shape[0], self.right.shape[0]
+
+
+def sketch_sizes(
+    shape: tuple[int, int], n_components: int, n_sketch: int | None, n_core: int | None
+) -> tuple[int, int]:
+    """Choose how many dimensions the right and the left sketch leave.
+
+    The longer side of the matrix gets the shorter rows of sums.
+    """
+    size = n_sketch or _SIZE_PER_COMPONENT * n_components
+    core = n_core or _CORE_PER_SIZE * size
+    n_rows, n_columns = shape
+    right, left = (size, core) if n_rows >= n_columns else (core, size)
+    return min(right, n_columns), min(left, n_rows)
+
+
+def plan_stream(sketches: Sketches, unit: StreamUnit, *, epsilon: float, delta: float) -> Plan:
+    """Plan both sums, with the sensitivities of the sketches as they are."""
+    n_rows, n_columns = sketches.shape
+    share = _LONG_SIDE_SHARE if n_rows >= n_columns else 1 - _LONG_SIDE_SHARE
+    tails = [
+        _TAIL_SHARE * delta * (sketches.is_secret and is_random(sketch))
+        for sketch in (sketches.right, sketches.left)
+    ]
+    sides = (
+        ("right sketch", n_rows, sketches.right, share, tails[0]),
+        ("left sketch", n_columns, sketches.left, 1 - share, tails[1]),
+    )
+    return make_plan(
+        [
+            PlannedRelease(
+                name,
+                "gaussian",
+                own,
+                _sensitivity(unit, sketch, tail),
+                shape=(length, sketch.shape[1]),
+            )
+            for name, length, sketch, own, tail in sides
+        ],
+        epsilon=epsilon,
+        delta=delta,
+        unit=unit.name,
+        adjacency=unit.adjacency,
+        enforced=isinstance(unit, ResolvedUpdate),
+        delta_tail=math.fsum(tails),
+    )
+
+
+def is_random(sketch: Sketch) -> bool:
+    """Whether dimensions are left out."""
+    return sketch.shape[0] > sketch.shape[1]
+
+
+def _sensitivity(unit: StreamUnit, sketch: Sketch, tail: float) -> float:
+    """Bound how far one unit moves the sums; a promised change but for an event of `tail`."""
+    if not isinstance(unit, ResolvedFrobeniusChange):
+        return sensitivity.entry_product(unit.step, np.array([sketch.row_norm]))
+    factor = sketch.spectral_norm
+    if tail > 0:
+        factor = min(factor, tail_factor(sketch.shape[1], tail) + sketch.rounding)
+    return sensitivity.frobenius_product(unit.change, factor)

@@ -1,0 +1,194 @@
+r"""Random maps to few dimensions, of numbers that fixed-point sums hold exactly.
+
+A sketch of n dimensions is a public matrix :math:`\Phi` of shape (n, t) with
+:math:`E \|\Phi^T x\|^2 = \|x\|^2`. The columns are orthogonal.
+
+References
+----------
+.. [1] K. L. Clarkson, D. P. Woodruff (2017). "Low-rank approximation and regression in input
+   sparsity time". Journal of the ACM 63(6). :doi:`10.1145/3019134`
+.. [2] M. Charikar, K. Chen, M. Farach-Colton (2004). "Finding frequent items in data streams".
+   Theoretical Computer Science 312(1). :doi:`10.1016/S0304-3975(03)00400-6`
+"""
+
+import math
+from abc import ABC, abstractmethod
+
+import numpy as np
+from scipy.sparse import coo_array
+
+from skdp.linalg.subspace import random_basis
+
+__all__ = ["CountSketch", "HaarSketch", "Sketch", "draw_sketch", "tail_factor"]
+
+# Norms of a realised sketch are computed in floating point.
+_NORM_MARGIN = 1 + 1e-9
+# Entries of a dense sketch are multiples of 2 to the power of minus so many.
+_HAAR_BITS = 20
+
+
+class Sketch(ABC):
+    """A public matrix with orthogonal columns, whose entries are integers times `unit`.
+
+    Attributes
+    ----------
+    shape : tuple of two ints
+        Dimensions, and those that are left.
+    unit : float
+        What the integers stand for, a power of two.
+    row_norm, spectral_norm : float
+        Bounds of the longest row and of the largest singular value.
+    column_norms : ndarray of shape (t,)
+        Norms of the columns.
+    rounding : float, default=0.0
+        Bound of the spectral norm of what rounding to integers changed.
+    """
+
+    shape: tuple[int, int]
+    unit: float
+    row_norm: float
+    spectral_norm: float
+    column_norms: np.ndarray
+    rounding: float = 0.0
+
+    @abstractmethod
+    def add(
+        self, sums: np.ndarray, rows: np.ndarray, cells: np.ndarray, counts: np.ndarray
+    ) -> None:
+        """Add integers times rows of the sketch to rows of integer sums, modulo 2 ** 64.
+
+        Parameters
+        ----------
+        sums : ndarray of shape (n_rows, t), of int64
+            What is added to.
+        rows, cells : ndarray of shape (n,)
+            Which of its rows, and which row of the sketch.
+        counts : ndarray of shape (n,), of int64
+            How many times.
+        """
+
+    @abstractmethod
+    def add_one(self, sums: np.ndarray, row: int, cell: int, count: int) -> None:
+        """Do what `add` does for one update, without the cost of arrays."""
+
+    @abstractmethod
+    def project(self, values: np.ndarray) -> np.ndarray:
+        """Multiply the transposed sketch by `values`, of shape (n, k)."""
+
+    @abstractmethod
+    def lift(self, values: np.ndarray) -> np.ndarray:
+        """Multiply the sketch by `values`, of shape (t, k)."""
+
+
+class CountSketch(Sketch):
+    """Every dimension goes to one of the buckets, with a random sign; buckets are equally full."""
+
+    def __init__(self, n: int, t: int, generator: np.random.Generator) -> None:
+        self.shape, self.unit, self.row_norm = (n, t), 1.0, 1.0
+        self.buckets = generator.permutation(n) % t
+        self.signs = generator.choice(np.array([-1, 1]), size=n)
+        self.column_norms = np.sqrt(np.bincount(self.buckets, minlength=t))
+        self.spectral_norm = float(self.column_norms.max()) * _NORM_MARGIN
+
+    def add(
+        self, sums: np.ndarray, rows: np.ndarray, cells: np.ndarray, counts: np.ndarray
+    ) -> None:
+        """Add integers times rows of the sketch to rows of sums."""
+        places = rows * self.shape[1]
+        places += self.buckets[cells]
+        np.add.at(sums.reshape(-1), places, counts * self.signs[cells])
+
+    def add_one(self, sums: np.ndarray, row: int, cell: int, count: int) -> None:
+        """Add one integer times one row."""
+        bucket = self.buckets[cell]
+        # As integers of any size: a single number of int64 would warn of its overflow.
+        total = int(sums[row, bucket]) + count * int(self.signs[cell])
+        sums[row, bucket] = (total + 2**63) % 2**64 - 2**63
+
+    def project(self, values: np.ndarray) -> np.ndarray:
+        """Multiply the transposed sketch by `values`."""
+        return np.asarray(self._matrix.T @ values)
+
+    def lift(self, values: np.ndarray) -> np.ndarray:
+        """Multiply the sketch by `values`."""
+        return np.asarray(values[self.buckets] * self.signs[:, np.newaxis])
+
+    @property
+    def _matrix(self) -> coo_array:
+        n = self.shape[0]
+        entries = self.signs.astype(np.float64), (np.arange(n), self.buckets)
+        return coo_array(entries, shape=self.shape).tocsr()
+
+
+class HaarSketch(Sketch):
+    """A uniformly random subspace: orthonormal columns, scaled, rounded to multiples of 2^-20."""
+
+    def __init__(self, n: int, t: int, generator: np.random.Generator) -> None:
+        self.shape, self.unit = (n, t), 2.0**-_HAAR_BITS
+        # Where all dimensions are left, they are exact, and without a tail.
+        basis = np.eye(n) if t == n else random_basis(n, t, generator) * math.sqrt(n / t)
+        self.rounding = self.unit / 2 * math.sqrt(n * t)
+        self.counts = np.rint(basis / self.unit).astype(np.int64)
+        values = self.counts * self.unit
+        self.column_norms = np.sqrt(np.einsum("ij,ij->j", values, values))
+        self.row_norm = math.sqrt(np.einsum("ij,ij->i", values, values).max()) * _NORM_MARGIN
+        self.spectral_norm = float(np.linalg.norm(values, 2)) * _NORM_MARGIN
+
+    def add(
+        self, sums: np.ndarray, rows: np.ndarray, cells: np.ndarray, counts: np.ndarray
+    ) -> None:
+        """Add integers times rows of the sketch to rows of sums."""
+        touched, places = np.unique(rows, return_inverse=True)
+        updates = coo_array((counts, (places, cells)), shape=(len(touched), self.shape[0]))
+        sums[touched] += updates.tocsr() @ self.counts
+
+    def add_one(self, sums: np.ndarray, row: int, cell: int, count: int) -> None:
+        """Add one integer times one row."""
+        sums[row] += count * self.counts[cell]
+
+    def project(self, values: np.ndarray) -> np.ndarray:
+        """Multiply the transposed sketch by `values`."""
+        return np.asarray(self._values.T @ values)
+
+    def lift(self, values: np.ndarray) -> np.ndarray:
+        """Multiply the sketch by `values`."""
+        return np.asarray(self._values @ values)
+
+    @property
+    def _values(self) -> np.ndarray:
+        return self.counts * self.unit
+
+
+def draw_sketch(kind: str, n: int, t: int, generator: np.random.Generator) -> Sketch:
+    """Draw a sketch of `kind`, "haar" or "countsketch", from n to t dimensions."""
+    return (HaarSketch if kind == "haar" else CountSketch)(n, t, generator)
+
+
+def tail_factor(t: int, probability: float) -> float:
+    r"""Bound how much longer a sketch makes a fixed matrix, but for that probability.
+
+    For every fixed E, :math:`\|E \Phi\|_F > \sqrt q \|E\|_F` has at most the probability
+    :math:`(q e^{1 - q})^{t / 2}` over a :math:`\Phi` with Gaussian entries of variance 1/t: the
+    square is an average of chi-squared variables over t, weighted by squared singular values, and
+    by convexity no weights have a heavier moment generating function than a single one. Columns of
+    a random orthonormal frame times :math:`\sqrt{n / t}` are the conditional expectation of
+    Gaussian ones given their directions, and so no heavier either. Returns :math:`\sqrt q`.
+
+    Parameters
+    ----------
+    t : int
+        Dimensions that are left.
+    probability : float
+        That of the bound to fail, in (0, 1).
+
+    Returns
+    -------
+    float
+        The factor, above 1.
+    """
+    goal = 2 * math.log(1 / probability) / t
+    # Convex and increasing above 1, so that Newton's method from the right never overshoots.
+    q = 2 * (1 + goal) + math.sqrt(goal)
+    for _ in range(60):
+        q -= (q - 1 - math.log(q) - goal) / (1 - 1 / q)
+    return math.sqrt(q) * _NORM_MARGIN

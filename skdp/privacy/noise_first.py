@@ -1,0 +1,92 @@
+r"""Sums in fixed point that start from their noise, for data that arrive in pieces.
+
+Counts of a public unit are added up modulo :math:`2^{64}`. That is exact, in whatever order and
+grouping: there is no rounding to charge for, and what overflows wraps around, which is a function
+of the exact sum and so tells no more than that does.
+
+The noise is rounded to the unit when it is drawn. As the sum of the data is a multiple of the unit,
+rounding the noise and then adding gives what adding and then rounding would: a function of the
+exact noisy sum. So the proof of :mod:`skdp.privacy.lattice` stands as it is.
+"""
+
+import math
+
+import numpy as np
+
+from skdp.privacy.lattice import round_to_lattice
+from skdp.privacy.noise import NoiseSource, draw
+from skdp.privacy.record import Release
+
+__all__ = ["NoisyCounts", "fixed_point_unit", "to_counts"]
+
+# The unit is so many powers of two below the noise, which leaves 22 bits above it.
+_BITS_BELOW_NOISE = 40
+# Where there is next to no noise, the range has to hold the data all the same.
+_LEAST_NOISE = 1 / 16
+_WORD = 2.0**64
+
+
+class NoisyCounts:
+    """Integer sums that hold noise from the start.
+
+    Parameters
+    ----------
+    release : Release
+        What they will be released as.
+    shape : tuple of int
+        Their shape.
+    unit : float
+        What one count stands for, a power of two.
+    """
+
+    def __init__(self, release: Release, shape: tuple[int, ...], unit: float) -> None:
+        self.release = release
+        self.unit = unit
+        self.counts = np.zeros(shape, dtype=np.int64)
+        if release.noise_scale > 0:
+            # Data come later, so that a seed could not key the noise by them: neighbouring streams
+            # would share it. It always comes from the operating system.
+            noise = draw(release.mechanism, shape, NoiseSource().key())
+            noise *= release.noise_scale / unit
+            self.counts += np.rint(noise).astype(np.int64)
+
+    def read(self) -> np.ndarray:
+        """Return the noisy sums as numbers on the lattice of their noise."""
+        values = self.counts * self.unit
+        if self.release.noise_scale > 0:
+            round_to_lattice(values, self.release.noise_scale)
+        return values
+
+
+def fixed_point_unit(noise_scales: list[float], sensitivities: list[float]) -> float:
+    """Choose the unit of sums with these noise scales, a power of two.
+
+    At most 2 ** -40 of the smallest scale, or of a sixteenth of the smallest sensitivity, so that
+    sums up to 2 ** 22 times as large as either do not wrap around.
+    """
+    size = max(min(noise_scales), _LEAST_NOISE * min(sensitivities))
+    return math.ldexp(1.0, math.frexp(size)[1] - 1 - _BITS_BELOW_NOISE)
+
+
+def to_counts(values: np.ndarray, unit: float) -> np.ndarray:
+    """Round numbers to counts of a unit, modulo 2 ** 64: odd, so that opposites cancel.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        Finite numbers of any size.
+    unit : float
+        A power of two.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Counts, of int64.
+    """
+    with np.errstate(over="ignore"):
+        limit = unit * _WORD
+    counts = np.rint(np.fmod(values, limit) / unit)
+    counts -= _WORD * np.rint(counts / _WORD)
+    # 2 ** 63 itself has no place above, and the same remainder as its opposite.
+    counts[counts == _WORD / 2] = -_WORD / 2
+    return counts.astype(np.int64)

@@ -1,0 +1,62 @@
+"""Single updates of a stream."""
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval
+
+from skdp.privacy import sensitivity
+from skdp.privacy.clipping import SMALLEST_BOUND
+from skdp.units._resolved import ResolvedUnit
+from skdp.units._unit import Unit
+
+__all__ = ["ResolvedUpdate", "Update"]
+
+
+@dataclass(frozen=True)
+class ResolvedUpdate(ResolvedUnit):
+    """One update of a cell, clipped to `bound`, wherever it goes."""
+
+    name: ClassVar[str] = "update"
+    counted: ClassVar[str] = "cells"
+
+    bound: float
+
+    @property
+    def step(self) -> float:
+        """Largest change of the matrix: one cell, or two by half of it each."""
+        return sensitivity.entry_step(-self.bound, self.bound, self.adjacency)
+
+
+class Update(Unit):
+    """One update of a stream: its cell and its value.
+
+    Parameters
+    ----------
+    bound : float
+        Values are clipped to this size, before those of one cell are added up. From 1e-100 to
+        1e100, in the units of X.
+
+    Notes
+    -----
+    **Privacy.** Unit: one update. ``"replace"`` exchanges it for any other, of the same cell or
+    another; ``"zero_out"`` takes it away. How many updates there are is public. Enforced by
+    clipping. Somebody with several updates is protected less: r of them cost what r units do.
+
+    Examples
+    --------
+    >>> from skdp.units import Update
+    >>> Update(bound=1.0)
+    Update(bound=1.0)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "bound": [Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both")],
+    }
+
+    def __init__(self, bound: float) -> None:
+        self.bound = bound
+
+    def _resolved(self, adjacency: str, epsilon: float) -> ResolvedUpdate:
+        return ResolvedUpdate(adjacency, float(self.bound))
