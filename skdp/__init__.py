@@ -2,7 +2,13 @@
 
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import RowBlocks
-from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
+from skdp.decomposition import (
+    DPPCA,
+    DPLowRankFactorizer,
+    DPStreamingFactorizer,
+    DPTruncatedSVD,
+    LowRankFactors,
+)
 from skdp.exceptions import BudgetError, PrivacyWarning
 from skdp.linear_model import DPTraceRegressor
 
@@ -12,8 +18,10 @@ __all__ = [
     "DPPCA",
     "BudgetError",
     "DPLowRankFactorizer",
+    "DPStreamingFactorizer",
     "DPTraceRegressor",
     "DPTruncatedSVD",
+    "LowRankFactors",
     "PrivacyWarning",
     "RankOneMatrices",
     "RowBlocks",

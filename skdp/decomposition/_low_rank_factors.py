@@ -1,0 +1,72 @@
+"""Released factors of both sides of a matrix, where no estimator holds them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdp._estimator import check_rows
+from skdp.decomposition._reconstruction import ReconstructionMixin
+from skdp.privacy import PrivacySpent
+
+__all__ = ["LowRankFactors"]
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
+    """Low-rank factors of a private matrix, as released.
+
+    Everything here is covered by the guarantee, and so is a pickle.
+
+    Parameters
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Right singular vectors.
+    singular_values_ : ndarray of shape (n_components,)
+        Lengths of the approximation along the factors; 0 where nothing stands out from noise.
+    left_components_ : ndarray of shape (n_samples, n_components)
+        Left singular vectors.
+    privacy_spent_ : PrivacySpent
+        Record of every release.
+    """
+
+    components_: np.ndarray
+    singular_values_: np.ndarray
+    left_components_: np.ndarray
+    privacy_spent_: PrivacySpent
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Project rows on the components.
+
+        A noise-free function of the rows passed in, which the guarantee does not cover.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to project.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Coordinates of the rows.
+        """
+        return np.asarray(check_rows(X, type(self).__name__) @ self.components_.T)
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Map coordinates back to the space of the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Coordinates.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Rows in the span of the components.
+        """
+        return np.asarray(np.asarray(X) @ self.components_)
+
+    def __repr__(self) -> str:
+        n_rows, size = self.left_components_.shape
+        return f"LowRankFactors(shape={(n_rows, self.components_.shape[1])}, n_components={size})"
