@@ -13,18 +13,22 @@ References
 
 import math
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array
 
 from skdp.linalg.subspace import random_basis
 
-__all__ = ["CountSketch", "HaarSketch", "Sketch", "draw_sketch", "tail_factor"]
+__all__ = ["CountSketch", "HaarSketch", "Sketch", "add_updates", "draw_sketch", "tail_factor"]
 
 # Norms of a realised sketch are computed in floating point.
 _NORM_MARGIN = 1 + 1e-9
 # Entries of a dense sketch are multiples of 2 to the power of minus so many.
 _HAAR_BITS = 20
+_EXACT = 2.0**53
+
+Index = slice | np.ndarray
 
 
 class Sketch(ABC):
@@ -50,22 +54,6 @@ class Sketch(ABC):
     spectral_norm: float
     column_norms: np.ndarray
     rounding: float = 0.0
-
-    @abstractmethod
-    def add(
-        self, sums: np.ndarray, rows: np.ndarray, cells: np.ndarray, counts: np.ndarray
-    ) -> None:
-        """Add integers times rows of the sketch to rows of integer sums, modulo 2 ** 64.
-
-        Parameters
-        ----------
-        sums : ndarray of shape (n_rows, t), of int64
-            What is added to.
-        rows, cells : ndarray of shape (n,)
-            Which of its rows, and which row of the sketch.
-        counts : ndarray of shape (n,), of int64
-            How many times.
-        """
 
     @abstractmethod
     def add_one(self, sums: np.ndarray, row: int, cell: int, count: int) -> None:
@@ -128,23 +116,36 @@ class HaarSketch(Sketch):
         # Where all dimensions are left, they are exact, and without a tail.
         basis = np.eye(n) if t == n else random_basis(n, t, generator) * math.sqrt(n / t)
         self.rounding = self.unit / 2 * math.sqrt(n * t)
-        self.counts = np.rint(basis / self.unit).astype(np.int64)
+        self.counts = np.rint(basis / self.unit)
         values = self.counts * self.unit
         self.column_norms = np.sqrt(np.einsum("ij,ij->j", values, values))
         self.row_norm = math.sqrt(np.einsum("ij,ij->i", values, values).max()) * _NORM_MARGIN
         self.spectral_norm = float(np.linalg.norm(values, 2)) * _NORM_MARGIN
 
-    def add(
-        self, sums: np.ndarray, rows: np.ndarray, cells: np.ndarray, counts: np.ndarray
-    ) -> None:
-        """Add integers times rows of the sketch to rows of sums."""
-        touched, places = np.unique(rows, return_inverse=True)
-        updates = coo_array((counts, (places, cells)), shape=(len(touched), self.shape[0]))
-        sums[touched] += updates.tocsr() @ self.counts
+    def add(self, sums: np.ndarray, matrix: Any, rows: Index, cells: Index) -> None:
+        """Add a sparse matrix of integers times rows of the sketch to rows of sums.
+
+        Parameters
+        ----------
+        sums : ndarray of shape (n_rows, t), of int64
+            What is added to, modulo 2 ** 64.
+        matrix : sparse array of int64
+            Updates of these rows and cells.
+        rows, cells : slice or ndarray
+            Which of the sums, and which rows of the sketch.
+        """
+        sums[rows] += self._exact_product(matrix, self.counts[cells])
+
+    def _exact_product(self, matrix: Any, counts: np.ndarray) -> np.ndarray:
+        """Multiply in floating point where no bit is lost, which is three times as fast."""
+        largest = np.abs(matrix.data, dtype=np.float64).max(initial=0.0) * np.abs(counts).max()
+        if largest * len(counts) < _EXACT:
+            return np.asarray(matrix.astype(np.float64) @ counts).astype(np.int64)
+        return np.asarray(matrix @ counts.astype(np.int64))
 
     def add_one(self, sums: np.ndarray, row: int, cell: int, count: int) -> None:
         """Add one integer times one row."""
-        sums[row] += count * self.counts[cell]
+        sums[row] += np.int64(count) * self.counts[cell].astype(np.int64)
 
     def project(self, values: np.ndarray) -> np.ndarray:
         """Multiply the transposed sketch by `values`."""
@@ -157,6 +158,46 @@ class HaarSketch(Sketch):
     @property
     def _values(self) -> np.ndarray:
         return self.counts * self.unit
+
+
+def add_updates(
+    sums: tuple[np.ndarray, np.ndarray],
+    sketches: tuple[Sketch, Sketch],
+    rows: np.ndarray,
+    columns: np.ndarray,
+    counts: np.ndarray,
+) -> None:
+    """Add updates of a matrix to the sums of both of its sketches, modulo 2 ** 64.
+
+    Parameters
+    ----------
+    sums : tuple of ndarray of int64
+        The matrix times the right sketch, and its transpose times the left one.
+    sketches : tuple of Sketch
+        Both of one kind.
+    rows, columns : ndarray of shape (n_updates,)
+        Cells.
+    counts : ndarray of shape (n_updates,), of int64
+        What is added to them.
+    """
+    right, left = sketches
+    if isinstance(right, CountSketch) and isinstance(left, CountSketch):
+        right.add(sums[0], rows, columns, counts)
+        left.add(sums[1], columns, rows, counts)
+    if isinstance(right, HaarSketch) and isinstance(left, HaarSketch):
+        some_rows, rows, n_rows = _touched(rows, left.shape[0])
+        some_columns, columns, n_columns = _touched(columns, right.shape[0])
+        matrix = coo_array((counts, (rows, columns)), shape=(n_rows, n_columns)).tocsr()
+        right.add(sums[0], matrix, some_rows, some_columns)
+        left.add(sums[1], matrix.T, some_columns, some_rows)
+
+
+def _touched(places: np.ndarray, side: int) -> tuple[Index, np.ndarray, int]:
+    """Find which places of a side are touched at all, and count from these."""
+    if len(places) >= side:
+        return slice(None), places, side
+    touched, places = np.unique(places, return_inverse=True)
+    return touched, places, len(touched)
 
 
 def draw_sketch(kind: str, n: int, t: int, generator: np.random.Generator) -> Sketch:

@@ -24,6 +24,7 @@ _BITS_BELOW_NOISE = 40
 # Where there is next to no noise, the range has to hold the data all the same.
 _LEAST_NOISE = 1 / 16
 _WORD = 2.0**64
+_EXACT = 2.0**53
 
 
 class NoisyCounts:
@@ -83,6 +84,8 @@ def to_counts(values: np.ndarray, unit: float) -> np.ndarray:
     ndarray of shape (n,)
         Counts, of int64.
     """
+    if np.abs(values).max(initial=0.0) < unit * _EXACT:
+        return np.rint(values / unit).astype(np.int64)
     with np.errstate(over="ignore"):
         limit = unit * _WORD
     counts = np.rint(np.fmod(values, limit) / unit)

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp.decomposition._sketches.plan import Sketches
+from skdp.linalg.sketch import add_updates
 from skdp.privacy.noise_first import to_counts
 
 __all__ = ["StreamState"]
@@ -58,8 +59,13 @@ class StreamState:
         for start in range(0, len(values), _CHUNK):
             part = slice(start, start + _CHUNK)
             counts = self._counts(values[part])
-            self.sketches.right.add(self.right, rows[part], columns[part], counts)
-            self.sketches.left.add(self.left, columns[part], rows[part], counts)
+            add_updates(
+                (self.right, self.left),
+                (self.sketches.right, self.sketches.left),
+                rows[part],
+                columns[part],
+                counts,
+            )
 
     def add_one(self, row: int, column: int, value: float) -> None:
         """Add one update."""
