@@ -4,6 +4,7 @@ from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import RowBlocks
 from skdp.decomposition import (
     DPPCA,
+    DPContinualFactorizer,
     DPLowRankFactorizer,
     DPStreamingFactorizer,
     DPTruncatedSVD,
@@ -17,6 +18,7 @@ __version__ = "0.1.0"
 __all__ = [
     "DPPCA",
     "BudgetError",
+    "DPContinualFactorizer",
     "DPLowRankFactorizer",
     "DPStreamingFactorizer",
     "DPTraceRegressor",

@@ -1,46 +1,22 @@
 """Low-rank factorization of a private matrix that arrives as a stream of updates."""
 
-import math
 import secrets
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
-import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from skdp._estimator import check_rows
-from skdp._parameters import PlainParametersMixin
 from skdp.decomposition._low_rank_factors import LowRankFactors
-from skdp.decomposition._sketches.fit import fit_sketches
-from skdp.decomposition._sketches.plan import (
-    Sketches,
-    StreamUnit,
-    is_random,
-    plan_stream,
-    sketch_sizes,
-)
-from skdp.decomposition._sketches.state import StreamState
-from skdp.decomposition._stream_updates import StreamShard, TakesUpdates
-from skdp.exceptions import warn_of_privacy
-from skdp.linalg.sketch import draw_sketch
-from skdp.linalg.subspace import deterministic_signs
-from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
-from skdp.privacy.adjacency import ADJACENCIES
-from skdp.privacy.noise import algorithm_generator, draw_seed
-from skdp.privacy.noise_first import NoisyCounts, fixed_point_unit
+from skdp.decomposition._stream_base import BaseStream
+from skdp.decomposition._stream_updates import StreamShard
 from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
-from skdp.units._unit import resolved_unit
 from skdp.units._updates import ResolvedUpdate
 
 __all__ = ["DPStreamingFactorizer"]
 
-_UNITS = (ResolvedUpdate, ResolvedEntry, ResolvedFrobeniusChange)
-# A dense sketch takes memory of its own beside the sums: up to so many bytes of it.
-_LARGEST_DENSE_SKETCH = 1 << 30
 
-
-class DPStreamingFactorizer(PlainParametersMixin, TakesUpdates):
+class DPStreamingFactorizer(BaseStream):
     r"""Low-rank factorization with differential privacy of a matrix that arrives cell by cell.
 
     Keeps two sketches of the matrix, to which noise was added before the first update. Updates may
@@ -122,24 +98,10 @@ class DPStreamingFactorizer(PlainParametersMixin, TakesUpdates):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "epsilon": [Interval(Real, 0, None, closed="right")],
-        "delta": [Interval(Real, 0, 1, closed="neither")],
-        "adjacency": [StrOptions(set(ADJACENCIES))],
-        "sketch": [StrOptions({"auto", "haar", "countsketch"})],
-        "n_sketch": [Interval(Integral, 1, None, closed="left"), None],
-        "n_core": [Interval(Integral, 1, None, closed="left"), None],
+        **BaseStream._parameter_constraints,
         "sketch_sensitivity": [StrOptions({"auto", "worst_case", "high_probability"})],
-        "random_state": [
-            Interval(Integral, 0, None, closed="left"),
-            np.random.RandomState,
-            np.random.Generator,
-            None,
-        ],
     }
-
-    _counts: tuple[NoisyCounts, ...]
-    _factors: LowRankFactors | None
+    _units = (ResolvedUpdate, ResolvedEntry, ResolvedFrobeniusChange)
 
     def __init__(
         self,
@@ -167,7 +129,12 @@ class DPStreamingFactorizer(PlainParametersMixin, TakesUpdates):
         self.n_core = n_core
         self.sketch_sensitivity = sketch_sensitivity
         self.random_state = random_state
+        self._validate_params()
         self._open()
+        self._factors: LowRankFactors | None = None
+        self._n_rows_seen = 0
+        self._own = secrets.token_hex(16)
+        self._merged: set[str] = set()
 
     def partial_fit(self, X: Any, y: Any = None) -> "DPStreamingFactorizer":
         """Add the next rows of the matrix: an update for every entry that is not 0.
@@ -280,136 +247,16 @@ class DPStreamingFactorizer(PlainParametersMixin, TakesUpdates):
             self._factors = self._factorized(values, sketches)
         return self._factors
 
-    @property
-    def privacy_spent_(self) -> PrivacySpent:
-        """Record of both releases, booked when the stream is opened."""
-        return self._spent
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({self._shape}, {self.n_components}, epsilon={self.epsilon}, "
-            f"delta={self.delta}, privacy_unit={self.privacy_unit!r})"
-        )
-
-    def __getstate__(self) -> dict[str, Any]:
-        if self._state is not None:
-            raise TypeError(
-                "A stream that has not ended is neither copied nor pickled: two views of it would "
-                "show what came in between. Call finalize first, or send shards."
-            )
-        return self.__dict__
-
-    @property
-    def _closed(self) -> str:
-        return "finalize ended it, and its budget is spent"
-
-    def _open(self) -> None:
-        """Check what is asked, draw the sketches, and spend the budget on noise."""
-        self._validate_params()
-        self._shape = _checked_shape(self.shape, int(self.n_components))
-        unit = self._resolved_unit()
-        sketches = self._sketches(unit)
-        plan = plan_stream(sketches, unit, epsilon=float(self.epsilon), delta=float(self.delta))
-        self._warn_of_delta(unit)
-        budget = self._open_budget(plan)
-        right, left = self._counts = _noisy_counts(plan, budget)
-        self._state = StreamState(
-            right.counts,
-            left.counts,
-            sketches,
-            unit=right.unit,
-            bound=unit.bound if isinstance(unit, ResolvedUpdate) else math.inf,
-        )
-        self._spent = budget.spent()
-        self._factors = None
-        self._n_rows_seen = 0
-        self._own = secrets.token_hex(16)
-        self._merged: set[str] = set()
-
-    def _open_budget(self, plan: Plan) -> PrivacyBudget:
-        return PrivacyBudget.of(plan)
-
-    def _resolved_unit(self) -> StreamUnit:
-        unit = resolved_unit(self.privacy_unit, self.adjacency, float(self.epsilon))
-        if type(unit) not in _UNITS:
-            raise ValueError(
-                f"privacy_unit={self.privacy_unit!r} is not for {type(self).__name__}, which "
-                f"protects {', '.join(one.name for one in _UNITS)}."
-            )
-        return unit  # type: ignore[return-value]
-
-    def _sketches(self, unit: StreamUnit) -> Sketches:
-        """Draw both sketches, as public facts decide."""
-        sizes = sketch_sizes(self._shape, int(self.n_components), self.n_sketch, self.n_core)
-        kind, is_promise = self.sketch, isinstance(unit, ResolvedFrobeniusChange)
-        if kind == "auto":
-            n_bytes = 8 * (self._shape[1] * sizes[0] + self._shape[0] * sizes[1])
-            kind = "haar" if is_promise and n_bytes <= _LARGEST_DENSE_SKETCH else "countsketch"
-        can_be_secret = is_promise and kind == "haar" and self.random_state is None
-        if self.sketch_sensitivity == "high_probability" and not can_be_secret:
+    def _keeps_secret(self, kind: str, *, is_unknown: bool) -> bool:
+        if self.sketch_sensitivity == "high_probability" and not is_unknown:
             raise ValueError(
                 "sketch_sensitivity='high_probability' needs a FrobeniusChange, sketch='haar' and "
                 f"random_state=None, got privacy_unit={self.privacy_unit!r}, sketch={kind!r} and "
                 f"random_state={'None' if self.random_state is None else 'given'}; pass "
                 "sketch_sensitivity='worst_case'."
             )
-        is_secret = can_be_secret and self.sketch_sensitivity != "worst_case"
-        generator = algorithm_generator(draw_seed(self.random_state))
-        n_rows, n_columns = self._shape
-        right = draw_sketch(kind, n_columns, sizes[0], generator)
-        left = draw_sketch(kind, n_rows, sizes[1], generator)
-        return Sketches(right, left, is_secret and (is_random(right) or is_random(left)))
+        return is_unknown and self.sketch_sensitivity != "worst_case"
 
-    def _warn_of_delta(self, unit: StreamUnit) -> None:
-        n_units = self._shape[0] if unit.counted == "rows" else math.prod(self._shape)
-        if math.isfinite(self.epsilon) and self.delta > 1 / n_units:
-            warn_of_privacy(
-                f"delta={self.delta} exceeds one over the number of {unit.counted}, {n_units}: the "
-                "guarantee would allow some of them to be published outright. Pass a smaller "
-                f"delta, such as {0.1 / n_units:.0e}."
-            )
-
-    def _factorized(self, values: Any, sketches: Sketches) -> LowRankFactors:
-        """Fit the released sketches, and say so if not all components stand out."""
-        scales = [release.noise_scale for release in self._spent.releases]
-        n_components = int(self.n_components)
-        with np.errstate(all="ignore"):
-            found = fit_sketches(
-                values, (sketches.right, sketches.left), (scales[0], scales[1]), n_components
-            )
-        signs = deterministic_signs(found.right.T)
-        if scales[0] > 0 and found.rank < n_components:
-            warn_of_privacy(
-                f"Only {found.rank} of {n_components} components stand out from the noise. Ask for "
-                "fewer components, or use a larger epsilon."
-            )
-        return LowRankFactors(
-            components_=found.right.T * signs[:, np.newaxis],
-            singular_values_=found.singular_values,
-            left_components_=found.left * signs,
-            privacy_spent_=self._spent,
-        )
-
-
-def _noisy_counts(plan: Plan, budget: PrivacyBudget) -> tuple[NoisyCounts, ...]:
-    """Spend the budget on sums of one unit."""
-    unit = fixed_point_unit(
-        [line.noise_scale or 0.0 for line in plan.releases],
-        [line.sensitivity or 0.0 for line in plan.releases],
-    )
-    return tuple(
-        budget.noise_first(line.name, line.shape, sensitivity=line.sensitivity or 0.0, unit=unit)
-        for line in plan.releases
-    )
-
-
-def _checked_shape(shape: Any, n_components: int) -> tuple[int, int]:
-    """Refuse what is no shape of a matrix with that many components."""
-    is_pair = isinstance(shape, tuple | list) and len(shape) == 2
-    if not is_pair or not all(isinstance(n, Integral) and int(n) >= 1 for n in shape):
-        raise ValueError(f"shape={shape!r} must be two positive ints, those of the matrix.")
-    if n_components > min(shape):
-        raise ValueError(
-            f"n_components={n_components} must be at most the smaller side of shape={shape!r}."
-        )
-    return int(shape[0]), int(shape[1])
+    @property
+    def _closed(self) -> str:
+        return "finalize ended it, and its budget is spent"

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.privacy.lattice import round_to_lattice
 from skdp.privacy.ledger import Ledger
 from skdp.privacy.noise import NoiseSource, draw, joint_entries
@@ -186,6 +187,8 @@ class Mechanisms(Ledger):
         sensitivity: float,
         unit: float,
         share: float | None = None,
+        correlation: PrefixNoise | None = None,
+        n_epochs: int = 1,
     ) -> NoisyCounts:
         """Spend on sums whose data are still to come, with Gaussian noise that is there before.
 
@@ -203,11 +206,16 @@ class Mechanisms(Ledger):
             What they are counted in, a power of two.
         share : float or None, default=None
             Share of the square of mu that is spent; None for that of the plan.
+        correlation : PrefixNoise or None, default=None
+            How the noise of an epoch follows that of those before. The sensitivity is then that of
+            an epoch times ``correlation.column_norm``.
+        n_epochs : int, default=1
+            How often the sums are released.
 
         Returns
         -------
         NoisyCounts
-            Sums that are to be read once.
+            Sums that are to be read once, or once an epoch.
 
         Raises
         ------
@@ -217,14 +225,14 @@ class Mechanisms(Ledger):
             their rounding.
         """
         sensitivity, share = float(sensitivity), self._share_of(name, "gaussian", share)
-        self._currency.check_size(name, "gaussian", share, shape)
+        self._currency.check_size(name, "gaussian", share, (n_epochs, *shape))
         scale = self._currency.noise_scale("gaussian", sensitivity, share)
         release = Release(name, "gaussian", sensitivity, scale, share)
         self._charge(release)
-        return self._start(release, shape, unit)
+        return self._start(release, shape, unit, correlation)
 
-    def _start(self, release: Release, shape: tuple[int, ...], unit: float) -> NoisyCounts:
-        return NoisyCounts(release, shape, unit)
+    def _start(self, *arguments: Any) -> NoisyCounts:
+        return NoisyCounts(*arguments)
 
     def _release(
         self, name: str, mechanism: str, value: Any, sensitivity: float, share: float | None

@@ -16,7 +16,7 @@ from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 from skdp.units._updates import ResolvedUpdate
 
-__all__ = ["Sketches", "StreamUnit", "plan_stream", "sketch_sizes"]
+__all__ = ["Sketches", "StreamUnit", "is_random", "plan_stream", "sketch_sizes"]
 
 StreamUnit = ResolvedUpdate | ResolvedEntry | ResolvedFrobeniusChange
 
@@ -65,8 +65,20 @@ def sketch_sizes(
     return min(right, n_columns), min(left, n_rows)
 
 
-def plan_stream(sketches: Sketches, unit: StreamUnit, *, epsilon: float, delta: float) -> Plan:
-    """Plan both sums, with the sensitivities of the sketches as they are."""
+def plan_stream(
+    sketches: Sketches,
+    unit: StreamUnit,
+    *,
+    epsilon: float,
+    delta: float,
+    column_norm: float = 1.0,
+    n_epochs: int = 1,
+) -> Plan:
+    """Plan both sums, with the sensitivities of the sketches as they are.
+
+    Released after each of several epochs they are one release, of a sensitivity that is larger by
+    the factor `column_norm`.
+    """
     n_rows, n_columns = sketches.shape
     share = _LONG_SIDE_SHARE if n_rows >= n_columns else 1 - _LONG_SIDE_SHARE
     tails = [
@@ -83,8 +95,8 @@ def plan_stream(sketches: Sketches, unit: StreamUnit, *, epsilon: float, delta: 
                 name,
                 "gaussian",
                 own,
-                _sensitivity(unit, sketch, tail),
-                shape=(length, sketch.shape[1]),
+                _sensitivity(unit, sketch, tail) * column_norm,
+                shape=(n_epochs, length, sketch.shape[1])[n_epochs == 1 :],
             )
             for name, length, sketch, own, tail in sides
         ],
