@@ -18,6 +18,7 @@ from skdp.privacy import PrivacyBudget
 from skdp.privacy.budget import FORFEITED
 from skdp.privacy.lattice import lattice_step
 from skdp.privacy.noise import NoiseSource, algorithm_generator
+from skdp.privacy.noise_first import NoisyCounts
 
 SEED = 2**100 + 7
 
@@ -39,6 +40,23 @@ class RecordingBudget(PrivacyBudget):
         if self.is_private:
             check_lattice(release, released)
         return released
+
+    def _start(self, *arguments):
+        return WatchedCounts(self, *arguments)
+
+
+class WatchedCounts(NoisyCounts):
+    """Sums that start from nothing, get their noise when they are read, and are recorded then."""
+
+    def __init__(self, budget, *arguments):
+        self._budget = budget
+        super().__init__(*arguments)
+
+    def _draw(self):
+        return np.zeros(self.counts.shape)
+
+    def read(self):
+        return self._budget._publish(self.release, self.counts * self.unit)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,277 @@
+"""How far neighbouring streams move the sums that they release, and what they may not show."""
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist
+from stream_cells import (
+    BOUND,
+    BOUNDS,
+    CELLS,
+    CHANGE,
+    CONTINUAL_CELLS,
+    SHAPE,
+    Cell,
+    many_updates,
+    sums_of,
+    watched,
+)
+
+from skdp import DPContinualFactorizer, DPStreamingFactorizer
+from skdp.linalg.prefix_sums import prefix_noise
+from skdp.linalg.sketch import CountSketch, HaarSketch, tail_factor
+from skdp.privacy import gaussian_dp
+from skdp.units import FrobeniusChange
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+ROUNDING = 1 + 1e-12
+CELL_INDICES = list(itertools.product(*map(range, SHAPE)))
+
+
+def single_changes(cell):
+    """What one unit can be: cells and values, or whole matrices."""
+    if cell.unit == "frobenius":
+        return [(change,) for change in promised_changes()]
+    values = {"update": (-BOUND, BOUND, 1e300, -1e300), "entry": BOUNDS}[cell.unit]
+    return list(itertools.product(CELL_INDICES, values))
+
+
+def promised_changes():
+    """Changes of the promised norm: along singular vectors of the sketches, and others."""
+    with watched():
+        sketches = (
+            Cell("frobenius", "haar")()._state.sketches,
+            Cell("frobenius", "countsketch")()._state.sketches,
+        )
+    generator, found = np.random.default_rng(1), []
+    for pair in sketches:
+        right = np.linalg.svd(pair.right.lift(np.eye(pair.right.shape[1])))[0][:, 0]
+        left = np.linalg.svd(pair.left.lift(np.eye(pair.left.shape[1])))[0][:, 0]
+        found += [np.outer(left, right), np.outer(generator.normal(size=SHAPE[0]), right)]
+    found += [generator.normal(size=SHAPE), np.eye(*SHAPE)]
+    return [CHANGE * each / np.linalg.norm(each) for each in found]
+
+
+def fed(cell, change):
+    """Feed a stream with one unit among others."""
+
+    def feed(stream):
+        many_updates(stream)
+        if cell.unit == "frobenius":
+            stream.partial_fit(change[0])
+        else:
+            (row, column), value = change
+            stream.update(row, column, value)
+
+    return feed
+
+
+def largest_movement(cell, contributions):
+    """Largest movement from one neighbour to another, by what single units add."""
+    if cell.unit == "frobenius" or cell.adjacency == "zero_out":
+        return np.linalg.norm(contributions, axis=1).max()
+    if cell.unit == "update":
+        return pdist(contributions).max()
+    # The bounds of one cell after the other.
+    lower, upper = contributions[::2], contributions[1::2]
+    return np.linalg.norm(upper - lower, axis=1).max()
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_no_unit_moves_the_sums_further_than_declared(cell):
+    # Sums are linear: what one unit adds does not depend on the others.
+    base, sensitivities = sums_of(cell, many_updates)
+    added = [sums_of(cell, fed(cell, change))[0] for change in single_changes(cell)]
+    # What is promised is the matrix as it is rounded.
+    slack = 1e-5 if cell.unit == "frobenius" else 0
+    for place, bound in enumerate(sensitivities):
+        contributions = np.array([(each[place] - base[place]).ravel() for each in added])
+        moved = largest_movement(cell, contributions)
+        assert moved <= bound * (ROUNDING + slack)
+        assert moved > 0.95 * bound
+
+
+def test_a_value_is_clipped_before_those_of_its_cell_are_added():
+    cell = Cell("update", "countsketch")
+    once, _ = sums_of(cell, lambda stream: stream.update([1, 1], [2, 2], [1e9, -BOUND]))
+    nothing, _ = sums_of(cell, lambda stream: stream.update([], [], []))
+    for one, other in zip(once, nothing, strict=True):
+        assert np.linalg.norm(one - other) < 1e-6
+
+
+@pytest.mark.parametrize("cell", CONTINUAL_CELLS, ids=str)
+def test_all_epochs_together_move_as_far_as_declared(cell):
+    """The square root of the prefix sums, applied to what the epochs add."""
+    horizon = 4
+    with watched():
+        correlation = prefix_noise(horizon)
+    coefficients = [
+        1.0,
+        *(correlation.weights @ correlation.decays**lag for lag in range(horizon - 1)),
+    ]
+    root = sum(c * np.eye(horizon, k=-lag) for lag, c in enumerate(coefficients))
+    spreads = [np.eye(horizon)[0], np.eye(horizon)[-1]]
+    if cell.unit == "frobenius":
+        # The norms of all epochs add up to what is promised.
+        spreads += [np.full(horizon, 1 / horizon), np.array([0.5, 0.5, 0, 0])]
+    worst = 0.0
+    for spread, change in itertools.product(spreads, extreme_changes(cell)):
+        base, sensitivities = epochs_of(cell, None, spread)
+        moved, _ = epochs_of(cell, change, spread)
+        for place, bound in enumerate(sensitivities):
+            steps = np.diff(
+                [b - a for a, b in zip(base[place::2], moved[place::2], strict=True)],
+                axis=0,
+                prepend=0,
+            )
+            distance = np.linalg.norm(root @ steps.reshape(horizon, -1))
+            assert distance <= bound * (1 + 1e-5)
+            worst = max(worst, distance / bound)
+    assert worst > (0.45 if cell.unit == "update" and cell.adjacency == "replace" else 0.9)
+
+
+def extreme_changes(cell):
+    """Some of what one unit can be."""
+    changes = single_changes(cell)
+    return changes if cell.unit == "frobenius" else changes[:: len(changes) // 12]
+
+
+def epochs_of(cell, change, spread):
+    """Return the noiseless sums at the end of every epoch, and the sensitivities."""
+    with watched() as budgets:
+        stream = cell()
+        for share in spread:
+            many_updates(stream)
+            if change is not None and share:
+                if cell.unit == "frobenius":
+                    rows, columns = np.nonzero(np.ones(SHAPE))
+                    stream.update(rows, columns, share * change[0].ravel())
+                else:
+                    stream.update(*change[0], change[1])
+            stream.release()
+    (budget,) = budgets
+    return budget.values, [release.sensitivity for release in budget.spent().releases]
+
+
+def test_the_noise_of_prefix_sums_is_what_the_record_says():
+    horizon, n_streams, scales = 6, 400, []
+    for _ in range(n_streams):
+        stream = DPContinualFactorizer(
+            (4, 3), horizon, 1, privacy_unit=FrobeniusChange(1.0), sketch="countsketch"
+        )
+        right, _ = stream._counts
+        sums = []
+        for _ in range(horizon - 1):
+            sums.append(right.counts.ravel() * right.unit)
+            stream.close_epoch()
+        scales.append(np.array(sums) / right.release.noise_scale)
+    seen = np.sqrt(np.mean(np.square(scales), axis=(0, 2)))
+    correlation, buffers = prefix_noise(horizon), np.zeros((5, 1))
+    response = np.cumsum(
+        [correlation.step(np.eye(1, horizon - 1)[:, t], buffers)[0] for t in range(horizon - 1)]
+    )
+    np.testing.assert_allclose(seen, np.sqrt(np.cumsum(response**2)), rtol=0.06)
+    stream.close_epoch()
+    with pytest.raises(ValueError, match="horizon"):
+        stream.release()
+
+
+def test_secret_sketches_move_a_fixed_change_no_further_than_declared():
+    declared = DPStreamingFactorizer(
+        (600, 400), 2, privacy_unit=FrobeniusChange(1.0), n_sketch=5, n_core=8
+    )
+    bounds = [release.sensitivity for release in declared.privacy_spent_.releases]
+    assert declared.privacy_spent_.delta_tail == pytest.approx(0.5e-6)
+    generator = np.random.default_rng(0)
+    for side, t, bound in ((400, 5, bounds[0]), (600, 8, bounds[1])):
+        assert bound < HaarSketch(side, t, generator).spectral_norm
+        for rank in (1, 3):
+            change = generator.normal(size=(side, rank))
+            change /= np.linalg.norm(change)
+            for _ in range(300):
+                sketch = HaarSketch(side, t, generator)
+                assert np.linalg.norm(sketch.project(change)) <= bound
+
+
+@pytest.mark.parametrize("t", [5, 40])
+def test_the_tail_of_a_sketch_is_no_heavier_than_declared(t):
+    generator, change = np.random.default_rng(0), np.eye(60, 1)
+    for probability in (0.1, 0.01):
+        bound = tail_factor(t, probability)
+        longer = [
+            np.linalg.norm(HaarSketch(60, t, generator).project(change)) > bound
+            for _ in range(2000)
+        ]
+        assert np.mean(longer) <= probability
+
+
+def test_a_known_sketch_would_break_what_high_probability_promises():
+    sketch = HaarSketch(2000, 40, np.random.default_rng(0))
+    declared = tail_factor(40, 0.25e-6)
+    mu = gaussian_dp.mu_from_epsilon_delta(1.0, 0.5e-6)
+    assert gaussian_dp.delta_at(mu * sketch.spectral_norm / declared, 1.0) > 0.1
+    for more in ({"random_state": 0}, {"sketch": "countsketch"}):
+        with pytest.raises(ValueError, match="high_probability"):
+            Cell("frobenius", "haar")(sketch_sensitivity="high_probability", **more)
+    secret = Cell("frobenius", "haar")(sketch_sensitivity="high_probability")
+    with pytest.raises(ValueError, match="allow_pickle"):
+        secret.shard(allow_pickle=True)
+    seeded = Cell("frobenius", "haar")(sketch_sensitivity="auto", random_state=0)
+    assert seeded.privacy_spent_.delta_tail == 0
+
+
+def test_the_published_constants_are_no_guarantee():
+    # Two releases with noise of sqrt(log(1 / delta)) / epsilon, as if each of them cost nothing.
+    mu = np.sqrt(2 / np.log(1e6))
+    assert gaussian_dp.delta_at(mu, 1.0) == pytest.approx(8.3e-4, rel=0.02)
+
+
+def test_the_published_padding_shows_equal_buckets():
+    """A Gaussian sketch after a CountSketch: rows of a zero matrix repeat, those of no other do."""
+    generator, n_rows, n_columns = np.random.default_rng(0), 30, 60
+    gaussian = generator.normal(size=(n_rows, 12))
+    buckets = CountSketch(n_rows + n_columns, n_rows, generator).project
+    padded = np.vstack([np.zeros((n_columns, n_rows)), 100 * np.eye(n_rows)])
+    zero = buckets(padded).T @ gaussian
+    assert repeated(zero).any()
+    ours = DPStreamingFactorizer((n_rows, n_columns), 2, privacy_unit=FrobeniusChange(1.0))
+    right = ours._counts[0].read()
+    assert not repeated(right).any()
+
+
+def repeated(rows):
+    """Whether a row is another one, or its opposite."""
+    return pdist(np.abs(rows)) < 1e-9
+
+
+@pytest.mark.parametrize("cell", [Cell("update", "countsketch"), CONTINUAL_CELLS[0]], ids=str)
+def test_a_stream_has_one_view(cell):
+    stream = cell()
+    stream.update(1, 2, 0.5)
+    for view in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="neither copied nor pickled"):
+            view(stream)
+        with pytest.raises(TypeError, match="neither copied nor pickled"):
+            view(stream._state)
+    shown = [name for name in dir(stream) if not name.startswith("_")]
+    for name in shown:
+        value = getattr(stream, name)
+        assert callable(value) or not isinstance(value, np.ndarray), name
+    text = repr(stream)
+    assert "0.5" not in text.replace("epsilon", "")
+    assert len(text) < 200
+
+
+def test_two_streams_with_one_seed_share_no_noise():
+    streams = [Cell("update", "countsketch")(random_state=7) for _ in range(2)]
+    one, other = (stream._counts[0].counts for stream in streams)
+    assert not np.isin(one, other).any()
+
+
+def test_noise_is_there_before_the_first_update():
+    stream = Cell("update", "countsketch")()
+    counts = stream._counts[0]
+    assert np.std(counts.counts * counts.unit) == pytest.approx(counts.release.noise_scale, rel=0.5)
