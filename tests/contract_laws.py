@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
-from harness import RecordingBudget, assert_same_fit, fit_with
+from harness import SEED, RecordingBudget, assert_same_fit, fit_with
 from noise_records import drawn_noise, noise_of
 from scipy import sparse
 
@@ -287,7 +287,9 @@ def check_plan(make_estimator, arguments):
     """Compare the plan of an unfitted estimator with what a fit records."""
     X = arguments[0]
     like = without_values(X)
-    planned = make_estimator().plan(X.shape[0], math.prod(X.shape[1:]), like=like)
+    # That there is a seed is a public fact, too.
+    estimator = make_estimator().set_params(random_state=SEED)
+    planned = estimator.plan(X.shape[0], math.prod(X.shape[1:]), like=like)
     record = fit_with(make_estimator(), arguments, RecordingBudget)[1].spent()
     for name in ("epsilon", "delta", "unit", "adjacency", "enforced", "delta_tail"):
         assert getattr(planned, name) == getattr(record, name), name

@@ -142,6 +142,7 @@ FAMILIES = (
         recorded=lambda cell: (cell.unit, cell.unit != "frobenius"),
         is_reached=factor_cells.is_reached,
         slips=factor_cells.SLIPS,
+        setting=factor_cells.setting,
         has_null=lambda cell: cell.adjacency == "zero_out" and cell.unit != "frobenius",
         is_keyed_by_clipped_data=True,
         per_unit=("left_components_",),

@@ -21,6 +21,8 @@ from skdp.decomposition._products.plan import plan_by_products
 from skdp.decomposition._reconstruction import ReconstructionMixin
 from skdp.decomposition._rows.plan import doubts_of_rows
 from skdp.decomposition._rows.projection import plan_projection, solve_projection
+from skdp.decomposition._sketches.one_pass import plan_one_pass, solve_one_pass
+from skdp.decomposition._sketches.plan import TAIL_SHARE, sketch_sizes
 from skdp.units._changes import FrobeniusChange, ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 from skdp.units._rows import ResolvedRow
@@ -28,12 +30,17 @@ from skdp.units._rows import ResolvedRow
 __all__ = ["DPLowRankFactorizer"]
 
 _BY_ROWS = Procedure(plan_projection, doubts_of_rows, solve_projection)
+_IN_ONE_PASS = Procedure(plan_one_pass, lambda problem, plan: (), solve_one_pass)
 _BY_PRODUCTS = Procedure(plan_by_products, lambda problem, plan: (), solve_best_fit)
 _SUPPORT = {
     # The solver of the components is chosen by public facts.
     ResolvedRow: SUPPORT[ResolvedRow],
-    ResolvedEntry: Support({"alternating": 5, "input": 0}, pure=("alternating",), count=math.prod),
-    ResolvedFrobeniusChange: Support({"alternating": 7, "input": 0}, pure=("alternating",)),
+    ResolvedEntry: Support(
+        {"alternating": 5, "input": 0, "two_sketch": 0}, pure=("alternating",), count=math.prod
+    ),
+    ResolvedFrobeniusChange: Support(
+        {"alternating": 7, "input": 0, "two_sketch": 0}, pure=("alternating",)
+    ),
 }
 # Noise on every entry takes the matrix, its noise, and what decomposes them.
 _N_DENSE_COPIES = 4
@@ -67,13 +74,15 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         For ``privacy_unit="row"``, refused with others: public bound on the Euclidean norm of a
         row, in the units of X; longer rows are scaled down to it. From 1e-100 to 1e100, or ``inf``
         with ``epsilon=inf``. ``None`` estimates a high quantile of the norms privately.
-    solver : {"auto", "projection", "input", "alternating"}, default="auto"
+    solver : {"auto", "projection", "input", "alternating", "two_sketch"}, default="auto"
         ``"projection"``, for rows alone, releases components, by the solver that
         :class:`DPTruncatedSVD` would choose, and the rows projected on them. ``"input"`` adds noise
         to every entry, in O(n_samples n_features) memory. ``"alternating"`` multiplies released
-        bases by X from both sides, in O((n_samples + n_features) n_components) memory. ``"auto"``
-        takes for entries what :class:`DPTruncatedSVD` does, for promised changes "input"; where
-        the dense copies exceed `max_memory`, "alternating".
+        bases by X from both sides, in O((n_samples + n_features) n_components) memory.
+        ``"two_sketch"`` reads X once and fits two random sketches of it, as
+        :class:`DPStreamingFactorizer` does, with more noise. ``"auto"`` takes for entries what
+        :class:`DPTruncatedSVD` does, for promised changes "input"; where the dense copies exceed
+        `max_memory`, "alternating".
     n_iter : int or "auto", default="auto"
         Number of steps of an iteration, 1 to 100.
     n_oversamples : int or "auto", default="auto"
@@ -145,7 +154,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         # Checked when it is resolved.
         "privacy_unit": "no_validation",
         "row_norm": BOUND_CONSTRAINT,
-        "solver": [StrOptions({"auto", "projection", "input", "alternating"})],
+        "solver": [StrOptions({"auto", "projection", "input", "alternating", "two_sketch"})],
         "n_iter": [Interval(Integral, 1, 100, closed="both"), StrOptions({"auto"})],
         "n_oversamples": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "max_memory": [Interval(Real, 0, None, closed="left")],
@@ -195,7 +204,8 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         return self._settled(
             facts,
             by_rows=_BY_ROWS,
-            by_products=_BY_PRODUCTS,
+            by_products=_IN_ONE_PASS if solver == "two_sketch" else _BY_PRODUCTS,
+            delta_tail=self._delta_tail(facts.shape, solver, is_promised=is_promised),
             is_pca=False,
             center=None,
             releases_mean=False,
@@ -216,13 +226,20 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
             # That of the components.
             return "auto"
         if self.solver == "projection":
-            raise ValueError(f"{given}; choose 'auto', 'input' or 'alternating'.")
+            raise ValueError(f"{given}; choose 'auto', 'input', 'alternating' or 'two_sketch'.")
         if self.solver != "auto":
             return self.solver
         megabytes = _N_DENSE_COPIES * 8 * math.prod(shape) / 1e6
         if megabytes > self.max_memory or (is_promised and self.delta == 0):
             return "alternating"
         return "input" if is_promised else "auto"
+
+    def _delta_tail(self, shape: tuple[int, int], solver: str, *, is_promised: bool) -> float:
+        """Reserve delta for both bounds of sketches that nobody knows before the fit."""
+        is_secret = is_promised and solver == "two_sketch" and self.random_state is None
+        sizes = sketch_sizes(shape, int(self.n_components), None, None)
+        n_random = sum(size < side for size, side in zip(sizes, shape[::-1], strict=True))
+        return TAIL_SHARE * self.delta * 2 * (is_secret and n_random > 0)
 
     def _set_attributes(self, result: Factors, problem: DecompositionProblem) -> list[str]:
         self.__dict__.pop("row_norm_", None)

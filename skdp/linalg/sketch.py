@@ -20,7 +20,16 @@ from scipy.sparse import coo_array
 
 from skdp.linalg.subspace import random_basis
 
-__all__ = ["CountSketch", "HaarSketch", "Sketch", "add_updates", "draw_sketch", "tail_factor"]
+__all__ = [
+    "CountSketch",
+    "HaarSketch",
+    "Sketch",
+    "add_updates",
+    "dense_norm",
+    "dense_rounding",
+    "draw_sketch",
+    "tail_factor",
+]
 
 # Norms of a realised sketch are computed in floating point.
 _NORM_MARGIN = 1 + 1e-9
@@ -44,8 +53,6 @@ class Sketch(ABC):
         Bounds of the longest row and of the largest singular value.
     column_norms : ndarray of shape (t,)
         Norms of the columns.
-    rounding : float, default=0.0
-        Bound of the spectral norm of what rounding to integers changed.
     """
 
     shape: tuple[int, int]
@@ -53,11 +60,15 @@ class Sketch(ABC):
     row_norm: float
     spectral_norm: float
     column_norms: np.ndarray
-    rounding: float = 0.0
 
     @abstractmethod
     def add_one(self, sums: np.ndarray, row: int, cell: int, count: int) -> None:
         """Do what `add` does for one update, without the cost of arrays."""
+
+    @property
+    @abstractmethod
+    def matrix(self) -> Any:
+        """The sketch as an array, of shape (n, t), sparse if most of it is 0."""
 
     @abstractmethod
     def project(self, values: np.ndarray) -> np.ndarray:
@@ -95,14 +106,15 @@ class CountSketch(Sketch):
 
     def project(self, values: np.ndarray) -> np.ndarray:
         """Multiply the transposed sketch by `values`."""
-        return np.asarray(self._matrix.T @ values)
+        return np.asarray(self.matrix.T @ values)
 
     def lift(self, values: np.ndarray) -> np.ndarray:
         """Multiply the sketch by `values`."""
         return np.asarray(values[self.buckets] * self.signs[:, np.newaxis])
 
     @property
-    def _matrix(self) -> coo_array:
+    def matrix(self) -> Any:
+        """The sketch, in CSR format."""
         n = self.shape[0]
         entries = self.signs.astype(np.float64), (np.arange(n), self.buckets)
         return coo_array(entries, shape=self.shape).tocsr()
@@ -115,7 +127,6 @@ class HaarSketch(Sketch):
         self.shape, self.unit = (n, t), 2.0**-_HAAR_BITS
         # Where all dimensions are left, they are exact, and without a tail.
         basis = np.eye(n) if t == n else random_basis(n, t, generator) * math.sqrt(n / t)
-        self.rounding = self.unit / 2 * math.sqrt(n * t)
         self.counts = np.rint(basis / self.unit)
         values = self.counts * self.unit
         self.column_norms = np.sqrt(np.einsum("ij,ij->j", values, values))
@@ -149,14 +160,15 @@ class HaarSketch(Sketch):
 
     def project(self, values: np.ndarray) -> np.ndarray:
         """Multiply the transposed sketch by `values`."""
-        return np.asarray(self._values.T @ values)
+        return np.asarray(self.matrix.T @ values)
 
     def lift(self, values: np.ndarray) -> np.ndarray:
         """Multiply the sketch by `values`."""
-        return np.asarray(self._values @ values)
+        return np.asarray(self.matrix @ values)
 
     @property
-    def _values(self) -> np.ndarray:
+    def matrix(self) -> Any:
+        """The sketch, dense."""
         return self.counts * self.unit
 
 
@@ -203,6 +215,16 @@ def _touched(places: np.ndarray, side: int) -> tuple[Index, np.ndarray, int]:
 def draw_sketch(kind: str, n: int, t: int, generator: np.random.Generator) -> Sketch:
     """Draw a sketch of `kind`, "haar" or "countsketch", from n to t dimensions."""
     return (HaarSketch if kind == "haar" else CountSketch)(n, t, generator)
+
+
+def dense_rounding(n: int, t: int) -> float:
+    """Bound the spectral norm of what rounding the entries of a Haar sketch changes."""
+    return 2.0 ** -(_HAAR_BITS + 1) * math.sqrt(n * t)
+
+
+def dense_norm(n: int, t: int) -> float:
+    """Bound the largest singular value of every Haar sketch."""
+    return (math.sqrt(n / t) + dense_rounding(n, t)) * _NORM_MARGIN
 
 
 def tail_factor(t: int, probability: float) -> float:

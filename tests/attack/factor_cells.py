@@ -1,19 +1,28 @@
 """What can be asked of factorizations of both sides, and neighbours of their data."""
 
 import itertools
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from unittest.mock import patch
 
 import entry_cells
 import entry_neighbours
+import harness
 import numpy as np
 import row_cells
 from harness import RecordingBudget, Slip, fit_with, record, watched_bases
 
 from skdp import DPLowRankFactorizer
+from skdp.decomposition._sketches import plan
+from skdp.linalg.sketch import draw_sketch
+from skdp.privacy.noise import algorithm_generator
 from skdp.units import Entry, FrobeniusChange
 
 ADJACENCIES = ("replace", "zero_out")
 BOUNDS = ("clicks", "signed", "away from 0")
+# And whether with pure differential privacy.
+SOLVERS = (("alternating", False), ("alternating", True), ("input", False), ("two_sketch", False))
+SKETCH_SIZES = (4, 8)
 #: Largest change of a matrix, where it is promised.
 CHANGE = 1.5
 
@@ -68,12 +77,12 @@ CELLS = (
     ),
     *(
         Cell("entry", solver, adjacency, bounds, is_pure)
-        for solver, is_pure in (("alternating", False), ("alternating", True), ("input", False))
+        for solver, is_pure in SOLVERS
         for adjacency, bounds in itertools.product(ADJACENCIES, BOUNDS)
     ),
     *(
         Cell("frobenius", solver, adjacency, is_pure=is_pure)
-        for solver, is_pure in (("alternating", False), ("alternating", True), ("input", False))
+        for solver, is_pure in SOLVERS
         for adjacency in ADJACENCIES
     ),
 )
@@ -118,6 +127,11 @@ def changes(cell, X):
         record(cell, X)
     generator = np.random.default_rng(0)
     m, n = X.shape
+    if cell.solver == "two_sketch":
+        # Of the sketches that the fit draws.
+        public = algorithm_generator(harness.SEED)
+        right = [stretched(n, SKETCH_SIZES[0], public)]
+        left = [stretched(m, SKETCH_SIZES[1], public)]
     directions = [
         (left[-1][:, 0] if left else generator.normal(size=m)),
         (right[-1][:, 0] if right else generator.normal(size=n)),
@@ -132,6 +146,21 @@ def changes(cell, X):
     ]
 
 
+def stretched(side, size, generator):
+    """Return the direction that a sketch lengthens most."""
+    return np.linalg.svd(draw_sketch("haar", side, size, generator).matrix)[0][:, :1]
+
+
+@contextmanager
+def setting(cell):
+    """Let sketches of so small a matrix leave dimensions out."""
+    with (
+        patch.object(plan, "_SIZE_PER_COMPONENT", SKETCH_SIZES[0] // 2),
+        patch.object(plan, "_CORE_PER_SIZE", SKETCH_SIZES[1] // SKETCH_SIZES[0]),
+    ):
+        yield
+
+
 def released(cell):
     """Names of the attributes that come from released values."""
     names = {"components_", "singular_values_", "left_components_"}
@@ -142,7 +171,7 @@ def is_reached(cell, worst):
     """Whether an attack got far; a count moves by 1 whatever is tried."""
     if cell.unit == "row":
         return worst["projected rows"] > 0.9
-    if cell.unit == "frobenius":
+    if cell.unit == "frobenius" or cell.solver == "two_sketch":
         return min(worst.values()) > 0.9
     return entry_cells.is_reached(cell.entries, worst)
 

@@ -9,23 +9,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.linalg.sketch import Sketch, tail_factor
+from skdp.linalg.sketch import Sketch, dense_norm, dense_rounding, tail_factor
 from skdp.privacy import Plan, PlannedRelease, sensitivity
 from skdp.privacy.plan import make_plan
 from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 from skdp.units._updates import ResolvedUpdate
 
-__all__ = ["Sketches", "StreamUnit", "is_random", "plan_stream", "sketch_sizes"]
+__all__ = [
+    "LONG_SIDE_SHARE",
+    "TAIL_SHARE",
+    "Sketches",
+    "StreamUnit",
+    "is_random",
+    "plan_stream",
+    "sketch_sizes",
+    "stretch",
+]
 
 StreamUnit = ResolvedUpdate | ResolvedEntry | ResolvedFrobeniusChange
 
 # Dimensions of the sketches: so many times the rank, and so many times that on the other side.
 _SIZE_PER_COMPONENT, _CORE_PER_SIZE = 6, 4
-# Of the square of mu for the sketch of the longer side, whose noise has more entries.
-_LONG_SIDE_SHARE = 0.65
-# Of delta for each of the two bounds of a random sketch.
-_TAIL_SHARE = 0.25
+#: Of the square of mu for the sketch of the longer side, whose noise has more entries.
+LONG_SIDE_SHARE = 0.65
+#: Of delta for each of the two bounds of a random sketch.
+TAIL_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -80,9 +89,9 @@ def plan_stream(
     the factor `column_norm`.
     """
     n_rows, n_columns = sketches.shape
-    share = _LONG_SIDE_SHARE if n_rows >= n_columns else 1 - _LONG_SIDE_SHARE
+    share = LONG_SIDE_SHARE if n_rows >= n_columns else 1 - LONG_SIDE_SHARE
     tails = [
-        _TAIL_SHARE * delta * (sketches.is_secret and is_random(sketch))
+        TAIL_SHARE * delta * (sketches.is_secret and is_random(sketch))
         for sketch in (sketches.right, sketches.left)
     ]
     sides = (
@@ -118,7 +127,11 @@ def _sensitivity(unit: StreamUnit, sketch: Sketch, tail: float) -> float:
     """Bound how far one unit moves the sums; a promised change but for an event of `tail`."""
     if not isinstance(unit, ResolvedFrobeniusChange):
         return sensitivity.entry_product(unit.step, np.array([sketch.row_norm]))
-    factor = sketch.spectral_norm
-    if tail > 0:
-        factor = min(factor, tail_factor(sketch.shape[1], tail) + sketch.rounding)
-    return sensitivity.frobenius_product(unit.change, factor)
+    return sensitivity.frobenius_product(unit.change, stretch(sketch.shape, tail, sketch))
+
+
+def stretch(shape: tuple[int, int], tail: float, sketch: Sketch | None = None) -> float:
+    """Bound how much longer a Haar sketch, as drawn or any, makes a matrix but for that event."""
+    n, t = shape
+    factor = dense_norm(n, t) if sketch is None else sketch.spectral_norm
+    return min(factor, tail_factor(t, tail) + dense_rounding(n, t)) if tail > 0 else factor

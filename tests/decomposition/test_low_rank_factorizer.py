@@ -1,0 +1,185 @@
+"""Factorizations of both sides of a matrix: what they return, and what they refuse."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdp import DPLowRankFactorizer, DPTruncatedSVD, PrivacyWarning, RowBlocks
+from skdp.linalg.singular_values import attenuated, without_push
+from skdp.units import Entry, FrobeniusChange, SparseRow, Update
+
+quiet = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+generator = np.random.default_rng(0)
+LEFT, RIGHT = (np.linalg.qr(generator.normal(size=(n, 3)))[0] for n in (60, 20))
+LOW_RANK = (LEFT * [9.0, 6.0, 3.0]) @ RIGHT.T
+UNITS = {
+    "row": {"row_norm": np.inf},
+    "entry": {"privacy_unit": Entry((-np.inf, np.inf))},
+    "frobenius": {"privacy_unit": FrobeniusChange(1.0, np.inf)},
+}
+EXACT = [
+    *({**UNITS["row"], "solver": solver} for solver in ("auto", "projection")),
+    *(
+        {**UNITS[unit], "solver": solver}
+        for unit in ("entry", "frobenius")
+        for solver in ("auto", "input", "alternating", "two_sketch")
+    ),
+]
+
+
+def best(X, rank):
+    left, values, right = np.linalg.svd(X, full_matrices=False)
+    return (left[:, :rank] * values[:rank]) @ right[:rank]
+
+
+@pytest.mark.parametrize("more", EXACT, ids=str)
+def test_without_noise_a_matrix_of_low_rank_is_found(more):
+    model = DPLowRankFactorizer(3, epsilon=np.inf, **more).fit(LOW_RANK)
+    np.testing.assert_allclose(model.reconstruct(), LOW_RANK, atol=1e-8)
+    np.testing.assert_allclose(model.singular_values_, [9, 6, 3], rtol=1e-8)
+    for basis in (model.components_.T, model.left_components_):
+        np.testing.assert_allclose(basis.T @ basis, np.eye(3), atol=1e-10)
+
+
+@pytest.mark.parametrize("more", EXACT[:4], ids=str)
+def test_without_noise_the_best_approximation_is_found(more):
+    X = LOW_RANK + 0.1 * np.random.default_rng(1).normal(size=LOW_RANK.shape)
+    model = DPLowRankFactorizer(3, epsilon=np.inf, **more).fit(X)
+    np.testing.assert_allclose(model.reconstruct(), best(X, 3), atol=1e-8)
+
+
+@quiet
+@pytest.mark.parametrize("unit", ["row", Entry((-5, 5)), FrobeniusChange(0.1)], ids=str)
+def test_every_container_gives_what_an_array_does(unit):
+    blocks = RowBlocks(lambda: iter([LOW_RANK[:25], LOW_RANK[25:]]), shape=LOW_RANK.shape)
+    for X in (LOW_RANK, LOW_RANK.astype(np.float32), sparse.csr_array(LOW_RANK), blocks):
+        row_norm = 5.0 if unit == "row" else None
+        model = DPLowRankFactorizer(2, privacy_unit=unit, row_norm=row_norm, epsilon=1e6).fit(X)
+        assert np.linalg.norm(model.reconstruct() - best(LOW_RANK, 2)) < 0.2
+        assert model.components_.dtype == X.dtype
+        assert model.score(X) == pytest.approx(-(3.0**2) / LOW_RANK.size, rel=0.05)
+
+
+@quiet
+def test_reconstruct_computes_what_is_asked_for():
+    model = DPLowRankFactorizer(3, privacy_unit=Entry((-5, 5))).fit(LOW_RANK)
+    whole = model.reconstruct()
+    assert whole.shape == LOW_RANK.shape
+    np.testing.assert_allclose(model.reconstruct([3, 1], slice(4)), whole[[3, 1], :4])
+    np.testing.assert_allclose(model.reconstruct(columns=[2]), whole[:, [2]])
+    np.testing.assert_allclose(model.reconstruct(rows=5), whole[5])
+    assert np.ndim(model.reconstruct(5, 2)) == 0
+    with pytest.raises(IndexError):
+        model.reconstruct(rows=60)
+
+
+@quiet
+def test_the_score_is_that_of_rows_outside_the_components():
+    X = LOW_RANK + 1.0
+    model = DPLowRankFactorizer(2, row_norm=10.0).fit(X)
+    V = model.components_.T
+    expected = -np.mean((X - X @ V @ V.T) ** 2)
+    assert model.score(X) == pytest.approx(expected)
+    assert model.score(sparse.csr_array(X)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_input_perturbation_is_within_its_bound(seed):
+    noise = np.random.default_rng(seed).normal(size=(80, 60))
+    X = noise + 40 * best(np.random.default_rng(seed + 50).normal(size=(80, 60)), 3)
+    with pytest.MonkeyPatch.context() as patch:
+        from skdp.privacy import budget
+
+        drawn = []
+        own = budget.PrivacyBudget._publish
+
+        def published(self, release, value):
+            released = own(self, release, value)
+            drawn.append(released - value)
+            return released
+
+        patch.setattr(budget.PrivacyBudget, "_publish", published)
+        unit = FrobeniusChange(1.0)
+        model = DPLowRankFactorizer(3, privacy_unit=unit, solver="input", epsilon=2.0).fit(X)
+    (noise,) = drawn
+    optimum = np.linalg.norm(X - best(X, 3))
+    bound = optimum + 2 * np.sqrt(6) * np.linalg.norm(noise, 2)
+    assert np.linalg.norm(X - model.reconstruct()) <= bound
+
+
+@pytest.mark.parametrize("shape", [(200, 50), (50, 200), (100, 100)], ids=str)
+def test_shrunk_singular_values_fit_best_along_noisy_vectors(shape):
+    draw = np.random.default_rng(0)
+    u, v = (np.linalg.qr(draw.normal(size=(side, 1)))[0] for side in shape)
+    fits, shrunk = [], []
+    for _ in range(30):
+        x = 40.0
+        left, values, right = np.linalg.svd(x * u @ v.T + draw.normal(size=shape))
+        fits.append(x * (left[:, 0] @ u)[0] * (right[0] @ v)[0])
+        seen = without_push(values[:1], 1.0, shape)
+        shrunk.append(attenuated(seen, 1.0, shape)[0])
+    assert np.mean(shrunk) == pytest.approx(np.mean(fits), rel=0.02)
+    assert attenuated(np.zeros(2), 1.0, shape).max() == 0
+    np.testing.assert_array_equal(attenuated(np.array([3.0, 0.0]), 0.0, shape), [3, 0])
+
+
+def test_rows_are_told_that_their_own_factors_are_noise():
+    with pytest.warns(PrivacyWarning, match="own factors"):
+        model = DPLowRankFactorizer(2, row_norm=1.0, epsilon=8.0).fit(np.tile(LOW_RANK, (200, 1)))
+    # That of the rows themselves is 9 times the root of 200.
+    assert model.singular_values_.max() < 0.2 * 127
+
+
+def test_memory_decides_between_solvers_of_promised_changes():
+    unit = FrobeniusChange(1.0)
+    plans = [
+        DPLowRankFactorizer(2, privacy_unit=unit, max_memory=megabytes).plan(1000, 100)
+        for megabytes in (4, 3)
+    ]
+    assert [plan.releases[0].name for plan in plans] == ["matrix", "right product 1"]
+    pure = DPLowRankFactorizer(2, privacy_unit=unit, delta=0).plan(1000, 100)
+    assert pure.releases[0].mechanism == "spherical"
+
+
+def test_only_a_fresh_sketch_is_trusted_to_be_unknown():
+    unit = FrobeniusChange(1.0)
+    fresh, seeded = (
+        DPLowRankFactorizer(2, privacy_unit=unit, solver="two_sketch", random_state=seed).plan(
+            1000, 100
+        )
+        for seed in (None, 2**100)
+    )
+    assert fresh.delta_tail == pytest.approx(0.5e-6)
+    assert seeded.delta_tail == 0
+    assert fresh.releases[0].sensitivity < seeded.releases[0].sensitivity
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_components": 21}, "n_components=21"),
+        ({"privacy_unit": "entry"}, "Entry"),
+        ({"privacy_unit": "frobenius"}, "FrobeniusChange"),
+        ({"privacy_unit": SparseRow(3, (0, 1))}, "row, entry, frobenius"),
+        ({"privacy_unit": Update(1.0)}, "row, entry, frobenius"),
+        ({"solver": "input"}, "'projection'"),
+        ({"privacy_unit": Entry((0, 1)), "solver": "projection"}, "'alternating'"),
+        ({"privacy_unit": Entry((0, 1)), "row_norm": 1.0}, "row_norm"),
+        ({"privacy_unit": FrobeniusChange(-1.0)}, "sensitivity"),
+        ({"privacy_unit": FrobeniusChange(1.0), "solver": "input", "delta": 0}, "Gaussian"),
+        ({"delta": 0}, "positive delta"),
+        ({"row_norm": np.inf}, "row_norm=inf"),
+    ],
+    ids=str,
+)
+def test_what_contradicts_itself_is_refused(parameters, message):
+    model = DPLowRankFactorizer(**parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(LOW_RANK)
+    assert not hasattr(model, "components_")
+
+
+@pytest.mark.parametrize("unit", [FrobeniusChange(1.0), Update(1.0)], ids=str)
+def test_other_estimators_refuse_its_units(unit):
+    with pytest.raises(ValueError, match="DPTruncatedSVD"):
+        DPTruncatedSVD(privacy_unit=unit).fit(LOW_RANK)

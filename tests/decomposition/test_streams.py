@@ -1,0 +1,327 @@
+"""Streams of updates: the same sums in whatever pieces, and what is refused."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from stream_cells import CELLS, CONTINUAL_CELLS, SHAPE, Cell, sums_of, watched
+
+from skdp import DPContinualFactorizer, DPStreamingFactorizer, LowRankFactors, PrivacyWarning
+from skdp.units import Edge, Entry, FrobeniusChange, Update
+
+quiet = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+pytestmark = quiet
+generator = np.random.default_rng(0)
+N = 300
+ROWS, COLUMNS = (generator.integers(side, size=N) for side in SHAPE)
+VALUES = generator.normal(size=N) * 10.0 ** generator.integers(-6, 3, size=N)
+LEFT, RIGHT = (np.linalg.qr(generator.normal(size=(n, 3)))[0] for n in (60, 20))
+LOW_RANK = (LEFT * [9.0, 6.0, 3.0]) @ RIGHT.T
+
+
+def in_one_batch(stream):
+    stream.update(ROWS, COLUMNS, VALUES)
+
+
+def one_by_one(stream):
+    for row, column, value in zip(ROWS.tolist(), COLUMNS.tolist(), VALUES.tolist(), strict=True):
+        stream.update(row, column, value)
+
+
+def one_by_one_as_numpy_has_them(stream):
+    for row, column, value in zip(ROWS, COLUMNS, VALUES, strict=True):
+        stream.update(row, column, value)
+
+
+def in_shuffled_batches(stream):
+    order = np.random.default_rng(1).permutation(N)
+    for part in np.array_split(order, 7):
+        stream.update(ROWS[part].tolist(), COLUMNS[part].astype(np.uint8), VALUES[part])
+
+
+def in_shards(stream):
+    shards = [stream.shard(), stream.shard(allow_pickle=True)]
+    shards[1] = pickle.loads(pickle.dumps(shards[1]))
+    for shard, part in zip(shards, np.array_split(np.arange(N), 2), strict=True):
+        shard.update(ROWS[part], COLUMNS[part], VALUES[part])
+    for shard in shards:
+        stream.merge(shard)
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_the_sums_are_the_same_to_the_last_bit(cell):
+    expected, _ = sums_of(cell, in_one_batch)
+    assert np.any(expected[0])
+    for feed in (one_by_one, one_by_one_as_numpy_has_them, in_shuffled_batches, in_shards):
+        for sums, other in zip(sums_of(cell, feed)[0], expected, strict=True):
+            np.testing.assert_array_equal(sums, other)
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_rows_are_updates_of_their_cells(cell):
+    X = np.random.default_rng(2).normal(size=SHAPE) * (np.random.default_rng(3).random(SHAPE) < 0.6)
+    places = np.nonzero(X)
+    expected, _ = sums_of(cell, lambda stream: stream.update(*places, X[places]))
+    feeds = [
+        lambda stream: stream.partial_fit(X),
+        lambda stream: stream.partial_fit(X[:5]).partial_fit(sparse.csr_array(X[5:])),
+        lambda stream: [stream.partial_fit(row[None]) for row in X],
+    ]
+    for feed in feeds:
+        for sums, other in zip(sums_of(cell, feed)[0], expected, strict=True):
+            np.testing.assert_array_equal(sums, other)
+
+
+@pytest.mark.parametrize("cell", [cell for cell in CELLS if cell.unit != "update"], ids=str)
+def test_what_is_withdrawn_is_gone_whatever_its_size(cell):
+    def feed(stream):
+        stream.update([1, 2, 3, 4], [0, 0, 0, 1], [1e300, -3e17, 5e-324, 0.5])
+        stream.update([1, 2, 3], [0, 0, 0], [-1e300, 3e17, -5e-324])
+
+    for sums, other in zip(
+        sums_of(cell, feed)[0], sums_of(cell, lambda s: s.update(4, 1, 0.5))[0], strict=True
+    ):
+        np.testing.assert_array_equal(sums, other)
+
+
+@pytest.mark.parametrize("sketch", ["haar", "countsketch"])
+@pytest.mark.parametrize("shape", [(60, 20), (20, 60)], ids=str)
+def test_without_noise_a_matrix_of_low_rank_is_found(sketch, shape):
+    X = LOW_RANK if shape[0] > shape[1] else LOW_RANK.T
+    for unit in (Update(2.0), Entry((-2, 2)), FrobeniusChange(1.0)):
+        stream = DPStreamingFactorizer(shape, 3, privacy_unit=unit, sketch=sketch, epsilon=np.inf)
+        factors = stream.partial_fit(X).finalize()
+        np.testing.assert_allclose(factors.reconstruct(), X, atol=1e-3)
+        np.testing.assert_allclose(factors.singular_values_, [9, 6, 3], rtol=1e-3)
+
+
+def test_an_end_is_an_end():
+    stream = DPStreamingFactorizer((60, 20), 2, privacy_unit=Update(1.0), epsilon=50.0)
+    shard = stream.shard()
+    factors = stream.partial_fit(LOW_RANK).finalize()
+    assert stream.finalize() is factors
+    calls = (
+        lambda: stream.update(0, 0, 1.0),
+        lambda: stream.update([0], [0], [1.0]),
+        lambda: stream.partial_fit(LOW_RANK),
+        stream.shard,
+        lambda: stream.merge(shard),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match="no more updates"):
+            call()
+    again = pickle.loads(pickle.dumps(stream)).finalize()
+    np.testing.assert_array_equal(again.components_, factors.components_)
+    assert copy.copy(stream).finalize() is factors
+
+
+def test_released_factors_do_what_those_of_an_estimator_do():
+    stream = DPStreamingFactorizer((60, 20), 2, privacy_unit=Update(1.0), epsilon=50.0)
+    factors = stream.partial_fit(LOW_RANK).finalize()
+    assert isinstance(factors, LowRankFactors)
+    V = factors.components_.T
+    np.testing.assert_allclose(factors.transform(LOW_RANK), LOW_RANK @ V)
+    np.testing.assert_allclose(factors.inverse_transform(LOW_RANK @ V), LOW_RANK @ V @ V.T)
+    assert factors.score(LOW_RANK) == pytest.approx(-np.mean((LOW_RANK - LOW_RANK @ V @ V.T) ** 2))
+    assert factors.reconstruct([1], slice(3)).shape == (1, 3)
+    assert factors.privacy_spent_ is stream.privacy_spent_
+    assert factors.privacy_spent_.epsilon_at(1e-6) == pytest.approx(50.0)
+    assert repr(factors) == "LowRankFactors(shape=(60, 20), n_components=2)"
+    with pytest.raises(AttributeError):
+        factors.components_ = V
+
+
+def test_shards_are_of_one_stream_and_merged_once():
+    stream, other = (DPStreamingFactorizer(SHAPE, privacy_unit=Update(1.0)) for _ in range(2))
+    shard, foreign = stream.shard(allow_pickle=True), other.shard()
+    copied = pickle.loads(pickle.dumps(shard))
+    stream.merge(shard)
+    for wrong, message in (
+        (shard, "merged already"),
+        (copied, "merged already"),
+        (foreign, "very"),
+        (other, "very"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            stream.merge(wrong)
+    with pytest.raises(ValueError, match="no more updates"):
+        shard.update(0, 0, 1.0)
+    assert not hasattr(foreign, "finalize")
+    for view in (copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="merged once"):
+            view(foreign)
+    with pytest.raises(TypeError, match="neither copied nor pickled"):
+        pickle.dumps(foreign)
+
+
+BAD = {
+    "a negative row": ([-1], [0], [1.0]),
+    "a row too many": ([SHAPE[0]], [0], [1.0]),
+    "one cell too far": (SHAPE[0] - 1, SHAPE[1], 12.345),
+    "a negative cell": (-1, 0, 12.345),
+    "a float as an index": ([1.0], [0], [1.0]),
+    "no numbers": ([0], [0], ["12.345"]),
+    "complex numbers": ([0], [0], [12.345j]),
+    "a number too large": ([0], [0], [10**400]),
+    "another number too large": (0, 0, 10**400),
+    "missing": ([0, 1], [0, 0], [12.345, np.nan]),
+    "one missing": (0, 0, np.nan),
+    "infinite": (0, 0, -np.inf),
+    "too few": ([0, 1], [0], [1.0, 2.0]),
+    "two dimensions": ([[0]], [[0]], [[1.0]]),
+    "a row with one value too few": ([0, 1], [0, 1], 1.0),
+}
+
+
+@pytest.mark.parametrize("cell", [CELLS[0], CELLS[3], CONTINUAL_CELLS[0]], ids=str)
+@pytest.mark.parametrize("updates", BAD.values(), ids=BAD)
+def test_bad_updates_are_refused_and_change_nothing(cell, updates):
+    with watched():
+        stream = cell()
+        before = [counts.counts.copy() for counts in stream._counts]
+        with pytest.raises(ValueError) as refused:
+            stream.update(*updates)
+        assert "12.345" not in str(refused.value)
+        assert refused.value.__context__ is None
+        for counts, sums in zip(stream._counts, before, strict=True):
+            np.testing.assert_array_equal(counts.counts, sums)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (np.ones((2, 8)), "columns"),
+        (np.ones((15, 9)), "rows"),
+        (np.full((1, 9), np.nan), "NaN"),
+        (np.ones(9), "2D"),
+    ],
+    ids=["columns", "rows", "missing", "one dimension"],
+)
+def test_bad_rows_are_refused_and_change_nothing(rows, message):
+    with watched():
+        stream = CELLS[0]()
+        stream.partial_fit(np.ones((1, 9)))
+        before = stream._counts[0].counts.copy()
+        with pytest.raises(ValueError, match=message):
+            stream.partial_fit(rows)
+        np.testing.assert_array_equal(stream._counts[0].counts, before)
+        stream.partial_fit(np.ones((13, 9)))
+        with pytest.raises(ValueError, match="after 14 others"):
+            stream.partial_fit(np.ones((1, 9)))
+
+
+WRONG = [
+    ({"shape": (3,)}, "shape"),
+    ({"shape": (3, 0)}, "shape"),
+    ({"shape": 7}, "shape"),
+    ({"n_components": 10}, "n_components=10"),
+    ({"n_components": 0}, "n_components"),
+    ({"delta": 0.0}, "delta"),
+    ({"epsilon": -1.0}, "epsilon"),
+    ({"privacy_unit": "row"}, "privacy_unit"),
+    ({"privacy_unit": "update"}, "Update"),
+    ({"privacy_unit": Edge((0, 1))}, "update, entry, frobenius"),
+    ({"privacy_unit": Update(np.inf)}, "bound"),
+    ({"privacy_unit": Update(0.0)}, "bound"),
+    ({"sketch": "gaussian"}, "sketch"),
+    ({"n_sketch": 0}, "n_sketch"),
+    ({"sketch_sensitivity": "high_probability"}, "FrobeniusChange"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "message"), WRONG, ids=str)
+def test_wrong_parameters_are_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        DPStreamingFactorizer(**{"shape": SHAPE, "privacy_unit": Update(1.0), **parameters})
+
+
+def test_a_continual_stream_refuses_what_it_cannot_protect():
+    with pytest.raises(ValueError, match="update, frobenius"):
+        DPContinualFactorizer(SHAPE, 3, privacy_unit=Entry((0, 1)))
+    with pytest.raises(ValueError, match="horizon"):
+        DPContinualFactorizer(SHAPE, 0, privacy_unit=Update(1.0))
+    with pytest.raises(TypeError):
+        DPContinualFactorizer(SHAPE, 3, privacy_unit=Update(1.0), sketch_sensitivity="auto")
+
+
+def test_every_epoch_is_factorized():
+    stream = DPContinualFactorizer(
+        (60, 20), 4, 3, privacy_unit=Update(1.0), epsilon=np.inf, random_state=0
+    )
+    parts = [0.5 * LOW_RANK, LOW_RANK, -0.5 * LOW_RANK]
+    places = np.nonzero(LOW_RANK)
+    so_far = np.zeros_like(LOW_RANK)
+    for part in parts:
+        stream.update(*places, np.clip(part[places], -1, 1))
+        so_far += np.clip(part, -1, 1)
+        factors = stream.release()
+        error = np.linalg.norm(factors.reconstruct() - so_far)
+        left, values, right = np.linalg.svd(so_far)
+        assert error < 3 * np.linalg.norm(values[3:]) + 1e-3
+    stream.close_epoch()
+    assert stream.n_epochs_ == 4
+    for call in (stream.release, stream.close_epoch, lambda: stream.update(0, 0, 1.0)):
+        with pytest.raises(ValueError, match="horizon=4"):
+            call()
+    pickle.dumps(stream)
+
+
+def test_a_longer_horizon_costs_little():
+    scales = [
+        DPContinualFactorizer((30, 20), horizon, privacy_unit=Update(1.0))
+        .privacy_spent_.releases[0]
+        .noise_scale
+        for horizon in (2**10, 2**20)
+    ]
+    # Of the noise of the last sum the rest is in the rows of the other factor.
+    assert 1 < scales[1] / scales[0] < 1.3
+
+
+@pytest.mark.parametrize("cell", [CELLS[0], CONTINUAL_CELLS[-1]], ids=str)
+def test_the_budget_is_spent_when_the_stream_is_opened(cell):
+    stream = cell(epsilon=0.8)
+    spent = stream.privacy_spent_
+    assert spent.epsilon_at(1e-6) == pytest.approx(0.8, rel=1e-6)
+    assert sum(release.share for release in spent.releases) == pytest.approx(1)
+    assert spent.enforced == (cell.unit == "update")
+    assert not spent.seeded
+
+
+def test_sketches_go_by_public_facts():
+    units = (Update(1.0), Entry((0, 1)), FrobeniusChange(1.0))
+    streams = [DPStreamingFactorizer((90, 80), privacy_unit=unit) for unit in units]
+    kinds = [type(stream._state.sketches.right).__name__ for stream in streams]
+    assert kinds == ["CountSketch", "CountSketch", "HaarSketch"]
+    assert [stream._counts[0].counts.shape for stream in streams] == [(90, 12)] * 3
+    assert [stream._counts[1].counts.shape for stream in streams] == [(80, 48)] * 3
+    wide = DPStreamingFactorizer((80, 90), privacy_unit=units[0])
+    assert [counts.counts.shape for counts in wide._counts] == [(80, 48), (90, 12)]
+
+
+def test_noise_that_hides_everything_is_said_so():
+    stream = DPStreamingFactorizer((60, 20), 2, privacy_unit=Update(1.0), epsilon=0.1)
+    with pytest.warns(PrivacyWarning, match="0 of 2 components"):
+        factors = stream.partial_fit(LOW_RANK).finalize()
+    assert not factors.singular_values_.any()
+    assert np.isfinite(factors.components_).all()
+
+
+def test_a_delta_that_publishes_cells_is_doubted():
+    with pytest.warns(PrivacyWarning, match="delta=0.01"):
+        DPStreamingFactorizer((60, 20), privacy_unit=Update(1.0), delta=0.01)
+
+
+def test_memory_is_that_of_the_sums():
+    stream = Cell("update", "countsketch")()
+    n_numbers = sum(counts.counts.size for counts in stream._counts)
+    held = sum(
+        value.nbytes
+        for owner in (stream._state, *stream._counts)
+        for value in vars(owner).values()
+        if isinstance(value, np.ndarray)
+    )
+    # The state and its sums are the same arrays.
+    assert held == 2 * 8 * n_numbers
+    assert stream._state.right is stream._counts[0].counts
