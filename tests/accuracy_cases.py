@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 from entry_accuracy_cases import ENTRY_CASES
+from factor_accuracy_cases import FACTOR_CASES
 from scipy.sparse.linalg import svds
 from sklearn.datasets import load_digits
 from trace_accuracy_cases import TRACE_CASES
@@ -245,4 +246,5 @@ CASES = [
     Case("row_norm=None, heavy tails, tiny unit", partial(row_norm_miss, 0.7, 1e-6), at_most=1.2),
     *ENTRY_CASES,
     *TRACE_CASES,
+    *FACTOR_CASES,
 ]

@@ -138,14 +138,12 @@ def test_shards_are_of_one_stream_and_merged_once():
     shard, foreign = stream.shard(allow_pickle=True), other.shard()
     copied = pickle.loads(pickle.dumps(shard))
     stream.merge(shard)
-    for wrong, message in (
-        (shard, "merged already"),
-        (copied, "merged already"),
-        (foreign, "very"),
-        (other, "very"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            stream.merge(wrong)
+    for again in (shard, copied):
+        with pytest.raises(ValueError, match="merged already"):
+            stream.merge(again)
+    for strange in (foreign, other):
+        with pytest.raises(ValueError, match="this very stream"):
+            stream.merge(strange)
     with pytest.raises(ValueError, match="no more updates"):
         shard.update(0, 0, 1.0)
     assert not hasattr(foreign, "finalize")
@@ -181,7 +179,7 @@ def test_bad_updates_are_refused_and_change_nothing(cell, updates):
     with watched():
         stream = cell()
         before = [counts.counts.copy() for counts in stream._counts]
-        with pytest.raises(ValueError) as refused:
+        with pytest.raises(ValueError, match=r"rows|values") as refused:
             stream.update(*updates)
         assert "12.345" not in str(refused.value)
         assert refused.value.__context__ is None
@@ -258,8 +256,8 @@ def test_every_epoch_is_factorized():
         so_far += np.clip(part, -1, 1)
         factors = stream.release()
         error = np.linalg.norm(factors.reconstruct() - so_far)
-        left, values, right = np.linalg.svd(so_far)
-        assert error < 3 * np.linalg.norm(values[3:]) + 1e-3
+        outside = np.linalg.svd(so_far, compute_uv=False)[3:]
+        assert error < 3 * np.linalg.norm(outside) + 1e-3
     stream.close_epoch()
     assert stream.n_epochs_ == 4
     for call in (stream.release, stream.close_epoch, lambda: stream.update(0, 0, 1.0)):

@@ -5,7 +5,7 @@ row that is exchanged moves them by at most 2 c. A row is one person's, and the 
 whole, so that little is left of its own coordinates. They are shrunk by what is known of both: with
 :math:`\lambda_j` the released second moment along component j and :math:`\sigma` the scale of the
 noise in n coordinates, by :math:`\lambda_j / (\lambda_j + n \sigma^2)`, which has the least squared
-error of all factors.
+error of all factors; where that is small, to nothing.
 """
 
 import math
@@ -25,6 +25,8 @@ __all__ = ["plan_projection", "solve_projection"]
 
 # Share of the budget for the projected rows. Components serve all rows, and need most of it.
 _PROJECTION_SHARE = 0.2
+# With less, next to nothing would be gained, and much be lost where the moment is noise itself.
+_LEAST_SIGNAL = 0.1
 
 
 def plan_projection(problem: DecompositionProblem) -> list[PlannedRelease]:
@@ -64,14 +66,15 @@ def solve_projection(
         sensitivity=_sensitivity(problem, rows.bound),
     )
     noise = len(released) * scale**2
-    weights = _signal_of(factors.eigenvalues, noise)
+    signal = _signal_of(factors.eigenvalues, noise)
+    weights = np.where(signal > _LEAST_SIGNAL, signal, 0.0)
     left, singular_values, turn = np.linalg.svd(released * weights, full_matrices=False)
     return replace(
         factors,
         components=turn @ factors.components,
         eigenvalues=np.square(singular_values),
         left=left,
-        left_signal=float(weights.max(initial=0.0)),
+        left_signal=float(signal.max(initial=0.0)),
         row_norm=float(rows.bound),
     )
 
