@@ -9,6 +9,7 @@ from skdp.decomposition import (
     DPStreamingFactorizer,
     DPTruncatedSVD,
     LowRankFactors,
+    StreamShard,
 )
 from skdp.exceptions import BudgetError, PrivacyWarning
 from skdp.linear_model import DPTraceRegressor
@@ -27,4 +28,5 @@ __all__ = [
     "PrivacyWarning",
     "RankOneMatrices",
     "RowBlocks",
+    "StreamShard",
 ]

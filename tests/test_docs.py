@@ -14,6 +14,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 API_PAGE = DOCS / "api.rst"
 INVENTORY = DOCS / "inventories" / "sklearn.inv"
 ESTIMATORS = [skdp.DPPCA, skdp.DPLowRankFactorizer, skdp.DPTraceRegressor, skdp.DPTruncatedSVD]
+STREAMS = [skdp.DPStreamingFactorizer, skdp.DPContinualFactorizer, skdp.LowRankFactors]
 PUBLIC_MODULES = [
     "skdp",
     "skdp.datasets",
@@ -44,7 +45,7 @@ def test_of_each_method_it_is_said_what_the_guarantee_covers():
     said = runpy.run_path(str(DOCS / "_extensions" / "guarantee.py"))["GUARANTEE"]
     methods = {
         name
-        for estimator in ESTIMATORS
+        for estimator in ESTIMATORS + STREAMS
         for name in dir(estimator)
         if not name.startswith("_") and callable(getattr(estimator, name))
     }
@@ -62,6 +63,6 @@ def test_names_of_scikit_learn_exist(entry):
     assert owner == name or hasattr(value, name.rpartition(".")[2])
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("estimator", ESTIMATORS + STREAMS[:2])
 def test_the_docstring_of_an_estimator_is_no_manual(estimator):
     assert inspect.getdoc(estimator).splitlines().index("Examples") <= 120

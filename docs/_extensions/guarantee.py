@@ -7,7 +7,11 @@ _ROWS = "**Not covered**: a noise-free function of the rows passed in."
 _RELEASED = "**Covered**: a function of released values."
 _ITSELF = "The estimator itself, as ``fit``."
 
+_NOTHING = "Nothing is returned, and nothing released."
+
 GUARANTEE = {
+    "close_epoch": _NOTHING,
+    "finalize": _RELEASED,
     "fit": "**Covered**: the fitted attributes. The estimator itself holds ``random_state``; a "
     "pickle of it does not.",
     "fit_transform": "**Not covered**: fits, and is a noise-free function of the same rows.",
@@ -19,13 +23,18 @@ GUARANTEE = {
     "get_precision": _RELEASED,
     "inverse_transform": "**Not covered**: a noise-free function of the coordinates passed in. Of "
     "coordinates that are public or released it is covered.",
+    "merge": "The stream itself; nothing is released.",
+    "partial_fit": "The stream itself; nothing is released.",
     "plan": "**Public**: a function of the settings and of the public facts passed in.",
     "predict": _ROWS,
     "reconstruct": _RELEASED,
+    "release": _RELEASED,
     "score": _ROWS,
     "score_samples": _ROWS,
     "set_output": _ITSELF,
     "set_params": _ITSELF,
     "set_score_request": _ITSELF,
+    "shard": "**Not covered**: private data, without noise, until `merge` has consumed it.",
     "transform": _ROWS,
+    "update": _NOTHING,
 }

@@ -33,7 +33,7 @@ def page_of(full_name):
     for name in names:
         link = f":meth:`{name} <{home(cls, name, full_name)}.{name}>`"
         rows.append((link, summary(getattr(cls, name))))
-    if hasattr(cls, "fit"):
+    if all(name in GUARANTEE for name in names):
         column = ["What it returns, and the guarantee", *(GUARANTEE[name] for name in names)]
         rows = [(*row, cell) for row, cell in zip(rows, column, strict=True)]
     lines = [".. rubric:: Methods", "", ".. list-table::", "   :header-rows: 1", ""]

@@ -132,7 +132,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
     `fit_transform` and `score` return, noise-free functions of the rows; and the running time.
 
     "input" is input perturbation with the shrinkage of Gavish and Donoho (2017,
-    :doi:`10.1109/TIT.2017.2653801`): for every matrix the error is at most
+    :doi:`10.1109/TIT.2017.2653801`): before shrinking, the error is for every matrix at most
     :math:`\Delta_k + 2 \sqrt{2k} \|G\|_2`, with :math:`\Delta_k` that of the best approximation and
     G the noise, which has the order of the lower bound in the setting of Upadhyay (2018,
     :arxiv:`1604.01429`). "alternating" follows Hardt and Roth (2013, :arxiv:`1211.0975`).

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 
 from skdp._estimator import check_rows
+from skdp.data.rows import Rows
+from skdp.data.sources import RowBlocks, as_source
 from skdp.decomposition._reconstruction import ReconstructionMixin
 from skdp.privacy import PrivacySpent
 
@@ -42,7 +44,7 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, RowBlocks} of shape (n_samples, n_features)
             Rows to project.
 
         Returns
@@ -50,6 +52,9 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
         ndarray of shape (n_samples, n_components)
             Coordinates of the rows.
         """
+        if isinstance(X, RowBlocks):
+            X.check()
+            return Rows(as_source(X)).matmul(self.components_.T)
         return np.asarray(check_rows(X, type(self).__name__) @ self.components_.T)
 
     def inverse_transform(self, X: Any) -> np.ndarray:

@@ -28,7 +28,7 @@ from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.noise import algorithm_generator, draw_seed
 from skdp.privacy.noise_first import NoisyCounts, fixed_point_unit
 from skdp.units._changes import ResolvedFrobeniusChange
-from skdp.units._unit import resolved_unit
+from skdp.units._unit import Unit
 from skdp.units._updates import ResolvedUpdate
 
 __all__ = ["BaseStream"]
@@ -38,6 +38,7 @@ _LARGEST_DENSE_SKETCH = 1 << 30
 # Noise that follows earlier noise is off by some 1e-13 of its scale, of which the change that one
 # unit makes may be a small part.
 _NOISE_MARGIN = 1 + 1e-6
+_DEFAULT_LARGEST = 1e6
 
 
 class BaseStream(PlainParametersMixin, TakesUpdates):
@@ -121,7 +122,18 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
         return PrivacyBudget.of(plan)
 
     def _resolved_unit(self) -> StreamUnit:
-        unit = resolved_unit(self.privacy_unit, self.adjacency, float(self.epsilon))
+        given = self.privacy_unit
+        if not isinstance(given, Unit):
+            raise ValueError(
+                f"privacy_unit={given!r} must be an object of skdp.units, such as "
+                "privacy_unit=skdp.units.Update(bound=1.0)."
+            )
+        unit = given.resolve(self.adjacency, float(self.epsilon))
+        if isinstance(unit, ResolvedFrobeniusChange) and unit.size != _DEFAULT_LARGEST:
+            raise ValueError(
+                f"largest={unit.size:g} of privacy_unit={given!r} is for matrices in memory: the sums "
+                f"of a stream do not round. Leave it at {_DEFAULT_LARGEST:g}."
+            )
         if type(unit) not in self._units:
             raise ValueError(
                 f"privacy_unit={self.privacy_unit!r} is not for {type(self).__name__}, which "

@@ -53,7 +53,7 @@ class DPStreamingFactorizer(BaseStream):
         Those of the longer side; ``None`` is four times `n_sketch`. Both are at most the side.
     sketch_sensitivity : {"auto", "worst_case", "high_probability"}, default="auto"
         How far a promised change of the matrix moves its sketches: as far as it can, or as far as
-        it does for nearly all sketches, which takes a third of the noise. The latter is private
+        it does for nearly all sketches, which takes half of the noise or less. The latter is private
         only if nobody knows the sketch before the stream ends. ``"auto"`` takes it for changes of
         the matrix with sketch "haar" and ``random_state=None``.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -240,11 +240,12 @@ class DPStreamingFactorizer(BaseStream):
             Factors of both sides; the same ones whenever it is called again.
         """
         if self._factors is None:
-            sketches = self._open_state().sketches
+            if self._state is not None:
+                self._ended, self._state = self._state.sketches, None
             right, left = self._counts
-            values = right.read(), left.read()
-            self._state, self._counts = None, ()
-            self._factors = self._factorized(values, sketches)
+            self._factors = self._factorized((right.read(), left.read()), self._ended)
+            # Only now: whoever is interrupted may ask again, for the same values.
+            self._counts = ()
         return self._factors
 
     def _keeps_secret(self, kind: str, *, is_unknown: bool) -> bool:

@@ -41,8 +41,8 @@ class Update(Unit):
     Notes
     -----
     **Privacy.** Unit: one update. ``"replace"`` exchanges it for any other, of the same cell or
-    another; ``"zero_out"`` takes it away. How many updates there are is public. Enforced by
-    clipping. Somebody with several updates is protected less: r of them cost what r units do.
+    another; ``"zero_out"`` makes its value 0. How many updates there are is public: who hides that
+    one took place sends one of 0 in its place. Enforced by clipping. Somebody with several updates is protected less: r of them cost what r units do.
 
     Examples
     --------
