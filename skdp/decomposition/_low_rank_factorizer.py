@@ -22,7 +22,7 @@ from skdp.decomposition._reconstruction import ReconstructionMixin
 from skdp.decomposition._rows.plan import doubts_of_rows
 from skdp.decomposition._rows.projection import plan_projection, solve_projection
 from skdp.decomposition._sketches.one_pass import plan_one_pass, solve_one_pass
-from skdp.decomposition._sketches.plan import TAIL_SHARE, sketch_sizes
+from skdp.decomposition._sketches.plan import sketch_sizes, tail_of
 from skdp.units._changes import FrobeniusChange, ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 from skdp.units._rows import ResolvedRow
@@ -39,11 +39,13 @@ _SUPPORT = {
         {"alternating": 5, "input": 0, "two_sketch": 0}, pure=("alternating",), count=math.prod
     ),
     ResolvedFrobeniusChange: Support(
-        {"alternating": 7, "input": 0, "two_sketch": 0}, pure=("alternating",)
+        {"alternating": 6, "input": 0, "two_sketch": 0}, pure=("alternating",)
     ),
 }
 # Noise on every entry takes the matrix, its noise, and what decomposes them.
 _N_DENSE_COPIES = 4
+# Columns beyond the components, where a change is promised: with them hardly one is missed.
+_OVERSAMPLES = 2
 
 
 class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
@@ -86,7 +88,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
     n_iter : int or "auto", default="auto"
         Number of steps of an iteration, 1 to 100.
     n_oversamples : int or "auto", default="auto"
-        Columns beyond `n_components` in a basis. ``"auto"`` is 0 for promised changes, else as in
+        Columns beyond `n_components` in a basis. ``"auto"`` is 2 for promised changes, else as in
         :class:`DPTruncatedSVD`.
     max_memory : float, default=1024
         Megabytes that ``solver="auto"`` may spend on dense copies of X.
@@ -200,7 +202,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
             )
         is_promised = isinstance(self.privacy_unit, FrobeniusChange)
         solver = self._chosen_solver(facts.shape, is_promised=is_promised)
-        no_oversamples = is_promised and self.n_oversamples == "auto"
+        is_default = is_promised and self.delta > 0 and self.n_oversamples == "auto"
         return self._settled(
             facts,
             by_rows=_BY_ROWS,
@@ -212,7 +214,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
             releases_total=False,
             mean_norm=None,
             solver=solver,
-            n_oversamples=0 if no_oversamples else self.n_oversamples,
+            n_oversamples=_OVERSAMPLES if is_default else self.n_oversamples,
             basis_cut=DEFAULT_CUT,
             coherence_bound=None,
         )
@@ -236,10 +238,12 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
 
     def _delta_tail(self, shape: tuple[int, int], solver: str, *, is_promised: bool) -> float:
         """Reserve delta for both bounds of sketches that nobody knows before the fit."""
-        is_secret = is_promised and solver == "two_sketch" and self.random_state is None
+        if not is_promised or solver != "two_sketch" or self.random_state is not None:
+            return 0.0
         sizes = sketch_sizes(shape, int(self.n_components), None, None)
-        n_random = sum(size < side for size, side in zip(sizes, shape[::-1], strict=True))
-        return TAIL_SHARE * self.delta * 2 * (is_secret and n_random > 0)
+        return math.fsum(
+            tail_of(side, size, self.delta) for side, size in zip(shape[::-1], sizes, strict=True)
+        )
 
     def _set_attributes(self, result: Factors, problem: DecompositionProblem) -> list[str]:
         self.__dict__.pop("row_norm_", None)

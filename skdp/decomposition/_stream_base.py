@@ -13,9 +13,9 @@ from skdp.decomposition._sketches.fit import fit_sketches
 from skdp.decomposition._sketches.plan import (
     Sketches,
     StreamUnit,
-    is_random,
     plan_stream,
     sketch_sizes,
+    tail_of,
 )
 from skdp.decomposition._sketches.state import StreamState
 from skdp.decomposition._stream_updates import TakesUpdates
@@ -131,8 +131,8 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
         unit = given.resolve(self.adjacency, float(self.epsilon))
         if isinstance(unit, ResolvedFrobeniusChange) and unit.size != _DEFAULT_LARGEST:
             raise ValueError(
-                f"largest={unit.size:g} of privacy_unit={given!r} is for matrices in memory: the sums "
-                f"of a stream do not round. Leave it at {_DEFAULT_LARGEST:g}."
+                f"largest={unit.size:g} of privacy_unit={given!r} is for matrices in memory: the "
+                f"sums of a stream do not round. Leave it at {_DEFAULT_LARGEST:g}."
             )
         if type(unit) not in self._units:
             raise ValueError(
@@ -154,7 +154,8 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
         generator = algorithm_generator(draw_seed(self.random_state))
         right = draw_sketch(kind, n_columns, sizes[0], generator)
         left = draw_sketch(kind, n_rows, sizes[1], generator)
-        return Sketches(right, left, is_secret and (is_random(right) or is_random(left)))
+        tails = [tail_of(*sketch.shape, float(self.delta)) for sketch in (right, left)]
+        return Sketches(right, left, is_secret and any(tails))
 
     def _keeps_secret(self, kind: str, *, is_unknown: bool) -> bool:
         """Tell whether nobody gets to know the sketch, or what comes of it, before the end."""
@@ -183,7 +184,8 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
         if scales[0] > 0 and found.rank < n_components:
             warn_of_privacy(
                 f"Only {found.rank} of {n_components} components stand out from the noise. Ask for "
-                "fewer components, or use a larger epsilon."
+                "fewer components, or use a larger epsilon, a larger n_sketch or, where it cuts "
+                "most values, another bound."
             )
         return LowRankFactors(
             components_=found.right.T * signs[:, np.newaxis],

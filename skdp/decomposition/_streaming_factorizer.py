@@ -48,14 +48,15 @@ class DPStreamingFactorizer(BaseStream):
         entries, whose noise it makes smallest, and "haar" for changes of the matrix, if the dense
         sketches fit 1 GiB.
     n_sketch : int or None, default=None
-        Dimensions that are kept of the shorter side; ``None`` is six times `n_components`.
+        Dimensions that are kept of the shorter side; ``None`` is six times `n_components`, and 60
+        at least. More of them cost memory and are more accurate, up to some twelve times.
     n_core : int or None, default=None
         Those of the longer side; ``None`` is four times `n_sketch`. Both are at most the side.
     sketch_sensitivity : {"auto", "worst_case", "high_probability"}, default="auto"
         How far a promised change of the matrix moves its sketches: as far as it can, or as far as
-        it does for nearly all sketches, which takes half of the noise or less. The latter is private
-        only if nobody knows the sketch before the stream ends. ``"auto"`` takes it for changes of
-        the matrix with sketch "haar" and ``random_state=None``.
+        it does for nearly all sketches, which takes half of the noise or less. The latter is
+        private only if nobody knows the sketch before the stream ends. ``"auto"`` takes it for
+        changes of the matrix with sketch "haar" and ``random_state=None``.
     random_state : int, RandomState or Generator instance or None, default=None
         Draws the sketches, which are no secret but for ``"high_probability"``. The noise comes from
         the operating system always: it is drawn before there are data that it could depend on.

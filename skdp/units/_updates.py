@@ -42,7 +42,8 @@ class Update(Unit):
     -----
     **Privacy.** Unit: one update. ``"replace"`` exchanges it for any other, of the same cell or
     another; ``"zero_out"`` makes its value 0. How many updates there are is public: who hides that
-    one took place sends one of 0 in its place. Enforced by clipping. Somebody with several updates is protected less: r of them cost what r units do.
+    one took place sends one of 0 in its place. Enforced by clipping. Somebody with several updates
+    is protected less: r of them cost what r units do.
 
     Examples
     --------

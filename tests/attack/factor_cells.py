@@ -155,7 +155,8 @@ def stretched(side, size, generator):
 def setting(cell):
     """Let sketches of so small a matrix leave dimensions out."""
     with (
-        patch.object(plan, "_SIZE_PER_COMPONENT", SKETCH_SIZES[0] // 2),
+        patch.object(plan, "_LEAST_SIZE", SKETCH_SIZES[0]),
+        patch.object(plan, "_SIZE_PER_COMPONENT", 1),
         patch.object(plan, "_CORE_PER_SIZE", SKETCH_SIZES[1] // SKETCH_SIZES[0]),
     ):
         yield

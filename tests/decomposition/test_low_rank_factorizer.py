@@ -145,7 +145,7 @@ def test_only_a_fresh_sketch_is_trusted_to_be_unknown():
     unit = FrobeniusChange(1.0)
     fresh, seeded = (
         DPLowRankFactorizer(2, privacy_unit=unit, solver="two_sketch", random_state=seed).plan(
-            1000, 100
+            2000, 1000
         )
         for seed in (None, 2**100)
     )

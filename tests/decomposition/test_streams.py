@@ -289,13 +289,13 @@ def test_the_budget_is_spent_when_the_stream_is_opened(cell):
 
 def test_sketches_go_by_public_facts():
     units = (Update(1.0), Entry((0, 1)), FrobeniusChange(1.0))
-    streams = [DPStreamingFactorizer((90, 80), privacy_unit=unit) for unit in units]
+    streams = [DPStreamingFactorizer((300, 200), privacy_unit=unit) for unit in units]
     kinds = [type(stream._state.sketches.right).__name__ for stream in streams]
     assert kinds == ["CountSketch", "CountSketch", "HaarSketch"]
-    assert [stream._counts[0].counts.shape for stream in streams] == [(90, 12)] * 3
-    assert [stream._counts[1].counts.shape for stream in streams] == [(80, 48)] * 3
-    wide = DPStreamingFactorizer((80, 90), privacy_unit=units[0])
-    assert [counts.counts.shape for counts in wide._counts] == [(80, 48), (90, 12)]
+    assert [stream._counts[0].counts.shape for stream in streams] == [(300, 60)] * 3
+    assert [stream._counts[1].counts.shape for stream in streams] == [(200, 240)] * 3
+    wide = DPStreamingFactorizer((200, 300), 11, privacy_unit=units[0])
+    assert [counts.counts.shape for counts in wide._counts] == [(200, 264), (300, 66)]
 
 
 def test_noise_that_hides_everything_is_said_so():

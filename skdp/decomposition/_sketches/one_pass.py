@@ -15,6 +15,7 @@ from skdp.decomposition._sketches.plan import (
     StreamUnit,
     sketch_sizes,
     stretch,
+    tail_of,
 )
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 from skdp.linalg.sketch import draw_sketch
@@ -111,9 +112,9 @@ def _sensitivity(problem: DecompositionProblem, length: int, sketched: tuple[int
     unit, (n, t) = cast(StreamUnit, problem.unit), sketched
     matrix_unit = cast(MatrixUnit, problem.unit)
     if isinstance(unit, ResolvedFrobeniusChange):
-        tail = problem.delta_tail / 2 if t < n else 0.0
-        change = sensitivity.frobenius_product(unit.change, stretch((n, t), tail))
-        longest = stretch((n, t), 0.0)
+        tail = tail_of(n, t, problem.delta) if problem.delta_tail > 0 else 0.0
+        change = sensitivity.frobenius_product(unit.change, stretch(n, t, tail))
+        longest = stretch(n, t, 0.0)
     else:
         change, longest = sensitivity.entry_product(unit.step, np.ones(1)), 1.0
     # Sums of n terms in any order, each at most the largest entry times a row of the sketch.

@@ -18,23 +18,24 @@ from skdp.units._updates import ResolvedUpdate
 
 __all__ = [
     "LONG_SIDE_SHARE",
-    "TAIL_SHARE",
     "Sketches",
     "StreamUnit",
-    "is_random",
     "plan_stream",
     "sketch_sizes",
     "stretch",
+    "tail_of",
 ]
 
 StreamUnit = ResolvedUpdate | ResolvedEntry | ResolvedFrobeniusChange
 
 # Dimensions of the sketches: so many times the rank, and so many times that on the other side.
 _SIZE_PER_COMPONENT, _CORE_PER_SIZE = 6, 4
+# Where little of a matrix is of low rank, smaller sketches are further off than the noise.
+_LEAST_SIZE = 60
 #: Of the square of mu for the sketch of the longer side, whose noise has more entries.
 LONG_SIDE_SHARE = 0.65
-#: Of delta for each of the two bounds of a random sketch.
-TAIL_SHARE = 0.25
+# Of delta for each of the two bounds of a random sketch.
+_TAIL_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def sketch_sizes(
 
     The longer side of the matrix gets the shorter rows of sums.
     """
-    size = n_sketch or _SIZE_PER_COMPONENT * n_components
+    size = n_sketch or max(_SIZE_PER_COMPONENT * n_components, _LEAST_SIZE)
     core = n_core or _CORE_PER_SIZE * size
     n_rows, n_columns = shape
     right, left = (size, core) if n_rows >= n_columns else (core, size)
@@ -91,7 +92,7 @@ def plan_stream(
     n_rows, n_columns = sketches.shape
     share = LONG_SIDE_SHARE if n_rows >= n_columns else 1 - LONG_SIDE_SHARE
     tails = [
-        TAIL_SHARE * delta * (sketches.is_secret and is_random(sketch))
+        tail_of(*sketch.shape, delta) if sketches.is_secret else 0.0
         for sketch in (sketches.right, sketches.left)
     ]
     sides = (
@@ -118,20 +119,22 @@ def plan_stream(
     )
 
 
-def is_random(sketch: Sketch) -> bool:
-    """Whether dimensions are left out."""
-    return sketch.shape[0] > sketch.shape[1]
+def tail_of(n: int, t: int, delta: float) -> float:
+    """Return what is reserved of delta for a Haar sketch that nobody knows, where that pays."""
+    tail = _TAIL_SHARE * delta
+    pays = t < n and tail > 0 and tail_factor(t, tail) + dense_rounding(n, t) < dense_norm(n, t)
+    return tail if pays else 0.0
 
 
 def _sensitivity(unit: StreamUnit, sketch: Sketch, tail: float) -> float:
     """Bound how far one unit moves the sums; a promised change but for an event of `tail`."""
     if not isinstance(unit, ResolvedFrobeniusChange):
         return sensitivity.entry_product(unit.step, np.array([sketch.row_norm]))
-    return sensitivity.frobenius_product(unit.change, stretch(sketch.shape, tail, sketch))
+    return sensitivity.frobenius_product(unit.change, stretch(*sketch.shape, tail, sketch))
 
 
-def stretch(shape: tuple[int, int], tail: float, sketch: Sketch | None = None) -> float:
+def stretch(n: int, t: int, tail: float, sketch: Sketch | None = None) -> float:
     """Bound how much longer a Haar sketch, as drawn or any, makes a matrix but for that event."""
-    n, t = shape
-    factor = dense_norm(n, t) if sketch is None else sketch.spectral_norm
-    return min(factor, tail_factor(t, tail) + dense_rounding(n, t)) if tail > 0 else factor
+    if tail > 0:
+        return tail_factor(t, tail) + dense_rounding(n, t)
+    return dense_norm(n, t) if sketch is None else sketch.spectral_norm
