@@ -19,6 +19,7 @@ from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
 from sklearn.linear_model import Ridge
 
 from benchmarks.speed.regression import RANK, SHAPE, GradientStep, Regression, TwoProducts
+from benchmarks.speed.streams import Compressed, Dictionary, OneByOne, Stream, updates
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
 from skdp.datasets import make_spiked
 from skdp.units import Entry
@@ -151,6 +152,18 @@ def _gate(make_data: Callable[[float], Any], n_features: int, solver: str) -> Ca
     )
 
 
+def _batch(name: str, shape: tuple[int, int], sketch: str, aim: float) -> Case:
+    """Time a million updates in one call."""
+    return Case(
+        f"1M updates of {name}, {sketch}: DPStreamingFactorizer / COO to CSR",
+        partial(updates, *shape, 1_000_000),
+        lambda: Stream(shape, sketch),
+        Compressed,
+        aim=aim,
+        threads=1,
+    )
+
+
 UNIFORM = partial(uniform_sparse, 1_000_000, 20_000)
 UNIFORM_NARROW = partial(uniform_sparse, 200_000, 500)
 DENSE = partial(dense, 100_000, 200)
@@ -231,5 +244,19 @@ CASES = [
         lambda: IncrementalPCA(10, batch_size=50_000),
         aim=0.10,
         theirs_once=True,
+    ),
+    _batch("2000 x 500", (2000, 500), "countsketch", aim=1.0),
+    _batch("2000 x 500", (2000, 500), "haar", aim=3.0),
+    _batch("1M x 100k", (1_000_000, 100_000), "countsketch", aim=2.0),
+    *(
+        Case(
+            f"single updates of 2000 x 500, {sketch}: DPStreamingFactorizer / dok_array",
+            partial(updates, 2000, 500, 100_000),
+            lambda sketch=sketch: OneByOne((2000, 500), sketch),
+            Dictionary,
+            aim=1.0,
+            threads=1,
+        )
+        for sketch in ("countsketch", "haar")
     ),
 ]
