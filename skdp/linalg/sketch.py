@@ -149,7 +149,7 @@ class HaarSketch(Sketch):
 
     def _exact_product(self, matrix: Any, counts: np.ndarray) -> np.ndarray:
         """Multiply in floating point where no bit is lost, which is three times as fast."""
-        largest = np.abs(matrix.data, dtype=np.float64).max(initial=0.0) * np.abs(counts).max()
+        largest = np.abs(matrix.data, dtype=np.float64).max(initial=0.0) * np.abs(counts).max(initial=0.0)
         if largest * len(counts) < _EXACT:
             return np.asarray(matrix.astype(np.float64) @ counts).astype(np.int64)
         return np.asarray(matrix @ counts.astype(np.int64))

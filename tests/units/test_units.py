@@ -17,7 +17,15 @@ from sklearn.preprocessing import StandardScaler
 import skdp.units
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
 from skdp.privacy import PrivacyBudget
-from skdp.units import Edge, Entry, Interaction, SparseRow, SpectralChange
+from skdp.units import (
+    Edge,
+    Entry,
+    FrobeniusChange,
+    Interaction,
+    SparseRow,
+    SpectralChange,
+    Update,
+)
 
 SECRET = 0xD1CE << 100
 generator = np.random.default_rng(0)
@@ -38,6 +46,9 @@ PRINTED = {
     "Interaction(degree_floor=5)": Interaction(5),
     "SpectralChange()": SpectralChange(),
     "SpectralChange(largest=10.0)": SpectralChange(10.0),
+    "FrobeniusChange(sensitivity=0.5)": FrobeniusChange(0.5),
+    "FrobeniusChange(largest=10.0, sensitivity=0.5)": FrobeniusChange(0.5, 10.0),
+    "Update(bound=2.0)": Update(2.0),
 }
 RECORDED = {
     Entry: "entry",
@@ -45,9 +56,16 @@ RECORDED = {
     SparseRow: "row",
     Interaction: "interaction",
     SpectralChange: "spectral",
+    FrobeniusChange: "frobenius",
+    Update: "update",
 }
 
 every_unit = pytest.mark.parametrize("unit", PRINTED.values(), ids=PRINTED)
+# Those of decompositions.
+FITTED = {
+    name: one for name, one in PRINTED.items() if not isinstance(one, FrobeniusChange | Update)
+}
+every_fitted_unit = pytest.mark.parametrize("unit", FITTED.values(), ids=FITTED)
 every_estimator = pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD])
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -184,7 +202,7 @@ def test_parameters_of_a_unit_are_parameters_of_the_estimator(make):
 
 
 @every_estimator
-@every_unit
+@every_fitted_unit
 def test_a_fit_leaves_the_unit_as_it_was(make, unit):
     unit = clone(unit)
     before = dict(vars(unit))
@@ -278,7 +296,7 @@ def test_a_unit_beside_a_seed_does_not_show_the_seed(print_changed_only):
 
 
 @every_estimator
-@every_unit
+@every_fitted_unit
 def test_a_fitted_estimator_is_pickled_with_its_unit(make, unit):
     estimator = estimator_of(make, unit, random_state=SECRET)
     assert pickle.loads(pickle.dumps(estimator)).get_params() == estimator.get_params()
