@@ -34,6 +34,7 @@ __all__ = [
     "Procedure",
     "check_finite_bound",
     "check_rows",
+    "doubt_of_delta",
     "in_dtype",
     "plan_of",
     "quiet",
@@ -216,12 +217,10 @@ class PrivateEstimator(PlainParametersMixin, BaseEstimator):
         """Say what public facts make of the guarantee."""
         if math.isinf(problem.epsilon):
             return
-        if problem.delta > 1 / problem.n_units:
-            warn_of_privacy(
-                f"delta={problem.delta} exceeds one over the number of {problem.unit.counted}, "
-                f"{problem.n_units}: the guarantee would allow some of them to be published "
-                f"outright. Pass a smaller delta, such as {0.1 / problem.n_units:.0e}."
-            )
+        for doubt in doubt_of_delta(
+            problem.epsilon, problem.delta, problem.unit.counted, problem.n_units
+        ):
+            warn_of_privacy(doubt)
         is_int = isinstance(self.random_state, Integral)
         secret = self.random_state is None or (
             is_int and int(self.random_state) >= _SMALLEST_SECRET
@@ -266,6 +265,17 @@ def plan_of(problem: Problem) -> Plan:
         enforced=problem.unit.is_enforced,
         delta_tail=problem.delta_tail,
     )
+
+
+def doubt_of_delta(epsilon: float, delta: float, counted: str, n_units: int) -> list[str]:
+    """Doubt a delta that would allow to publish single units."""
+    if math.isinf(epsilon) or delta <= 1 / n_units:
+        return []
+    return [
+        f"delta={delta} exceeds one over the number of {counted}, {n_units}: the guarantee would "
+        "allow some of them to be published outright. Pass a smaller delta, such as "
+        f"{0.1 / n_units:.0e}."
+    ]
 
 
 def quiet(check: Callable[P, R]) -> Callable[P, R]:

@@ -189,7 +189,7 @@ def edge_alone() -> ExitStack:
     changes.enter_context(patch.object(rotation, "count_above", lambda values, **_: len(values)))
     for name, change in (
         ("gaussian_norm", lambda shape, scale: scale * np.sqrt(shape).sum()),
-        ("_is_mostly_signal", lambda values, scale, shape: np.full(len(values), True)),
+        ("are_mostly_signal", lambda values, scale, shape: np.full(len(values), True)),
     ):
         changes.enter_context(patch.object(input_perturbation, name, change))
     return changes

@@ -1,10 +1,8 @@
 """Low-rank factorization of a private matrix that is published again while it changes."""
 
-import math
 from numbers import Integral
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from skdp.decomposition._low_rank_factors import LowRankFactors
@@ -27,8 +25,8 @@ class DPContinualFactorizer(BaseStream):
     shape : tuple of two ints
         Shape of the matrix, public.
     horizon : int
-        Largest number of epochs, public. The noise grows slowly with it: a horizon of 2 ** 20 has
-        1.7 times that of 2 ** 10.
+        Largest number of epochs, public, at most 2 ** 40. The noise grows slowly with it: a horizon
+        of 2 ** 20 has 1.7 times that of 2 ** 10.
     n_components : int, default=2
         Rank, at most the smaller side.
     epsilon : float, default=1.0
@@ -41,8 +39,9 @@ class DPContinualFactorizer(BaseStream):
         What is protected. :class:`skdp.units.Update`: one update, enforced by clipping every value
         before those of a cell are added up. :class:`skdp.units.FrobeniusChange`: changes of the
         updates of all epochs, whose Frobenius norms add up to at most its `sensitivity`; *promised
-        by the caller*, of values as they are rounded here. There is no unit for what a cell finally
-        holds: a rating and its withdrawal, in two epochs, are two changes.
+        by the caller*, where a cell has several updates of values that are multiples of
+        `value_unit_`. There is no unit for what a cell finally holds: a rating and its withdrawal,
+        in two epochs, are two changes.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighbouring streams differ by exchanging one update for any other of the same epoch, or by
         one that is taken away. Of no matter to a promised change.
@@ -58,6 +57,8 @@ class DPContinualFactorizer(BaseStream):
     ----------
     n_epochs_ : int
         How many epochs have been closed. Public.
+    value_unit_ : float
+        What values are rounded to multiples of, a power of two. Public.
     privacy_spent_ : PrivacySpent
         Record of both sequences of releases, each booked as a whole when the stream is opened; the
         noise scale is that of the independent noise, of which the noise in a sum is made. Public.
@@ -79,7 +80,7 @@ class DPContinualFactorizer(BaseStream):
 
     The square root is that of Fichtenberger, Henzinger and Upadhyay (2023, :arxiv:`2202.11205`),
     approximated by five decaying exponentials after Dvijotham et al. (2024, :arxiv:`2404.16706`).
-    At a horizon of 1024 the noise of the last sum is 3.28 times that of a single release; with the
+    At a horizon of 1024 the noise of the last sum is 3.27 times that of a single release; with the
     binary tree of Upadhyay (2018, :arxiv:`1604.01429`) it would be 10.5 times. Memory: six times
     m t + n v numbers for a matrix of m rows and n columns with m >= n, t = `n_sketch` and
     v = `n_core`.
@@ -98,9 +99,10 @@ class DPContinualFactorizer(BaseStream):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseStream._parameter_constraints,
-        "horizon": [Interval(Integral, 1, None, closed="left")],
+        "horizon": [Interval(Integral, 1, 2**40, closed="both")],
     }
     _units = (ResolvedUpdate, ResolvedFrobeniusChange)
+    _instead = "Releases show all that there is to see."
 
     def __init__(
         self,
@@ -129,12 +131,9 @@ class DPContinualFactorizer(BaseStream):
         self.n_core = n_core
         self.random_state = random_state
         self._validate_params()
-        self._correlation = prefix_noise(int(horizon))
-        self._open(self._correlation, int(horizon))
+        self._open(prefix_noise(int(horizon)))
+        self._horizon = int(horizon)
         self.n_epochs_ = 0
-        # How the noise of one epoch goes on in later ones, for that of a prefix sum.
-        self._response_buffers = np.zeros((len(self._correlation.decays), 1))
-        self._prefix, self._squares = 0.0, 0.0
 
     def close_epoch(self) -> None:
         """Close the open epoch without a release, and open the next one.
@@ -144,9 +143,10 @@ class DPContinualFactorizer(BaseStream):
         ValueError
             If all epochs of the horizon are closed.
         """
-        self._open_state()
-        self._count_epoch()
-        self._open_next()
+        with self._lock:
+            self._live_state()
+            with self._writing():
+                self._open_next()
 
     def release(self) -> LowRankFactors:
         """Close the open epoch, and factorize the sum of all updates so far.
@@ -161,28 +161,18 @@ class DPContinualFactorizer(BaseStream):
         ValueError
             If all epochs of the horizon are closed.
         """
-        sketches = self._open_state().sketches
-        self._count_epoch()
-        right, left = self._counts
-        values = right.read(), left.read()
-        self._open_next()
-        return self._factorized(values, sketches, math.sqrt(self._squares))
-
-    def _count_epoch(self) -> None:
-        """Count the epoch, and sum the squares of what is in a prefix sum of the noise of each."""
-        fresh = np.zeros(1) if self.n_epochs_ else np.ones(1)
-        self._prefix += float(self._correlation.step(fresh, self._response_buffers)[0])
-        self._squares += self._prefix**2
-        self.n_epochs_ += 1
+        with self._lock:
+            self._live_state()
+            with self._writing():
+                right, left = self._counts
+                values = right.read(), left.read()
+                self._open_next()
+        return self._factorized(values)
 
     def _open_next(self) -> None:
         """Add the noise of the next epoch before its updates, or end the stream."""
-        if self.n_epochs_ == self.horizon:
-            self._state, self._counts = None, ()
-            return
+        self.n_epochs_ += 1
+        if self.n_epochs_ >= self._horizon:
+            self._close(f"all epochs of horizon={self._horizon} are closed")
         for counts in self._counts:
             counts.open_epoch()
-
-    @property
-    def _closed(self) -> str:
-        return f"all epochs of horizon={self.horizon} are closed"

@@ -22,7 +22,7 @@ from skdp.decomposition._reconstruction import ReconstructionMixin
 from skdp.decomposition._rows.plan import doubts_of_rows
 from skdp.decomposition._rows.projection import plan_projection, solve_projection
 from skdp.decomposition._sketches.one_pass import plan_one_pass, solve_one_pass
-from skdp.decomposition._sketches.plan import sketch_sizes, tail_of
+from skdp.decomposition._sketches.plan import sketch_sizes, tails_of
 from skdp.units._changes import FrobeniusChange, ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 from skdp.units._rows import ResolvedRow
@@ -88,8 +88,8 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
     n_iter : int or "auto", default="auto"
         Number of steps of an iteration, 1 to 100.
     n_oversamples : int or "auto", default="auto"
-        Columns beyond `n_components` in a basis. ``"auto"`` is 2 for promised changes, else as in
-        :class:`DPTruncatedSVD`.
+        Columns beyond `n_components` in a basis. ``"auto"`` is 2 for promised changes with a
+        positive `delta`, else as in :class:`DPTruncatedSVD`.
     max_memory : float, default=1024
         Megabytes that ``solver="auto"`` may spend on dense copies of X.
     n_jobs : int or None, default=None
@@ -128,10 +128,13 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
     clipped to `row_norm`, entries to their bounds; a promised change is not enforced. Released, by
     "projection": ten counts if ``row_norm=None``, what the solver of the components releases, and
     the rows projected on them; by "input" all entries; by "alternating" products with released
-    bases, and a core. `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed
-    public: the shape of X, its dtype, whether it is dense or sparse, feature names, and parameters.
-    NaN and infinity are refused, which tells that there are none. Not covered: what `transform`,
-    `fit_transform` and `score` return, noise-free functions of the rows; and the running time.
+    bases, and a core; by "two_sketch" both sketches. For a promised change and with
+    ``random_state=None`` the latter reserves up to half of delta for sketches that are longer than
+    nearly all are, which presumes that nobody knows them before the fit. `plan` lists every release
+    before a fit, `privacy_spent_` afterwards. Assumed public: the shape of X, its dtype, whether it
+    is dense or sparse, feature names, and parameters. NaN and infinity are refused, which tells
+    that there are none. Not covered: what `transform`, `fit_transform` and `score` return,
+    noise-free functions of the rows; and the running time.
 
     "input" is input perturbation with the shrinkage of Gavish and Donoho (2017,
     :doi:`10.1109/TIT.2017.2653801`): before shrinking, the error is for every matrix at most
@@ -202,7 +205,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
             )
         is_promised = isinstance(self.privacy_unit, FrobeniusChange)
         solver = self._chosen_solver(facts.shape, is_promised=is_promised)
-        is_default = is_promised and self.delta > 0 and self.n_oversamples == "auto"
+        takes_more_columns = is_promised and self.delta > 0 and self.n_oversamples == "auto"
         return self._settled(
             facts,
             by_rows=_BY_ROWS,
@@ -214,7 +217,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
             releases_total=False,
             mean_norm=None,
             solver=solver,
-            n_oversamples=_OVERSAMPLES if is_default else self.n_oversamples,
+            n_oversamples=_OVERSAMPLES if takes_more_columns else self.n_oversamples,
             basis_cut=DEFAULT_CUT,
             coherence_bound=None,
         )
@@ -240,10 +243,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         """Reserve delta for both bounds of sketches that nobody knows before the fit."""
         if not is_promised or solver != "two_sketch" or self.random_state is not None:
             return 0.0
-        sizes = sketch_sizes(shape, int(self.n_components), None, None)
-        return math.fsum(
-            tail_of(side, size, self.delta) for side, size in zip(shape[::-1], sizes, strict=True)
-        )
+        return math.fsum(tails_of(shape, sketch_sizes(shape, int(self.n_components)), self.delta))
 
     def _set_attributes(self, result: Factors, problem: DecompositionProblem) -> list[str]:
         self.__dict__.pop("row_norm_", None)

@@ -18,7 +18,7 @@ __all__ = ["LowRankFactors"]
 class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
     """Low-rank factors of a private matrix, as released.
 
-    Everything here is covered by the guarantee, and so is a pickle.
+    What :meth:`DPStreamingFactorizer.finalize` and :meth:`DPContinualFactorizer.release` give.
 
     Parameters
     ----------
@@ -30,6 +30,10 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
         Left singular vectors.
     privacy_spent_ : PrivacySpent
         Record of every release.
+
+    Notes
+    -----
+    **Privacy.** All attributes are covered by the guarantee of the stream, and so is a pickle.
     """
 
     components_: np.ndarray
@@ -54,8 +58,12 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
         """
         if isinstance(X, RowBlocks):
             X.check()
-            return Rows(as_source(X)).matmul(self.components_.T)
-        return np.asarray(check_rows(X, type(self).__name__) @ self.components_.T)
+        else:
+            X = check_rows(X, type(self).__name__)
+        n_features = self.components_.shape[1]
+        if X.shape[1] != n_features:
+            raise ValueError(f"X has {X.shape[1]} features, but the factors have {n_features}.")
+        return Rows(as_source(X)).matmul(self.components_.T)
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Map coordinates back to the space of the rows.

@@ -27,7 +27,7 @@ from skdp.decomposition._rows.plan import settle_rows
 from skdp.linalg.symmetry import is_symmetric
 from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.units._resolved import ResolvedUnit
-from skdp.units._unit import resolved_unit
+from skdp.units._unit import supported_unit
 
 __all__ = ["BOUND_CONSTRAINT", "MatrixEstimator", "MatrixFacts", "doubts_of_factors"]
 
@@ -141,12 +141,11 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         """Collect what is asked, and replace what is "auto"."""
         given, epsilon = self.privacy_unit, float(self.epsilon)
         own = UNITS.get(given) if isinstance(given, str) else None
-        unit = own(self.adjacency) if own else resolved_unit(given, self.adjacency, epsilon)
-        if type(unit) not in self._support:
-            raise ValueError(
-                f"privacy_unit={given!r} is not for {type(self).__name__}, which protects "
-                f"{', '.join(one.name for one in self._support)}."
-            )
+        unit = (
+            own(self.adjacency)
+            if own
+            else supported_unit(given, self.adjacency, epsilon, self._support, type(self).__name__)
+        )
         support, is_sparse = self._support[type(unit)], facts.is_sparse or unit.is_sparse
         problem = self._asked(
             DecompositionProblem,
@@ -230,15 +229,17 @@ def doubts_of_factors(result: Factors, wanted: int, problem: DecompositionProble
             "budget is spent, and the components are noise. A random basis has a coherence of some "
             "2 log(n); pass a larger bound, or None for none at all."
         ]
-    if result.noise_scale > 0 and result.n_above_noise < wanted:
-        return [
-            f"Only {result.n_above_noise} of {wanted} components stand out from the noise. Ask for "
-            f"fewer components, or use {problem.unit.remedy}."
-        ]
+    doubts = []
     if result.left_signal < _LEAST_SIGNAL:
-        return [
+        doubts.append(
             f"Of what the rows' own factors stem from, at most {result.left_signal:.1%} is signal: "
             "the noise that hides a whole row hides its coordinates too, and the reconstruction is "
-            "near 0. The components are none the worse; skdp.DPTruncatedSVD spends all on them."
-        ]
-    return []
+            "near 0, however many rows there are. The components are none the worse; "
+            "skdp.DPTruncatedSVD spends all on them."
+        )
+    if result.noise_scale > 0 and result.n_above_noise < wanted:
+        doubts.append(
+            f"Only {result.n_above_noise} of {wanted} components stand out from the noise. Ask for "
+            f"fewer components, or use {problem.unit.remedy}."
+        )
+    return doubts

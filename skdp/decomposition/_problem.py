@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from operator import itemgetter
 
 import numpy as np
@@ -14,7 +15,7 @@ from skdp.units._interactions import ResolvedInteraction
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._rows import ResolvedRow, ResolvedSparseRow
 
-__all__ = ["DEFAULT_CUT", "SUPPORT", "UNITS", "DecompositionProblem", "check_solver"]
+__all__ = ["DEFAULT_CUT", "SUPPORT", "UNITS", "DecompositionProblem", "check_solver", "rank_of"]
 
 #: What bases are cut to by default, in units of the mean square of their rows.
 DEFAULT_CUT = 1.0
@@ -156,6 +157,12 @@ class DecompositionProblem:
     basis_size: int = 0
     delta_tail: float = 0.0
     releases_total: bool = True
+
+
+def rank_of(problem: DecompositionProblem) -> int:
+    """Return the number of components where it is one."""
+    assert isinstance(problem.n_components, Integral)
+    return int(problem.n_components)
 
 
 def check_solver(problem: DecompositionProblem) -> None:

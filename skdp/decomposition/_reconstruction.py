@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.utils.validation import check_is_fitted
 
 from skdp.data.rows import Rows
 from skdp.data.sources import RowBlocks, as_source
@@ -36,13 +37,17 @@ class ReconstructionMixin:
         IndexError
             If there are no such rows or columns.
         """
+        if hasattr(self, "fit"):
+            check_is_fitted(self)
         left = self.left_components_[_index(rows)] * self.singular_values_
         return np.asarray(left @ self.components_.T[_index(columns)].T)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the mean squared entry of rows outside the span of the components.
 
-        A noise-free function of the rows passed in, which the guarantee does not cover.
+        It rises with every component, also with one that is noise. How many are worth having is
+        told by `singular_values_`, which are 0 from there on. A noise-free function of the rows
+        passed in, which the guarantee does not cover.
 
         Parameters
         ----------

@@ -2,62 +2,56 @@
 
 import math
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from skdp._estimator import PrivateEstimator, doubt_of_delta
 from skdp._parameters import PlainParametersMixin
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._sketches.fit import fit_sketches
 from skdp.decomposition._sketches.plan import (
     Sketches,
     StreamUnit,
+    draw_sketches,
     plan_stream,
     sketch_sizes,
-    tail_of,
+    tails_of,
 )
 from skdp.decomposition._sketches.state import StreamState
-from skdp.decomposition._stream_updates import TakesUpdates
+from skdp.decomposition._stream_updates import OwnProcess, TakesUpdates
 from skdp.exceptions import warn_of_privacy
 from skdp.linalg.prefix_sums import PrefixNoise
-from skdp.linalg.sketch import draw_sketch
 from skdp.linalg.subspace import deterministic_signs
-from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
-from skdp.privacy.adjacency import ADJACENCIES
+from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Released
 from skdp.privacy.noise import algorithm_generator, draw_seed
-from skdp.privacy.noise_first import NoisyCounts, fixed_point_unit
-from skdp.units._changes import ResolvedFrobeniusChange
-from skdp.units._unit import Unit
+from skdp.privacy.noise_first import NoisyCounts
+from skdp.units._changes import DEFAULT_LARGEST, ResolvedFrobeniusChange
+from skdp.units._unit import Unit, supported_unit
 from skdp.units._updates import ResolvedUpdate
 
 __all__ = ["BaseStream"]
 
 # A dense sketch takes memory of its own beside the sums: up to so many bytes of it.
 _LARGEST_DENSE_SKETCH = 1 << 30
-# Noise that follows earlier noise is off by some 1e-13 of its scale, of which the change that one
-# unit makes may be a small part.
-_NOISE_MARGIN = 1 + 1e-6
-_DEFAULT_LARGEST = 1e6
+# Sums that are that near to the end of the range may have wrapped around.
+_LARGEST_COUNT = 2.0**60
 
 
 class BaseStream(PlainParametersMixin, TakesUpdates):
     """A stream of updates of a private matrix, seen through two sketches."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **{
+            name: PrivateEstimator._parameter_constraints[name]
+            for name in ("epsilon", "adjacency", "random_state")
+        },
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "epsilon": [Interval(Real, 0, None, closed="right")],
         "delta": [Interval(Real, 0, 1, closed="neither")],
-        "adjacency": [StrOptions(set(ADJACENCIES))],
         "sketch": [StrOptions({"auto", "haar", "countsketch"})],
         "n_sketch": [Interval(Integral, 1, None, closed="left"), None],
         "n_core": [Interval(Integral, 1, None, closed="left"), None],
-        "random_state": [
-            Interval(Integral, 0, None, closed="left"),
-            np.random.RandomState,
-            np.random.Generator,
-            None,
-        ],
     }
 
     shape: Any
@@ -72,12 +66,19 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
     random_state: Any
     #: Units that streams of this kind protect.
     _units: ClassVar[tuple[type[StreamUnit], ...]]
+    #: What to do instead of taking a second view of the state.
+    _instead: ClassVar[str]
     _counts: tuple[NoisyCounts, ...]
 
     @property
     def privacy_spent_(self) -> PrivacySpent:
         """Record of the releases, booked when the stream is opened."""
         return self._spent
+
+    @property
+    def value_unit_(self) -> float:
+        """What values are rounded to multiples of, a power of two."""
+        return self._value_unit
 
     def __repr__(self) -> str:
         return (
@@ -86,40 +87,65 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        if self._state is not None:
-            raise TypeError(
-                "A stream that has not ended is neither copied nor pickled: two views of it would "
-                "show what came in between. Call finalize first, or send shards."
-            )
-        return self.__dict__
+        with self._lock:
+            if self._counts:
+                self._refuse_view()
+            return {name: value for name, value in vars(self).items() if name != "_lock"}
 
-    def _open(self, correlation: PrefixNoise | None = None, n_epochs: int = 1) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        TakesUpdates.__init__(self)
+        vars(self).update(state)
+
+    def _refuse_view(self) -> NoReturn:
+        raise TypeError(
+            "A stream that has not ended is neither copied nor pickled: two views of it would show "
+            f"what came in between. {self._instead}"
+        )
+
+    def _open(self, noise: PrefixNoise) -> None:
         """Check what is asked, draw the sketches, and spend the budget on noise."""
+        TakesUpdates.__init__(self)
         self._shape = _checked_shape(self.shape, int(self.n_components))
         unit = self._resolved_unit()
-        sketches = self._sketches(unit)
-        plan = plan_stream(
-            sketches,
-            unit,
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
-            column_norm=1.0 if correlation is None else correlation.column_norm * _NOISE_MARGIN,
-            n_epochs=n_epochs,
-        )
-        self._warn_of_delta(unit)
+        self._sketches = self._drawn(unit)
+        epsilon, delta = float(self.epsilon), float(self.delta)
+        plan, count_unit = plan_stream(self._sketches, unit, noise, epsilon=epsilon, delta=delta)
+        n_units = self._shape[0] if unit.counted == "rows" else math.prod(self._shape)
+        for doubt in doubt_of_delta(epsilon, delta, unit.counted, n_units):
+            warn_of_privacy(doubt)
         budget = self._open_budget(plan)
-        right, left = self._counts = _noisy_counts(plan, budget, correlation, n_epochs)
+        self._process = OwnProcess()
+        right, left = self._counts = tuple(
+            budget.noise_first(
+                line.name,
+                line.shape[-2:],
+                sensitivity=line.sensitivity or 0.0,
+                unit=count_unit,
+                correlation=noise,
+            )
+            for line in plan.releases
+        )
         self._state = StreamState(
             right.counts,
             left.counts,
-            sketches,
-            unit=right.unit,
+            self._sketches,
+            unit=count_unit,
             bound=unit.bound if isinstance(unit, ResolvedUpdate) else math.inf,
         )
+        self._value_unit = self._state.value_unit
         self._spent = budget.spent()
 
     def _open_budget(self, plan: Plan) -> PrivacyBudget:
         return PrivacyBudget.of(plan)
+
+    def _live_state(self) -> StreamState:
+        if self._state is not None:
+            self._process.check()
+        return super()._live_state()
+
+    def _close(self, reason: str) -> None:
+        super()._close(reason)
+        self._counts = ()
 
     def _resolved_unit(self) -> StreamUnit:
         given = self.privacy_unit
@@ -128,65 +154,47 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
                 f"privacy_unit={given!r} must be an object of skdp.units, such as "
                 "privacy_unit=skdp.units.Update(bound=1.0)."
             )
-        unit = given.resolve(self.adjacency, float(self.epsilon))
-        if isinstance(unit, ResolvedFrobeniusChange) and unit.size != _DEFAULT_LARGEST:
+        unit = supported_unit(
+            given, self.adjacency, float(self.epsilon), self._units, type(self).__name__
+        )
+        if isinstance(unit, ResolvedFrobeniusChange) and unit.size != DEFAULT_LARGEST:
             raise ValueError(
                 f"largest={unit.size:g} of privacy_unit={given!r} is for matrices in memory: the "
-                f"sums of a stream do not round. Leave it at {_DEFAULT_LARGEST:g}."
+                f"sums of a stream do not round. Leave it at {DEFAULT_LARGEST:g}."
             )
-        if type(unit) not in self._units:
-            raise ValueError(
-                f"privacy_unit={self.privacy_unit!r} is not for {type(self).__name__}, which "
-                f"protects {', '.join(one.name for one in self._units)}."
-            )
-        return unit  # type: ignore[return-value]
+        return unit
 
-    def _sketches(self, unit: StreamUnit) -> Sketches:
+    def _drawn(self, unit: StreamUnit) -> Sketches:
         """Draw both sketches, as public facts decide."""
-        sizes = sketch_sizes(self._shape, int(self.n_components), self.n_sketch, self.n_core)
-        (n_rows, n_columns), kind = self._shape, self.sketch
+        n_components, kind = int(self.n_components), self.sketch
+        for name in ("n_sketch", "n_core"):
+            size = getattr(self, name)
+            if size is not None and size < n_components:
+                raise ValueError(f"{name}={size} must be at least n_components={n_components}.")
+        sizes = sketch_sizes(self._shape, n_components, self.n_sketch, self.n_core)
         is_promise = isinstance(unit, ResolvedFrobeniusChange)
         if kind == "auto":
-            n_bytes = 8 * (n_columns * sizes[0] + n_rows * sizes[1])
+            n_bytes = 8 * (self._shape[1] * sizes[0] + self._shape[0] * sizes[1])
             kind = "haar" if is_promise and n_bytes <= _LARGEST_DENSE_SKETCH else "countsketch"
         is_unknown = is_promise and kind == "haar" and self.random_state is None
         is_secret = self._keeps_secret(kind, is_unknown=is_unknown)
+        tails = tails_of(self._shape, sizes, float(self.delta)) if is_secret else (0.0, 0.0)
         generator = algorithm_generator(draw_seed(self.random_state))
-        right = draw_sketch(kind, n_columns, sizes[0], generator)
-        left = draw_sketch(kind, n_rows, sizes[1], generator)
-        tails = [tail_of(*sketch.shape, float(self.delta)) for sketch in (right, left)]
-        return Sketches(right, left, is_secret and any(tails))
+        return Sketches(*draw_sketches(kind, self._shape, sizes, generator), tails)
 
     def _keeps_secret(self, kind: str, *, is_unknown: bool) -> bool:
         """Tell whether nobody gets to know the sketch, or what comes of it, before the end."""
         return False
 
-    def _warn_of_delta(self, unit: StreamUnit) -> None:
-        n_units = self._shape[0] if unit.counted == "rows" else math.prod(self._shape)
-        if math.isfinite(self.epsilon) and self.delta > 1 / n_units:
-            warn_of_privacy(
-                f"delta={self.delta} exceeds one over the number of {unit.counted}, {n_units}: the "
-                "guarantee would allow some of them to be published outright. Pass a smaller "
-                f"delta, such as {0.1 / n_units:.0e}."
-            )
-
-    def _factorized(
-        self, values: tuple[np.ndarray, np.ndarray], sketches: Sketches, noise_factor: float = 1.0
-    ) -> LowRankFactors:
+    def _factorized(self, values: tuple[Released, Released]) -> LowRankFactors:
         """Fit the released sketches, and say so if not all components stand out."""
-        scales = [release.noise_scale * noise_factor for release in self._spent.releases]
         n_components = int(self.n_components)
+        # Released values, of which no warning would tell more than they do.
         with np.errstate(all="ignore"):
-            found = fit_sketches(
-                values, (sketches.right, sketches.left), (scales[0], scales[1]), n_components
-            )
+            found = fit_sketches(values, self._sketches, n_components)
+        for doubt in self._doubts(values, found.rank):
+            warn_of_privacy(doubt)
         signs = deterministic_signs(found.right.T)
-        if scales[0] > 0 and found.rank < n_components:
-            warn_of_privacy(
-                f"Only {found.rank} of {n_components} components stand out from the noise. Ask for "
-                "fewer components, or use a larger epsilon, a larger n_sketch or, where it cuts "
-                "most values, another bound."
-            )
         return LowRankFactors(
             components_=found.right.T * signs[:, np.newaxis],
             singular_values_=found.singular_values,
@@ -194,26 +202,23 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
             privacy_spent_=self._spent,
         )
 
-
-def _noisy_counts(
-    plan: Plan, budget: PrivacyBudget, correlation: PrefixNoise | None, n_epochs: int
-) -> tuple[NoisyCounts, ...]:
-    """Spend the budget on sums of one unit."""
-    unit = fixed_point_unit(
-        [line.noise_scale or 0.0 for line in plan.releases],
-        [line.sensitivity or 0.0 for line in plan.releases],
-    )
-    return tuple(
-        budget.noise_first(
-            line.name,
-            line.shape[-2:],
-            sensitivity=line.sensitivity or 0.0,
-            unit=unit,
-            correlation=correlation,
-            n_epochs=n_epochs,
-        )
-        for line in plan.releases
-    )
+    def _doubts(self, values: tuple[Released, Released], rank: int) -> list[str]:
+        """Say what released values tell against the factors."""
+        doubts, n_components = [], int(self.n_components)
+        if values[0].scale > 0 and rank < n_components:
+            fewer = "Ask for fewer components, or use " if rank else "Use "
+            doubts.append(
+                f"Only {rank} of {n_components} components stand out from the noise and the error "
+                f"of the sketch. {fewer}a larger epsilon or a larger n_sketch; of privacy_unit="
+                "Update(bound) a bound that cuts fewer values, too."
+            )
+        count_unit = self._value_unit * self._sketches.right.unit
+        if max(np.abs(one.value).max() for one in values) > _LARGEST_COUNT * count_unit:
+            doubts.append(
+                "Sums are near the end of their range, or have wrapped around: values are too "
+                "large beside the noise for the factors to mean anything."
+            )
+        return doubts
 
 
 def _checked_shape(shape: Any, n_components: int) -> tuple[int, int]:

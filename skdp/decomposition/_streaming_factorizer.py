@@ -1,14 +1,18 @@
 """Low-rank factorization of a private matrix that arrives as a stream of updates."""
 
 import secrets
-from typing import Any, ClassVar
+import warnings
+from typing import Any, ClassVar, Self
 
+from sklearn.utils import check_array
 from sklearn.utils._param_validation import StrOptions
 
-from skdp._estimator import check_rows
+from skdp._estimator import INPUT, quiet
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._stream_base import BaseStream
 from skdp.decomposition._stream_updates import StreamShard
+from skdp.linalg.prefix_sums import prefix_noise
+from skdp.privacy import Released
 from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 from skdp.units._updates import ResolvedUpdate
@@ -38,7 +42,8 @@ class DPStreamingFactorizer(BaseStream):
         What is protected. :class:`skdp.units.Update`: one update, enforced by clipping every value
         before those of a cell are added up. :class:`skdp.units.Entry`: what a cell finally holds,
         and :class:`skdp.units.FrobeniusChange`: a change of the final matrix. Both are *promised by
-        the caller*, of values as they are rounded here (Notes), for a stream cannot enforce them.
+        the caller*, for a stream cannot enforce them; where a cell has several updates, of values
+        that are multiples of `value_unit_`.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighbouring streams differ by exchanging one update or entry for any other, or by one that
         is taken away. Of no matter to a promised change of the matrix.
@@ -65,6 +70,8 @@ class DPStreamingFactorizer(BaseStream):
     ----------
     privacy_spent_ : PrivacySpent
         Record of both releases, booked when the stream is opened. Public.
+    value_unit_ : float
+        What values are rounded to multiples of, a power of two. Public.
 
     See Also
     --------
@@ -75,12 +82,13 @@ class DPStreamingFactorizer(BaseStream):
     **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for
     exactly in Gaussian differential privacy. Released: both sketches with their noise, at
     `finalize`, and nothing before. Assumed public: the shape, the number of updates, and the
-    parameters. Values are rounded to multiples of a power of two, at most 2 ** -20 of the noise
-    with sketch "haar" and 2 ** -40 with "countsketch", and added up exactly: the order of updates
-    makes no difference, nor do batches and shards. Sums of more than some 2 ** 22 times the noise
-    wrap around, which is private and useless. Not covered: what `transform` and `score` of the
-    factors return, noise-free functions of other rows; shards, which are private data; and the
-    running time.
+    parameters. Values are rounded to multiples of `value_unit_`, at most 2 ** -20 of the noise with
+    sketch "haar" and 2 ** -40 with "countsketch", and added up exactly: the order of updates makes
+    no difference, nor do batches, shards and threads. One rounding of each cell is charged for. A
+    copy of the stream in a process that was forked refuses to go on. Sums of more than some 2 ** 22
+    times the noise wrap around, which is private and useless. Not covered: what `transform` and
+    `score` of the factors return, noise-free functions of other rows; shards, which are private
+    data; and the running time.
 
     The sketches and the published estimator, of which the fit is an extension, are those of
     Upadhyay (2018, :arxiv:`1604.01429`), the accounting is not. Memory: m t + n v numbers for a
@@ -103,6 +111,7 @@ class DPStreamingFactorizer(BaseStream):
         "sketch_sensitivity": [StrOptions({"auto", "worst_case", "high_probability"})],
     }
     _units = (ResolvedUpdate, ResolvedEntry, ResolvedFrobeniusChange)
+    _instead = "Call finalize first, or send shards."
 
     def __init__(
         self,
@@ -131,14 +140,18 @@ class DPStreamingFactorizer(BaseStream):
         self.sketch_sensitivity = sketch_sensitivity
         self.random_state = random_state
         self._validate_params()
-        self._open()
+        self._open(prefix_noise(1))
+        self._released: tuple[Released, Released] | None = None
         self._factors: LowRankFactors | None = None
         self._n_rows_seen = 0
-        self._own = secrets.token_hex(16)
+        self._id = secrets.token_hex(16)
+        self._n_shards = 0
         self._merged: set[str] = set()
 
-    def partial_fit(self, X: Any, y: Any = None) -> "DPStreamingFactorizer":
-        """Add the next rows of the matrix: an update for every entry that is not 0.
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Add the next rows of the matrix: an update for every stored entry that is not 0.
+
+        Entries of a sparse X that are stored more than once are updates of their own.
 
         Parameters
         ----------
@@ -149,7 +162,7 @@ class DPStreamingFactorizer(BaseStream):
 
         Returns
         -------
-        DPStreamingFactorizer
+        Self
             The stream.
 
         Raises
@@ -157,25 +170,28 @@ class DPStreamingFactorizer(BaseStream):
         ValueError
             If there are not so many rows left, or X is not acceptable; nothing has been added then.
         """
-        state, (n_rows, n_columns) = self._open_state(), self._shape
-        X = check_rows(X, type(self).__name__)
-        if X.shape[1] != n_columns:
-            raise ValueError(
-                f"X has {X.shape[1]} columns, but shape={self._shape} has {n_columns}."
-            )
-        if self._n_rows_seen + X.shape[0] > n_rows:
-            raise ValueError(
-                f"X has {X.shape[0]} rows after {self._n_rows_seen} others, but "
-                f"shape={self._shape} has {n_rows}."
-            )
-        state.add_rows(self._n_rows_seen, X)
-        self._n_rows_seen += X.shape[0]
+        with self._lock:
+            state, (n_rows, n_columns) = self._live_state(), self._shape
+            X = _checked_rows(X)
+            if X.shape[1] != n_columns:
+                raise ValueError(
+                    f"X has {X.shape[1]} columns, but shape={self._shape} has {n_columns}."
+                )
+            if self._n_rows_seen + X.shape[0] > n_rows:
+                raise ValueError(
+                    f"X has {X.shape[0]} rows after {self._n_rows_seen} others, but "
+                    f"shape={self._shape} has {n_rows}."
+                )
+            with self._writing():
+                state.add_rows(self._n_rows_seen, X)
+            self._n_rows_seen += X.shape[0]
         return self
 
     def shard(self, *, allow_pickle: bool = False) -> StreamShard:
         """Make an empty part of the stream, to gather updates elsewhere.
 
-        A shard has no noise: it is private data, like the updates themselves.
+        A shard has no noise: it is private data, like the updates themselves. Make one for each
+        worker.
 
         Parameters
         ----------
@@ -193,16 +209,18 @@ class DPStreamingFactorizer(BaseStream):
         ValueError
             If the stream has ended, or a shard that can be pickled would give a secret sketch away.
         """
-        state = self._open_state()
-        if allow_pickle and state.sketches.is_secret:
-            raise ValueError(
-                "allow_pickle=True would hand out a sketch that sketch_sensitivity="
-                "'high_probability' keeps secret: pass sketch_sensitivity='worst_case' to the "
-                "stream."
-            )
-        return StreamShard(state.shard(may_leave=allow_pickle), self._own)
+        with self._lock:
+            state = self._live_state()
+            if allow_pickle and self._sketches.is_secret:
+                raise ValueError(
+                    "allow_pickle=True would hand out a sketch that sketch_sensitivity="
+                    "'high_probability' keeps secret: pass sketch_sensitivity='worst_case' to the "
+                    "stream."
+                )
+            self._n_shards += 1
+            return StreamShard(state.shard(allow_pickle=allow_pickle), self._id)
 
-    def merge(self, shard: StreamShard) -> "DPStreamingFactorizer":
+    def merge(self, shard: StreamShard) -> Self:
         """Take over the updates of a shard, which ends with that.
 
         Parameters
@@ -212,7 +230,7 @@ class DPStreamingFactorizer(BaseStream):
 
         Returns
         -------
-        DPStreamingFactorizer
+        Self
             The stream.
 
         Raises
@@ -220,16 +238,23 @@ class DPStreamingFactorizer(BaseStream):
         ValueError
             If it is no shard of this stream, or has been merged.
         """
-        state = self._open_state()
-        if not isinstance(shard, StreamShard) or shard._stream != self._own:
+        if not isinstance(shard, StreamShard) or shard._stream_id != self._id:
             raise ValueError(
                 "shard must be one that shard() of this very stream gave: two streams do not merge."
             )
-        if shard._own in self._merged:
-            raise ValueError("shard has been merged already: its updates would count twice.")
-        state.absorb(shard._open_state())
-        self._merged.add(shard._own)
-        shard._state = None
+        with self._lock, shard._lock:
+            state = self._live_state()
+            if shard._id in self._merged:
+                raise ValueError(
+                    "shard has been merged already, this one or a copy of it: its updates could "
+                    "count twice. Make a shard for each worker."
+                )
+            part = shard._live_state()
+            # Before it is done: what is interrupted must not be done again.
+            self._merged.add(shard._id)
+            shard._close("it has been merged")
+            with self._writing():
+                state.absorb(part)
         return self
 
     def finalize(self) -> LowRankFactors:
@@ -239,15 +264,36 @@ class DPStreamingFactorizer(BaseStream):
         -------
         LowRankFactors
             Factors of both sides; the same ones whenever it is called again.
+
+        Raises
+        ------
+        ValueError
+            If the stream was closed because an update was interrupted.
         """
-        if self._factors is None:
-            if self._state is not None:
-                self._ended, self._state = self._state.sketches, None
-            right, left = self._counts
-            self._factors = self._factorized((right.read(), left.read()), self._ended)
-            # Only now: whoever is interrupted may ask again, for the same values.
-            self._counts = ()
+        with self._lock:
+            if self._factors is None:
+                self._factors = self._factorized(self._end())
+                self._released = None
+                self._warn_of_shards()
         return self._factors
+
+    def _end(self) -> tuple[Released, Released]:
+        """Read the sums, once; what was interrupted then finds the same values again."""
+        if self._released is None:
+            self._live_state()
+            right, left = self._counts
+            self._close("finalize ended it, and its budget is spent")
+            self._released = right.read(), left.read()
+        return self._released
+
+    def _warn_of_shards(self) -> None:
+        n_left = self._n_shards - len(self._merged)
+        if n_left:
+            warnings.warn(
+                f"{n_left} of {self._n_shards} shards were not merged: their updates are not among "
+                "those of the factors.",
+                stacklevel=3,
+            )
 
     def _keeps_secret(self, kind: str, *, is_unknown: bool) -> bool:
         if self.sketch_sensitivity == "high_probability" and not is_unknown:
@@ -259,6 +305,8 @@ class DPStreamingFactorizer(BaseStream):
             )
         return is_unknown and self.sketch_sensitivity != "worst_case"
 
-    @property
-    def _closed(self) -> str:
-        return "finalize ended it, and its budget is spent"
+
+@quiet
+def _checked_rows(X: Any) -> Any:
+    """Validate rows without adding up what is stored twice: each of them is clipped by itself."""
+    return check_array(X, accept_sparse="coo", dtype=INPUT["dtype"], input_name="X")

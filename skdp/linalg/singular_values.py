@@ -2,43 +2,63 @@
 
 References
 ----------
-M. Gavish, D. L. Donoho (2017). "Optimal shrinkage of singular values". IEEE Transactions on
-Information Theory 63(4). :doi:`10.1109/TIT.2017.2653801`
+.. [1] F. Benaych-Georges, R. R. Nadakuditi (2012). "The singular values and vectors of low rank
+   perturbations of large rectangular random matrices". Journal of Multivariate Analysis 111.
+   :doi:`10.1016/j.jmva.2012.04.019`
+.. [2] M. Gavish, D. L. Donoho (2017). "Optimal shrinkage of singular values". IEEE Transactions on
+   Information Theory 63(4). :doi:`10.1109/TIT.2017.2653801`
 """
 
 import numpy as np
 
-__all__ = ["attenuated", "without_push"]
+__all__ = ["are_mostly_signal", "debiased", "shrunk"]
 
 
-def without_push(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> np.ndarray:
+def debiased(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> np.ndarray:
     r"""Take out what noise adds to singular values.
 
     A singular value x of a large matrix is seen at y with
     :math:`y^2 = (x^2 + \sigma^2 m) (x^2 + \sigma^2 n) / x^2`; below the edge of the noise nothing
-    is left of it.
+    is left of it [1]_.
     """
-    # Fourth powers could overflow.
-    largest = max(float(values.max()), scale) or 1.0
-    noise = (scale / largest) ** 2 * np.array(shape, dtype=float)
-    excess = np.square(values / largest) - noise.sum()
+    largest, squares, noise = _scaled(values, scale, shape)
+    excess = squares - noise.sum()
     root = np.sqrt(np.maximum(np.square(excess) - 4 * noise.prod(), 0.0))
     is_seen = excess > 2 * np.sqrt(noise.prod())
     return largest * np.sqrt(np.where(is_seen, (excess + root) / 2, 0.0))
 
 
-def attenuated(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> np.ndarray:
+def are_mostly_signal(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> np.ndarray:
+    r"""Whether half of the squared length of a right singular vector is likely signal, or more.
+
+    Beside noise on every entry of an m x n matrix, of variance :math:`\sigma^2`, a singular value x
+    leaves :math:`1 - \sigma^2 n (x^2 + \sigma^2 m) / (x^2 (x^2 + \sigma^2 n))` of it [1]_, compared
+    here without a division.
+    """
+    _, squares, (m, n) = _scaled(values, scale, shape)
+    return 2 * n * (squares + m) <= squares * (squares + n)
+
+
+def shrunk(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> np.ndarray:
     r"""Shrink singular values to what fits a matrix best along its *noisy* singular vectors.
 
     Those that belong to a singular value x have with the true ones cosines of squares
     :math:`(x^4 - \sigma^4 m n) / (x^4 + \sigma^2 m x^2)` on the side of length m, and with n and m
-    exchanged on the other, so that x times both cosines has the least squared error.
+    exchanged on the other [1]_, so that x times both cosines has the least squared error [2]_.
+    """
+    largest, squares, (m, n) = _scaled(values, scale, shape)
+    fitting = np.maximum(np.square(squares) - m * n, 0.0)
+    spread = np.sqrt((squares + m) * (squares + n) * squares)
+    return largest * np.divide(fitting, spread, out=np.zeros_like(fitting), where=fitting > 0)
+
+
+def _scaled(
+    values: np.ndarray, scale: float, shape: tuple[int, ...]
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return a unit, and in it the squared values and those of the noise of both sides.
+
+    Fourth powers could overflow otherwise.
     """
     largest = max(float(values.max(initial=0.0)), scale) or 1.0
-    m, n = (scale / largest) ** 2 * np.array(shape, dtype=float)
-    squares = np.square(values / largest)
-    fitting = np.maximum(np.square(squares) - m * n, 0.0)
-    spread = np.sqrt((squares + m) * (squares + n))
-    return largest * np.divide(
-        fitting, spread * np.sqrt(squares), out=np.zeros_like(fitting), where=fitting > 0
-    )
+    noise = (scale / largest) ** 2 * np.array(shape, dtype=float)
+    return largest, np.square(values / largest), noise

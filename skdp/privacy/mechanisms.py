@@ -186,9 +186,8 @@ class Mechanisms(Ledger):
         *,
         sensitivity: float,
         unit: float,
+        correlation: PrefixNoise,
         share: float | None = None,
-        correlation: PrefixNoise | None = None,
-        n_epochs: int = 1,
     ) -> NoisyCounts:
         """Spend on sums whose data are still to come, with Gaussian noise that is there before.
 
@@ -204,13 +203,11 @@ class Mechanisms(Ledger):
             Their largest Euclidean (Frobenius) change between neighbouring datasets.
         unit : float
             What they are counted in, a power of two.
+        correlation : PrefixNoise
+            How often the sums are released, and how the noise of an epoch follows that of those
+            before. The sensitivity is that of an epoch times its ``column_norm``.
         share : float or None, default=None
             Share of the square of mu that is spent; None for that of the plan.
-        correlation : PrefixNoise or None, default=None
-            How the noise of an epoch follows that of those before. The sensitivity is then that of
-            an epoch times ``correlation.column_norm``.
-        n_epochs : int, default=1
-            How often the sums are released.
 
         Returns
         -------
@@ -225,14 +222,16 @@ class Mechanisms(Ledger):
             their rounding.
         """
         sensitivity, share = float(sensitivity), self._share_of(name, "gaussian", share)
-        self._currency.check_size(name, "gaussian", share, (n_epochs, *shape))
+        self._currency.check_size(name, "gaussian", share, (correlation.horizon, *shape))
         scale = self._currency.noise_scale("gaussian", sensitivity, share)
         release = Release(name, "gaussian", sensitivity, scale, share)
         self._charge(release)
         return self._start(release, shape, unit, correlation)
 
-    def _start(self, *arguments: Any) -> NoisyCounts:
-        return NoisyCounts(*arguments)
+    def _start(
+        self, release: Release, shape: tuple[int, ...], unit: float, correlation: PrefixNoise
+    ) -> NoisyCounts:
+        return NoisyCounts(release, shape, unit, correlation)
 
     def _release(
         self, name: str, mechanism: str, value: Any, sensitivity: float, share: float | None

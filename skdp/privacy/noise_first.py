@@ -18,19 +18,21 @@ import math
 
 import numpy as np
 
+from skdp.exceptions import BudgetError
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.privacy.lattice import round_to_lattice
 from skdp.privacy.noise import NoiseSource, draw
-from skdp.privacy.record import Release
+from skdp.privacy.record import Release, Released
 
-__all__ = ["NoisyCounts", "fixed_point_unit", "to_counts"]
+__all__ = ["EXACT", "NoisyCounts", "fixed_point_unit", "to_counts"]
 
 # The unit is so many powers of two below the noise, which leaves 22 bits above it.
 _BITS_BELOW_NOISE = 40
 # Where there is next to no noise, the range has to hold the data all the same.
 _LEAST_NOISE = 1 / 16
 _WORD = 2.0**64
-_EXACT = 2.0**53
+#: Integers up to there are floats.
+EXACT = 2.0**53
 
 
 class NoisyCounts:
@@ -44,46 +46,56 @@ class NoisyCounts:
         Their shape.
     unit : float
         What one count stands for, a power of two.
-    correlation : PrefixNoise or None, default=None
-        How the noise of an epoch follows that of the ones before, where the sums are released again
-        and again; None for a single epoch.
+    correlation : PrefixNoise
+        How the noise of an epoch follows that of the ones before.
     """
 
     def __init__(
-        self,
-        release: Release,
-        shape: tuple[int, ...],
-        unit: float,
-        correlation: PrefixNoise | None = None,
+        self, release: Release, shape: tuple[int, ...], unit: float, correlation: PrefixNoise
     ) -> None:
         self.release = release
         self.unit = unit
         self.counts = np.zeros(shape, dtype=np.int64)
         self._correlation = correlation
-        n_buffers = 0 if correlation is None else len(correlation.decays)
-        self._buffers = np.zeros((n_buffers, *shape))
+        self._buffers = np.zeros((len(correlation.decays), *shape))
+        # Of a single number with noise 1 in the first epoch: what later epochs make of that, for
+        # the scale of the noise in a sum.
+        self._impulse = np.zeros((len(correlation.decays), 1))
+        self._response, self._squares = 0.0, 0.0
+        self._n_epochs, self._is_read = 0, False
         self.open_epoch()
 
     def open_epoch(self) -> None:
         """Add the noise of the epoch that begins, before its data."""
-        if self.release.noise_scale == 0:
-            return
-        # Data come later, so that a seed could not key the noise by them: neighbouring streams
-        # would share it. It always comes from the operating system.
-        noise = self._draw()
-        if self._correlation is not None:
-            noise = self._correlation.step(noise, self._buffers)
-        noise *= self.release.noise_scale / self.unit
-        self.counts += np.rint(noise).astype(np.int64)
+        if self._n_epochs >= self._correlation.horizon:
+            raise BudgetError(f"Release {self.release.name!r} is charged for no more epochs.")
+        fresh = np.full(1, float(self._n_epochs == 0))
+        self._n_epochs, self._is_read = self._n_epochs + 1, False
+        self._response += float(self._correlation.step(fresh, self._impulse)[0])
+        self._squares += self._response**2
+        if self.release.noise_scale > 0:
+            noise = self._correlation.step(self._draw(), self._buffers)
+            noise *= self.release.noise_scale / self.unit
+            self.counts += np.rint(noise).astype(np.int64)
 
-    def read(self) -> np.ndarray:
-        """Return the noisy sums as numbers on the lattice of their noise."""
+    def read(self) -> Released:
+        """Return the noisy sums as numbers on the lattice of their noise, and its scale, once."""
+        if self._is_read:
+            raise BudgetError(f"Release {self.release.name!r} has been read in this epoch.")
+        self._is_read = True
         values = self.counts * self.unit
         if self.release.noise_scale > 0:
             round_to_lattice(values, self.release.noise_scale)
-        return values
+        return Released(values, self.noise_scale)
+
+    @property
+    def noise_scale(self) -> float:
+        """Standard deviation of the noise in a sum, of all epochs so far."""
+        return self.release.noise_scale * math.sqrt(self._squares)
 
     def _draw(self) -> np.ndarray:
+        # Data come later, so that a seed could not key the noise by them: neighbouring streams
+        # would share it. It always comes from the operating system.
         return draw(self.release.mechanism, self.counts.shape, NoiseSource().key())
 
 
@@ -112,12 +124,11 @@ def to_counts(values: np.ndarray, unit: float) -> np.ndarray:
     ndarray of shape (n,)
         Counts, of int64.
     """
-    if np.abs(values).max(initial=0.0) < unit * _EXACT:
-        return np.rint(values / unit).astype(np.int64)
-    with np.errstate(over="ignore"):
-        limit = unit * _WORD
-    counts = np.rint(np.fmod(values, limit) / unit)
-    counts -= _WORD * np.rint(counts / _WORD)
+    with np.errstate(all="ignore"):
+        if np.abs(values).max(initial=0.0) < unit * EXACT:
+            return np.rint(values / unit).astype(np.int64)
+        counts = np.rint(np.fmod(values, unit * _WORD) / unit)
+        counts -= _WORD * np.rint(counts / _WORD)
     # 2 ** 63 itself has no place above, and the same remainder as its opposite.
     counts[counts == _WORD / 2] = -_WORD / 2
     return counts.astype(np.int64)

@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, Options
 
+from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.privacy import sensitivity
 from skdp.privacy.clipping import SMALLEST_BOUND, clip_entries
 from skdp.units._resolved import MatrixUnit
 from skdp.units._unit import Unit, check_size
 
 __all__ = [
+    "DEFAULT_LARGEST",
     "FrobeniusChange",
     "ResolvedFrobeniusChange",
     "ResolvedSpectralChange",
@@ -21,6 +23,8 @@ __all__ = [
 ]
 
 
+#: Largest size of an entry, unless another one is given.
+DEFAULT_LARGEST = 1e6
 _LARGEST_CONSTRAINT = [
     Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
     Options(Real, {np.inf}),
@@ -57,6 +61,10 @@ class ResolvedChange(MatrixUnit):
         are added up: :math:`(m + n + 2) u b \sum_i \|y_i\| \sum_k \|z_k\|`, whichever rows change.
         """
         return math.sqrt(n_rows)
+
+    def entry_errors(self, shape: tuple[int, int]) -> float:
+        """Bound what rounding to float64 changes after the promise was made."""
+        return UNIT_ROUNDOFF * self.size * math.sqrt(math.prod(shape))
 
     # The promise bounds neither of these, and neither is released.
     def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
@@ -129,7 +137,7 @@ class SpectralChange(Unit):
         "largest": _LARGEST_CONSTRAINT,
     }
 
-    def __init__(self, largest: float = 1e6) -> None:
+    def __init__(self, largest: float = DEFAULT_LARGEST) -> None:
         self.largest = largest
 
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedSpectralChange:
@@ -173,7 +181,7 @@ class FrobeniusChange(Unit):
         "largest": _LARGEST_CONSTRAINT,
     }
 
-    def __init__(self, sensitivity: float, largest: float = 1e6) -> None:
+    def __init__(self, sensitivity: float, largest: float = DEFAULT_LARGEST) -> None:
         self.sensitivity = sensitivity
         self.largest = largest
 

@@ -108,3 +108,12 @@ class MatrixUnit(ResolvedUnit, ABC):
         """Bound the rounding error of A Z where a unit can change it, in those of one row."""
         # An edge changes two rows of the product, and all others keep every bit.
         return 2.0
+
+    def entry_errors(self, shape: tuple[int, int]) -> float:
+        """Bound how far entries are from those that the unit is about, in Frobenius norm."""
+        # Entries are clipped after they are rounded.
+        return 0.0
+
+    def whole(self, shape: tuple[int, int]) -> float:
+        """Sensitivity of the matrix itself."""
+        return self.product(np.ones(1)) + 2 * self.entry_errors(shape)

@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -13,7 +13,9 @@ from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.precision import plain
 from skdp.units._resolved import ResolvedUnit
 
-__all__ = ["Unit", "check_size", "checked_bounds", "resolved_unit"]
+__all__ = ["Unit", "check_size", "checked_bounds", "resolved_unit", "supported_unit"]
+
+T = TypeVar("T", bound=ResolvedUnit)
 
 # Units that may be passed by their names, by mistake, and what to pass instead.
 _OBJECTS = {
@@ -100,6 +102,18 @@ def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
         f"privacy_unit={given!r} must be 'row' or an object of skdp.units, such as "
         f"privacy_unit=skdp.units.{example}."
     )
+
+
+def supported_unit(
+    given: Any, adjacency: str, epsilon: float, kinds: Iterable[type[T]], owner: str
+) -> T:
+    """Resolve a unit, and refuse one that is not of these kinds."""
+    unit, kinds = resolved_unit(given, adjacency, epsilon), tuple(kinds)
+    # An edge is an entry, and not what is meant by one.
+    if isinstance(unit, kinds) and type(unit) in kinds:
+        return unit
+    names = ", ".join(kind.__name__.removeprefix("Resolved") for kind in kinds)
+    raise ValueError(f"privacy_unit={given!r} is not for {owner}, which protects {names}.")
 
 
 def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, float]:

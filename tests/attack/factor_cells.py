@@ -14,7 +14,7 @@ from harness import RecordingBudget, Slip, fit_with, record, watched_bases
 
 from skdp import DPLowRankFactorizer
 from skdp.decomposition._sketches import plan
-from skdp.linalg.sketch import draw_sketch
+from skdp.linalg.haar_sketch import HaarSketch
 from skdp.privacy.noise import algorithm_generator
 from skdp.units import Entry, FrobeniusChange
 
@@ -148,7 +148,7 @@ def changes(cell, X):
 
 def stretched(side, size, generator):
     """Return the direction that a sketch lengthens most."""
-    return np.linalg.svd(draw_sketch("haar", side, size, generator).matrix)[0][:, :1]
+    return np.linalg.svd(HaarSketch(side, size, generator).integers)[0][:, :1]
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from skdp.privacy.budget import FORFEITED
 from skdp.privacy.lattice import lattice_step
 from skdp.privacy.noise import NoiseSource, algorithm_generator
 from skdp.privacy.noise_first import NoisyCounts
+from skdp.privacy.record import Released
 
 SEED = 2**100 + 7
 
@@ -41,8 +42,8 @@ class RecordingBudget(PrivacyBudget):
             check_lattice(release, released)
         return released
 
-    def _start(self, *arguments):
-        return WatchedCounts(self, *arguments)
+    def _start(self, release, shape, unit, correlation):
+        return WatchedCounts(self, release, shape, unit, correlation)
 
 
 class WatchedCounts(NoisyCounts):
@@ -56,7 +57,8 @@ class WatchedCounts(NoisyCounts):
         return np.zeros(self.counts.shape)
 
     def read(self):
-        return self._budget._publish(self.release, self.counts * self.unit)
+        released = self._budget._publish(self.release, self.counts * self.unit)
+        return Released(released, self.noise_scale)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import svds
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
 from skdp.decomposition._products.above_noise import count_above, gaussian_norm, spherical_norm
-from skdp.decomposition._products.input_perturbation import _is_mostly_signal
+from skdp.linalg.singular_values import are_mostly_signal
 from skdp.privacy.noise import spherical_laplace
 from skdp.units import Edge, Entry, Interaction, SpectralChange
 
@@ -122,7 +122,7 @@ def test_a_component_needs_a_value_and_a_vector():
 @pytest.mark.parametrize("shape", [(300, 300), (100, 700), (700, 100)])
 def test_half_of_the_right_vector_is_signal_where_it_is_said_to_be(shape):
     grid = np.geomspace(10.0, 60.0, 400)
-    value = grid[np.argmax(_is_mostly_signal(grid, 1.0, shape))]
+    value = grid[np.argmax(are_mostly_signal(grid, 1.0, shape))]
     kept = []
     for seed in range(30):
         X, _, components = make_low_rank(*shape, singular_values=(value,), random_state=seed)

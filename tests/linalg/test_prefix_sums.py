@@ -16,7 +16,8 @@ def coefficients(horizon):
 
 def response(horizon):
     """What noise 1 in the first epoch becomes: first column of the inverse."""
-    noise, buffers = prefix_noise(horizon), np.zeros((5, 1))
+    noise = prefix_noise(horizon)
+    buffers = np.zeros((len(noise.decays), 1))
     return np.array(
         [noise.step(np.full(1, float(epoch == 0)), buffers)[0] for epoch in range(horizon)]
     )
@@ -26,9 +27,9 @@ def response(horizon):
 def test_the_recursion_inverts_the_square_root(horizon):
     product = np.convolve(coefficients(horizon), response(horizon))[:horizon]
     np.testing.assert_allclose(product, np.eye(1, horizon)[0], atol=1e-12)
-    assert prefix_noise(horizon).column_norm == pytest.approx(
-        np.linalg.norm(coefficients(horizon)), rel=1e-12
-    )
+    # With what the rounding of the recursion is charged.
+    ratio = prefix_noise(horizon).column_norm / np.linalg.norm(coefficients(horizon))
+    assert ratio == pytest.approx(1 + 1e-6 * (horizon > 1), rel=1e-11)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,12 @@ import pytest
 from harness import check_lattice
 
 from skdp import BudgetError
+from skdp.linalg.prefix_sums import prefix_noise
 from skdp.privacy import PrivacyBudget, noise_first
 from skdp.privacy.noise_first import NoisyCounts, fixed_point_unit, to_counts
 from skdp.privacy.record import Release
 
+ONCE = prefix_noise(1)
 RELEASE = Release("sums", "gaussian", 1.0, 3.0, 1.0)
 
 
@@ -21,30 +23,37 @@ def opened(epsilon=1.0, delta=1e-6):
 
 def test_the_budget_is_spent_before_there_are_data():
     budget = opened()
-    counts = budget.noise_first("sums", (4, 3), sensitivity=2.0, unit=2.0**-40, share=0.25)
+    counts = budget.noise_first(
+        "sums", (4, 3), sensitivity=2.0, unit=2.0**-40, correlation=ONCE, share=0.25
+    )
     (release,) = budget.spent().releases
     assert (release.name, release.share, release.sensitivity) == ("sums", 0.25, 2.0)
     assert release.noise_scale == budget.noise_scale(2.0, 0.25)
     assert counts.counts.dtype == np.int64
     with pytest.raises(BudgetError, match="asks for a share"):
-        budget.noise_first("more", (1,), sensitivity=1.0, unit=1.0, share=0.8)
+        budget.noise_first("more", (1,), sensitivity=1.0, unit=1.0, correlation=ONCE, share=0.8)
     with pytest.raises(BudgetError, match="gaussian"):
-        opened(delta=0).noise_first("sums", (1,), sensitivity=1.0, unit=1.0, share=0.5)
+        opened(delta=0).noise_first(
+            "sums", (1,), sensitivity=1.0, unit=1.0, correlation=ONCE, share=0.5
+        )
 
 
 def test_what_is_read_is_on_the_lattice_of_the_noise():
-    counts = NoisyCounts(RELEASE, (300,), 2.0**-38)
+    counts = NoisyCounts(RELEASE, (300,), 2.0**-38, ONCE)
     counts.counts += to_counts(np.linspace(-1e3, 1e3, 300), 2.0**-38)
-    check_lattice(RELEASE, counts.read())
-    np.testing.assert_array_equal(counts.read(), counts.read())
-    assert np.abs(counts.read() - np.linspace(-1e3, 1e3, 300)).max() < 40 * RELEASE.noise_scale
+    released, scale = counts.read()
+    check_lattice(RELEASE, released)
+    assert np.abs(released - np.linspace(-1e3, 1e3, 300)).max() < 40 * scale
+    assert scale == RELEASE.noise_scale
+    with pytest.raises(BudgetError, match="has been read"):
+        counts.read()
 
 
 def test_rounding_the_noise_is_rounding_the_noisy_sum():
     unit, values = 2.0**-10, np.arange(-50, 50) * 2.0**-9
     noise = np.random.default_rng(0).normal(size=100)
     with patch.object(noise_first, "draw", lambda *_: noise.copy()):
-        counts = NoisyCounts(RELEASE, (100,), unit)
+        counts = NoisyCounts(RELEASE, (100,), unit, ONCE)
     counts.counts += to_counts(values, unit)
     exact = [
         round((Fraction(v) + 3 * Fraction(z)) / Fraction(unit))
@@ -54,15 +63,19 @@ def test_rounding_the_noise_is_rounding_the_noisy_sum():
 
 
 def test_noise_has_its_scale_and_is_never_the_same():
-    one, other = (NoisyCounts(RELEASE, (20_000,), 2.0**-38).counts * 2.0**-38 for _ in range(2))
+    one, other = (
+        NoisyCounts(RELEASE, (20_000,), 2.0**-38, ONCE).counts * 2.0**-38 for _ in range(2)
+    )
     assert np.std(one) == pytest.approx(3.0, rel=0.05)
     assert not np.isin(one, other).any()
 
 
 def test_without_noise_nothing_is_added():
-    counts = NoisyCounts(Release("sums", "gaussian", 1.0, 0.0, 1.0), (5,), 1.0)
+    counts = NoisyCounts(Release("sums", "gaussian", 1.0, 0.0, 1.0), (5,), 1.0, ONCE)
     counts.counts[:] = [1, -2, 3, 2**40 + 1, 0]
-    np.testing.assert_array_equal(counts.read(), counts.counts)
+    released, scale = counts.read()
+    np.testing.assert_array_equal(released, counts.counts)
+    assert scale == 0
 
 
 @pytest.mark.parametrize("unit", [2.0**-60, 2.0**-10, 1.0, 2.0**30, 2.0**1000])
@@ -90,3 +103,17 @@ def test_the_unit_is_far_below_the_noise_and_leaves_room_above(epsilon):
     assert np.log2(unit) == int(np.log2(unit))
     assert unit <= 2.0**-40 * max(scale, 1 / 16)
     assert unit * 2.0**62 > 2.0**20 * max(scale, 1 / 16)
+
+
+def test_every_epoch_has_noise_that_is_read_once():
+    counts = NoisyCounts(RELEASE, (4000,), 2.0**-38, prefix_noise(3))
+    for epoch in range(3):
+        if epoch:
+            counts.open_epoch()
+        released, scale = counts.read()
+        # Of which the counts have all, as there are no data.
+        assert np.std(released) == pytest.approx(scale, rel=0.08)
+        with pytest.raises(BudgetError, match="has been read"):
+            counts.read()
+    with pytest.raises(BudgetError, match="no more epochs"):
+        counts.open_epoch()

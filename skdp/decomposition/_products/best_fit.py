@@ -9,7 +9,7 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import DecompositionProblem
 from skdp.decomposition._products.above_noise import gaussian_norm, spherical_norm
 from skdp.decomposition._products.fit import solve_by_products
-from skdp.linalg.singular_values import attenuated
+from skdp.linalg.singular_values import shrunk
 from skdp.privacy import PrivacyBudget
 
 __all__ = ["solve_best_fit"]
@@ -23,7 +23,7 @@ def solve_best_fit(
     scale = float(np.sqrt(factors.noise_scale))
     values = np.sqrt(factors.eigenvalues)
     if problem.solver == "input":
-        values = attenuated(values, scale, problem.shape)
+        values = shrunk(values, scale, problem.shape)
     else:
         # The core shows how long the matrix is along the noisy vectors: nothing is left to shrink.
         noise_norm = spherical_norm if problem.is_pure else gaussian_norm

@@ -161,7 +161,7 @@ class NoisyMatrix:
 
     def perturbed(self, name: str) -> Released:
         """Release the matrix itself."""
-        sensitivity = self._unit.product(np.ones(1)) * (1 + LEAST_ROUNDING)
+        sensitivity = self._unit.whole(self.shape) * (1 + LEAST_ROUNDING)
         noisy, scale = self._budget.gaussian(name, self._rows.dense(), sensitivity=sensitivity)
         left, right = self._known
         return Released(noisy - left @ right.T, scale)

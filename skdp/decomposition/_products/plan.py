@@ -20,10 +20,9 @@ __all__ = ["mean_sensitivity", "plan_by_products", "settle_products", "squares_s
 # and not of the square of mu, so that small ones buy less.
 _MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01
 _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03
-# Fraction of what the solver has that goes to the last release.
-_CORE_SHARE, _PURE_CORE_SHARE = 0.02, 0.05
-# More where the core gets no less noise than a whole product.
-_EQUAL_CORE_SHARE = 0.05
+# Fraction of what the solver has that goes to the last release; more where shares are those of
+# epsilon, and where the core gets no less noise than a whole product.
+_CORE_SHARE, _LARGER_CORE_SHARE = 0.02, 0.05
 # A step gets this many times the share of the next one.
 _DECAY = 0.8
 # Fraction of what a component has that goes to its value.
@@ -176,11 +175,11 @@ def plan_by_products(problem: DecompositionProblem) -> list[PlannedRelease]:
     totals = list(_plan_totals(problem, unit, mean_share, total_share))
     share = 1 - math.fsum([mean_share, total_share])
     if problem.solver == "input":
-        change = unit.product(np.ones(1))
+        change = unit.whole(problem.shape)
         return [*totals, PlannedRelease("matrix", "gaussian", share, change, shape=problem.shape)]
-    core_share = _PURE_CORE_SHARE if problem.is_pure else _CORE_SHARE
-    if not unit.follows_rows:
-        core_share = _EQUAL_CORE_SHARE
+    core_share = _CORE_SHARE
+    if problem.is_pure or not unit.follows_rows:
+        core_share = _LARGER_CORE_SHARE
     plan_products = _plan_deflation if problem.solver == "deflation" else _plan_products
     products = plan_products(problem, unit, share * (1 - core_share))
     return [*totals, *products, _core(problem, "core", problem.basis_size, share * core_share)]

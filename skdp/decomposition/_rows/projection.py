@@ -15,7 +15,7 @@ import numpy as np
 
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._problem import DecompositionProblem
+from skdp.decomposition._problem import DecompositionProblem, rank_of
 from skdp.decomposition._rows.fit import clip_to_norm, solve_clipped
 from skdp.decomposition._rows.plan import plan_rows
 from skdp.linalg.norms import UNIT_ROUNDOFF
@@ -37,7 +37,7 @@ def plan_projection(problem: DecompositionProblem) -> list[PlannedRelease]:
     change = None
     if problem.row_norm is not None:
         change = _sensitivity(problem, problem.row_norm)
-    shape = (problem.shape[0], _n_components(problem))
+    shape = (problem.shape[0], rank_of(problem))
     return [
         *components,
         PlannedRelease(
@@ -59,7 +59,7 @@ def solve_projection(
     Time and memory are those of the solver of rows, and O(n_rows n_components).
     """
     rows = clip_to_norm(raw, budget, problem.row_norm, "row_norm")
-    factors = solve_clipped(problem, rows, budget, generator).leading(_n_components(problem))
+    factors = solve_clipped(problem, rows, budget, generator).leading(rank_of(problem))
     released, scale = budget.gaussian(
         "projected rows",
         rows.matmul(factors.components.T),
@@ -79,14 +79,9 @@ def solve_projection(
     )
 
 
-def _n_components(problem: DecompositionProblem) -> int:
-    assert isinstance(problem.n_components, int)
-    return problem.n_components
-
-
 def _sensitivity(problem: DecompositionProblem, row_norm: float) -> float:
     """Bound how far one row moves the rows times orthonormal components, with its rounding."""
-    terms, size = problem.shape[1], _n_components(problem)
+    terms, size = problem.shape[1], rank_of(problem)
     rounding = (terms + 2) * UNIT_ROUNDOFF * math.sqrt(size)
     return sensitivity.row_sum(row_norm, problem.unit.adjacency, rounding)
 

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.decomposition._products.above_noise import gaussian_norm
+from skdp.decomposition._sketches.plan import Sketches
 from skdp.linalg.sketch import Sketch
 from skdp.linalg.subspace import orthonormal_basis
+from skdp.privacy import Released
 
 __all__ = ["SketchFactors", "fit_sketches"]
 
@@ -53,10 +55,7 @@ class Side:
 
 
 def fit_sketches(
-    values: tuple[np.ndarray, np.ndarray],
-    sketches: tuple[Sketch, Sketch],
-    noise_scales: tuple[float, float],
-    n_components: int,
+    values: tuple[Released, Released], sketches: Sketches, n_components: int
 ) -> SketchFactors:
     """Fit both sketches.
 
@@ -64,12 +63,11 @@ def fit_sketches(
 
     Parameters
     ----------
-    values : tuple of ndarray of shape (m, t) and ndarray of shape (n, v)
-        What was released: the matrix times the right sketch, its transpose times the left one.
-    sketches : tuple of Sketch
-        The right and the left sketch.
-    noise_scales : tuple of float
-        Standard deviations of the noise in the entries of each.
+    values : tuple of Released
+        The noisy matrix times the right sketch, of shape (m, t), and its transpose times the left
+        one, of shape (n, v).
+    sketches : Sketches
+        What they were multiplied by.
     n_components : int
         How many components are asked for.
 
@@ -78,13 +76,25 @@ def fit_sketches(
     SketchFactors
         Singular factors; beyond the rank the singular values are 0.
     """
-    right, left = (_side(*each) for each in zip(values, sketches, noise_scales, strict=True))
-    edges = [gaussian_norm(v.shape, c) for v, c in zip(values, noise_scales, strict=True)]
-    seen, basis = _leading(values[0], n_components)
-    also_seen, other_basis = _leading(values[1], n_components)
+    pair = sketches.right, sketches.left
+    seen, basis = _leading(values[0].value)
+    also_seen, other_basis = _leading(values[1].value)
+    scales = [
+        _noise_beside(singular_values, released, n_components)
+        for singular_values, released in zip((seen, also_seen), values, strict=True)
+    ]
+    edges = [
+        gaussian_norm(one.value.shape, scale) for one, scale in zip(values, scales, strict=True)
+    ]
+    basis, other_basis = basis[:, :n_components], other_basis[:, :n_components]
+    seen, also_seen = seen[:n_components], also_seen[:n_components]
     rank = int(min(np.sum(seen > edges[0]), np.sum(also_seen > edges[1])))
     if rank == 0:
         return SketchFactors(basis, np.zeros(n_components), other_basis, 0)
+    right, left = (
+        _side(one.value, sketch, scale)
+        for one, sketch, scale in zip(values, pair, scales, strict=True)
+    )
     rows, columns = _least_squares(right, left, basis[:, :rank])
     rows, singular_values, columns = _singular_factors(rows, columns)
     # What noise adds to the length of a component on the side that shows it.
@@ -94,17 +104,31 @@ def fit_sketches(
     return SketchFactors(_filled(rows, basis), filled, _filled(columns, other_basis), rank)
 
 
+def _leading(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Compute the singular values, descending, and the left singular vectors of tall values."""
+    vectors, singular_values, _ = np.linalg.svd(values, full_matrices=False)
+    return singular_values, vectors
+
+
+def _noise_beside(singular_values: np.ndarray, released: Released, n_components: int) -> float:
+    """Estimate the noise beside the components, that of the sketch included.
+
+    What a matrix has beside its leading components falls upon the sketch as noise does. The mean
+    square of what is left without them shows both.
+    """
+    n_rows, size = released.value.shape
+    n_left = (n_rows - n_components) * (size - n_components)
+    if n_left <= 0:
+        return released.scale
+    rest = float(np.linalg.norm(singular_values[n_components:]))
+    return max(released.scale, rest / np.sqrt(n_left))
+
+
 def _side(values: np.ndarray, sketch: Sketch, noise_scale: float) -> Side:
     """Divide by the norms of the columns of the sketch, and average the noise over them."""
     norms = sketch.column_norms
     noise = noise_scale * float(np.sqrt(np.mean(np.square(1 / norms))))
     return Side(values / norms, sketch, noise)
-
-
-def _leading(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Compute leading singular values, descending, and left singular vectors of tall values."""
-    vectors, singular_values, _ = np.linalg.svd(values, full_matrices=False)
-    return singular_values[:size], vectors[:, :size]
 
 
 def _least_squares(right: Side, left: Side, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

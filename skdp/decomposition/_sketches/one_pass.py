@@ -7,43 +7,35 @@ from scipy.sparse import issparse
 
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._problem import DecompositionProblem
+from skdp.decomposition._problem import DecompositionProblem, rank_of
 from skdp.decomposition._sketches.fit import fit_sketches
 from skdp.decomposition._sketches.plan import (
-    LONG_SIDE_SHARE,
     Sketches,
-    StreamUnit,
+    draw_sketches,
+    likely_norm,
+    planned_sketches,
     sketch_sizes,
-    stretch,
-    tail_of,
+    tails_of,
 )
+from skdp.linalg.haar_sketch import haar_norm
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
-from skdp.linalg.sketch import draw_sketch
+from skdp.linalg.sketch import Sketch
 from skdp.privacy import PlannedRelease, PrivacyBudget, sensitivity
 from skdp.units._changes import ResolvedFrobeniusChange
-from skdp.units._resolved import MatrixUnit
+from skdp.units._entries import ResolvedEntry
 
 __all__ = ["plan_one_pass", "solve_one_pass"]
 
 
 def plan_one_pass(problem: DecompositionProblem) -> list[PlannedRelease]:
     """Plan both sketches, with bounds that hold for every one that may be drawn."""
-    shape, sizes = problem.shape, _sizes(problem)
-    share = LONG_SIDE_SHARE if shape[0] >= shape[1] else 1 - LONG_SIDE_SHARE
-    sides = (
-        ("right sketch", shape[0], (shape[1], sizes[0]), share),
-        ("left sketch", shape[1], (shape[0], sizes[1]), 1 - share),
-    )
-    return [
-        PlannedRelease(
-            name,
-            "gaussian",
-            own,
-            _sensitivity(problem, length, sketched),
-            shape=(length, sketched[1]),
-        )
-        for name, length, sketched, own in sides
-    ]
+    (n_rows, n_columns), sizes = problem.shape, sketch_sizes(problem.shape, rank_of(problem))
+    # The delta that is reserved tells whether nobody knows the sketches.
+    delta = problem.delta if problem.delta_tail > 0 else 0.0
+    tails = tails_of(problem.shape, sizes, delta)
+    right = _sensitivity(problem, n_rows, (n_columns, sizes[0]), tails[0])
+    left = _sensitivity(problem, n_columns, (n_rows, sizes[1]), tails[1])
+    return planned_sketches(problem.shape, sizes, (right, left))
 
 
 def solve_one_pass(
@@ -56,67 +48,56 @@ def solve_one_pass(
     """
     plan = budget.plan
     assert plan is not None
-    sketches = _draw(problem, generator)
-    values, scales = [], []
-    for line, sums in zip(plan.releases, _sketched(raw, sketches), strict=True):
-        released, scale = budget.gaussian(line.name, sums, sensitivity=line.sensitivity or 0.0)
-        values.append(released)
-        scales.append(scale)
-    found = fit_sketches(
-        (values[0], values[1]),
-        (sketches.right, sketches.left),
-        (scales[0], scales[1]),
-        int(cast(int, problem.n_components)),
+    kind = "haar" if isinstance(problem.unit, ResolvedFrobeniusChange) else "countsketch"
+    sizes = sketch_sizes(problem.shape, rank_of(problem))
+    pair = draw_sketches(kind, problem.shape, sizes, generator)
+    right, left = (
+        budget.gaussian(line.name, sums, sensitivity=line.sensitivity or 0.0)
+        for line, sums in zip(plan.releases, _sketched(raw, pair), strict=True)
     )
+    found = fit_sketches((right, left), Sketches(*pair), rank_of(problem))
     squares = np.square(found.singular_values)
     return Factors(
         components=found.right.T,
         eigenvalues=squares,
         total=float(squares.sum()),
-        noise_scale=scales[0] ** 2,
+        noise_scale=right.scale**2,
         n_above_noise=found.rank,
         left=found.left,
     )
 
 
-def _sizes(problem: DecompositionProblem) -> tuple[int, int]:
-    return sketch_sizes(problem.shape, int(cast(int, problem.n_components)), None, None)
-
-
-def _draw(problem: DecompositionProblem, generator: np.random.Generator) -> Sketches:
-    (n_rows, n_columns), sizes = problem.shape, _sizes(problem)
-    kind = "haar" if isinstance(problem.unit, ResolvedFrobeniusChange) else "countsketch"
-    right = draw_sketch(kind, n_columns, sizes[0], generator)
-    left = draw_sketch(kind, n_rows, sizes[1], generator)
-    return Sketches(right, left, problem.delta_tail > 0)
-
-
-def _sketched(raw: Rows, sketches: Sketches) -> tuple[np.ndarray, np.ndarray]:
+def _sketched(raw: Rows, pair: tuple[Sketch, Sketch]) -> tuple[np.ndarray, np.ndarray]:
     """Multiply the matrix by one sketch and its transpose by the other, block by block."""
-    right, left = sketches.right.matrix, sketches.left.matrix
+    (right, left), (right_unit, left_unit) = (
+        [sketch.integers for sketch in pair],
+        [sketch.unit for sketch in pair],
+    )
     row_sums = np.empty((raw.n_rows, right.shape[1]))
     column_sums = np.zeros((raw.n_features, left.shape[1]))
     for rows, given in raw.source.blocks(range(len(raw.source.block_starts) - 1)):
         block = given.astype(np.float64, copy=False)
         row_sums[rows] = _dense(block @ right)
         column_sums += _dense(block.T @ left[rows])
-    return row_sums, column_sums
+    # Powers of two: exact.
+    return row_sums * right_unit, column_sums * left_unit
 
 
 def _dense(values: Any) -> np.ndarray:
     return np.asarray(values.toarray() if issparse(values) else values)
 
 
-def _sensitivity(problem: DecompositionProblem, length: int, sketched: tuple[int, int]) -> float:
+def _sensitivity(
+    problem: DecompositionProblem, length: int, sketched: tuple[int, int], tail: float
+) -> float:
     """Bound how far one unit moves a sketch, whichever is drawn, with the rounding of its sums."""
-    unit, (n, t) = cast(StreamUnit, problem.unit), sketched
-    matrix_unit = cast(MatrixUnit, problem.unit)
+    unit, (n, t) = cast("ResolvedEntry | ResolvedFrobeniusChange", problem.unit), sketched
     if isinstance(unit, ResolvedFrobeniusChange):
-        tail = tail_of(n, t, problem.delta) if problem.delta_tail > 0 else 0.0
-        change = sensitivity.frobenius_product(unit.change, stretch(n, t, tail))
-        longest = stretch(n, t, 0.0)
+        longest = haar_norm(n, t)
+        norm = likely_norm(n, t, tail) if tail > 0 else longest
+        change = sensitivity.frobenius_product(unit.change, norm)
     else:
         change, longest = sensitivity.entry_product(unit.step, np.ones(1)), 1.0
     # Sums of n terms in any order, each at most the largest entry times a row of the sketch.
-    rounding = (n + 2) * UNIT_ROUNDOFF * matrix_unit.largest * n * longest
-    return (change + 2 * matrix_unit.row_errors(length) * rounding) * (1 + LEAST_ROUNDING)
+    rounding = (n + 2) * UNIT_ROUNDOFF * unit.largest * n * longest
+    return (change + 2 * unit.row_errors(length) * rounding) * (1 + LEAST_ROUNDING)

@@ -1,39 +1,49 @@
-r"""What a stream of updates releases: two sketches of the matrix, with which noise.
+r"""What two sketches of a matrix release, with which noise.
 
 :math:`Y = A \Phi` sees the matrix A from the right, :math:`Z = A^T \Psi` from the left. Both are
 linear, so that a unit C moves them by :math:`C \Phi` and :math:`C^T \Psi`, whatever A is.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.linalg.sketch import Sketch, dense_norm, dense_rounding, tail_factor
+from skdp.linalg.count_sketch import CountSketch
+from skdp.linalg.haar_sketch import HaarSketch, haar_norm, haar_rounding
+from skdp.linalg.prefix_sums import PrefixNoise
+from skdp.linalg.sketch import Sketch, tail_factor
 from skdp.privacy import Plan, PlannedRelease, sensitivity
+from skdp.privacy.noise_first import fixed_point_unit
 from skdp.privacy.plan import make_plan
 from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 from skdp.units._updates import ResolvedUpdate
 
 __all__ = [
-    "LONG_SIDE_SHARE",
     "Sketches",
     "StreamUnit",
+    "draw_sketches",
+    "likely_norm",
     "plan_stream",
+    "planned_sketches",
     "sketch_sizes",
-    "stretch",
-    "tail_of",
+    "tails_of",
 ]
 
 StreamUnit = ResolvedUpdate | ResolvedEntry | ResolvedFrobeniusChange
 
+_KINDS: dict[str, Callable[[int, int, np.random.Generator], Sketch]] = {
+    "haar": HaarSketch,
+    "countsketch": CountSketch,
+}
 # Dimensions of the sketches: so many times the rank, and so many times that on the other side.
 _SIZE_PER_COMPONENT, _CORE_PER_SIZE = 6, 4
 # Where little of a matrix is of low rank, smaller sketches are further off than the noise.
 _LEAST_SIZE = 60
-#: Of the square of mu for the sketch of the longer side, whose noise has more entries.
-LONG_SIDE_SHARE = 0.65
+# Of the square of mu for the sketch of the longer side, whose noise has more entries.
+_LONG_SIDE_SHARE = 0.65
 # Of delta for each of the two bounds of a random sketch.
 _TAIL_SHARE = 0.25
 
@@ -46,23 +56,31 @@ class Sketches:  # numpydoc ignore=PR02
     ----------
     right, left : Sketch
         Sketches of the columns and of the rows of the matrix.
-    is_secret : bool
-        Whether nobody can have known them when the data were made, so that a bound that holds for
-        each matrix with high probability is enough.
+    tails : tuple of two floats, default=(0.0, 0.0)
+        Probabilities with which each may lengthen a matrix further than it is trusted to, where
+        nobody can have known it when the data were made; else 0.
     """
 
     right: Sketch
     left: Sketch
-    is_secret: bool
+    tails: tuple[float, float] = (0.0, 0.0)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the matrix."""
         return self.left.shape[0], self.right.shape[0]
 
+    @property
+    def is_secret(self) -> bool:
+        """Whether the guarantee needs that nobody knows them."""
+        return any(self.tails)
+
 
 def sketch_sizes(
-    shape: tuple[int, int], n_components: int, n_sketch: int | None, n_core: int | None
+    shape: tuple[int, int],
+    n_components: int,
+    n_sketch: int | None = None,
+    n_core: int | None = None,
 ) -> tuple[int, int]:
     """Choose how many dimensions the right and the left sketch leave.
 
@@ -75,66 +93,109 @@ def sketch_sizes(
     return min(right, n_columns), min(left, n_rows)
 
 
-def plan_stream(
-    sketches: Sketches,
-    unit: StreamUnit,
-    *,
-    epsilon: float,
-    delta: float,
-    column_norm: float = 1.0,
-    n_epochs: int = 1,
-) -> Plan:
-    """Plan both sums, with the sensitivities of the sketches as they are.
-
-    Released after each of several epochs they are one release, of a sensitivity that is larger by
-    the factor `column_norm`.
-    """
-    n_rows, n_columns = sketches.shape
-    share = LONG_SIDE_SHARE if n_rows >= n_columns else 1 - LONG_SIDE_SHARE
-    tails = [
-        tail_of(*sketch.shape, delta) if sketches.is_secret else 0.0
-        for sketch in (sketches.right, sketches.left)
-    ]
-    sides = (
-        ("right sketch", n_rows, sketches.right, share, tails[0]),
-        ("left sketch", n_columns, sketches.left, 1 - share, tails[1]),
-    )
-    return make_plan(
-        [
-            PlannedRelease(
-                name,
-                "gaussian",
-                own,
-                _sensitivity(unit, sketch, tail) * column_norm,
-                shape=(n_epochs, length, sketch.shape[1])[n_epochs == 1 :],
-            )
-            for name, length, sketch, own, tail in sides
-        ],
-        epsilon=epsilon,
-        delta=delta,
-        unit=unit.name,
-        adjacency=unit.adjacency,
-        enforced=isinstance(unit, ResolvedUpdate),
-        delta_tail=math.fsum(tails),
-    )
+def draw_sketches(
+    kind: str, shape: tuple[int, int], sizes: tuple[int, int], generator: np.random.Generator
+) -> tuple[Sketch, Sketch]:
+    """Draw the right and the left sketch of a kind."""
+    draw = _KINDS[kind]
+    right = draw(shape[1], sizes[0], generator)
+    return right, draw(shape[0], sizes[1], generator)
 
 
-def tail_of(n: int, t: int, delta: float) -> float:
-    """Return what is reserved of delta for a Haar sketch that nobody knows, where that pays."""
+def tails_of(shape: tuple[int, int], sizes: tuple[int, int], delta: float) -> tuple[float, float]:
+    """Return what is reserved of delta for Haar sketches that nobody knows, where that pays."""
     tail = _TAIL_SHARE * delta
-    pays = t < n and tail > 0 and tail_factor(t, tail) + dense_rounding(n, t) < dense_norm(n, t)
-    return tail if pays else 0.0
+
+    def pays(n: int, t: int) -> bool:
+        return t < n and tail > 0 and likely_norm(n, t, tail) < haar_norm(n, t)
+
+    return tail * pays(shape[1], sizes[0]), tail * pays(shape[0], sizes[1])
 
 
-def _sensitivity(unit: StreamUnit, sketch: Sketch, tail: float) -> float:
-    """Bound how far one unit moves the sums; a promised change but for an event of `tail`."""
+def likely_norm(n: int, t: int, tail: float) -> float:
+    """Bound how much longer a Haar sketch makes a fixed matrix, but for that probability."""
+    return tail_factor(t, tail) + haar_rounding(n, t)
+
+
+def planned_sketches(
+    shape: tuple[int, int],
+    sizes: tuple[int, int],
+    sensitivities: tuple[float, float],
+    n_epochs: int = 1,
+) -> list[PlannedRelease]:
+    """Plan the sums of both sketches."""
+    share = _LONG_SIDE_SHARE if shape[0] >= shape[1] else 1 - _LONG_SIDE_SHARE
+    sides = zip(("right", "left"), (share, 1 - share), sensitivities, shape, sizes, strict=True)
+    return [
+        PlannedRelease(
+            f"{name} sketch",
+            "gaussian",
+            own,
+            change,
+            shape=(length, size) if n_epochs == 1 else (n_epochs, length, size),
+        )
+        for name, own, change, length, size in sides
+    ]
+
+
+def plan_stream(
+    sketches: Sketches, unit: StreamUnit, noise: PrefixNoise, *, epsilon: float, delta: float
+) -> tuple[Plan, float]:
+    """Plan both sums, with the sensitivities of the sketches; choose what the sums are counted in.
+
+    Those of all epochs are one release, whose sensitivity is larger by the norm of a column of the
+    square root of the prefix sums.
+    """
+    sizes = sketches.right.shape[1], sketches.left.shape[1]
+    norms = _norms(unit, sketches)
+
+    def plan_for(change: float) -> Plan:
+        right, left = (change * norm * noise.column_norm for norm in norms)
+        return make_plan(
+            planned_sketches(sketches.shape, sizes, (right, left), noise.horizon),
+            epsilon=epsilon,
+            delta=delta,
+            unit=unit.name,
+            adjacency=unit.adjacency,
+            enforced=isinstance(unit, ResolvedUpdate),
+            delta_tail=math.fsum(sketches.tails),
+        )
+
+    largest = unit.change if isinstance(unit, ResolvedFrobeniusChange) else unit.step
+    lines = plan_for(largest).releases
+    count_unit = fixed_point_unit(
+        [line.noise_scale or 0.0 for line in lines], [line.sensitivity or 0.0 for line in lines]
+    )
+    rounding = count_unit / sketches.right.unit * _rounded_cells(unit, sketches.shape)
+    return plan_for(largest + rounding), count_unit
+
+
+def _rounded_cells(unit: StreamUnit, shape: tuple[int, int]) -> float:
+    """Root of how many cells may differ more after rounding, by one unit of the values each."""
+    if isinstance(unit, ResolvedUpdate):
+        # Bounds hold after rounding.
+        return 0.0
+    return math.sqrt(math.prod(shape)) if isinstance(unit, ResolvedFrobeniusChange) else 1.0
+
+
+def _norms(unit: StreamUnit, sketches: Sketches) -> tuple[float, float]:
+    """Bound how far a unit of size 1 moves each of the sums."""
+    pair = sketches.right, sketches.left
     if not isinstance(unit, ResolvedFrobeniusChange):
-        return sensitivity.entry_product(unit.step, np.array([sketch.row_norm]))
-    return sensitivity.frobenius_product(unit.change, stretch(*sketch.shape, tail, sketch))
+        right, left = (
+            sensitivity.entry_product(1.0, np.array([sketch.row_norm])) for sketch in pair
+        )
+        return right, left
+    right, left = (
+        sensitivity.frobenius_product(1.0, _norm(sketch, tail, is_secret=sketches.is_secret))
+        for sketch, tail in zip(pair, sketches.tails, strict=True)
+    )
+    return right, left
 
 
-def stretch(n: int, t: int, tail: float, sketch: Sketch | None = None) -> float:
-    """Bound how much longer a Haar sketch, as drawn or any, makes a matrix but for that event."""
+def _norm(sketch: Sketch, tail: float, *, is_secret: bool) -> float:
+    """Bound the spectral norm of a sketch, or, but for an event of `tail`, what it is for one."""
     if tail > 0:
-        return tail_factor(t, tail) + dense_rounding(n, t)
-    return dense_norm(n, t) if sketch is None else sketch.spectral_norm
+        return likely_norm(*sketch.shape, tail)
+    # Nothing may be told of a secret sketch.
+    return haar_norm(*sketch.shape) if is_secret else sketch.spectral_norm

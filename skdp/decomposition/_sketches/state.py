@@ -7,15 +7,12 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp.decomposition._sketches.plan import Sketches
-from skdp.linalg.sketch import add_updates
-from skdp.privacy.noise_first import to_counts
+from skdp.privacy.noise_first import EXACT, to_counts
 
 __all__ = ["StreamState"]
 
 # Cells that are read at a time.
 _CHUNK = 1 << 20
-# Beyond, a quotient may not be the integer that it stands for.
-_EXACT = 2.0**53
 
 
 class StreamState:
@@ -31,6 +28,8 @@ class StreamState:
         What one count of the sums stands for.
     bound : float
         Values are clipped to it; inf clips nothing.
+    allow_pickle : bool, default=False
+        Whether it has no noise that two views would share, and may be sent to another process.
     """
 
     def __init__(
@@ -41,7 +40,7 @@ class StreamState:
         *,
         unit: float,
         bound: float,
-        may_leave: bool = False,
+        allow_pickle: bool = False,
     ) -> None:
         self.right, self.left = right, left
         self.sketches = sketches
@@ -49,28 +48,23 @@ class StreamState:
         #: What values are rounded to multiples of.
         self.value_unit = unit / sketches.right.unit
         # Rounding must not lift a value above the bound.
-        self.bound = (
-            math.floor(bound / self.value_unit) * self.value_unit if bound < math.inf else bound
-        )
-        self.may_leave = may_leave
+        is_bounded = math.isfinite(bound)
+        self.bound = math.floor(bound / self.value_unit) * self.value_unit if is_bounded else bound
+        self.allow_pickle = allow_pickle
 
     def add(self, rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> None:
         """Add updates, every one clipped on its own."""
+        sums, (right, left) = (self.right, self.left), (self.sketches.right, self.sketches.left)
         for start in range(0, len(values), _CHUNK):
             part = slice(start, start + _CHUNK)
-            counts = self._counts(values[part])
-            add_updates(
-                (self.right, self.left),
-                (self.sketches.right, self.sketches.left),
-                rows[part],
-                columns[part],
-                counts,
-            )
+            clipped = np.clip(np.asarray(values[part], dtype=np.float64), -self.bound, self.bound)
+            counts = to_counts(clipped, self.value_unit)
+            right.add_both(left, sums, rows[part], columns[part], counts)
 
     def add_one(self, row: int, column: int, value: float) -> None:
         """Add one update."""
         clipped = min(max(value, -self.bound), self.bound)
-        if abs(clipped) < self.value_unit * _EXACT:
+        if abs(clipped) < self.value_unit * EXACT:
             count = round(clipped / self.value_unit)
         else:
             count = int(to_counts(np.array([clipped]), self.value_unit)[0])
@@ -81,21 +75,21 @@ class StreamState:
         """Add the entries of rows that follow each other."""
         if issparse(X):
             entries = X.tocoo()
-            self.add(
-                entries.row.astype(np.int64) + first, entries.col.astype(np.int64), entries.data
-            )
+            rows, columns = entries.row.astype(np.int64), entries.col.astype(np.int64)
+            self.add(rows + first, columns, entries.data)
             return
         step = max(_CHUNK // X.shape[1], 1)
         for start in range(0, len(X), step):
-            rows, columns = np.nonzero(X[start : start + step])
-            self.add(rows + first + start, columns, X[start : start + step][rows, columns])
+            block = X[start : start + step]
+            rows, columns = np.nonzero(block)
+            self.add(rows + first + start, columns, block[rows, columns])
 
     def absorb(self, other: "StreamState") -> None:
         """Add the sums of another state with the same sketches."""
         self.right += other.right
         self.left += other.left
 
-    def shard(self, *, may_leave: bool) -> "StreamState":
+    def shard(self, *, allow_pickle: bool) -> "StreamState":
         """Make an empty state with the same sketches."""
         return StreamState(
             np.zeros_like(self.right),
@@ -103,17 +97,13 @@ class StreamState:
             self.sketches,
             unit=self.unit,
             bound=self.bound,
-            may_leave=may_leave,
+            allow_pickle=allow_pickle,
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        if not self.may_leave:
+        if not self.allow_pickle:
             raise TypeError(
-                "The state of a stream is neither copied nor pickled: two views of it show what "
-                "came in between. Call finalize first, or pickle a shard(allow_pickle=True)."
+                "The state of a stream is neither copied nor pickled: two views of it would show "
+                "what came in between."
             )
         return self.__dict__
-
-    def _counts(self, values: np.ndarray) -> np.ndarray:
-        values = np.clip(np.asarray(values, dtype=np.float64), -self.bound, self.bound)
-        return to_counts(values, self.value_unit)
