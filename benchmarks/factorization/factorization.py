@@ -42,9 +42,8 @@ best matrix of the same rank leaves, without privacy. Unless it is said otherwis
 `FrobeniusChange(1.0)`, any change of the whole matrix of that norm, which covers a row and a change
 of rank one. A stream may keep its sketch secret until it ends, or have noise for the worst that a
 change can do to a sketch that is known. "Entry" is `Entry((0, 1))`: one cell moves by at most 1,
-which a stream trusts and does not enforce. "Update" is `Update(0.5)`, which costs the same: one
-update may be any other, so that two cells move by up to 1 together. Its clipping is lifted here, as
-if large values came in many updates of at most .5, which would add up to the same.
+which a stream trusts and does not enforce. `Update(0.5)`, where one update may be any other, so
+that two cells move by up to 1 together, costs the same.
 
 What is *captured* is (1 - e² / z²) / (1 - b² / z²), with e the error of a fit, z that of zero, the
 norm of the matrix, and b that of the best matrix of the same rank, all of them Frobenius norms over

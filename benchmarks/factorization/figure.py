@@ -50,7 +50,7 @@ _STYLES = {
     WORST: {"label": "stream, a change, worst case", "color": BLACK, "marker": "x"},
     ONE_ENTRY: {"label": "stream, one entry", "color": ORANGE, "marker": "D"},
     STREAM: {"label": "stream, one entry", "color": ORANGE, "marker": "D"},
-    WIDE: {"label": "stream, one entry, n_sketch=60", "color": PURPLE, "marker": "P"},
+    WIDE: {"label": "stream, one entry, n_sketch=120", "color": PURPLE, "marker": "P"},
 }
 _REFERENCE = "#8f959b"
 # The solver that "auto" chooses, under whose curve it would lie.
