@@ -10,15 +10,8 @@ from unittest.mock import patch
 import harness
 import numpy as np
 import pytest
-from harness import (
-    RecordingBudget,
-    assert_same_fit,
-    farthest_of,
-    fit_with,
-    record,
-    replay,
-    scripted_budget,
-)
+from harness import assert_same_fit, farthest_of, fit_with, record, replay
+from recording import RecordingBudget, scripted_budget
 
 from skdp.privacy.budget import FORFEITED
 

@@ -10,8 +10,9 @@ import warnings
 
 import numpy as np
 import pytest
-from harness import SEED, RecordingBudget, assert_same_fit, fit_with
+from harness import SEED, assert_same_fit, fit_with
 from noise_records import drawn_noise, noise_of
+from recording import RecordingBudget
 from scipy import sparse
 
 from skdp import PrivacyWarning, RankOneMatrices

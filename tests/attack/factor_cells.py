@@ -10,7 +10,8 @@ import entry_neighbours
 import harness
 import numpy as np
 import row_cells
-from harness import RecordingBudget, Slip, fit_with, record, watched_bases
+from harness import Slip, fit_with, record, watched_bases
+from recording import RecordingBudget
 
 from skdp import DPLowRankFactorizer
 from skdp.decomposition._sketches import plan

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 import numpy as np
-from harness import SEED, RecordingBudget
+from harness import SEED
+from recording import RecordingBudget
 
 from skdp import DPContinualFactorizer, DPStreamingFactorizer
 from skdp.decomposition import _stream_base

@@ -7,7 +7,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from harness import RecordingBudget, ReplayBudget, fit_with
+from harness import fit_with
+from recording import RecordingBudget, ReplayBudget
 from scipy.special import ndtr, ndtri
 from sklearn.datasets import load_digits
 

@@ -14,7 +14,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "privacy"))
 
-from harness import RecordingBudget, fit_with
+from harness import fit_with
+from recording import RecordingBudget
 from trace_cells import Cell
 
 from skdp import DPPCA, DPTruncatedSVD

@@ -5,8 +5,9 @@ import math
 
 import numpy as np
 import pytest
-from harness import SEED, RecordingBudget, fit_with
+from harness import SEED, fit_with
 from noise_records import noise_of
+from recording import RecordingBudget
 from scipy import sparse
 from scipy.stats import norm
 from trace_cells import Cell, each

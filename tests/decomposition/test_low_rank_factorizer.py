@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from harness import fit_with
+from low_rank import LOW_RANK
+from recording import RecordingBudget
 from scipy import sparse
 
 from skdp import DPLowRankFactorizer, DPTruncatedSVD, PrivacyWarning, RowBlocks
@@ -9,9 +12,6 @@ from skdp.linalg.singular_values import debiased, shrunk
 from skdp.units import Entry, FrobeniusChange, SparseRow, Update
 
 quiet = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
-generator = np.random.default_rng(0)
-LEFT, RIGHT = (np.linalg.qr(generator.normal(size=(n, 3)))[0] for n in (60, 20))
-LOW_RANK = (LEFT * [9.0, 6.0, 3.0]) @ RIGHT.T
 UNITS = {
     "row": {"row_norm": np.inf},
     "entry": {"privacy_unit": Entry((-np.inf, np.inf))},
@@ -85,25 +85,13 @@ def test_the_score_is_that_of_rows_outside_the_components():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_input_perturbation_is_within_its_bound(seed):
-    noise = np.random.default_rng(seed).normal(size=(80, 60))
-    X = noise + 40 * best(np.random.default_rng(seed + 50).normal(size=(80, 60)), 3)
-    with pytest.MonkeyPatch.context() as patch:
-        from skdp.privacy import budget
-
-        drawn = []
-        own = budget.PrivacyBudget._publish
-
-        def published(self, release, value):
-            released = own(self, release, value)
-            drawn.append(released - value)
-            return released
-
-        patch.setattr(budget.PrivacyBudget, "_publish", published)
-        unit = FrobeniusChange(1.0)
-        model = DPLowRankFactorizer(3, privacy_unit=unit, solver="input", epsilon=2.0).fit(X)
-    (noise,) = drawn
-    optimum = np.linalg.norm(X - best(X, 3))
-    bound = optimum + 2 * np.sqrt(6) * np.linalg.norm(noise, 2)
+    draw = np.random.default_rng(seed)
+    X = draw.normal(size=(80, 60)) + 40 * best(draw.normal(size=(80, 60)), 3)
+    unit = FrobeniusChange(1.0)
+    model = DPLowRankFactorizer(3, privacy_unit=unit, solver="input", epsilon=2.0)
+    model, budget = fit_with(model, X, RecordingBudget)
+    noise = budget.released[0] - budget.values[0]
+    bound = np.linalg.norm(X - best(X, 3)) + 2 * np.sqrt(6) * np.linalg.norm(noise, 2)
     assert np.linalg.norm(X - model.reconstruct()) <= bound
 
 

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from low_rank import LOW_RANK
 from scipy import sparse
 from stream_cells import CELLS, CONTINUAL_CELLS, SHAPE, Cell, sums_of, watched
 
@@ -18,8 +19,6 @@ generator = np.random.default_rng(0)
 N = 300
 ROWS, COLUMNS = (generator.integers(side, size=N) for side in SHAPE)
 VALUES = generator.normal(size=N) * 10.0 ** generator.integers(-6, 3, size=N)
-LEFT, RIGHT = (np.linalg.qr(generator.normal(size=(n, 3)))[0] for n in (60, 20))
-LOW_RANK = (LEFT * [9.0, 6.0, 3.0]) @ RIGHT.T
 
 
 def in_one_batch(stream):

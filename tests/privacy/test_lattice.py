@@ -5,7 +5,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from harness import check_lattice
+from recording import check_lattice
 from scipy.special import ndtri
 
 from skdp.exceptions import BudgetError

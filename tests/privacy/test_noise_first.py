@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from harness import check_lattice
+from recording import check_lattice
 
 from skdp import BudgetError
 from skdp.linalg.prefix_sums import prefix_noise

@@ -3,7 +3,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from harness import RecordingBudget, ReplayBudget, movements
+from harness import movements
+from recording import RecordingBudget, ReplayBudget
 
 from skdp.exceptions import BudgetError
 from skdp.privacy import PrivacyBudget, sensitivity
