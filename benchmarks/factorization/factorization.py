@@ -60,25 +60,21 @@ the better solver.
 
 One pass costs twice the error of "input" where privacy is what limits, with a sketch that is kept
 secret, and some 3.5 times with noise for the worst case. If single entries or updates are all that
-needs protection it costs 1.3 to 1.4 times, and "Entry" and "Update" agree. What it gains is memory,
-and over "input" time, where the matrix is large; what "alternating" takes beside the matrix are
-blocks of it, 80 MB at most. On these matrices none is worse than the zero matrix on the average,
-but for a per mille: what does not stand out from the noise is 0.
+needs protection it costs 1.3 to 1.4 times. What it gains is memory, and over "input" time, where
+the matrix is large; what "alternating" takes beside the matrix are blocks of it, 80 MB at most. On
+these matrices none is worse than the zero matrix on the average, but for a per mille: what does not
+stand out from the noise, or from the error of the sketch, is 0.
 
-Of MovieLens the iteration in memory captures .93 at epsilon 1 for one component. No stream here
-does so at any epsilon up to 16. With the default size of the sketch, six dimensions for one
-component, about half is captured even without noise: what limits is the sketch, where all the other
-singular values fall upon the first, and not privacy. With `n_sketch=60` that is .95, with .90 at
-epsilon 16 and some .77 at epsilon 8. For three components the iteration captures .69 at epsilon 1,
-and such a stream .65 at epsilon 8 and .80 at epsilon 16: some ten times the epsilon. The wide
-sketch is behind the default nowhere by more than its standard error; memory is what it costs.
+Of MovieLens the iteration in memory captures .93 at epsilon 1 for one component. A stream needs
+epsilon 16 for .90, and 8 for some .77. Not only the noise limits it: all that the matrix has beside
+the component falls upon the sketch, so that even without noise it captures .95. For three
+components the iteration captures .69 at epsilon 1, and a stream .64 at epsilon 8: some eight times
+the epsilon. Twice the size of the sketch is better by a few hundredths where there is something to
+see, and costs twice the memory.
 
-A stream that ends early has less to show: the noise is the same, and the ratings are fewer. After a
-quarter of the updates the default sketch is worse than zero on the average, at epsilon 8.
+A stream that ends early has less to show: the noise is the same, and the ratings are fewer.
 
-No good fit warns, and those from memory that are worse than zero all do. Most streams that are
-worse than zero do not: the warning compares with the noise alone, and sees nothing of the error of
-the sketch.
+No good fit warns, and those that are worse than zero all do.
 """
 WARNINGS = """\
 ## Warnings

@@ -105,7 +105,7 @@ def _in_time(ax: Axes, values: Values) -> None:
 
 def _captured(ax: Axes, ticks: Sequence[float], label: str) -> None:
     _reference(ax, 0.0, "zero matrix", ticks[-1], "right")
-    ax.set_ylim(-0.68, 1.03)
+    ax.set_ylim(-0.06, 1.03)
     mark(ax.xaxis, ticks)
     frame(ax)
     ax.set_xlabel(label, color=GREY)
