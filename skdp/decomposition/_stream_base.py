@@ -69,16 +69,8 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
     #: What to do instead of taking a second view of the state.
     _instead: ClassVar[str]
     _counts: tuple[NoisyCounts, ...]
-
-    @property
-    def privacy_spent_(self) -> PrivacySpent:
-        """Record of the releases, booked when the stream is opened."""
-        return self._spent
-
-    @property
-    def value_unit_(self) -> float:
-        """What values are rounded to multiples of, a power of two."""
-        return self._value_unit
+    privacy_spent_: PrivacySpent
+    value_unit_: float
 
     def __repr__(self) -> str:
         return (
@@ -132,8 +124,8 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
             unit=count_unit,
             bound=unit.bound if isinstance(unit, ResolvedUpdate) else math.inf,
         )
-        self._value_unit = self._state.value_unit
-        self._spent = budget.spent()
+        self.value_unit_ = self._state.value_unit
+        self.privacy_spent_ = budget.spent()
 
     def _open_budget(self, plan: Plan) -> PrivacyBudget:
         return PrivacyBudget.of(plan)
@@ -199,7 +191,7 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
             components_=found.right.T * signs[:, np.newaxis],
             singular_values_=found.singular_values,
             left_components_=found.left * signs,
-            privacy_spent_=self._spent,
+            privacy_spent_=self.privacy_spent_,
         )
 
     def _doubts(self, values: tuple[Released, Released], rank: int) -> list[str]:
@@ -212,7 +204,7 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
                 f"of the sketch. {fewer}a larger epsilon or a larger n_sketch; of privacy_unit="
                 "Update(bound) a bound that cuts fewer values, too."
             )
-        count_unit = self._value_unit * self._sketches.right.unit
+        count_unit = self.value_unit_ * self._sketches.right.unit
         if max(np.abs(one.value).max() for one in values) > _LARGEST_COUNT * count_unit:
             doubts.append(
                 "Sums are near the end of their range, or have wrapped around: values are too "

@@ -72,7 +72,7 @@ class TakesUpdates:
         self._state, self._closed = None, reason
 
 
-class StreamShard(TakesUpdates):
+class StreamShard(TakesUpdates):  # numpydoc ignore=PR01
     """Updates of a stream that are gathered elsewhere, without noise: private data.
 
     Made by :meth:`DPStreamingFactorizer.shard`, and consumed by its `merge`.
