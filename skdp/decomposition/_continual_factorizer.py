@@ -7,6 +7,7 @@ from sklearn.utils._param_validation import Interval
 
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._stream_base import BaseStream
+from skdp.decomposition._stream_updates import Writing
 from skdp.linalg.prefix_sums import prefix_noise
 from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._updates import ResolvedUpdate
@@ -143,10 +144,8 @@ class DPContinualFactorizer(BaseStream):
         ValueError
             If all epochs of the horizon are closed.
         """
-        with self._lock:
-            self._live_state()
-            with self._writing():
-                self._open_next()
+        with self._lock, Writing(self):
+            self._open_next()
 
     def release(self) -> LowRankFactors:
         """Close the open epoch, and factorize the sum of all updates so far.
@@ -161,18 +160,18 @@ class DPContinualFactorizer(BaseStream):
         ValueError
             If all epochs of the horizon are closed.
         """
-        with self._lock:
-            self._live_state()
-            with self._writing():
-                right, left = self._counts
-                values = right.read(), left.read()
-                self._open_next()
+        with self._lock, Writing(self):
+            right, left = self._counts
+            values = right.read(), left.read()
+            self._open_next()
         return self._factorized(values)
 
     def _open_next(self) -> None:
         """Add the noise of the next epoch before its updates, or end the stream."""
         self.n_epochs_ += 1
-        if self.n_epochs_ >= self._horizon:
-            self._close(f"all epochs of horizon={self._horizon} are closed")
-        for counts in self._counts:
-            counts.open_epoch()
+        if self.n_epochs_ < self._horizon:
+            for counts in self._counts:
+                counts.open_epoch()
+            return
+        self._close(f"all epochs of horizon={self._horizon} are closed")
+        self._counts, self._is_over = (), True

@@ -80,7 +80,7 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            if self._counts:
+            if not self._is_over:
                 self._refuse_view()
             return {name: value for name, value in vars(self).items() if name != "_lock"}
 
@@ -107,6 +107,7 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
             warn_of_privacy(doubt)
         budget = self._open_budget(plan)
         self._process = OwnProcess()
+        self._is_over = False
         right, left = self._counts = tuple(
             budget.noise_first(
                 line.name,
@@ -130,14 +131,14 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
     def _open_budget(self, plan: Plan) -> PrivacyBudget:
         return PrivacyBudget.of(plan)
 
-    def _live_state(self) -> StreamState:
-        if self._state is not None:
-            self._process.check()
-        return super()._live_state()
+    @property
+    def _shape_of_cells(self) -> tuple[int, int]:
+        return self._shape
 
-    def _close(self, reason: str) -> None:
-        super()._close(reason)
-        self._counts = ()
+    def _live_state(self) -> StreamState:
+        state = super()._live_state()
+        self._process.check()
+        return state
 
     def _resolved_unit(self) -> StreamUnit:
         given = self.privacy_unit

@@ -1,18 +1,24 @@
 """Updates of a matrix, for a stream or for a part of it."""
 
+import copy
 import math
 import os
 import secrets
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
 from skdp.decomposition._sketches.state import StreamState
 
-__all__ = ["StreamShard", "TakesUpdates"]
+__all__ = ["OwnProcess", "StreamShard", "TakesUpdates", "Writing"]
+
+_NO_SUCH_CELL = "rows and columns must be integers, indices of a matrix of shape {} from 0."
+_BUSY = (
+    "an update or a release of it is not finished, and may have been interrupted, so that another "
+    "one could add the same twice"
+)
 
 
 class TakesUpdates:
@@ -25,6 +31,7 @@ class TakesUpdates:
     def __init__(self) -> None:
         # Two threads must not lose each other's sums: the noise may be among them.
         self._lock = threading.RLock()
+        _ALIVE.add(self)
 
     def update(self, rows: Any, columns: Any, values: Any) -> None:
         """Add values to cells of the matrix; those of one cell add up.
@@ -34,7 +41,8 @@ class TakesUpdates:
         rows, columns : int or array-like of int of shape (n_updates,)
             Cells.
         values : float or array-like of shape (n_updates,)
-            What is added, of any sign.
+            What is added, of any sign, as float64. An update that was interrupted by another error
+            than those below may have been added: do not repeat it.
 
         Raises
         ------
@@ -42,16 +50,20 @@ class TakesUpdates:
             If there is no such cell, a value is not a finite number, or no more updates are taken;
             nothing has been added then.
         """
-        with self._lock:
-            state = self._live_state()
-            if type(rows) is type(columns) is int and isinstance(values, float):
-                _check_cell(rows, columns, values, state.sketches.shape)
-                with self._writing():
-                    state.add_one(rows, columns, values)
-                return
-            checked = _checked_updates(rows, columns, values, state.sketches.shape)
-            with self._writing():
-                state.add(*checked)
+        shape = self._shape_of_cells
+        if type(rows) is type(columns) is int and isinstance(values, float):
+            _check_cell(rows, columns, values, shape)
+            with self._lock, Writing(self) as state:
+                state.add_one(rows, columns, values)
+            return
+        # Before the lock: what is converted may be computed by other threads.
+        checked = _checked_updates(rows, columns, values, shape)
+        with self._lock, Writing(self) as state:
+            state.add(*checked)
+
+    @property
+    def _shape_of_cells(self) -> tuple[int, int]:
+        raise NotImplementedError
 
     def _live_state(self) -> StreamState:
         """Return the state, as long as it takes updates."""
@@ -59,17 +71,28 @@ class TakesUpdates:
             raise ValueError(f"This {type(self).__name__} takes no more updates: {self._closed}.")
         return self._state
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Close what is left half written: whoever tries again would add the other half twice."""
-        try:
-            yield
-        except BaseException:
-            self._close("an interrupted update may have been added in part")
-            raise
-
     def _close(self, reason: str) -> None:
         self._state, self._closed = None, reason
+
+
+class Writing:
+    """Takes the state out while it is written to, and puts it back as the last act.
+
+    Whatever comes in between, such as a signal or an exception, finds none: it could erase noise,
+    or add a half that was written once more. If the writing does not end, the state is lost.
+    """
+
+    def __init__(self, owner: TakesUpdates) -> None:
+        self._owner = owner
+
+    def __enter__(self) -> StreamState:
+        self._state = self._owner._live_state()
+        self._owner._close(_BUSY)
+        return self._state
+
+    def __exit__(self, kind: type | None, *_: object) -> None:
+        if kind is None and self._owner._closed is _BUSY:
+            self._owner._state = self._state
 
 
 class StreamShard(TakesUpdates):  # numpydoc ignore=PR01
@@ -100,26 +123,56 @@ class StreamShard(TakesUpdates):  # numpydoc ignore=PR01
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            return {name: value for name, value in vars(self).items() if name != "_lock"}
+            kept = {name: value for name, value in vars(self).items() if name != "_lock"}
+            if self._state is not None and self._state.allow_pickle:
+                # Another thread may add to it while it is written out.
+                kept["_state"] = copy.deepcopy(self._state)
+            return kept
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__init__()
         vars(self).update(state)
+
+    @property
+    def _shape_of_cells(self) -> tuple[int, int]:
+        state = self._state
+        return self._live_state().sketches.shape if state is None else state.sketches.shape
 
 
 class OwnProcess:
     """Remembers the process that drew the noise: a copy of it elsewhere would be a second view."""
 
     def __init__(self) -> None:
-        self._process = os.getpid()
+        self._process = _this_process()
 
     def check(self) -> None:
         """Refuse to go on in a process that was forked from it."""
-        if os.getpid() != self._process:
+        if _this_process() != self._process:
             raise ValueError(
                 "This stream was opened in another process: two that go on with it would show what "
                 "differs between them. Send shards."
             )
+
+
+# Renewed in every fork: numbers of processes may be the same in two namespaces, or come again.
+_token = secrets.token_hex(16)
+_ALIVE: WeakSet[TakesUpdates] = WeakSet()
+
+
+def _this_process() -> tuple[str, int]:
+    return _token, os.getpid()
+
+
+def _after_fork() -> None:
+    global _token
+    _token = secrets.token_hex(16)
+    # A thread that held a lock is not there any more.
+    for each in list(_ALIVE):
+        each._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _check_cell(row: int, column: int, value: float, shape: tuple[int, int]) -> None:
@@ -127,9 +180,6 @@ def _check_cell(row: int, column: int, value: float, shape: tuple[int, int]) -> 
         raise ValueError(_NO_SUCH_CELL.format(shape))
     if not math.isfinite(value):
         raise ValueError("values must be finite.")
-
-
-_NO_SUCH_CELL = "rows and columns must be integers, indices of a matrix of shape {} from 0."
 
 
 def _checked_updates(
@@ -142,11 +192,15 @@ def _checked_updates(
         raise ValueError("rows, columns and values must be of one length, in one dimension.")
     if numbers.dtype.kind not in "iufb":
         raise ValueError("values must be real numbers.")
-    for each, side in zip(places, shape, strict=True):
-        if each.size and (each.dtype.kind not in "iu" or each.min() < 0 or each.max() >= side):
+    for number, (each, side) in enumerate(zip(places, shape, strict=True)):
+        if each.size and each.dtype.kind not in "iu":
+            raise ValueError(_NO_SUCH_CELL.format(shape))
+        # Beyond int64 they become negative. A copy: what is checked is what is used.
+        places[number] = each = each.astype(np.int64)
+        if each.size and (each.min() < 0 or each.max() >= side):
             raise ValueError(_NO_SUCH_CELL.format(shape))
     with np.errstate(all="ignore"):
         numbers = numbers.astype(np.float64)
     if not np.isfinite(numbers).all():
         raise ValueError("values must be finite.")
-    return places[0].astype(np.int64), places[1].astype(np.int64), numbers
+    return places[0], places[1], numbers

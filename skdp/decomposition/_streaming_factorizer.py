@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 from skdp._estimator import INPUT, quiet
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._stream_base import BaseStream
-from skdp.decomposition._stream_updates import StreamShard
+from skdp.decomposition._stream_updates import StreamShard, Writing
 from skdp.linalg.prefix_sums import prefix_noise
 from skdp.privacy import Released
 from skdp.units._changes import ResolvedFrobeniusChange
@@ -82,13 +82,14 @@ class DPStreamingFactorizer(BaseStream):
     **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for
     exactly in Gaussian differential privacy. Released: both sketches with their noise, at
     `finalize`, and nothing before. Assumed public: the shape, the number of updates, and the
-    parameters. Values are rounded to multiples of `value_unit_`, at most 2 ** -20 of the noise with
-    sketch "haar" and 2 ** -40 with "countsketch", and added up exactly: the order of updates makes
-    no difference, nor do batches, shards and threads. One rounding of each cell is charged for. A
-    copy of the stream in a process that was forked refuses to go on. Sums of more than some 2 ** 22
-    times the noise wrap around, which is private and useless. Not covered: what `transform` and
-    `score` of the factors return, noise-free functions of other rows; shards, which are private
-    data; and the running time.
+    parameters. Values are converted to float64, rounded to multiples of `value_unit_` and added up
+    exactly: the order of updates makes no difference, nor do batches, shards and threads. The unit
+    is at most 2 ** -20 of the noise with sketch "haar" and 2 ** -40 with "countsketch", or of a
+    sixteenth of the sensitivity; one rounding of each cell is charged for. A copy of the stream in
+    a process that was forked refuses to go on. Sums of more than some 2 ** 22 times the noise, or
+    2 ** 19 times the sensitivity, wrap around, which is private and useless; not always is there a
+    warning. Not covered: what `transform` and `score` of the factors return, noise-free functions
+    of other rows; shards, which are private data; and the running time.
 
     The sketches and the published estimator, of which the fit is an extension, are those of
     Upadhyay (2018, :arxiv:`1604.01429`), the accounting is not. Memory: m t + n v numbers for a
@@ -170,21 +171,24 @@ class DPStreamingFactorizer(BaseStream):
         ValueError
             If there are not so many rows left, or X is not acceptable; nothing has been added then.
         """
+        n_rows, n_columns = self._shape
+        # Before the lock: what is converted may be computed by other threads.
+        X = _checked_rows(X)
+        if X.shape[1] != n_columns:
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but shape={self._shape} has {n_columns}."
+            )
         with self._lock:
-            state, (n_rows, n_columns) = self._live_state(), self._shape
-            X = _checked_rows(X)
-            if X.shape[1] != n_columns:
+            self._live_state()
+            first = self._n_rows_seen
+            if first + X.shape[0] > n_rows:
                 raise ValueError(
-                    f"X has {X.shape[1]} columns, but shape={self._shape} has {n_columns}."
+                    f"X has {X.shape[0]} rows after {first} others, but shape={self._shape} has "
+                    f"{n_rows}."
                 )
-            if self._n_rows_seen + X.shape[0] > n_rows:
-                raise ValueError(
-                    f"X has {X.shape[0]} rows after {self._n_rows_seen} others, but "
-                    f"shape={self._shape} has {n_rows}."
-                )
-            with self._writing():
-                state.add_rows(self._n_rows_seen, X)
-            self._n_rows_seen += X.shape[0]
+            with Writing(self) as state:
+                self._n_rows_seen = first + X.shape[0]
+                state.add_rows(first, X)
         return self
 
     def shard(self, *, allow_pickle: bool = False) -> StreamShard:
@@ -243,17 +247,16 @@ class DPStreamingFactorizer(BaseStream):
                 "shard must be one that shard() of this very stream gave: two streams do not merge."
             )
         with self._lock, shard._lock:
-            state = self._live_state()
+            self._live_state()
             if shard._id in self._merged:
                 raise ValueError(
                     "shard has been merged already, this one or a copy of it: its updates could "
                     "count twice. Make a shard for each worker."
                 )
-            part = shard._live_state()
-            # Before it is done: what is interrupted must not be done again.
-            self._merged.add(shard._id)
-            shard._close("it has been merged")
-            with self._writing():
+            with Writing(self) as state:
+                part = shard._live_state()
+                shard._close("it has been merged")
+                self._merged.add(shard._id)
                 state.absorb(part)
         return self
 
@@ -280,10 +283,11 @@ class DPStreamingFactorizer(BaseStream):
     def _end(self) -> tuple[Released, Released]:
         """Read the sums, once; what was interrupted then finds the same values again."""
         if self._released is None:
-            self._live_state()
-            right, left = self._counts
-            self._close("finalize ended it, and its budget is spent")
-            self._released = right.read(), left.read()
+            with Writing(self):
+                right, left = self._counts
+                self._released = right.read(), left.read()
+                self._close("finalize ended it, and its budget is spent")
+                self._counts, self._is_over = (), True
         return self._released
 
     def _warn_of_shards(self) -> None:

@@ -6,8 +6,10 @@ import itertools
 import multiprocessing
 import os
 import pickle
+import signal
 import sys
 import threading
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
@@ -28,6 +30,8 @@ from stream_cells import (
 )
 
 from skdp import DPContinualFactorizer, DPStreamingFactorizer
+from skdp.decomposition import _stream_updates
+from skdp.decomposition._sketches.state import StreamState
 from skdp.linalg.count_sketch import CountSketch
 from skdp.linalg.haar_sketch import HaarSketch
 from skdp.linalg.prefix_sums import prefix_noise
@@ -291,16 +295,18 @@ def test_threads_lose_neither_updates_nor_noise():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_copy_of_a_stream_is_no_second_view():
-    streams = [Cell("update", "countsketch")(), CONTINUAL_CELLS[0]()]
-    shard = streams[0].shard()
-    with multiprocessing.get_context("fork").Pool(1) as pool:
-        for stream in streams:
-            for name in ("finalize", "release", "update"):
-                if hasattr(stream, name):
-                    refused = pool.apply(refused_in_a_fork, (id(stream), name))
-                    assert "another process" in refused
-        # It has no noise.
-        assert pool.apply(refused_in_a_fork, (id(shard), "update")) == ""
+    # As in another namespace of processes, where their numbers start again.
+    with patch.object(_stream_updates, "os", SimpleNamespace(getpid=lambda: 1)):
+        streams = [Cell("update", "countsketch")(), CONTINUAL_CELLS[0]()]
+        shard = streams[0].shard()
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            for stream in streams:
+                for name in ("finalize", "release", "update"):
+                    if hasattr(stream, name):
+                        refused = pool.apply(refused_in_a_fork, (id(stream), name))
+                        assert "another process" in refused
+            # It has no noise.
+            assert pool.apply(refused_in_a_fork, (id(shard), "update")) == ""
 
 
 def refused_in_a_fork(address, name):
@@ -326,10 +332,61 @@ def test_what_is_interrupted_is_not_done_again(sketch):
     for each in (stream, shard):
         with patch.object(kind, "add_both", half), pytest.raises(MemoryError):
             each.update([1], [2], [1.0])
-        with pytest.raises(ValueError, match="in part"):
+        with pytest.raises(ValueError, match="interrupted"):
             each.update([1], [2], [1.0])
-    with pytest.raises(ValueError, match="in part"):
+    with pytest.raises(ValueError, match="interrupted"):
         stream.finalize()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no such signal here")
+@pytest.mark.parametrize("sketch", ["haar", "countsketch"])
+def test_a_signal_within_an_update_loses_no_noise(sketch):
+    kind = {"haar": HaarSketch, "countsketch": CountSketch}[sketch]
+    stream = DPContinualFactorizer(
+        (300, 20), 50, 1, privacy_unit=Update(1.0), sketch=sketch, random_state=0
+    )
+    own, said = kind.add_both, []
+
+    def handler(*_):
+        try:
+            stream.close_epoch()
+        except ValueError as error:
+            said.append(str(error))
+
+    def signalled(self, *arguments):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        own(self, *arguments)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with patch.object(kind, "add_both", signalled):
+            stream.update(np.arange(299), np.arange(299) % 20, np.zeros(299))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert "not finished" in said[0]
+    assert stream.n_epochs_ == 0
+    stream.close_epoch()
+
+
+def test_rows_that_were_interrupted_are_not_added_again():
+    stream = Cell("update", "countsketch")()
+    with (
+        patch.object(StreamState, "add_rows", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        stream.partial_fit(np.ones((1, 9)))
+    with pytest.raises(ValueError, match="interrupted"):
+        stream.partial_fit(np.ones((1, 9)))
+
+
+def test_what_changes_after_it_was_checked_is_clipped():
+    cell = Cell("update", "countsketch")
+    with watched():
+        stream = cell()
+        state, before = stream._state, stream._counts[0].counts.copy()
+        state.add(np.array([0, 1]), np.array([0, 1]), np.array([np.nan, np.inf]))
+        moved = (stream._counts[0].counts - before) * state.unit
+    assert np.linalg.norm(moved) <= BOUND * np.sqrt(2)
 
 
 def test_an_interrupted_release_does_not_lengthen_the_horizon():
@@ -340,7 +397,7 @@ def test_an_interrupted_release_does_not_lengthen_the_horizon():
             pytest.raises(KeyboardInterrupt),
         ):
             stream.release()
-        with pytest.raises(ValueError, match="in part"):
+        with pytest.raises(ValueError, match="interrupted"):
             stream.release()
     stream = DPContinualFactorizer(SHAPE, 1, 1, privacy_unit=Update(1.0))
     stream.horizon = 1000

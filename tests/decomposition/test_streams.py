@@ -325,6 +325,23 @@ def test_what_is_not_of_low_rank_is_no_worse_than_zero(sketch, epsilon):
     assert np.linalg.norm(X - factors.reconstruct()) < 1.001 * np.linalg.norm(X)
 
 
+@pytest.mark.parametrize("size", [1e-90, 1.0, 1e90])
+@pytest.mark.parametrize("sketch", ["haar", "countsketch"])
+@pytest.mark.parametrize("epsilon", [5.0, np.inf])
+def test_factors_are_orthonormal_whatever_is_in_them(size, sketch, epsilon):
+    for shape in ((27, 17), (8, 35), (7, 7), (1, 1)):
+        for X in (np.full(shape, size), np.zeros(shape), size * np.eye(*shape)):
+            n_components = min(7, *shape)
+            stream = DPStreamingFactorizer(
+                shape, n_components, privacy_unit=Update(size), sketch=sketch, epsilon=epsilon
+            )
+            factors = stream.partial_fit(X).finalize()
+            for basis in (factors.components_.T, factors.left_components_):
+                np.testing.assert_allclose(basis.T @ basis, np.eye(n_components), atol=1e-10)
+            assert np.isfinite(factors.singular_values_).all()
+            assert np.linalg.norm(X - factors.reconstruct()) < 3 * np.linalg.norm(X) + 1e-9 * size
+
+
 def test_sums_that_may_have_wrapped_are_doubted():
     stream = DPStreamingFactorizer((60, 20), 1, privacy_unit=Entry((0, 1)), epsilon=8.0)
     with pytest.warns(PrivacyWarning, match="wrapped around"):

@@ -17,6 +17,7 @@ import numpy as np
 
 from skdp.decomposition._products.above_noise import gaussian_norm
 from skdp.decomposition._sketches.plan import Sketches
+from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.linalg.sketch import Sketch
 from skdp.linalg.subspace import orthonormal_basis
 from skdp.privacy import Released
@@ -117,11 +118,11 @@ def _noise_beside(singular_values: np.ndarray, released: Released, n_components:
     square of what is left without them shows both.
     """
     n_rows, size = released.value.shape
+    # Where there is no noise, that of rounding: without any, nothing could be compared with it.
+    rounding = UNIT_ROUNDOFF * float(singular_values[0]) + np.finfo(np.float64).tiny
     n_left = (n_rows - n_components) * (size - n_components)
-    if n_left <= 0:
-        return released.scale
-    rest = float(np.linalg.norm(singular_values[n_components:]))
-    return max(released.scale, rest / np.sqrt(n_left))
+    rest = float(np.linalg.norm(singular_values[n_components:])) / np.sqrt(max(n_left, 1))
+    return max(released.scale, rest, rounding)
 
 
 def _side(values: np.ndarray, sketch: Sketch, noise_scale: float) -> Side:
@@ -152,8 +153,7 @@ def _fitted(seen: Side, sketched: Side, other: np.ndarray) -> np.ndarray:
     gram, full_gram = projected.T @ projected, other.T @ other
     inside = sketched.project(products)
     outside = (products - sketched.lift(inside)) @ np.linalg.pinv(gram)
-    # Relative to the noise of one: both may be 0.
-    weight = (seen.noise / sketched.noise) ** 2 if sketched.noise > 0 else 1.0
+    weight = (seen.noise / sketched.noise) ** 2
     inside = inside + weight * (sketched.values.T @ other)
     inside = inside @ np.linalg.pinv(gram + weight * full_gram)
     return outside + sketched.lift(inside)
@@ -170,11 +170,10 @@ def _singular_factors(
 
 
 def _filled(vectors: np.ndarray, more: np.ndarray) -> np.ndarray:
-    """Fill orthonormal columns up to the number of `more`, from the first of these."""
+    """Fill orthonormal columns up to the number of `more`, from these."""
     n_missing = more.shape[1] - vectors.shape[1]
     if n_missing == 0:
         return vectors
-    rest = more[:, -n_missing:]
-    rest = rest - vectors @ (vectors.T @ rest)
-    rest = orthonormal_basis(rest)
-    return np.hstack([vectors, rest - vectors @ (vectors.T @ rest)])
+    # Those that are there come first, and stay what they are but for signs.
+    basis = orthonormal_basis(np.hstack([vectors, more]))
+    return np.hstack([vectors, basis[:, vectors.shape[1] : more.shape[1]]])

@@ -58,6 +58,8 @@ class StreamState:
         for start in range(0, len(values), _CHUNK):
             part = slice(start, start + _CHUNK)
             clipped = np.clip(np.asarray(values[part], dtype=np.float64), -self.bound, self.bound)
+            # What changes after it was checked must not get past the bound.
+            clipped[~np.isfinite(clipped)] = 0.0
             counts = to_counts(clipped, self.value_unit)
             right.add_both(left, sums, rows[part], columns[part], counts)
 
