@@ -41,6 +41,15 @@ class RecordingBudget(PrivacyBudget):
         return released
 
 
+def scaled(factor):
+    """Make a mistake of a sensitivity: so many times the right one."""
+    return lambda right: lambda *arguments, **more: factor * right(*arguments, **more)
+
+
+# What a mistake declares, unless it says otherwise.
+TOO_LITTLE = scaled(0.6)
+
+
 @dataclasses.dataclass(frozen=True)
 class Slip:
     """A mistake in a sensitivity, the release where it is to be seen, and of which cell."""
@@ -48,7 +57,7 @@ class Slip:
     function: str
     release: str
     cell: Callable
-    wrong: Callable = lambda right: lambda *arguments, **more: 0.5 * right(*arguments, **more)
+    wrong: Callable = TOO_LITTLE
 
 
 def check_lattice(release, released):
