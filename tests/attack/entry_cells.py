@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from harness import Slip
+from harness import Slip, scaled
 from row_cells import RELEASED, RELEASED_OF_PCA
 
 from skdp import DPPCA, DPTruncatedSVD
@@ -252,6 +252,8 @@ SLIPS = {
     for name, (function, wrong, cell) in MISTAKES.items()
     for bounds in ("clicks", "signed")
 } | {function: Slip(function, release, cell) for function, release, cell in TOO_SMALL}
+# A bound that is not always attained.
+SLIPS["edge_core"] = replace(SLIPS["edge_core"], wrong=scaled(0.4))
 
 
 def datasets(cell):

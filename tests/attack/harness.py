@@ -21,6 +21,15 @@ from skdp.privacy.noise import NoiseSource, algorithm_generator
 SEED = 2**100 + 7
 
 
+def scaled(factor):
+    """Make a mistake of a sensitivity: so many times the right one."""
+    return lambda right: lambda *arguments, **more: factor * right(*arguments, **more)
+
+
+# What a mistake declares, unless it says otherwise.
+TOO_LITTLE = scaled(0.6)
+
+
 @dataclasses.dataclass(frozen=True)
 class Slip:
     """A mistake in a sensitivity, the release where it is to be seen, and of which cell."""
@@ -28,7 +37,7 @@ class Slip:
     function: str
     release: str
     cell: Callable
-    wrong: Callable = lambda right: lambda *arguments, **more: 0.5 * right(*arguments, **more)
+    wrong: Callable = TOO_LITTLE
 
 
 class NullRows(Rows):
