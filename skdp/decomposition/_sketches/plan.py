@@ -106,10 +106,10 @@ def tails_of(shape: tuple[int, int], sizes: tuple[int, int], delta: float) -> tu
     """Return what is reserved of delta for Haar sketches that nobody knows, where that pays."""
     tail = _TAIL_SHARE * delta
 
-    def pays(n: int, t: int) -> bool:
+    def _pays(n: int, t: int) -> bool:
         return t < n and tail > 0 and likely_norm(n, t, tail) < haar_norm(n, t)
 
-    return tail * pays(shape[1], sizes[0]), tail * pays(shape[0], sizes[1])
+    return tail * _pays(shape[1], sizes[0]), tail * _pays(shape[0], sizes[1])
 
 
 def likely_norm(n: int, t: int, tail: float) -> float:
@@ -149,7 +149,7 @@ def plan_stream(
     sizes = sketches.right.shape[1], sketches.left.shape[1]
     norms = _norms(unit, sketches)
 
-    def plan_for(change: float) -> Plan:
+    def _plan_for(change: float) -> Plan:
         right, left = (change * norm * noise.column_norm for norm in norms)
         return make_plan(
             planned_sketches(sketches.shape, sizes, (right, left), noise.horizon),
@@ -162,12 +162,12 @@ def plan_stream(
         )
 
     largest = unit.change if isinstance(unit, ResolvedFrobeniusChange) else unit.step
-    lines = plan_for(largest).releases
+    lines = _plan_for(largest).releases
     count_unit = fixed_point_unit(
         [line.noise_scale or 0.0 for line in lines], [line.sensitivity or 0.0 for line in lines]
     )
     rounding = count_unit / sketches.right.unit * _rounded_cells(unit, sketches.shape)
-    return plan_for(largest + rounding), count_unit
+    return _plan_for(largest + rounding), count_unit
 
 
 def _rounded_cells(unit: StreamUnit, shape: tuple[int, int]) -> float:
