@@ -12,7 +12,7 @@ from skdp.decomposition import (
     StreamShard,
 )
 from skdp.exceptions import BudgetError, PrivacyWarning
-from skdp.linear_model import DPTraceRegressor
+from skdp.linear_model import DPPersonalizedRegressor, DPTraceRegressor, PersonalHead
 
 __version__ = "0.1.0"
 
@@ -21,10 +21,12 @@ __all__ = [
     "BudgetError",
     "DPContinualFactorizer",
     "DPLowRankFactorizer",
+    "DPPersonalizedRegressor",
     "DPStreamingFactorizer",
     "DPTraceRegressor",
     "DPTruncatedSVD",
     "LowRankFactors",
+    "PersonalHead",
     "PrivacyWarning",
     "RankOneMatrices",
     "RowBlocks",

@@ -30,6 +30,7 @@ from skdp.units._unit import Unit
 
 __all__ = [
     "INPUT",
+    "N_JOBS",
     "PrivateEstimator",
     "Procedure",
     "check_finite_bound",
@@ -44,6 +45,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
+#: Constraint of those that share their work among threads.
+N_JOBS: dict[str, Any] = {"n_jobs": [Integral, None]}
 #: What scikit-learn's validation is told about X.
 INPUT = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
 # One says how to compute, not what; the other is the key.
@@ -95,7 +98,6 @@ class PrivateEstimator(PlainParametersMixin, BaseEstimator):
         "epsilon": [Interval(Real, 0, None, closed="right")],
         "delta": [Interval(Real, 0, 1, closed="left")],
         "adjacency": [StrOptions(set(ADJACENCIES))],
-        "n_jobs": [Integral, None],
         "random_state": [
             Interval(Integral, 0, None, closed="left"),
             np.random.RandomState,

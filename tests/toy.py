@@ -16,7 +16,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
-from skdp._estimator import PrivateEstimator, Procedure, check_rows
+from skdp._estimator import N_JOBS, PrivateEstimator, Procedure, check_rows
 from skdp.data.digest import digest
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts, sum_rounding
@@ -81,6 +81,7 @@ class ClippedMean(PrivateEstimator):
 
     _parameter_constraints = {  # noqa: RUF012
         **PrivateEstimator._parameter_constraints,
+        **N_JOBS,
         "row_norm": [Interval(Real, 0, None, closed="neither")],
     }
     procedure = Procedure(plan_mean, lambda problem, plan: (), solve_mean)

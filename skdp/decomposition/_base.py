@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._estimator import PrivateEstimator, Procedure, in_dtype
+from skdp._estimator import N_JOBS, PrivateEstimator, Procedure, in_dtype
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._matrix_estimator import (
     BOUND_CONSTRAINT,
@@ -44,6 +44,7 @@ class BaseDecomposition(MatrixEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateEstimator._parameter_constraints,
+        **N_JOBS,
         # Checked when it is resolved.
         "privacy_unit": "no_validation",
         "row_norm": BOUND_CONSTRAINT,

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._estimator import PrivateEstimator, Procedure, in_dtype
+from skdp._estimator import N_JOBS, PrivateEstimator, Procedure, in_dtype
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._matrix_estimator import (
     BOUND_CONSTRAINT,
@@ -155,6 +155,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateEstimator._parameter_constraints,
+        **N_JOBS,
         "n_components": [Interval(Integral, 1, None, closed="left")],
         # Checked when it is resolved.
         "privacy_unit": "no_validation",

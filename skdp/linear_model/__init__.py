@@ -1,5 +1,7 @@
 """Private linear models."""
 
+from skdp.linear_model._personal_head import PersonalHead
+from skdp.linear_model._personalized_regression import DPPersonalizedRegressor
 from skdp.linear_model._trace_regression import DPTraceRegressor
 
-__all__ = ["DPTraceRegressor"]
+__all__ = ["DPPersonalizedRegressor", "DPTraceRegressor", "PersonalHead"]

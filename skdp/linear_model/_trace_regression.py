@@ -9,7 +9,7 @@ from joblib import effective_n_jobs
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdp._estimator import INPUT, PrivateEstimator, Procedure, in_dtype
+from skdp._estimator import INPUT, N_JOBS, PrivateEstimator, Procedure, in_dtype
 from skdp.data.design import Design
 from skdp.data.digest import digest
 from skdp.data.rank_one import RankOneMatrices
@@ -173,6 +173,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateEstimator._parameter_constraints,
+        **N_JOBS,
         **TRACE_CONSTRAINTS,
     }
 

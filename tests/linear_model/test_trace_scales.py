@@ -1,4 +1,5 @@
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -7,11 +8,11 @@ from planned import budget_for, center_lines, problem_of, scale_lines, spread_li
 
 from skdp.data.design import Design
 from skdp.data.sources import as_source
+from skdp.linear_model._counts import share_for_counts
 from skdp.linear_model._trace import scales
 from skdp.linear_model._trace.plan import (
     center_search,
     plan_standardization,
-    share_for_counts,
     standardization_of,
 )
 from skdp.linear_model._trace.sizes import count_powers
@@ -194,13 +195,14 @@ def test_null_records_are_not_counted():
 
 def test_shares_depend_on_public_facts_and_are_small():
     mu = problem_of(N, (1, 1)).mu
+    share_of = partial(share_for_counts, precision=0.05, limits=(2e-3, 0.1))
     for n_records in (1, 100, 10_000, 10**7):
         for n_counts in (1, 50, 1000):
-            share = share_for_counts(n_counts, n_records, mu)
+            share = share_of(n_counts, n_records, mu)
             assert 2e-3 <= share <= 0.1
             # More counts or fewer records never get less.
-            assert share <= share_for_counts(2 * n_counts, n_records, mu)
-            assert share >= share_for_counts(n_counts, 2 * n_records, mu)
+            assert share <= share_of(2 * n_counts, n_records, mu)
+            assert share >= share_of(n_counts, 2 * n_records, mu)
     assert plan_standardization(1000, 100, mu, centered=True) is None
     plan = plan_standardization(4, 10**6, mu, centered=True)
     assert max(plan.center_share, plan.spread_share) <= 0.1

@@ -23,6 +23,7 @@ __all__ = [
     "exact_whitening",
     "moment_bound",
     "release_whitening",
+    "whitening_of",
 ]
 
 # Matrices are clipped to this multiple of the norm of a matrix whose entries have mean square 1.
@@ -60,7 +61,7 @@ def release_whitening(
         _moment(design, side, is_null, bound),
         sensitivity=largest,
     )
-    return _whitening(released / n_vectors, scale / n_vectors)
+    return whitening_of(released / n_vectors, scale / n_vectors)
 
 
 def exact_whitening(design: Design, side: int) -> Whitening:
@@ -69,7 +70,7 @@ def exact_whitening(design: Design, side: int) -> Whitening:
         return Whitening()
     is_usual = usual_rows(design)
     n_vectors = max(int(np.count_nonzero(is_usual)), 1) * design.matrix_shape[1 - side]
-    return _whitening(_moment(design, side, ~is_usual, NO_CLIPPING) / n_vectors, 0.0)
+    return whitening_of(_moment(design, side, ~is_usual, NO_CLIPPING) / n_vectors, 0.0)
 
 
 def _moment(design: Design, side: int, is_null: np.ndarray, bound: float) -> np.ndarray:
@@ -93,8 +94,21 @@ def diagonal_reach(size: int) -> float:
     return math.sqrt(2 * math.log(2 * size))
 
 
-def _whitening(moment: np.ndarray, noise: float) -> Whitening:
-    """Invert the root of a noisy covariance, or of the diagonal of one."""
+def whitening_of(moment: np.ndarray, noise: float) -> Whitening:
+    """Invert the root of a noisy covariance, or of the diagonal of one.
+
+    Parameters
+    ----------
+    moment : ndarray of shape (size, size) or (size,)
+        The covariance, with symmetric noise.
+    noise : float
+        Standard deviation of the noise on its diagonal.
+
+    Returns
+    -------
+    Whitening
+        The root of the inverse, its eigenvalues cleaned of noise.
+    """
     if moment.ndim == 1:
         variances, least_variance = _cleaned(moment, noise * diagonal_reach(len(moment)), noise**2)
         return Whitening(1 / np.sqrt(variances), least_variance)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import check_array
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length
 
-from skdp._estimator import check_rows, quiet
+from skdp._estimator import check_rows
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import RowBlocks, Source, as_source, holds_sparse
+from skdp.linear_model._responses import checked_responses
 from skdp.linear_model._trace.problem import TraceFacts
 
 __all__ = ["TraceData", "as_rows", "check_input", "facts_like"]
@@ -74,7 +74,7 @@ def check_input(
     if y is None:
         raise ValueError(f"{estimator_name} requires y to be passed, but the target y is None.")
     _refuse_columns(y, estimator_name)
-    responses = _checked_responses(y)
+    responses = checked_responses(y)
     check_consistent_length(checked, responses)
     shape = _matrix_shape(matrix_shape, found, checked.shape[1])
     facts = _facts(checked, checked.shape[0], shape, found)
@@ -134,12 +134,6 @@ def _check_rank_one(X: RankOneMatrices) -> None:
     if len(X) == 0:
         raise ValueError("X has 0 sample(s), while a minimum of 1 is required.")
     X.check()
-
-
-@quiet
-def _checked_responses(y: Any) -> np.ndarray:
-    raveled = column_or_1d(y, warn=True)
-    return np.asarray(check_array(raveled, ensure_2d=False, dtype=np.float64, input_name="y"))
 
 
 def _refuse_columns(y: Any, name: str) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from skdp.linear_model._counts import share_for_counts
 from skdp.linear_model._trace.covariances import diagonal_reach, moment_bound
 from skdp.linear_model._trace.initial import HALF_STEPS
 from skdp.linear_model._trace.medians import (
@@ -30,7 +31,6 @@ __all__ = [
     "gradient_shares",
     "plan_standardization",
     "plan_trace",
-    "share_for_counts",
     "standardization_of",
 ]
 
@@ -40,7 +40,8 @@ __all__ = [
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.005
 _SPARE_SHARE = 0.01
-_LEAST_SHARE, _LARGEST_SHARE = 2e-3, 0.1
+_LEAST_SHARE = 2e-3
+_SHARE_LIMITS = _LEAST_SHARE, 0.1
 # Where a count is off by more than that, as a fraction of the records, a search tells nothing.
 _USELESS = 0.2
 # The same for features: of a search, of a histogram, and of a mean in spreads.
@@ -85,19 +86,10 @@ def _left(lines: list[PlannedRelease]) -> float:
     return 1 - math.fsum(line.share for line in lines)
 
 
-def share_for_counts(
-    count: int, n_records: int, mu: float, *, precision: float = _PRECISION
-) -> float:
-    """Compute the share at which each of so many counts has a relative error of `precision`.
-
-    It is kept between .002 and .1, and depends on public facts only.
-    """
-    needed = count / (precision * n_records * mu) ** 2
-    return float(np.clip(needed, _LEAST_SHARE, _LARGEST_SHARE))
-
-
 def _share_of_counts(count: int, problem: TraceProblem, precision: float = _PRECISION) -> float:
-    return share_for_counts(count, problem.facts.n_records, problem.mu, precision=precision)
+    return share_for_counts(
+        count, problem.facts.n_records, problem.mu, precision=precision, limits=_SHARE_LIMITS
+    )
 
 
 def center_search(problem: TraceProblem) -> CenterSearch | None:
@@ -198,9 +190,11 @@ def plan_standardization(
         largest = _SPARE_SHARE * (_COUNT_PRECISION * n_records * mu) ** 2
         n_searches = affordable_searches(len(ANY_SIZE), n_features, largest)
         count = n_counts(len(ANY_SIZE), n_searches) * n_features
-        center_share = share_for_counts(count, n_records, mu, precision=_COUNT_PRECISION)
+        center_share = share_for_counts(
+            count, n_records, mu, precision=_COUNT_PRECISION, limits=_SHARE_LIMITS
+        )
     least, wanted = (
-        share_for_counts(2 * n_features, n_records, mu, precision=precision)
+        share_for_counts(2 * n_features, n_records, mu, precision=precision, limits=_SHARE_LIMITS)
         for precision in (_LEAST_SPREAD_PRECISION, _SPREAD_PRECISION)
     )
     if max(center_share, least) > _LARGEST_FEATURE_SHARE:

@@ -71,6 +71,7 @@ from skdp.privacy.sensitivity.short_rows import (
     short_row_product,
     short_row_squares,
 )
+from skdp.privacy.sensitivity.users import user_moment
 
 __all__ = [
     "clipped_projection",
@@ -108,4 +109,5 @@ __all__ = [
     "spectral_product",
     "subspace_pair",
     "symmetric_edge_core",
+    "user_moment",
 ]

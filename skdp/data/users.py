@@ -1,0 +1,158 @@
+"""Rows that belong to users, laid out such that what is computed of one user depends on no other.
+
+In one product over the rows of all users a user with one row more would shift the rows of the
+others, which then round differently. Here users of about equal length lie in batches, padded by
+rows of zeros, and stacked products take each of them by itself.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.data.sources import sum_rounding
+
+__all__ = ["LARGEST_VALUE", "UserBatch", "Users"]
+
+#: Larger values are taken for this one: products of several of them do not overflow.
+LARGEST_VALUE = 1e60
+# A batch should stay in cache between the products that are formed of it.
+_BATCH_ENTRIES = 1 << 17
+# Lengths in an octave: padding adds a quarter of the rows at most.
+_LENGTHS_IN_OCTAVE = 4
+
+
+@dataclass
+class UserBatch:
+    """Users that are padded to the same number of rows.
+
+    Attributes
+    ----------
+    slots : ndarray of shape (n_users,)
+        Which users these are.
+    rows : ndarray of shape (n_users, length, n_features)
+        Their rows, 0 where padded.
+    responses : ndarray of shape (n_users, length)
+        Their responses, 0 where padded.
+    is_row : ndarray of shape (n_users, length)
+        1.0 for rows, 0.0 where padded.
+    counts : ndarray of shape (n_users,)
+        How many rows each of them has.
+    """
+
+    slots: np.ndarray
+    rows: np.ndarray
+    responses: np.ndarray
+    is_row: np.ndarray
+    counts: np.ndarray
+
+
+class Users:
+    """The rows and responses of all users, copied into batches.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+        Rows, all finite.
+    responses : ndarray of shape (n_rows,)
+        Responses, all finite.
+    codes : ndarray of shape (n_rows,)
+        Number of the user of each row.
+    n_users : int
+        How many users there are. One without rows is null: it has a slot, and takes part in nothing.
+    max_rows : int or None, default=None
+        How many rows of a user are used at most, the first ones; None for all.
+    """
+
+    def __init__(
+        self,
+        rows: np.ndarray,
+        responses: np.ndarray,
+        codes: np.ndarray,
+        n_users: int,
+        max_rows: int | None = None,
+    ) -> None:
+        self.n_users = n_users
+        self.n_features = rows.shape[1]
+        self.batches = list(_batches(rows, responses, codes, n_users, max_rows))
+
+    @property
+    def rounding(self) -> float:
+        """Bound of the rounding error of a sum over users, in units of the largest contribution."""
+        return sum_rounding(np.array([0, self.n_users]))
+
+    def fill(self, statistic: Callable[[UserBatch], np.ndarray], size: int = 0) -> np.ndarray:
+        """Compute a statistic of every user, NaN for null ones.
+
+        Parameters
+        ----------
+        statistic : callable
+            Gives a number, or `size` numbers, for each user of a batch, from its rows alone.
+        size : int, default=0
+            How many numbers; 0 for one.
+
+        Returns
+        -------
+        ndarray of shape (n_users,) or (n_users, size)
+            The statistics.
+        """
+        values = np.full((self.n_users, size) if size else self.n_users, np.nan)
+        for batch in self.batches:
+            values[batch.slots] = statistic(batch)
+        return values
+
+    def map_rows(self, center: np.ndarray, whitening: np.ndarray | None = None) -> None:
+        """Subtract a centre from all rows, and multiply them by a matrix, in place."""
+        for batch in self.batches:
+            if center.any():
+                batch.rows -= center
+                batch.rows *= batch.is_row[:, :, np.newaxis]
+            if whitening is not None:
+                batch.rows = batch.rows @ whitening
+
+    def shift_responses(self, center: float) -> None:
+        """Subtract a number from all responses, in place."""
+        for batch in self.batches:
+            batch.responses -= center * batch.is_row
+
+
+def _batches(
+    rows: np.ndarray,
+    responses: np.ndarray,
+    codes: np.ndarray,
+    n_users: int,
+    max_rows: int | None,
+) -> Iterator[UserBatch]:
+    order = np.argsort(codes, kind="stable")
+    counts = np.bincount(codes, minlength=n_users)
+    starts = np.cumsum(counts) - counts
+    if max_rows is not None:
+        counts = np.minimum(counts, max_rows)
+    lengths = padded_lengths(counts)
+    for length in np.unique(lengths[lengths > 0]):
+        slots = np.flatnonzero(lengths == length)
+        n_in_batch = max(_BATCH_ENTRIES // (int(length) * rows.shape[1]), 1)
+        for first in range(0, len(slots), n_in_batch):
+            chosen = slots[first : first + n_in_batch]
+            places = starts[chosen, np.newaxis] + np.arange(length)
+            is_row = np.arange(length) < counts[chosen, np.newaxis]
+            index = order[np.where(is_row, places, starts[chosen, np.newaxis])]
+            yield UserBatch(
+                chosen,
+                _bounded(rows[index], is_row[:, :, np.newaxis]),
+                _bounded(responses[index], is_row),
+                is_row.astype(np.float64),
+                counts[chosen].astype(np.float64),
+            )
+
+
+def padded_lengths(counts: np.ndarray) -> np.ndarray:
+    """Round numbers of rows up, each for itself, to one of few."""
+    exponents = np.frexp(counts.astype(np.float64))[1]
+    step = 2.0 ** np.maximum(exponents - 1 - int(np.log2(_LENGTHS_IN_OCTAVE)), 0)
+    return (step * np.ceil(counts / step)).astype(np.int64)
+
+
+def _bounded(values: np.ndarray, is_row: np.ndarray) -> np.ndarray:
+    bounded = np.clip(values.astype(np.float64, copy=False), -LARGEST_VALUE, LARGEST_VALUE)
+    return bounded * is_row

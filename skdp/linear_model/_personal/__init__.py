@@ -1,0 +1,1 @@
+"""Personal models on a shared representation: problem, plan, fit, an algorithm a file."""

@@ -1,0 +1,143 @@
+r"""Alternating minimisation on perturbed normal equations, user by user [1]_.
+
+With all heads :math:`v_j` fixed the best representation solves a linear system in its d k entries,
+
+.. math:: \sum_j (v_j v_j^T) \otimes \frac{X_j^T X_j}{m_j}\, \mathrm{vec}\,U
+          = \sum_j \mathrm{vec}\Big(\frac{X_j^T y_j}{m_j} v_j^T\Big),
+
+of which each step releases both sides. Other than published, all users take part in every step,
+with all of their rows, and are clipped as a whole, both sides by the same factor; the system, which
+noise makes indefinite unless there are very many users, is floored before it is solved.
+
+References
+----------
+.. [1] P. Jain, J. Rush, A. Smith, S. Song, A. Guha Thakurta (2021). "Differentially private model
+   personalization". NeurIPS.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skdp.data.users import UserBatch, Users
+from skdp.linalg.norms import row_norms
+from skdp.linear_model._personal.gradient import oriented_basis
+from skdp.linear_model._personal.levels import release_level
+from skdp.linear_model._personal.model import Prior
+from skdp.linear_model._personal.ridge import ridge_coefficients
+from skdp.linear_model._personal.start import Start, features_of
+from skdp.linear_model._personal.whitening import moment_norms
+from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy.clipping import clip_weights
+
+__all__ = ["alternate"]
+
+_QUANTILE = 0.5
+# A factor of other sizes contributes nothing: products with it might lose digits.
+_SIZES = (1e-150, 1e150)
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """What the users of a batch add to the normal equations, as factors, and the norms of these."""
+
+    heads: np.ndarray
+    products: np.ndarray
+    matrix_norms: np.ndarray
+    product_norms: np.ndarray
+
+
+def alternate(start: Start, users: Users, budget: PrivacyBudget, n_iter: int) -> Start:
+    """Run all steps, whatever the data."""
+    levels = (0.0, 0.0)
+    for step in range(1, n_iter + 1):
+        prior, mean_head = start.prior, start.mean_head
+        if step == 1:
+            levels = _release_levels(users, prior, mean_head, budget)
+        total, products = _clipped_sums(users, prior, mean_head, levels)
+        matrix, scale = budget.symmetric_gaussian(
+            f"normal matrix {step}",
+            total,
+            sensitivity=sensitivity.user_moment(levels[0], budget.adjacency, users.rounding),
+        )
+        sides, _ = budget.gaussian(
+            f"normal products {step}",
+            products,
+            sensitivity=sensitivity.row_sum(levels[1], budget.adjacency, users.rounding),
+        )
+        solved = _floored_solution(matrix, sides, scale).reshape(prior.basis.shape, order="F")
+        start = replace(start, prior=replace(prior, basis=oriented_basis(solved)))
+    return start
+
+
+def _release_levels(
+    users: Users, prior: Prior, mean_head: np.ndarray, budget: PrivacyBudget
+) -> tuple[float, float]:
+    """Release the levels of both sides, once for all steps: heads keep their scale."""
+    norms = users.fill(lambda batch: np.column_stack(_norms(_terms(batch, prior, mean_head))), 2)
+    names = ("normal matrix norm", "normal product norm")
+    found = [release_level(n, norms[:, i], _QUANTILE, budget) for i, n in enumerate(names)]
+    return found[0], found[1]
+
+
+def _norms(terms: _Terms) -> tuple[np.ndarray, np.ndarray]:
+    return terms.matrix_norms, terms.product_norms
+
+
+def _terms(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> _Terms:
+    """Fit the heads of a batch."""
+    features, responses = features_of(batch, prior, mean_head)
+    heads = ridge_coefficients(features, responses, prior.noise_variance)
+    k = len(prior.variances)
+    # What an intercept explains is nothing for the representation to explain.
+    own = features[:, :, k:] @ heads[:, k:, np.newaxis]
+    responses = responses - own[:, :, 0]
+    products = (responses[:, np.newaxis] @ batch.rows)[:, 0] / batch.counts[:, np.newaxis]
+    heads = heads[:, :k] * np.sqrt(prior.variances)
+    head_norms, moments, sizes = row_norms(heads), moment_norms(batch), row_norms(products)
+    norms = np.square(head_norms) * moments, head_norms * sizes
+    for one in (head_norms, moments, sizes):
+        is_odd = ~((one >= _SIZES[0]) & (one <= _SIZES[1]) | (one == 0))
+        for each in norms:
+            each[is_odd] = np.inf
+    return _Terms(heads, products, *norms)
+
+
+def _clipped_sums(
+    users: Users, prior: Prior, mean_head: np.ndarray, levels: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum both sides over users, each clipped as a whole."""
+    size, k = prior.basis.shape
+    matrix, products = np.zeros((k, size, k, size)), np.zeros((k, size))
+    for batch in users.batches:
+        terms = _terms(batch, prior, mean_head)
+        weights = np.minimum(
+            clip_weights(terms.matrix_norms, levels[0], (size * k) ** 2),
+            clip_weights(terms.product_norms, levels[1], size * k),
+        )
+        is_null = weights == 0
+        terms.heads[is_null], terms.products[is_null] = 0.0, 0.0
+        weighted = weights[:, np.newaxis] * terms.heads
+        products += weighted.T @ terms.products
+        _add_blocks(matrix, batch, weighted, terms.heads)
+    return matrix.reshape(size * k, size * k), products.ravel()
+
+
+def _add_blocks(
+    matrix: np.ndarray, batch: UserBatch, weighted: np.ndarray, heads: np.ndarray
+) -> None:
+    """Add what the users of a batch contribute, a pair of components at a time."""
+    size = batch.rows.shape[2]
+    rows = batch.rows.reshape(-1, size)
+    for one, other in np.ndindex(heads.shape[1], heads.shape[1]):
+        factors = weighted[:, one] * heads[:, other] / batch.counts
+        scaled = batch.rows * factors[:, np.newaxis, np.newaxis]
+        matrix[one, :, other] += scaled.reshape(-1, size).T @ rows
+
+
+def _floored_solution(matrix: np.ndarray, sides: np.ndarray, scale: float) -> np.ndarray:
+    """Solve a system whose eigenvalues noise of that scale may have made small or negative."""
+    values, vectors = np.linalg.eigh(matrix)
+    floor = max(scale * np.sqrt(2 * len(values)), 1e-12 * float(values[-1]), 1e-200)
+    solution: np.ndarray = vectors @ ((vectors.T @ sides) / np.maximum(values, floor))
+    return solution

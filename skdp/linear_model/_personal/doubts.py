@@ -1,0 +1,57 @@
+"""What public facts and released values say against a personal regression."""
+
+import math
+
+from skdp.linear_model._personal.problem import PersonalProblem
+from skdp.privacy import Plan, sensitivity
+
+__all__ = ["doubts_of_snr", "doubts_of_users"]
+
+# The largest eigenvalue that users can give to a sum of products, in units of that of its noise,
+# below which a representation is no better than none: it would take users who all agree.
+_LEAST_SIGNAL = 3.0
+
+
+def doubts_of_users(problem: PersonalProblem, plan: Plan) -> list[str]:
+    """Doubt fits without ids, and those whose noise is larger than any signal."""
+    doubts: list[str] = []
+    if math.isinf(problem.mu):
+        return doubts
+    if not problem.facts.has_ids:
+        doubts.append(
+            "There are no ids of users: every row is taken for a user of its own, and who has "
+            "several is protected for one of them only. Pass groups to fit, or user_column; "
+            "require_groups=True makes an error of this."
+        )
+    signal = _signal(problem, plan)
+    if signal < _LEAST_SIGNAL:
+        doubts.append(
+            f"{problem.n_units} {problem.unit.counted} with epsilon={problem.epsilon:g} are too "
+            f"few for {problem.facts.n_features} features: the noise is as large as any signal. "
+            f"Some {_LEAST_SIGNAL / signal:.2g} times as many, a larger epsilon, or fewer features "
+            "would do."
+        )
+    return doubts
+
+
+def doubts_of_snr(snr: float, problem: PersonalProblem) -> list[str]:
+    """Doubt a representation that does not stand out from the noise."""
+    if problem.is_pooled or snr >= 1:
+        return []
+    return [
+        f"The weakest of {problem.n_components} components does not stand out from the noise "
+        f"(snr_ is {snr:.2g}, below 1). Pass fewer n_components, a larger epsilon, or more users."
+    ]
+
+
+def _signal(problem: PersonalProblem, plan: Plan) -> float:
+    """Compare users who all agree with the noise of their products, from public facts only."""
+    name = "mean products" if problem.is_pooled else "products"
+    (share,) = (line.share for line in plan.releases if line.name == name)
+    size, adjacency = problem.facts.n_features, problem.unit.adjacency
+    change = (
+        sensitivity.row_sum(1.0, adjacency) * math.sqrt(size)
+        if problem.is_pooled
+        else sensitivity.second_moment(1.0, adjacency) * math.sqrt(2 * size)
+    )
+    return problem.n_units / problem.currency.noise_scale("gaussian", change, share)

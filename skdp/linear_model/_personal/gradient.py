@@ -1,0 +1,125 @@
+r"""Private gradient steps on the representation, at heads that are fitted anew in every step.
+
+Every user fits a head to all of its rows; as the head is the best one there is, the gradient in the
+representation is that of the loss at best heads, whose minimum is the representation sought: no
+part of the rows has to be left for it, and none of the users. Released are the sums of these
+gradients, clipped user by user, and how many were not clipped, which the level of the next step
+follows. Alternating minimisation [1]_ releases the normal equations of all unknowns instead;
+gradients as here are those of FedRep [2]_, with the accounting and the clipping ours.
+
+References
+----------
+.. [1] P. Jain, J. Rush, A. Smith, S. Song, A. Guha Thakurta (2021). "Differentially private model
+   personalization". NeurIPS.
+.. [2] L. Collins, H. Hassani, A. Mokhtari, S. Shakkottai (2021). "Exploiting shared representations
+   for personalized federated learning". ICML. :arxiv:`2102.07078`
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from skdp.data.users import UserBatch, Users
+from skdp.linalg.norms import row_norms
+from skdp.linear_model._personal.levels import NO_CLIPPING
+from skdp.linear_model._personal.model import Prior
+from skdp.linear_model._personal.ridge import ridge_coefficients
+from skdp.linear_model._personal.start import Start, features_of
+from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy.clipping import clip_weights
+
+__all__ = ["descend", "oriented_basis"]
+
+_QUANTILE = 0.35
+_STEP_SIZE = 1.0
+_LEVEL_RATE = 2.0
+# The first level, in units of the root mean square of what is clipped, for normal users.
+_FIRST_LEVEL = 0.8
+# How far levels go from the first one.
+_LEVEL_RANGE = 1e9
+# Factors of other sizes contribute nothing: their products might lose digits.
+_SIZES = (1e-150, 1e150)
+
+
+def descend(start: Start, users: Users, budget: PrivacyBudget, n_iter: int) -> Start:
+    """Run all steps, whatever the data."""
+    first = level = _first_level(start)
+    for step in range(1, n_iter + 1):
+        used = level if budget.is_private else NO_CLIPPING
+        gradient, norms = _clipped_gradient(users, start.prior, start.mean_head, used)
+        released, _ = budget.gaussian(
+            f"gradient {step}",
+            gradient,
+            sensitivity=sensitivity.row_sum(used, budget.adjacency, users.rounding),
+        )
+        n_kept, _ = budget.gaussian(
+            f"clip vote {step}", np.count_nonzero(norms <= used), sensitivity=sensitivity.count()
+        )
+        start = _moved(start, released / users.n_users)
+        kept = float(np.clip(n_kept / users.n_users, 0.0, 1.0))
+        level *= math.exp(_LEVEL_RATE * (_QUANTILE - kept))
+        level = float(np.clip(level, first / _LEVEL_RANGE, first * _LEVEL_RANGE))
+    return start
+
+
+def _first_level(start: Start) -> float:
+    """Guess the length of a gradient from what is released."""
+    prior = start.prior
+    size, k = prior.basis.shape
+    variance = (prior.noise_variance + prior.variances.sum()) / start.row_count
+    return float(_FIRST_LEVEL * np.sqrt(size * k * variance))
+
+
+def _moved(start: Start, gradient: np.ndarray) -> Start:
+    """Take a step along the gradient in coordinates of unit prior variance."""
+    prior = start.prior
+    moved = prior.basis - _STEP_SIZE * gradient / np.sqrt(prior.variances)
+    return replace(start, prior=replace(prior, basis=oriented_basis(moved)))
+
+
+def oriented_basis(matrix: np.ndarray) -> np.ndarray:
+    """Return an orthonormal basis, each vector on the side of the column that it comes from."""
+    basis, triangle = np.linalg.qr(matrix)
+    return basis * np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
+
+
+def _clipped_gradient(
+    users: Users, prior: Prior, mean_head: np.ndarray, level: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum the gradients, each clipped as a whole, and return their norms."""
+    total, norms = np.zeros(prior.basis.shape), np.full(users.n_users, np.nan)
+    for batch in users.batches:
+        slopes, heads, own_norms = _gradients(batch, prior, mean_head)
+        norms[batch.slots] = own_norms
+        total += _weighted_sum(slopes, heads, clip_weights(own_norms, level, total.size))
+    return total, norms
+
+
+def _gradients(
+    batch: UserBatch, prior: Prior, mean_head: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    r"""Compute the gradients :math:`u_j h_j^T` of a batch as factors, and their norms.
+
+    :math:`u_j = (I - U U^T) X_j^T r_j / m_j` for the residuals r at the head h.
+    """
+    features, responses = features_of(batch, prior, mean_head)
+    heads = ridge_coefficients(features, responses, prior.noise_variance)
+    residuals = features @ heads[:, :, np.newaxis] - responses[:, :, np.newaxis]
+    slopes = residuals.transpose(0, 2, 1) @ batch.rows / batch.counts[:, np.newaxis, np.newaxis]
+    slopes -= (slopes @ prior.basis) @ prior.basis.T
+    heads = heads[:, : len(prior.variances)]
+    slopes = slopes[:, 0]
+    sizes = row_norms(slopes), row_norms(heads)
+    norms = sizes[0] * sizes[1]
+    for one in sizes:
+        norms[~((one >= _SIZES[0]) & (one <= _SIZES[1]) | (one == 0))] = np.inf
+    return slopes, heads, norms
+
+
+def _weighted_sum(slopes: np.ndarray, heads: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    is_null = weights == 0
+    if is_null.any():
+        slopes, heads = slopes.copy(), heads.copy()
+        slopes[is_null], heads[is_null] = 0.0, 0.0
+    return (slopes * weights[:, np.newaxis]).T @ heads

@@ -1,0 +1,99 @@
+"""Heads: what a user's own rows say beyond the mean model, and how far the prior is to be trusted."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from skdp.data.users import UserBatch, Users
+from skdp.linear_model._personal.model import Prior, SharedModel
+from skdp.linear_model._personal.plan import PRIOR_MIXES
+from skdp.linear_model._personal.ridge import (
+    leave_one_out_errors,
+    leave_one_out_errors_of_long,
+    ridge_coefficients,
+)
+from skdp.linear_model._personal.start import Start, features_of
+from skdp.privacy import PrivacyBudget
+
+__all__ = ["choose_mix", "personal_models"]
+
+
+def choose_mix(start: Start, users: Users, budget: PrivacyBudget) -> Start:
+    """Release which prior most users are predicted best with, each response from the others."""
+    mean_head = start.mean_head
+    choices = users.fill(lambda batch: _choices(batch, start.prior, mean_head))
+    counts, _ = budget.histogram("prior vote", choices, edges=np.arange(len(PRIOR_MIXES)))
+    return replace(start, prior=replace(start.prior, mix=PRIOR_MIXES[int(np.argmax(counts))]))
+
+
+def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
+    """Fit a head to the rows of every user.
+
+    Parameters
+    ----------
+    users : Users
+        Rows as they are given; they are mapped in place.
+    model : SharedModel
+        What is published.
+
+    Returns
+    -------
+    coefficients : ndarray of shape (n_users, n_features)
+        Coefficients of the rows as they are given.
+    intercepts : ndarray of shape (n_users,)
+        Intercepts.
+    """
+    users.map_rows(model.center, model.whitening)
+    users.shift_responses(model.response_center)
+    size = users.n_features
+    found = users.fill(lambda batch: _head(batch, model), size + 1)
+    coefficients, intercepts = found[:, :size] + model.mean_head, found[:, size]
+    if model.whitening is not None:
+        coefficients = coefficients @ model.whitening
+    return coefficients, intercepts + model.response_center - coefficients @ model.center
+
+
+def _head(batch: UserBatch, model: SharedModel) -> np.ndarray:
+    """Return what each user adds to the coefficients and the intercept of the mean model."""
+    prior, (n_users, _, size) = model.prior, batch.rows.shape
+    found = np.zeros((n_users, size + 1))
+    root = prior.root()
+    features, responses = features_of(batch, prior, model.mean_head)
+    if features.shape[2]:
+        heads = ridge_coefficients(features, responses, prior.noise_variance)
+        found[:, :size] = heads[:, : root.shape[1]] @ root.T
+        if prior.intercept_variance > 0:
+            found[:, size] = np.sqrt(prior.intercept_variance) * heads[:, -1]
+    return found
+
+
+def _choices(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np.ndarray:
+    """Return the number of the best prior for each user."""
+    errors = _errors_of_long if batch.rows.shape[1] > batch.rows.shape[2] else _errors
+    found: np.ndarray = np.argmin(errors(batch, prior, mean_head), axis=0)
+    return found.astype(np.float64)
+
+
+def _errors_of_long(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np.ndarray:
+    """Compute the errors of users with more rows than features."""
+    found = []
+    for mix in PRIOR_MIXES:
+        features, responses = features_of(batch, replace(prior, mix=mix), mean_head)
+        found.append(
+            leave_one_out_errors_of_long(features, responses, batch.counts, prior.noise_variance)
+        )
+    return np.stack(found)
+
+
+def _errors(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np.ndarray:
+    """Compute the errors by the kernels of the rows, those of a mix being mixed of two."""
+    features, responses = features_of(batch, replace(prior, intercept_variance=0.0), mean_head)
+    intercept = batch.is_row[:, :, np.newaxis] * batch.is_row[:, np.newaxis, :]
+    intercept *= prior.intercept_variance
+    inside = features @ features.transpose(0, 2, 1)
+    everywhere = prior.spread * (batch.rows @ batch.rows.transpose(0, 2, 1))
+    kernels = ((1 - mix) * inside + mix * everywhere + intercept for mix in PRIOR_MIXES)
+    noise = prior.noise_variance
+    return np.stack(
+        [leave_one_out_errors(kernel, responses, batch.counts, noise) for kernel in kernels]
+    )

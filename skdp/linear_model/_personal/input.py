@@ -1,0 +1,151 @@
+"""The rows, responses and users of a personal regression, checked, and public facts of them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import _safe_indexing, check_array
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from skdp._estimator import INPUT, quiet
+from skdp.linear_model._personal.problem import PersonalFacts
+from skdp.linear_model._responses import checked_responses
+
+__all__ = ["PersonalData", "check_input", "check_rows_and_ids", "check_users"]
+
+
+@dataclass(frozen=True)
+class PersonalData:
+    """Rows and responses that are acceptable, and whose they are.
+
+    Attributes
+    ----------
+    given : object
+        X as it was given, for the names of its features.
+    rows : ndarray of shape (n_rows, n_features)
+        Rows, without a column of ids.
+    responses : ndarray of shape (n_rows,)
+        Responses in float64.
+    codes : ndarray of shape (n_rows,)
+        Number of the user of each row.
+    ids : ndarray of shape (n_users,) or None
+        What the users are called, ascending; None if nobody said.
+    """
+
+    given: Any
+    rows: np.ndarray
+    responses: np.ndarray
+    codes: np.ndarray
+    ids: np.ndarray | None
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return len(self.rows) if self.ids is None else len(self.ids)
+
+    @property
+    def facts(self) -> PersonalFacts:
+        """Public facts."""
+        dtype = np.dtype(np.float32 if self.rows.dtype == np.float32 else np.float64)
+        return PersonalFacts(self.n_users, self.rows.shape[1], self.ids is not None, dtype)
+
+
+def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: str) -> PersonalData:
+    """Refuse bad data, naming no value."""
+    rows, ids = check_rows_and_ids(X, groups, user_column, estimator_name)
+    if y is None:
+        raise ValueError(f"{estimator_name} requires y to be passed, but the target y is None.")
+    responses = checked_responses(y)
+    check_consistent_length(rows, responses)
+    if ids is None:
+        return PersonalData(X, rows, responses, np.arange(len(rows)), None)
+    names, codes = check_users(ids)
+    return PersonalData(X, rows, responses, codes, names)
+
+
+def check_rows_and_ids(
+    X: Any,
+    groups: Any,
+    user_column: int | str | None,
+    estimator_name: str,
+    ensure_min_samples: int = 1,
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Split the ids off X, check what is left, and return both; None if there are no ids."""
+    ids = None
+    if user_column is not None:
+        X, ids = _split(X, user_column)
+    rows = _checked_rows(X, estimator_name, ensure_min_samples)
+    if groups is not None:
+        given = column_or_1d(groups)
+        check_consistent_length(rows, given)
+        if ids is not None and not _are_same(ids, given):
+            raise ValueError(
+                f"groups and user_column={user_column!r} tell rows of different users; pass one "
+                "of them."
+            )
+        ids = given
+    return rows, ids
+
+
+def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the users' ids, ascending, and the number of the user of each row; print none."""
+    message = None
+    try:
+        names, codes = np.unique(ids, return_inverse=True)
+    except TypeError:
+        message = (
+            "The ids of users must be of one kind: all numbers, or all strings, and none None."
+        )
+    if message is not None:
+        # Outside the handler, whose error would be attached and may tell ids.
+        raise ValueError(message)
+    if names.dtype.kind == "f" and not np.isfinite(names).all():
+        raise ValueError("An id of a user is NaN or infinite; each row must have one.")
+    return names, codes.ravel()
+
+
+@quiet
+def _checked_rows(X: Any, estimator_name: str, ensure_min_samples: int) -> np.ndarray:
+    checked: np.ndarray = check_array(
+        X,
+        dtype=INPUT["dtype"],
+        estimator=estimator_name,
+        input_name="X",
+        ensure_min_samples=ensure_min_samples,
+    )
+    return checked
+
+
+def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
+    """Take the column of ids out of X, which may be a frame with strings in it."""
+    if not hasattr(X, "shape"):
+        X = np.asarray(X)
+    if len(X.shape) != 2:
+        raise ValueError(f"X must have two dimensions to have a user_column, got shape {X.shape}.")
+    place = _place_of(X, user_column)
+    others = [column for column in range(X.shape[1]) if column != place]
+    return _safe_indexing(X, others, axis=1), np.asarray(_safe_indexing(X, place, axis=1))
+
+
+def _place_of(X: Any, user_column: int | str) -> int:
+    if isinstance(user_column, str):
+        names = list(getattr(X, "columns", ()))
+        if names.count(user_column) != 1:
+            raise ValueError(
+                f"user_column={user_column!r} must be the name of one column of a data frame; pass "
+                "the place of the column where X has no names."
+            )
+        return names.index(user_column)
+    place, n_columns = int(user_column), X.shape[1]
+    if not -n_columns <= place < n_columns:
+        raise ValueError(
+            f"user_column={place} must be a column of X, from {-n_columns} to {n_columns - 1}."
+        )
+    return place % n_columns
+
+
+def _are_same(ids: np.ndarray, others: np.ndarray) -> bool:
+    """Tell whether two lists of ids tell the same rows apart."""
+    one, other = check_users(ids)[1], check_users(others)[1]
+    both = np.unique(one * (int(other.max()) + 1) + other)
+    return len(both) == int(one.max()) + 1 == int(other.max()) + 1

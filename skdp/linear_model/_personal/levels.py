@@ -1,0 +1,45 @@
+"""Levels to which whole users are clipped, and what known noise leaves of an average."""
+
+import numpy as np
+
+from skdp.linear_model._personal.plan import SIZES
+from skdp.privacy import PrivacyBudget
+
+__all__ = ["NO_CLIPPING", "above_noise", "release_level"]
+
+#: Level that stands for no clipping: squares of what is longer could overflow.
+NO_CLIPPING = 1e100
+
+
+def release_level(name: str, norms: np.ndarray, q: float, budget: PrivacyBudget) -> float:
+    """Release a quantile of the norms, at which they are then clipped; none without noise."""
+    level = budget.quantile(name, norms, q=q, grid=SIZES)
+    return level if budget.is_private else NO_CLIPPING
+
+
+def above_noise(average: np.ndarray, noise: float, certainty: float, size: int) -> np.ndarray:
+    """Shrink a noisy average by the fraction of its squared length that noise has (James-Stein).
+
+    It is 0 where it is no longer than noise is likely to be.
+
+    Parameters
+    ----------
+    average : ndarray
+        The average, in a space of `size` dimensions.
+    noise : float
+        Standard deviation of its noise along each of them.
+    certainty : float
+        By how many of these standard deviations its length has to exceed that of noise.
+    size : int
+        Number of dimensions.
+
+    Returns
+    -------
+    ndarray
+        The average, shrunk.
+    """
+    length = float(np.linalg.norm(average))
+    # Noise is longer with a probability of exp(-certainty**2 / 2) at most.
+    if length <= noise * (np.sqrt(size) + certainty):
+        return np.zeros_like(average)
+    return average * (1 - size * np.square(noise / length))

@@ -1,0 +1,76 @@
+"""What a personal regression publishes: a representation, a mean model, and a prior of heads."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+__all__ = ["Prior", "SharedModel"]
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A normal prior of what a user's coefficients add to those of the mean model.
+
+    Attributes
+    ----------
+    basis : ndarray of shape (n_features, n_components)
+        Orthonormal basis U of the directions in which users differ.
+    variances : ndarray of shape (n_components,)
+        Variances P of the coordinates in it.
+    intercept_variance : float
+        Variance of the intercept; 0 for none.
+    noise_variance : float
+        Variance of the noise of a response.
+    mix : float
+        Share of the variance that is spread evenly over all directions.
+    """
+
+    basis: np.ndarray
+    variances: np.ndarray
+    intercept_variance: float
+    noise_variance: float
+    mix: float = 0.0
+
+    @property
+    def spread(self) -> float:
+        """Variance in each direction at a mix of 1: that of equal trace."""
+        return float(self.variances.sum()) / len(self.basis)
+
+    def root(self) -> np.ndarray:
+        """Return a factor of the covariance: its columns, or all columns of a symmetric root."""
+        if self.mix == 0:
+            return self.basis * np.sqrt(self.variances)
+        outside = self.mix * self.spread
+        inside = np.sqrt((1 - self.mix) * self.variances + outside)
+        symmetric = (self.basis * (inside - np.sqrt(outside))) @ self.basis.T
+        symmetric[np.diag_indices(len(symmetric))] += np.sqrt(outside)
+        return symmetric
+
+
+@dataclass(frozen=True)
+class SharedModel:
+    """All that is released; the prior and the mean head are about whitened and centred rows.
+
+    Attributes
+    ----------
+    center : ndarray of shape (n_features,)
+        Centre of the rows.
+    response_center : float
+        Centre of the responses.
+    whitening : ndarray of shape (n_features, n_features) or None
+        What centred rows are multiplied by; None for nothing.
+    mean_head : ndarray of shape (n_features,)
+        Coefficients of the mean model.
+    prior : Prior
+        Of what users add to it.
+    snr : float
+        How far the weakest component stands out from the noise.
+    """
+
+    center: np.ndarray
+    response_center: float
+    whitening: np.ndarray | None
+    mean_head: np.ndarray
+    prior: Prior
+    snr: float
+    doubts: tuple[str, ...] = field(default=())

@@ -1,0 +1,120 @@
+"""What is asked of a personal regression: plain parameters, public facts, checked."""
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from skdp._estimator import Procedure
+from skdp.privacy.currency import Currency
+from skdp.units._resolved import ResolvedUnit
+
+__all__ = ["PERSONAL_CONSTRAINTS", "PersonalFacts", "PersonalProblem", "checked_problem"]
+
+#: What scikit-learn checks of the parameters.
+PERSONAL_CONSTRAINTS: dict[str, Any] = {
+    "n_components": [Interval(Integral, 0, None, closed="left")],
+    "user_column": [Integral, str, None],
+    "require_groups": ["boolean"],
+    "fit_intercept": ["boolean"],
+    "mean_head": ["boolean"],
+    "whiten": ["boolean"],
+    "solver": [StrOptions({"gradient", "altmin"})],
+    "n_iter": [Interval(Integral, 0, 100, closed="both")],
+    "max_rows": [Interval(Integral, 1, None, closed="left"), None],
+}
+# The second moment of its gradients has as many rows and columns.
+_LARGEST_ALTMIN = 500
+
+
+@dataclass(frozen=True)
+class PersonalFacts:
+    """Public facts of the users.
+
+    Attributes
+    ----------
+    n_users : int
+        How many there are.
+    n_features : int
+        Number of features, without a column of ids.
+    has_ids : bool
+        Whether it is known which rows belong to one user.
+    dtype : dtype
+        Type of the results.
+    """
+
+    n_users: int
+    n_features: int
+    has_ids: bool
+    dtype: np.dtype
+
+
+@dataclass(frozen=True)
+class PersonalProblem:
+    """Parameters of a personal regression as plain values, and public facts.
+
+    Those that are not listed are as in :class:`skdp.DPPersonalizedRegressor`.
+
+    Attributes
+    ----------
+    procedure : Procedure
+        How it is planned and solved.
+    facts : PersonalFacts
+        Public facts of the users.
+    unit : ResolvedUnit
+        What is protected: a user, or a row if these are not told apart.
+    n_units : int
+        Number of users.
+    currency : Currency
+        What shares buy.
+    """
+
+    procedure: Procedure
+    facts: PersonalFacts
+    unit: ResolvedUnit
+    n_units: int
+    currency: Currency
+    epsilon: float
+    delta: float
+    n_components: int
+    fit_intercept: bool
+    mean_head: bool
+    whiten: bool
+    solver: str
+    n_iter: int
+    max_rows: int | None
+    delta_tail: float = 0.0
+
+    @property
+    def mu(self) -> float:
+        """Gaussian differential privacy of the whole."""
+        return self.currency.mu
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether all users share one model."""
+        return self.n_components == 0
+
+
+def checked_problem(problem: PersonalProblem) -> PersonalProblem:
+    """Refuse parameters that contradict each other or the facts."""
+    k, facts = problem.n_components, problem.facts
+    if k > facts.n_features:
+        raise ValueError(
+            f"n_components={k} must be at most n_features={facts.n_features}, the number of "
+            "features."
+        )
+    if k == 0 and not problem.mean_head:
+        raise ValueError(
+            "n_components=0 is the mean model alone, which mean_head=False leaves out; pass "
+            "mean_head=True, or a positive n_components."
+        )
+    size = k * facts.n_features
+    if problem.solver == "altmin" and size > _LARGEST_ALTMIN:
+        raise ValueError(
+            f"solver='altmin' with n_components={k} and {facts.n_features} features has {size} "
+            f"unknowns, but takes at most {_LARGEST_ALTMIN}; pass solver='gradient'."
+        )
+    return problem

@@ -1,0 +1,111 @@
+"""Ridge regressions of many users at once, each from its own rows.
+
+None of them fails: what overflows counts as nothing, and every matrix is definite before it is
+inverted, as one that is not would raise for all users of a batch.
+"""
+
+import numpy as np
+
+__all__ = ["leave_one_out_errors", "leave_one_out_errors_of_long", "ridge_coefficients"]
+
+# Added to the diagonal, in units of the trace: far above rounding errors, far below what matters.
+_RIDGE = 1e-11
+
+
+def ridge_coefficients(features: np.ndarray, responses: np.ndarray, penalty: float) -> np.ndarray:
+    """Compute the coefficients of every user.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n_users, length, size)
+        Features of the rows of each of them.
+    responses : ndarray of shape (n_users, length)
+        Responses.
+    penalty : float
+        Penalty of the squared norm of the coefficients.
+
+    Returns
+    -------
+    ndarray of shape (n_users, size)
+        Coefficients; 0 for users whose products overflow.
+    """
+    across = features.transpose(0, 2, 1)
+    if features.shape[2] <= features.shape[1]:
+        gram, sides = features.transpose(0, 2, 1) @ features, across @ responses[:, :, None]
+        return _solved(gram, sides, penalty)[:, :, 0]
+    solved = _solved(features @ across, responses[:, :, None], penalty)
+    return _finite(across @ solved)[:, :, 0]
+
+
+def leave_one_out_errors(
+    kernels: np.ndarray, responses: np.ndarray, counts: np.ndarray, penalty: float
+) -> np.ndarray:
+    """Compute the mean squared error with which each response follows from the other ones.
+
+    Parameters
+    ----------
+    kernels : ndarray of shape (n_users, length, length)
+        Prior covariances of what is predicted for the rows, 0 where padded.
+    responses : ndarray of shape (n_users, length)
+        Responses.
+    counts : ndarray of shape (n_users,)
+        Numbers of rows.
+    penalty : float
+        Variance of the noise of a response.
+
+    Returns
+    -------
+    ndarray of shape (n_users,)
+        Errors; 0 for users whose products overflow.
+    """
+    inverses = _inverses(kernels, penalty)
+    weighted = (inverses @ responses[:, :, None])[:, :, 0]
+    residuals = weighted / np.diagonal(inverses, axis1=1, axis2=2)
+    return _mean_squares(residuals, counts)
+
+
+def leave_one_out_errors_of_long(
+    features: np.ndarray, responses: np.ndarray, counts: np.ndarray, penalty: float
+) -> np.ndarray:
+    """Compute the same from features, which are to be fewer than the rows."""
+    across = features.transpose(0, 2, 1)
+    inner = features @ _inverses(across @ features, penalty)
+    predicted = (inner @ (across @ responses[:, :, None]))[:, :, 0]
+    leverages = np.einsum("bij,bij->bi", inner, features)
+    return _mean_squares((responses - predicted) / (1 - leverages), counts)
+
+
+def _solved(matrices: np.ndarray, sides: np.ndarray, penalty: float) -> np.ndarray:
+    """Solve positive systems whose sides are of the same size; 0 where something overflows."""
+    return _finite(np.linalg.solve(*_definite(matrices, sides, penalty)))
+
+
+def _inverses(matrices: np.ndarray, penalty: float) -> np.ndarray:
+    return np.linalg.inv(_definite(matrices, matrices[:, :, :1], penalty)[0])
+
+
+def _definite(
+    matrices: np.ndarray, sides: np.ndarray, penalty: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Add a penalty to Gram matrices such that they are definite, in place."""
+    diagonal = np.arange(matrices.shape[1])
+    traces = matrices[:, diagonal, diagonal].sum(axis=1)
+    is_bad = ~np.isfinite(matrices).all(axis=(1, 2)) | ~np.isfinite(sides).all(axis=(1, 2))
+    is_bad |= ~np.isfinite(traces)
+    if is_bad.any():
+        matrices[is_bad], sides, traces[is_bad] = 0.0, sides.copy(), 0.0
+        sides[is_bad] = 0.0
+    matrices[:, diagonal, diagonal] += (penalty + _RIDGE * traces)[:, np.newaxis]
+    return matrices, sides
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    """Take all that is not finite for 0."""
+    if not np.isfinite(values).all():
+        values[~np.isfinite(values)] = 0.0
+    return values
+
+
+def _mean_squares(residuals: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    errors = np.einsum("ij,ij->i", residuals, residuals) / counts
+    return _finite(errors)

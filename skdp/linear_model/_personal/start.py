@@ -1,0 +1,196 @@
+r"""The spectral start: directions in which users differ, from products of rows and responses.
+
+For uncorrelated rows of a user with coefficients :math:`\theta_j` the vector
+:math:`s_j = X_j^T y_j / m_j` has the mean :math:`\theta_j`, and :math:`s_j s_j^T` that of
+:math:`\theta_j \theta_j^T` times a number near 1, plus a multiple of the identity: the leading
+eigenvectors of its sum over users are the representation. Users are clipped, not pairs of rows, and
+all rows are used together, unlike in the published initialisation [1]_.
+
+References
+----------
+.. [1] P. Jain, J. Rush, A. Smith, S. Song, A. Guha Thakurta (2021). "Differentially private model
+   personalization". NeurIPS.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skdp.data.users import UserBatch, Users
+from skdp.linalg.norms import row_norms
+from skdp.linear_model._personal.levels import NO_CLIPPING, above_noise, release_level
+from skdp.linear_model._personal.model import Prior
+from skdp.linear_model._personal.plan import RELATIVE_SIZES, mean_clip, row_counts
+from skdp.linear_model._personal.problem import PersonalProblem
+from skdp.linear_model._personal.ridge import ridge_coefficients
+from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy.clipping import clip_rows
+
+__all__ = ["Start", "features_of", "release_start"]
+
+_PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6
+_CERTAINTY = 1.5
+# Components of less than this fraction of the first one's variance are taken for as strong.
+_LEAST_VARIANCE = 0.1
+# The noise of a response has at least this fraction of the variance of what is predicted.
+_LEAST_NOISE = 1e-2
+_INTERCEPT_VARIANCE = 0.05
+_TINY = 1e-200
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A noisy mean of the products, and the standard deviation of its noise."""
+
+    value: np.ndarray
+    noise: float
+
+    def head(self, basis: np.ndarray) -> np.ndarray:
+        """Estimate the mean coefficients, within a basis and outside of it apart."""
+        inside = basis @ (basis.T @ self.value)
+        size = basis.shape[1]
+        return above_noise(inside, self.noise, _CERTAINTY, size) + above_noise(
+            self.value - inside, self.noise, _CERTAINTY, len(basis) - size
+        )
+
+
+@dataclass(frozen=True)
+class Start:
+    """A representation to begin with.
+
+    Attributes
+    ----------
+    prior : Prior
+        The representation, and how users are spread in it.
+    mean : Mean
+        Of the products of rows and responses.
+    row_count : float
+        How many rows users have.
+    snr : float
+        How far the weakest component stands out from the noise.
+    """
+
+    prior: Prior
+    mean: Mean
+    row_count: float
+    snr: float
+
+    @property
+    def mean_head(self) -> np.ndarray:
+        """Coefficients of the mean model."""
+        return self.mean.head(self.prior.basis)
+
+
+def release_start(users: Users, budget: PrivacyBudget, problem: PersonalProblem) -> Start:
+    """Release the sum of the outer products, and what their scales are."""
+    products = users.fill(_products, users.n_features)
+    level = release_level("product norm", row_norms(products), _PRODUCT_QUANTILE, budget)
+    if problem.is_pooled:
+        mean = _release_mean(products, level * mean_clip(problem), users, budget)
+        none = Prior(np.zeros((users.n_features, 0)), np.zeros(0), 0.0, 1.0)
+        return Start(none, mean, 1.0, 0.0)
+    clipped = clip_rows(products.copy(), level)
+    released, scale = budget.symmetric_gaussian(
+        "products",
+        clipped.T @ clipped,
+        sensitivity=sensitivity.second_moment(level, budget.adjacency, users.rounding),
+    )
+    mean = Mean(np.zeros(users.n_features), 0.0)
+    if problem.mean_head:
+        mean = _release_mean(products, level * mean_clip(problem), users, budget)
+    grid = row_counts(problem.max_rows)
+    counts = users.fill(lambda batch: batch.counts)
+    row_count = 1.0
+    if len(grid) > 1:
+        # Below the point that is found there is another one, half as large.
+        row_count = max(budget.quantile("row count", counts, q=0.5, grid=grid) / np.sqrt(2), 1.0)
+    moment = released / users.n_users
+    prior, snr = _spectral(moment, scale / users.n_users, mean, row_count, problem)
+    return _with_scale(Start(prior, mean, row_count, snr), users, budget)
+
+
+def _products(batch: UserBatch) -> np.ndarray:
+    sums = batch.rows.transpose(0, 2, 1) @ batch.responses[:, :, np.newaxis]
+    return sums[:, :, 0] / batch.counts[:, np.newaxis]
+
+
+def _release_mean(products: np.ndarray, level: float, users: Users, budget: PrivacyBudget) -> Mean:
+    """Release the mean of the products, clipped."""
+    level = min(level, NO_CLIPPING)
+    released, scale = budget.gaussian(
+        "mean products",
+        clip_rows(products.copy(), level).sum(axis=0),
+        sensitivity=sensitivity.row_sum(level, budget.adjacency, users.rounding),
+    )
+    return Mean(released / users.n_users, scale / users.n_users)
+
+
+def _spectral(
+    moment: np.ndarray, noise: float, mean: Mean, row_count: float, problem: PersonalProblem
+) -> tuple[Prior, float]:
+    """Read the prior off a noisy second moment, less that of the mean."""
+    k, size = problem.n_components, len(moment)
+    values, vectors = np.linalg.eigh(moment - _outer_of_mean(moment, mean))
+    values, basis = values[::-1], vectors[:, ::-1][:, :k]
+    # With all directions kept there are none to read the noise off.
+    bulk = float(values[k:].mean()) if k < size else float(values[-1]) / 2
+    largest = max(float(values[0]) - bulk, _TINY)
+    variances = np.maximum(values[:k] - bulk, _LEAST_VARIANCE * largest)
+    total = float(variances.sum())
+    noise_variance = max(bulk * row_count - total, _LEAST_NOISE * total)
+    intercept = _INTERCEPT_VARIANCE * total / k if problem.fit_intercept else 0.0
+    edge = noise * np.sqrt(2 * size)
+    snr = float((values[k - 1] - bulk) / edge) if edge > 0 else np.inf
+    return Prior(basis, variances, intercept, noise_variance), snr
+
+
+def _outer_of_mean(moment: np.ndarray, mean: Mean) -> np.ndarray:
+    """Return what the mean adds to the second moment, at most so much that nothing turns over."""
+    value = above_noise(mean.value, mean.noise, 0.0, len(moment))
+    square = float(value @ value)
+    if square == 0:
+        return np.zeros_like(moment)
+    direction = value / np.sqrt(square)
+    along = float(direction @ moment @ direction)
+    usual = float(np.median(np.linalg.eigvalsh(moment)))
+    return np.outer(direction, direction) * min(square, max(along - usual, 0.0))
+
+
+def _with_scale(start: Start, users: Users, budget: PrivacyBudget) -> Start:
+    """Release how long heads are, and bring the prior to that scale.
+
+    Clipped products tell of less variance than there is, and steps along a variance that is taken
+    for too small are too long.
+    """
+    prior, mean_head = start.prior, start.mean_head
+    sizes = users.fill(lambda batch: _head_sizes(batch, prior, mean_head))
+    usual = np.sqrt(prior.variances.sum())
+    released = budget.quantile("head norm", sizes / usual, q=_HEAD_QUANTILE, grid=RELATIVE_SIZES)
+    factor = released**2
+    scaled = replace(
+        prior,
+        variances=factor * prior.variances,
+        intercept_variance=factor * prior.intercept_variance,
+        noise_variance=factor * prior.noise_variance,
+    )
+    return replace(start, prior=scaled)
+
+
+def _head_sizes(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np.ndarray:
+    features, responses = features_of(batch, prior, mean_head)
+    heads = ridge_coefficients(features, responses, prior.noise_variance)
+    return row_norms(heads[:, : len(prior.variances)] * np.sqrt(prior.variances))
+
+
+def features_of(
+    batch: UserBatch, prior: Prior, mean_head: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return features whose coefficients have unit prior variance, and what they are to explain."""
+    root = prior.root()
+    both = batch.rows @ np.column_stack([root, mean_head])
+    intercept = np.sqrt(prior.intercept_variance) * batch.is_row
+    if prior.intercept_variance == 0:
+        return both[:, :, :-1], batch.responses - both[:, :, -1]
+    responses = batch.responses - both[:, :, -1]
+    both[:, :, -1] = intercept
+    return both, responses

@@ -1,0 +1,74 @@
+"""A map that makes features uncorrelated, from the second moments of the users."""
+
+import numpy as np
+
+from skdp.data.users import UserBatch, Users
+from skdp.linalg.norms import row_norms
+from skdp.linear_model._personal.levels import release_level
+from skdp.linear_model._trace.covariances import whitening_of
+from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy.clipping import clip_weights
+
+__all__ = ["moment_norms", "release_user_whitening"]
+
+_QUANTILE = 0.5
+_CERTAINTY = 3.0
+_HIDDEN = (
+    "Noise hides the variances of the features, which are taken for 1, and for uncorrelated. Pass "
+    "whiten=False for features of which that is known, a larger epsilon, or more users."
+)
+
+
+def release_user_whitening(
+    users: Users, budget: PrivacyBudget
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Release the mean of the users' second moments, and return its cleaned inverse root.
+
+    It is the identity where noise hides even the mean variance of all features.
+    """
+    norms = users.fill(moment_norms)
+    level = release_level("moment norm", norms, _QUANTILE, budget)
+    weights = clip_weights(norms, level, users.n_features**2)
+    total = sum(_weighted_moment(batch, weights[batch.slots]) for batch in users.batches)
+    released, scale = budget.symmetric_gaussian(
+        "second moment",
+        total,
+        sensitivity=sensitivity.user_moment(level, budget.adjacency, users.rounding),
+    )
+    released, scale = released / users.n_users, scale / users.n_users
+    noise = scale / np.sqrt(users.n_features)
+    if np.diagonal(released).mean() <= _CERTAINTY * noise:
+        return np.eye(users.n_features), (_HIDDEN,)
+    found = whitening_of(released, scale).symmetric_map
+    assert found is not None
+    return found, _doubts(released, scale)
+
+
+def moment_norms(batch: UserBatch) -> np.ndarray:
+    r"""Compute the Frobenius norm of :math:`X_j^T X_j / m_j` for each user.
+
+    It is that of :math:`X_j X_j^T / m_j`, of which the smaller one is formed.
+    """
+    rows, across = batch.rows, batch.rows.transpose(0, 2, 1)
+    products = rows @ across if rows.shape[1] <= rows.shape[2] else across @ rows
+    return row_norms(products.reshape(len(products), -1)) / batch.counts
+
+
+def _weighted_moment(batch: UserBatch, weights: np.ndarray) -> np.ndarray:
+    scaled = batch.rows * (weights / batch.counts)[:, np.newaxis, np.newaxis]
+    n_features = batch.rows.shape[2]
+    return scaled.reshape(-1, n_features).T @ batch.rows.reshape(-1, n_features)
+
+
+def _doubts(moment: np.ndarray, noise: float) -> tuple[str, ...]:
+    """Doubt features that are too small beside the others to be seen through the noise."""
+    variances = np.diagonal(moment)
+    edge = noise * np.sqrt(2 * len(variances))
+    n_lost = int(np.count_nonzero(variances < edge))
+    if not 0 < n_lost < len(variances) or edge == 0:
+        return ()
+    return (
+        f"{n_lost} of {len(variances)} features are too small beside the others to be told from "
+        "noise, and hardly take part. If their units differ, divide features by public guesses of "
+        "their spreads.",
+    )

@@ -1,0 +1,98 @@
+"""The model of one user."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import r2_score
+
+from skdp.linear_model._personal.input import check_rows_and_ids
+
+__all__ = ["PersonalHead"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PersonalHead:
+    """Linear model of one user, computed from what is published and the user's own rows.
+
+    It is private to that user, and protected against nobody who sees it: keep it with its owner.
+    Made by :meth:`skdp.DPPersonalizedRegressor.head`.
+
+    Parameters
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Coefficients, without one for a column of ids.
+    intercept_ : float
+        Intercept.
+    user_column : int, str or None, default=None
+        Column of X that is left out, as it has ids.
+
+    Notes
+    -----
+    **Privacy.** Unit: none. A head is a noise-free function of the rows that it was fitted to, and
+    tells of them what their owner knows anyway.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.linear_model import PersonalHead
+    >>> head = PersonalHead(np.array([1.0, 2.0]), 0.5)
+    >>> head.predict([[1.0, 1.0]])
+    array([3.5])
+    """
+
+    coef_: np.ndarray
+    intercept_: float
+    user_column: int | str | None = field(default=None)
+
+    def __repr__(self) -> str:
+        return f"PersonalHead(n_features={len(self.coef_)})"
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict responses of the owner.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows, laid out as those of the fit.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Predictions.
+
+        Raises
+        ------
+        ValueError
+            If X is not finite or has other features.
+        """
+        rows, _ = check_rows_and_ids(X, None, self.user_column, "PersonalHead")
+        if rows.shape[1] != len(self.coef_):
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but PersonalHead has {len(self.coef_)}."
+            )
+        return np.asarray(rows @ self.coef_ + self.intercept_)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Compute the coefficient of determination of predictions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows, laid out as those of the fit.
+        y : array-like of shape (n_rows,)
+            Responses.
+        sample_weight : array-like of shape (n_rows,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            1 at best.
+
+        Raises
+        ------
+        ValueError
+            If X or y is not acceptable.
+        """
+        return float(r2_score(y, self.predict(X), sample_weight=sample_weight))

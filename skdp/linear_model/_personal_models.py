@@ -1,0 +1,287 @@
+"""What is computed for users from what is published and their own rows: heads and predictions."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skdp.data.users import Users
+from skdp.linear_model._personal.heads import personal_models
+from skdp.linear_model._personal.input import (
+    PersonalData,
+    check_input,
+    check_rows_and_ids,
+    check_users,
+)
+from skdp.linear_model._personal.model import Prior, SharedModel
+from skdp.linear_model._personal_head import PersonalHead
+from skdp.privacy.precision import plain
+
+__all__ = ["PersonalModels"]
+
+
+class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin):
+    """The public side of a personal regression: nothing here spends, and nothing is kept."""
+
+    __metadata_request__predict = {"groups": True, "support": True}  # noqa: RUF012
+    __metadata_request__score = {"groups": True}  # noqa: RUF012
+
+    user_column: int | str | None
+    max_rows: int | None
+    mean_: np.ndarray
+    whitening_: np.ndarray | None
+    components_: np.ndarray
+    coef_: np.ndarray
+    intercept_: float
+    prior_variances_: np.ndarray
+    intercept_variance_: float
+    noise_variance_: float
+    prior_mix_: float
+    snr_: float
+
+    def head(self, X: Any, y: Any) -> PersonalHead:
+        """Fit the model of one user, of those of the fit or a new one: it costs nobody privacy.
+
+        It is to be computed where the user's rows are, and stays there.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows of the user, laid out as those of the fit; there may be none.
+        y : array-like of shape (n_rows,)
+            Their responses.
+
+        Returns
+        -------
+        PersonalHead
+            The user's model, private to the user.
+
+        Raises
+        ------
+        ValueError
+            If X or y is not acceptable.
+        """
+        self._check_features(X)
+        if len(X) == 0:
+            return PersonalHead(self.coef_.copy(), self.intercept_, plain(self.user_column))
+        data = self._checked(X, y, np.zeros(len(X)), of_one=True)
+        (coef,), (intercept,) = self._models(data)
+        return PersonalHead(coef, float(intercept), plain(self.user_column))
+
+    def personalize(self, X: Any, y: Any, groups: Any = None) -> dict[Any, PersonalHead]:
+        """Fit the models of many users: private outputs, each of which belongs to one of them.
+
+        It stands in for what users do on devices of their own. Together the heads are as private as
+        the data: hand each of them to its owner only.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows of all users, laid out as those of the fit.
+        y : array-like of shape (n_rows,)
+            Responses.
+        groups : array-like of shape (n_rows,) or None, default=None
+            Ids of the users; None for those in `user_column`.
+
+        Returns
+        -------
+        dict
+            Ids mapped to heads.
+
+        Raises
+        ------
+        ValueError
+            If X, y or groups is not acceptable, or nobody tells whose rows these are.
+        """
+        data = self._checked(X, y, groups)
+        if data.ids is None:
+            raise ValueError("personalize needs groups, the ids of users, or a user_column.")
+        coefs, intercepts = self._models(data)
+        column = plain(self.user_column)
+        heads = [
+            PersonalHead(coef, float(b), column) for coef, b in zip(coefs, intercepts, strict=True)
+        ]
+        return dict(zip(data.ids.tolist(), heads, strict=True))
+
+    def predict(self, X: Any, groups: Any = None, support: Any = None) -> np.ndarray:
+        """Predict responses, by the mean model, or for users with rows of their own.
+
+        With `support` the result is private to the users whose rows these are; what the guarantee
+        covers is the model, and not what is predicted from rows passed in.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+        groups : array-like of shape (n_rows,) or None, default=None
+            Whose rows these are; None for the ids in `user_column`.
+        support : tuple or None, default=None
+            Labelled rows ``(X, y, groups)``, or ``(X, y)`` with a `user_column`, to fit the heads
+            of users to. Users without any are predicted by the mean model, as all are without
+            `support`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Predictions.
+
+        Raises
+        ------
+        ValueError
+            If an argument is not acceptable, or there are groups and no support.
+        """
+        self._check_features(X)
+        rows, ids = check_rows_and_ids(X, groups, plain(self.user_column), type(self).__name__)
+        predictions = np.asarray(rows @ self.coef_ + self.intercept_)
+        if support is None:
+            if groups is not None:
+                raise ValueError(
+                    "predict got groups and no support: pass support=(X, y, groups), labelled rows "
+                    "of these users, or no groups for the mean model."
+                )
+            return predictions
+        if not isinstance(support, tuple | list) or len(support) not in (2, 3):
+            raise ValueError(
+                "support must be a tuple (X, y, groups), or (X, y) with a user_column."
+            )
+        data = self._checked(*support)
+        if ids is None or data.ids is None:
+            raise ValueError("With support there must be groups for both X and the support.")
+        return self._predicted(rows, ids, data, predictions)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> float:
+        """Compute the coefficient of determination for users of whom few rows are known.
+
+        The first half of each user's rows, in the order given and rounded down, fits the head, and
+        the other rows are predicted. Without ids all rows are, by the mean model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+        y : array-like of shape (n_rows,)
+            Responses.
+        sample_weight : array-like of shape (n_rows,) or None, default=None
+            Weights of the rows in the score.
+        groups : array-like of shape (n_rows,) or None, default=None
+            Whose rows these are; None for the ids in `user_column`.
+
+        Returns
+        -------
+        float
+            1 at best; 0 for the mean of the predicted responses. A noise-free function of the rows
+            passed in, which the guarantee does not cover.
+
+        Raises
+        ------
+        ValueError
+            If an argument is not acceptable.
+        """
+        data = self._checked(X, y, groups)
+        is_support = _first_halves(data.codes, data.n_users)
+        predictions = np.asarray(data.rows @ self.coef_ + self.intercept_)
+        if is_support.any():
+            coefs, intercepts = self._models(data, is_support)
+            own = np.einsum("ij,ij->i", data.rows, coefs[data.codes]) + intercepts[data.codes]
+            predictions = np.where(np.isfinite(own), own, predictions)
+        rest = ~is_support
+        weights = None if sample_weight is None else np.asarray(sample_weight)[rest]
+        return float(r2_score(data.responses[rest], predictions[rest], sample_weight=weights))
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Map rows to the representation: what heads are linear in.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows, laid out as those of the fit.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components)
+            Centred rows times the components.
+
+        Raises
+        ------
+        ValueError
+            If X is not acceptable.
+        """
+        self._check_features(X)
+        rows, _ = check_rows_and_ids(X, None, plain(self.user_column), type(self).__name__)
+        return np.asarray((rows - self.mean_) @ self.components_.T)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def _check_features(self, X: Any) -> None:
+        check_is_fitted(self)
+        validate_data(self, X, reset=False, skip_check_array=True)
+
+    def _checked(self, X: Any, y: Any, groups: Any = None, of_one: bool = False) -> PersonalData:
+        """Check labelled rows; those of one user may have anything in a column of ids."""
+        self._check_features(X)
+        data = check_input(X, y, None if of_one else groups, plain(self.user_column), "X")
+        return data
+
+    def _models(
+        self, data: PersonalData, is_used: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Fit heads of all users to their rows, or to those that are to be used."""
+        used = slice(None) if is_used is None else is_used
+        users = Users(
+            data.rows[used],
+            data.responses[used],
+            data.codes[used],
+            data.n_users,
+            plain(self.max_rows),
+        )
+        # What overflows becomes nothing, without a warning, as in the fit.
+        with np.errstate(all="ignore"):
+            return personal_models(users, self._shared_model())
+
+    def _predicted(
+        self, rows: np.ndarray, ids: np.ndarray, data: PersonalData, predictions: np.ndarray
+    ) -> np.ndarray:
+        """Predict rows of users who have a head, and leave the predictions of others."""
+        assert data.ids is not None
+        names, codes = check_users(ids)
+        is_known = np.isin(names, data.ids)
+        places = np.searchsorted(data.ids, names[is_known])
+        found = np.full(len(names), -1)
+        found[is_known] = places
+        owners = found[codes]
+        has_head = owners >= 0
+        coefs, intercepts = self._models(data)
+        own = np.einsum("ij,ij->i", rows[has_head], coefs[owners[has_head]])
+        predictions[has_head] = own + intercepts[owners[has_head]]
+        return predictions
+
+    def _shared_model(self) -> SharedModel:
+        """Take what is published back into whitened coordinates."""
+        basis, mean_head = self.components_.T.astype(np.float64), self.coef_.astype(np.float64)
+        if self.whitening_ is not None:
+            whitening = self.whitening_.astype(np.float64)
+            basis, mean_head = (np.linalg.solve(whitening, one) for one in (basis, mean_head))
+        prior = Prior(
+            basis,
+            self.prior_variances_.astype(np.float64),
+            self.intercept_variance_,
+            self.noise_variance_,
+            self.prior_mix_,
+        )
+        center = self.mean_.astype(np.float64)
+        response_center = self.intercept_ + float(center @ self.coef_)
+        return SharedModel(center, response_center, self.whitening_, mean_head, prior, self.snr_)
+
+
+def _first_halves(codes: np.ndarray, n_users: int) -> np.ndarray:
+    """Mark the first half of the rows of each user, rounded down."""
+    order = np.argsort(codes, kind="stable")
+    counts = np.bincount(codes, minlength=n_users)
+    starts = np.cumsum(counts) - counts
+    ranks = np.empty(len(codes), dtype=np.intp)
+    ranks[order] = np.arange(len(codes)) - np.repeat(starts, counts)
+    return np.asarray(ranks < (counts // 2)[codes])
