@@ -71,7 +71,7 @@ def no_noise_is_shared_by_different_fits(family, cell):
 def are_equal(one, other):
     """Whether two fits have the same arguments, 0 and -0 being the same."""
     pairs = zip(arrays_of(one), arrays_of(other), strict=True)
-    return all((a != b).sum() == 0 for a, b in pairs)
+    return all(a.shape == b.shape and (a != b).sum() == 0 for a, b in pairs)
 
 
 def nothing_but_documented_attributes_is_kept(family, cell):
@@ -90,7 +90,7 @@ def check_kept(family, cell, estimator):
     kept = vars(estimator).keys() - parameters.keys()
     assert kept == family.released(cell) | family.public(cell)
     documented = inspect.getdoc(type(estimator)).splitlines()
-    n_units, n_features = arguments[0].shape[0], estimator.n_features_in_
+    n_units, n_features = family.n_units(arguments), estimator.n_features_in_
     for name in kept | properties_of(estimator):
         if not name.startswith("_"):
             assert any(name in line.split(" : ")[0].split(", ") for line in documented), name
@@ -269,7 +269,7 @@ def the_record_is_what_was_planned(family, cell):
     """Line by line, before the data are known, at any budget."""
     arguments = family.arguments(family.ordinary(cell))
     for more in ({}, {"epsilon": 1.0}, {"epsilon": math.inf}):
-        check_plan(lambda: cell(**more), arguments)  # noqa: B023
+        check_plan(lambda: cell(**more), arguments, family.n_units(arguments))  # noqa: B023
 
 
 def without_values(X):
@@ -284,13 +284,14 @@ def without_values(X):
     return X * np.nan
 
 
-def check_plan(make_estimator, arguments):
+def check_plan(make_estimator, arguments, n_units=None):
     """Compare the plan of an unfitted estimator with what a fit records."""
     X = arguments[0]
+    n_units = X.shape[0] if n_units is None else n_units
     like = without_values(X)
     # That there is a seed is a public fact, too.
     estimator = make_estimator().set_params(random_state=SEED)
-    planned = estimator.plan(X.shape[0], math.prod(X.shape[1:]), like=like)
+    planned = estimator.plan(n_units, math.prod(X.shape[1:]), like=like)
     record = fit_with(make_estimator(), arguments, RecordingBudget)[1].spent()
     for name in ("epsilon", "delta", "unit", "adjacency", "enforced", "delta_tail"):
         assert getattr(planned, name) == getattr(record, name), name

@@ -15,6 +15,7 @@ import row_cells
 import toy
 import trace_cells
 import trace_neighbours
+import user_cells
 from harness import Group, Slip
 
 __all__ = ["FAMILIES", "Family"]
@@ -55,6 +56,8 @@ class Family:
         Gives a context in which a cell is fitted.
     has_null : callable
         Tells whether a null unit is more than other data: by default for "zero_out".
+    n_units : callable
+        Counts the units in the arguments of `fit`, which are its rows by default.
     is_keyed_by_clipped_data : bool
         Whether data that are the same once they are clipped are the same for a seed.
     per_unit : tuple of str
@@ -75,6 +78,7 @@ class Family:
     arguments: Callable[[Any], tuple] = lambda data: (data,)
     setting: Callable[[Any], AbstractContextManager] = lambda cell: nullcontext()
     has_null: Callable[[Any], bool] = lambda cell: cell.adjacency == "zero_out"
+    n_units: Callable[[tuple], int] = lambda arguments: arguments[0].shape[0]
     is_keyed_by_clipped_data: bool = False
     per_unit: tuple[str, ...] = ()
 
@@ -146,6 +150,21 @@ FAMILIES = (
         has_null=lambda cell: cell.adjacency == "zero_out" and cell.unit != "frobenius",
         is_keyed_by_clipped_data=True,
         per_unit=("left_components_",),
+    ),
+    Family(
+        name="users",
+        cells=user_cells.CELLS,
+        datasets=user_cells.datasets,
+        strange=user_cells.strange_data,
+        groups=user_cells.groups,
+        strangers=user_cells.strangers,
+        released=user_cells.released,
+        public=user_cells.public,
+        recorded=lambda cell: ("user", True),
+        is_reached=user_cells.is_reached,
+        slips=user_cells.SLIPS,
+        arguments=lambda data: data.arguments,
+        n_units=lambda arguments: len(set(arguments[2])),
     ),
     Family(
         name="toy",

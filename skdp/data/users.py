@@ -17,7 +17,7 @@ __all__ = ["LARGEST_VALUE", "UserBatch", "Users"]
 #: Larger values are taken for this one: products of several of them do not overflow.
 LARGEST_VALUE = 1e60
 # A batch should stay in cache between the products that are formed of it.
-_BATCH_ENTRIES = 1 << 17
+_BATCH_ENTRIES = 1 << 18
 # Lengths in an octave: padding adds a quarter of the rows at most.
 _LENGTHS_IN_OCTAVE = 4
 
@@ -59,7 +59,7 @@ class Users:
     codes : ndarray of shape (n_rows,)
         Number of the user of each row.
     n_users : int
-        How many users there are. One without rows is null: it has a slot, and takes part in nothing.
+        How many users there are. One without rows is null: it has a slot, but no part in anything.
     max_rows : int or None, default=None
         How many rows of a user are used at most, the first ones; None for all.
     """

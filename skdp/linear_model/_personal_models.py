@@ -264,7 +264,8 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         basis, mean_head = self.components_.T.astype(np.float64), self.coef_.astype(np.float64)
         if self.whitening_ is not None:
             whitening = self.whitening_.astype(np.float64)
-            basis, mean_head = (np.linalg.solve(whitening, one) for one in (basis, mean_head))
+            basis = np.linalg.solve(whitening, basis)
+            mean_head = np.linalg.solve(whitening, mean_head)
         prior = Prior(
             basis,
             self.prior_variances_.astype(np.float64),

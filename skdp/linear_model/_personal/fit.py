@@ -28,7 +28,8 @@ def solve_personal(
         center, response_center = release_center(users, budget)
         users.map_rows(center)
         users.shift_responses(response_center)
-    whitening, doubts = None, ()
+    whitening: np.ndarray | None = None
+    doubts: tuple[str, ...] = ()
     if problem.whiten:
         whitening, doubts = release_user_whitening(users, budget)
         users.map_rows(np.zeros(users.n_features), whitening)

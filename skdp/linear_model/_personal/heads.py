@@ -1,4 +1,4 @@
-"""Heads: what a user's own rows say beyond the mean model, and how far the prior is to be trusted."""
+"""Heads: what a user's own rows say beyond the mean model, and how far to trust the prior."""
 
 from dataclasses import replace
 
@@ -87,13 +87,15 @@ def _errors_of_long(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np
 
 def _errors(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np.ndarray:
     """Compute the errors by the kernels of the rows, those of a mix being mixed of two."""
-    features, responses = features_of(batch, replace(prior, intercept_variance=0.0), mean_head)
-    intercept = batch.is_row[:, :, np.newaxis] * batch.is_row[:, np.newaxis, :]
-    intercept *= prior.intercept_variance
+    counts, noise = batch.counts, prior.noise_variance
+    features, responses = features_of(batch, prior, mean_head)
     inside = features @ features.transpose(0, 2, 1)
     everywhere = prior.spread * (batch.rows @ batch.rows.transpose(0, 2, 1))
-    kernels = ((1 - mix) * inside + mix * everywhere + intercept for mix in PRIOR_MIXES)
-    noise = prior.noise_variance
-    return np.stack(
-        [leave_one_out_errors(kernel, responses, batch.counts, noise) for kernel in kernels]
-    )
+    is_row = batch.is_row[:, :, np.newaxis]
+    everywhere += prior.intercept_variance * (is_row * batch.is_row[:, np.newaxis, :])
+    everywhere -= inside
+    # The first mix is 0, and its features are few.
+    found = [leave_one_out_errors_of_long(features, responses, counts, noise)]
+    for mix in PRIOR_MIXES[1:]:
+        found.append(leave_one_out_errors(inside + mix * everywhere, responses, counts, noise))
+    return np.stack(found)

@@ -19,6 +19,7 @@ def user_moment(level: float, adjacency: str, rounding: float = 0.0) -> float:
 
     `c` (`level`) for zero_out, :math:`\sqrt 2 c` for replace: as
     :math:`\langle A, B\rangle = \|A^{1/2} B^{1/2}\|_F^2 \ge 0`,
-    :math:`\|A - B\|_F^2 \le \|A\|_F^2 + \|B\|_F^2`. Attained by two users whose rows are orthogonal.
+    :math:`\|A - B\|_F^2 \le \|A\|_F^2 + \|B\|_F^2`. Attained by users whose
+    rows are orthogonal.
     """
     return level * (choose(adjacency, zero_out=1.0, replace=math.sqrt(2)) + 2 * rounding)
