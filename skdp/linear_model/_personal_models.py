@@ -1,5 +1,6 @@
 """What is computed for users from what is published and their own rows: heads and predictions."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         self._check_features(X)
         if len(X) == 0:
             return PersonalHead(self.coef_.copy(), self.intercept_, plain(self.user_column))
-        data = self._checked(X, y, np.zeros(len(X)), of_one=True)
+        data = replace(self._checked(X, y), codes=np.zeros(len(X), np.intp), ids=np.zeros(1))
         (coef,), (intercept,) = self._models(data)
         return PersonalHead(coef, float(intercept), plain(self.user_column))
 
@@ -132,8 +133,9 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         ValueError
             If an argument is not acceptable, or there are groups and no support.
         """
-        self._check_features(X)
+        check_is_fitted(self)
         rows, ids = check_rows_and_ids(X, groups, plain(self.user_column), type(self).__name__)
+        self._check_features(X)
         predictions = np.asarray(rows @ self.coef_ + self.intercept_)
         if support is None:
             if groups is not None:
@@ -220,11 +222,10 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         check_is_fitted(self)
         validate_data(self, X, reset=False, skip_check_array=True)
 
-    def _checked(self, X: Any, y: Any, groups: Any = None, of_one: bool = False) -> PersonalData:
-        """Check labelled rows; those of one user may have anything in a column of ids."""
+    def _checked(self, X: Any, y: Any, groups: Any = None) -> PersonalData:
+        """Check labelled rows."""
         self._check_features(X)
-        data = check_input(X, y, None if of_one else groups, plain(self.user_column), "X")
-        return data
+        return check_input(X, y, groups, plain(self.user_column), type(self).__name__)
 
     def _models(
         self, data: PersonalData, is_used: np.ndarray | None = None

@@ -14,18 +14,29 @@ _QUANTILE = 0.6
 _CERTAINTY = 3.0
 
 
-def release_center(users: Users, budget: PrivacyBudget) -> tuple[np.ndarray, float]:
-    """Release the mean of the users' means, as far as it exceeds its noise."""
+def release_center(name: str, users: Users, budget: PrivacyBudget) -> tuple[np.ndarray, float]:
+    """Release the mean of the users' means, as far as it exceeds its noise.
+
+    Rows and responses, whose units have nothing in common, are clipped by themselves.
+    """
     means = users.fill(_means, users.n_features + 1)
-    level = release_level("centre norm", row_norms(means), _QUANTILE, budget)
+    rows = _released_mean(name, "", means[:, :-1], users, budget)
+    responses = _released_mean(name, " of responses", means[:, -1:], users, budget)
+    return rows, float(responses[0])
+
+
+def _released_mean(
+    name: str, kind: str, means: np.ndarray, users: Users, budget: PrivacyBudget
+) -> np.ndarray:
+    level = release_level(f"{name} norm{kind}", row_norms(means), _QUANTILE, budget)
+    total = clip_rows(means.copy(), level).sum(axis=0)
     released, scale = budget.gaussian(
-        "centre",
-        clip_rows(means, level).sum(axis=0),
+        f"{name}{kind}",
+        total if not kind else total[0],
         sensitivity=sensitivity.row_sum(level, budget.adjacency, users.rounding),
     )
-    center, noise = released / users.n_users, scale / users.n_users
-    rows = above_noise(center[:-1], noise, _CERTAINTY, users.n_features)
-    return rows, float(above_noise(center[-1:], noise, _CERTAINTY, 1)[0])
+    average = np.atleast_1d(released) / users.n_users
+    return above_noise(average, scale / users.n_users, _CERTAINTY, len(average))
 
 
 def _means(batch: UserBatch) -> np.ndarray:

@@ -8,6 +8,7 @@ from skdp.linear_model._personal.center import release_center
 from skdp.linear_model._personal.gradient import descend
 from skdp.linear_model._personal.heads import choose_mix
 from skdp.linear_model._personal.model import SharedModel
+from skdp.linear_model._personal.plan import center_rounds
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.linear_model._personal.start import Start, release_start
 from skdp.linear_model._personal.whitening import release_user_whitening
@@ -25,9 +26,11 @@ def solve_personal(
     """Release scales, then the representation, then how far it is to be trusted."""
     center, response_center = np.zeros(users.n_features), 0.0
     if problem.fit_intercept:
-        center, response_center = release_center(users, budget)
-        users.map_rows(center)
-        users.shift_responses(response_center)
+        for name in center_rounds(problem):
+            rows, responses = release_center(name, users, budget)
+            users.map_rows(rows)
+            users.shift_responses(responses)
+            center, response_center = center + rows, response_center + responses
     whitening: np.ndarray | None = None
     doubts: tuple[str, ...] = ()
     if problem.whiten:

@@ -5,16 +5,25 @@ import numpy as np
 from skdp.linear_model._personal.plan import SIZES
 from skdp.privacy import PrivacyBudget
 
-__all__ = ["NO_CLIPPING", "above_noise", "release_level"]
+__all__ = ["NO_CLIPPING", "above_noise", "clip_level", "release_level", "release_size"]
 
 #: Level that stands for no clipping: squares of what is longer could overflow.
 NO_CLIPPING = 1e100
 
 
+def release_size(name: str, norms: np.ndarray, q: float, budget: PrivacyBudget) -> float:
+    """Release a quantile of norms in any units."""
+    return budget.quantile(name, norms, q=q, grid=SIZES)
+
+
+def clip_level(size: float, budget: PrivacyBudget) -> float:
+    """Return the level to clip to: what is released of the sizes; none without noise."""
+    return size if budget.is_private else NO_CLIPPING
+
+
 def release_level(name: str, norms: np.ndarray, q: float, budget: PrivacyBudget) -> float:
-    """Release a quantile of the norms, at which they are then clipped; none without noise."""
-    level = budget.quantile(name, norms, q=q, grid=SIZES)
-    return level if budget.is_private else NO_CLIPPING
+    """Release a quantile of the norms, at which they are then clipped."""
+    return clip_level(release_size(name, norms, q, budget), budget)
 
 
 def above_noise(average: np.ndarray, noise: float, certainty: float, size: int) -> np.ndarray:

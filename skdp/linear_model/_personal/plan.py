@@ -10,7 +10,15 @@ from skdp.privacy import PlannedRelease, sensitivity
 from skdp.privacy.plan import planned_search
 from skdp.privacy.quantile import search_steps
 
-__all__ = ["PRIOR_MIXES", "RELATIVE_SIZES", "SIZES", "mean_clip", "plan_personal", "row_counts"]
+__all__ = [
+    "PRIOR_MIXES",
+    "RELATIVE_SIZES",
+    "SIZES",
+    "center_rounds",
+    "mean_clip",
+    "plan_personal",
+    "row_counts",
+]
 
 #: Public grid for norms in unknown units, by factors of the root of 2; 7 counts.
 SIZES = 2.0 ** (np.arange(-64, 64) / 2)
@@ -22,7 +30,7 @@ RELATIVE_SIZES = 2.0 ** (np.arange(-11, 5) / 4)
 _ROW_COUNTS = 2.0 ** np.arange(16)
 
 # Wanted noise of a count, as a fraction of the users.
-_SEARCH_PRECISION, _COUNT_LIMITS = 0.12, (6e-4, 8.5e-3)
+_SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
 _VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)
 _CENTER_SHARE, _MEAN_SHARE = 0.02, 0.02
 _MOMENT_SHARE, _PRODUCT_SHARE, _PRIOR_SHARE = 0.15, 0.26, 0.05
@@ -72,10 +80,7 @@ def planned_counts(name: str, grid: np.ndarray, problem: PersonalProblem) -> lis
     n_steps = search_steps(len(grid))
     if n_steps == 0:
         return []
-    share = share_for_counts(
-        1, problem.n_units, problem.mu, precision=_SEARCH_PRECISION, limits=_COUNT_LIMITS
-    )
-    return planned_search(name, n_steps * share, len(grid))
+    return planned_search(name, n_steps * _count_share(problem), len(grid))
 
 
 def mean_clip(problem: PersonalProblem) -> float:
@@ -94,14 +99,33 @@ def mean_clip(problem: PersonalProblem) -> float:
 def _plan_features(problem: PersonalProblem) -> list[PlannedRelease]:
     """Plan the centre of rows and responses, and what whitens the rows."""
     d, lines = problem.facts.n_features, []
-    if problem.fit_intercept:
-        lines += _search("centre norm", problem)
-        lines.append(_line("centre", _CENTER_SHARE, "centre norm", (d + 1,)))
+    rounds = center_rounds(problem) if problem.fit_intercept else ()
+    for name in rounds:
+        share = _CENTER_SHARE / len(rounds)
+        for kind, size in (("", (d,)), (" of responses", ())):
+            lines += _search(f"{name} norm{kind}", problem)
+            lines.append(_line(f"{name}{kind}", share / 2, f"{name} norm{kind}", size))
     if problem.whiten:
         lines += _search("moment norm", problem)
         share = _POOLED_MOMENT_SHARE if problem.is_pooled else _MOMENT_SHARE
         lines.append(_line("second moment", share, "moment norm", (d, d), "symmetric_gaussian"))
     return lines
+
+
+def center_rounds(problem: PersonalProblem) -> tuple[str, ...]:
+    """Name the rounds in which a centre is found: a second one where its counts cost little.
+
+    Noise follows the distance from the origin in the first one, and what is left of it in the next.
+    """
+    is_cheap = _count_share(problem) <= _CHEAP_COUNT
+    return ("centre", "centre, closer") if is_cheap else ("centre",)
+
+
+def _count_share(problem: PersonalProblem) -> float:
+    """Compute the share of one count of a search."""
+    return share_for_counts(
+        1, problem.n_units, problem.mu, precision=_SEARCH_PRECISION, limits=_COUNT_LIMITS
+    )
 
 
 def _plan_gradient(problem: PersonalProblem, share: float) -> list[PlannedRelease]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_norms
-from skdp.linear_model._personal.levels import NO_CLIPPING, above_noise, release_level
+from skdp.linear_model._personal.levels import above_noise, clip_level, release_size
 from skdp.linear_model._personal.model import Prior
 from skdp.linear_model._personal.plan import RELATIVE_SIZES, mean_clip, row_counts
 from skdp.linear_model._personal.problem import PersonalProblem
@@ -40,7 +40,7 @@ _TINY = 1e-200
 
 @dataclass(frozen=True)
 class Mean:
-    """A noisy mean of the products, and the standard deviation of its noise."""
+    """A mean of the products, and the standard deviation of its errors along each direction."""
 
     value: np.ndarray
     noise: float
@@ -84,9 +84,10 @@ class Start:
 def release_start(users: Users, budget: PrivacyBudget, problem: PersonalProblem) -> Start:
     """Release the sum of the outer products, and what their scales are."""
     products = users.fill(_products, users.n_features)
-    level = release_level("product norm", row_norms(products), _PRODUCT_QUANTILE, budget)
+    size = release_size("product norm", row_norms(products), _PRODUCT_QUANTILE, budget)
+    level = clip_level(size, budget)
     if problem.is_pooled:
-        mean = _release_mean(products, level * mean_clip(problem), users, budget)
+        mean = _release_mean(products, size, users, budget, problem)
         none = Prior(np.zeros((users.n_features, 0)), np.zeros(0), 0.0, 1.0)
         return Start(none, mean, 1.0, 0.0)
     clipped = clip_rows(products.copy(), level)
@@ -97,7 +98,7 @@ def release_start(users: Users, budget: PrivacyBudget, problem: PersonalProblem)
     )
     mean = Mean(np.zeros(users.n_features), 0.0)
     if problem.mean_head:
-        mean = _release_mean(products, level * mean_clip(problem), users, budget)
+        mean = _release_mean(products, size, users, budget, problem)
     grid = row_counts(problem.max_rows)
     counts = users.fill(lambda batch: batch.counts)
     row_count = 1.0
@@ -114,15 +115,24 @@ def _products(batch: UserBatch) -> np.ndarray:
     return sums[:, :, 0] / batch.counts[:, np.newaxis]
 
 
-def _release_mean(products: np.ndarray, level: float, users: Users, budget: PrivacyBudget) -> Mean:
-    """Release the mean of the products, clipped."""
-    level = min(level, NO_CLIPPING)
+def _release_mean(
+    products: np.ndarray,
+    size: float,
+    users: Users,
+    budget: PrivacyBudget,
+    problem: PersonalProblem,
+) -> Mean:
+    """Release the mean of the products, clipped to a multiple of their size."""
+    level = clip_level(size * mean_clip(problem), budget)
     released, scale = budget.gaussian(
         "mean products",
         clip_rows(products.copy(), level).sum(axis=0),
         sensitivity=sensitivity.row_sum(level, budget.adjacency, users.rounding),
     )
-    return Mean(released / users.n_users, scale / users.n_users)
+    # Beside the noise there is the error of a mean over so many users, as it is of products of that
+    # size in no particular direction.
+    error = size / np.sqrt(users.n_users * users.n_features)
+    return Mean(released / users.n_users, float(np.hypot(scale / users.n_users, error)))
 
 
 def _spectral(

@@ -1,0 +1,107 @@
+"""Users in batches: all rows arrive, and nobody's statistics follow other users' rows."""
+
+import numpy as np
+import pytest
+
+from skdp.data.users import LARGEST_VALUE, Users, padded_lengths
+from skdp.linear_model._personal.center import _means
+from skdp.linear_model._personal.gradient import _gradients
+from skdp.linear_model._personal.heads import _choices
+from skdp.linear_model._personal.model import Prior
+from skdp.linear_model._personal.start import _head_sizes, _products
+from skdp.linear_model._personal.whitening import moment_norms
+
+
+def draw(counts, n_features, seed=0):
+    generator = np.random.default_rng(seed)
+    codes = generator.permutation(np.repeat(np.arange(len(counts)), counts))
+    return generator.normal(size=(len(codes), n_features)), generator.normal(size=len(codes)), codes
+
+
+def test_every_row_is_in_the_batch_of_its_user_in_its_order():
+    counts = np.array([1, 9, 3, 40, 17, 1, 2])
+    X, y, codes = draw(counts, 4)
+    users = Users(X, y, codes, len(counts))
+    seen = []
+    for batch in users.batches:
+        for place, slot in enumerate(batch.slots):
+            n_rows = int(batch.counts[place])
+            assert n_rows == counts[slot] == batch.is_row[place].sum()
+            np.testing.assert_array_equal(batch.rows[place, :n_rows], X[codes == slot])
+            np.testing.assert_array_equal(batch.responses[place, :n_rows], y[codes == slot])
+            assert not batch.rows[place, n_rows:].any()
+            assert not batch.responses[place, n_rows:].any()
+            seen.append(slot)
+    assert sorted(seen) == list(range(len(counts)))
+
+
+def test_the_first_rows_are_kept():
+    X, y, codes = draw(np.array([5, 1, 8]), 2)
+    users = Users(X, y, codes, 3, max_rows=2)
+    rows = users.fill(lambda batch: batch.rows.sum(axis=1), 2)
+    for user in range(3):
+        np.testing.assert_allclose(rows[user], X[codes == user][:2].sum(axis=0))
+
+
+def test_lengths_are_few_and_waste_little():
+    counts = np.arange(1, 5000)
+    lengths = padded_lengths(counts)
+    assert (lengths >= counts).all()
+    assert (lengths <= 1.25 * counts).all()
+    assert len(np.unique(lengths)) < 50
+    np.testing.assert_array_equal(lengths[:8], counts[:8])
+
+
+def test_a_slot_without_rows_takes_part_in_nothing():
+    X, y, codes = draw(np.array([3, 0, 4]), 2)
+    users = Users(X, y, codes, 3)
+    sums = users.fill(lambda batch: batch.rows.sum(axis=(1, 2)))
+    assert np.isnan(sums[1])
+    assert np.isfinite(sums[[0, 2]]).all()
+
+
+def test_huge_values_are_bounded():
+    users = Users(np.array([[1e300, -1e300]]), np.array([1e300]), np.zeros(1, dtype=int), 1)
+    assert np.abs(users.batches[0].rows).max() == LARGEST_VALUE
+    assert users.batches[0].responses[0, 0] == LARGEST_VALUE
+
+
+def statistics(users):
+    """All that is computed of single users and counted or compared."""
+    d = users.n_features
+    generator = np.random.default_rng(5)
+    basis = np.linalg.qr(generator.normal(size=(d, 2)))[0]
+    prior, mean = Prior(basis, np.array([1.0, 0.4]), 0.05, 0.3), generator.normal(size=d)
+    return {
+        "means": users.fill(_means, d + 1),
+        "moment norms": users.fill(moment_norms),
+        "products": users.fill(_products, d),
+        "head sizes": users.fill(lambda batch: _head_sizes(batch, prior, mean)),
+        "gradient norms": users.fill(lambda batch: _gradients(batch, prior, mean)[2]),
+        "choices": users.fill(lambda batch: _choices(batch, prior, mean)),
+    }
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 3, 7, 19, 50])
+@pytest.mark.parametrize("n_rows", [0, 1, 2, 13, 200])
+def test_the_statistics_of_others_keep_every_bit(n_features, n_rows):
+    counts = np.random.default_rng(1).integers(1, 30, size=400)
+    X, y, codes = draw(counts, max(n_features, 2))
+    X = X[:, :n_features] if n_features > 1 else X[:, :2]
+    whitening = np.eye(X.shape[1]) + 0.1
+    found = []
+    for own in (int(counts[7]), n_rows):
+        kept = np.flatnonzero(codes != 7)
+        generator = np.random.default_rng(own)
+        more = generator.normal(size=(own, X.shape[1]))
+        users = Users(
+            np.concatenate([more, X[kept]]),
+            np.concatenate([generator.normal(size=own), y[kept]]),
+            np.concatenate([np.full(own, 7), codes[kept]]),
+            len(counts),
+        )
+        users.map_rows(np.full(X.shape[1], 0.2), whitening)
+        found.append(statistics(users))
+    others = np.arange(len(counts)) != 7
+    for name, values in found[0].items():
+        np.testing.assert_array_equal(values[others], found[1][name][others], err_msg=name)

@@ -1,0 +1,395 @@
+"""Personal regression: what is recovered, heads, ids, and searches."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    cross_val_predict,
+    cross_val_score,
+    cross_validate,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skdp import DPPersonalizedRegressor, PersonalHead, PrivacyWarning
+from skdp.linear_model._personal.heads import _errors, _errors_of_long
+from skdp.linear_model._personal.model import Prior
+from skdp.linear_model._personal.plan import PRIOR_MIXES
+from skdp.linear_model._personal.ridge import leave_one_out_errors, ridge_coefficients
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+N_USERS, N_FEATURES = 400, 8
+SEED = 2**90
+
+
+def draw(n_users=N_USERS, n_features=N_FEATURES, *, n_rows=12, noise=0.2, offset=0.0, seed=0):
+    generator = np.random.default_rng(seed)
+    basis = np.linalg.qr(generator.normal(size=(n_features, 2)))[0]
+    coefs = generator.normal(size=(n_users, 2)) @ basis.T
+    groups = np.repeat(np.arange(n_users), n_rows)
+    X = generator.normal(size=(len(groups), n_features)) + offset
+    y = np.einsum("ij,ij->i", X - offset, coefs[groups]) + offset
+    return X, y + noise * generator.normal(size=len(y)), groups, coefs, basis
+
+
+def personalized(**more):
+    return DPPersonalizedRegressor(**{"epsilon": 8.0, "random_state": SEED, **more})
+
+
+@pytest.mark.parametrize("whiten", [False, True])
+@pytest.mark.parametrize("solver", ["gradient", "altmin"])
+def test_without_noise_the_representation_is_found_exactly(solver, whiten):
+    X, y, groups, _, basis = draw(noise=0.0, n_rows=20)
+    model = personalized(epsilon=np.inf, n_iter=30, solver=solver, whiten=whiten).fit(X, y, groups)
+    found = np.linalg.qr(model.components_.T)[0]
+    # Whitening bends the representation of samples as few as these a little.
+    assert np.linalg.norm(basis - found @ (found.T @ basis)) < 1e-3
+    assert model.snr_ == np.inf
+
+
+def test_personal_models_are_better_than_ridge_for_few_rows():
+    X, y, groups, coefs, _ = draw(3000, 20, n_rows=8, noise=0.5)
+    heads = personalized(epsilon=2.0).fit(X, y, groups).personalize(X, y, groups)
+    ours = np.array([heads[user].coef_ for user in range(3000)])
+    ridge = np.array([Ridge().fit(X[groups == u], y[groups == u]).coef_ for u in range(100)])
+    ours, theirs = (np.square(a - coefs[: len(a)]).sum(axis=1).mean() for a in (ours, ridge))
+    assert ours < 0.5 * theirs
+
+
+def test_the_mean_model_is_least_squares_without_noise():
+    X, _, groups, _, _ = draw(2000, offset=3.0)
+    y = X @ np.arange(N_FEATURES) + 5
+    model = personalized(n_components=0, epsilon=np.inf).fit(X, y, groups)
+    np.testing.assert_allclose(model.coef_, np.arange(N_FEATURES), atol=0.3)
+    assert model.score(X, y) > 0.99
+    assert model.components_.shape == (0, N_FEATURES)
+    head = model.head(X[:5], y[:5])
+    np.testing.assert_allclose(head.coef_, model.coef_, rtol=1e-12)
+
+
+def test_offsets_make_hardly_a_difference():
+    plain, moved = draw(offset=0.0), draw(offset=50.0)
+    scores = []
+    for X, y, groups, _, _ in (plain, moved):
+        scores.append(personalized().fit(X, y, groups).score(X, y, groups=groups))
+    assert scores[1] > scores[0] - 0.05
+
+
+def test_units_make_no_difference():
+    X, y, groups, _, _ = draw(offset=1.0)
+    ours = personalized().fit(X, y, groups).score(X, y, groups=groups)
+    for scale, unit in ((1e3, 1e5), (1e-3, 1.0), (1.0, 1e-4)):
+        score = (
+            personalized()
+            .fit(scale * X, unit * y, groups)
+            .score(scale * X, unit * y, groups=groups)
+        )
+        assert score == pytest.approx(ours, abs=0.08)
+
+
+def test_names_and_order_of_users_make_no_difference_without_noise():
+    X, y, groups, _, _ = draw()
+    model = personalized(epsilon=np.inf).fit(X, y, groups)
+    names = np.array([f"user {user % 7} {user}" for user in range(N_USERS)])[groups]
+    order = np.random.default_rng(0).permutation(len(X))
+    other = personalized(epsilon=np.inf).fit(X[order], y[order], names[order])
+    np.testing.assert_allclose(np.abs(other.components_), np.abs(model.components_), atol=1e-8)
+    assert other.prior_mix_ == model.prior_mix_
+
+
+# Heads
+
+
+def test_a_head_of_one_user_is_that_of_many():
+    X, y, groups, _, _ = draw()
+    model = personalized().fit(X, y, groups)
+    heads = model.personalize(X, y, groups)
+    assert list(heads) == list(range(N_USERS))
+    for user in (0, 17):
+        own = groups == user
+        head = model.head(X[own], y[own])
+        np.testing.assert_allclose(head.coef_, heads[user].coef_, rtol=1e-10)
+        predicted = model.predict(X[own], groups[own], support=(X, y, groups))
+        np.testing.assert_allclose(head.predict(X[own]), predicted, rtol=1e-9, atol=1e-12)
+        assert head.score(X[own], y[own]) > 0.8
+
+
+def test_a_head_solves_the_ridge_regression_of_its_prior():
+    X, y, groups, _, _ = draw(offset=2.0)
+    model = personalized().fit(X, y, groups)
+    model.prior_mix_ = 0.3
+    own = groups == 3
+    prior = model._shared_model().prior
+    root = np.column_stack([model.whitening_ @ prior.root(), np.zeros(N_FEATURES)])
+    features = (X[own] - model.mean_) @ root
+    features[:, -1] = np.sqrt(model.intercept_variance_)
+    ridge = Ridge(alpha=model.noise_variance_, fit_intercept=False)
+    ridge.fit(features, y[own] - model.predict(X[own]))
+    head = model.head(X[own], y[own])
+    expected = model.predict(X[own]) + ridge.predict(features)
+    np.testing.assert_allclose(head.predict(X[own]), expected, rtol=1e-6)
+
+
+def test_who_has_no_rows_has_the_mean_model():
+    X, y, groups, _, _ = draw(offset=1.0)
+    model = personalized().fit(X, y, groups)
+    np.testing.assert_array_equal(model.head(X[:0], y[:0]).predict(X), model.predict(X))
+    support = (X[groups < 5], y[groups < 5], groups[groups < 5])
+    rows = np.isin(groups, [2, 9])
+    predicted = model.predict(X[rows], groups[rows], support=support)
+    is_new = groups[rows] == 9
+    np.testing.assert_array_equal(predicted[is_new], model.predict(X[rows][is_new]))
+    assert (predicted[~is_new] != model.predict(X[rows][~is_new])).all()
+
+
+def test_few_shot_scores_predict_the_second_half_of_each_user():
+    X, y, groups, _, _ = draw(n_rows=7)
+    model = personalized().fit(X, y, groups)
+    is_support = np.tile(np.arange(7) < 3, N_USERS)
+    support = X[is_support], y[is_support], groups[is_support]
+    rest = ~is_support
+    predicted = model.predict(X[rest], groups[rest], support=support)
+    expected = 1 - np.square(y[rest] - predicted).sum() / np.square(y[rest] - y[rest].mean()).sum()
+    assert model.score(X, y, groups=groups) == pytest.approx(expected)
+    weights = np.random.default_rng(0).random(len(y))
+    assert model.score(X, y, weights, groups) != pytest.approx(expected)
+    assert model.score(X, y) == pytest.approx(model.score(X, y, groups=np.arange(len(y))))
+
+
+def test_heads_are_frozen_and_tell_nothing_when_printed():
+    head = PersonalHead(np.array([1.5, 2.5]), 0.25)
+    assert repr(head) == "PersonalHead(n_features=2)"
+    with pytest.raises(AttributeError):
+        head.intercept_ = 1.0
+    assert pickle.loads(pickle.dumps(head)).intercept_ == 0.25
+    with pytest.raises(ValueError, match="has 3 features, but PersonalHead has 2"):
+        head.predict(np.ones((1, 3)))
+
+
+def test_the_transform_is_what_heads_are_linear_in():
+    X, y, groups, _, _ = draw(offset=1.0)
+    model = personalized().fit(X, y, groups)
+    np.testing.assert_allclose(model.transform(X), (X - model.mean_) @ model.components_.T)
+    assert list(model.get_feature_names_out()) == [
+        "dppersonalizedregressor0",
+        "dppersonalizedregressor1",
+    ]
+
+
+@pytest.mark.parametrize("n_rows", [1, 3, 6, 12])
+def test_leave_one_out_errors_are_those_of_refits(n_rows):
+    X, y, groups, _, _ = draw(6, n_rows=n_rows)
+    from skdp.data.users import Users
+
+    users = Users(X, y, groups, 6)
+    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(N_FEATURES, 2)))[0]
+    prior, mean = Prior(basis, np.array([2.0, 0.5]), 0.1, 0.4), np.ones(N_FEATURES)
+    (batch,) = users.batches
+    found = _errors(batch, prior, mean)
+    np.testing.assert_allclose(found, _errors_of_long(batch, prior, mean), rtol=1e-6)
+    for place, mix in enumerate(PRIOR_MIXES):
+        outside = mix * prior.spread
+        covariance = basis * ((1 - mix) * prior.variances) @ basis.T + outside * np.eye(N_FEATURES)
+        for user in range(6):
+            rows, target = X[groups == user], y[groups == user] - X[groups == user].sum(axis=1)
+            kernel = rows @ covariance @ rows.T + 0.1
+            errors = []
+            for left_out in range(n_rows):
+                kept = np.arange(n_rows) != left_out
+                inner = kernel[np.ix_(kept, kept)] + 0.4 * np.eye(n_rows - 1)
+                predicted = kernel[left_out, kept] @ np.linalg.solve(inner, target[kept])
+                errors.append((target[left_out] - predicted) ** 2)
+            assert found[place, user] == pytest.approx(np.mean(errors), rel=1e-6)
+
+
+def test_stacked_ridges_never_fail():
+    features = np.ones((5, 3, 2))
+    features[0], features[1], features[2] = 1e200, np.nan, 0.0
+    coefficients = ridge_coefficients(features, np.ones((5, 3)), 1e-300)
+    assert np.isfinite(coefficients).all()
+    assert not coefficients[:3].any()
+    np.testing.assert_allclose(coefficients[3].sum(), 1.0)
+    kernels = features @ features.transpose(0, 2, 1)
+    errors = leave_one_out_errors(kernels, np.ones((5, 3)), np.full(5, 3.0), 1e-3)
+    assert np.isfinite(errors).all()
+
+
+# Ids
+
+
+def test_without_ids_every_row_is_a_user():
+    X, y, _, _, _ = draw(100)
+    with pytest.warns(PrivacyWarning, match="every row is taken for a user"):
+        model = personalized(epsilon=1.0).fit(X, y)
+    assert model.privacy_spent_.unit == "row"
+    with pytest.raises(ValueError, match="require_groups=True, but there are no ids"):
+        personalized(require_groups=True).fit(X, y)
+
+
+def frame(X, groups):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(X, columns=[f"feature {i}" for i in range(X.shape[1])])
+    table.insert(2, "user", np.array([f"u{user:04d}" for user in range(N_USERS)])[groups])
+    return table
+
+
+def test_a_column_of_ids_is_the_same_as_groups():
+    X, y, groups, _, _ = draw()
+    ours = personalized(epsilon=np.inf).fit(X, y, groups)
+    with_column = np.column_stack([X[:, :3], groups, X[:, 3:]])
+    for table, column in ((with_column, 3), (with_column, -6), (frame(X, groups), "user")):
+        model = personalized(epsilon=np.inf, user_column=column).fit(table, y)
+        np.testing.assert_array_equal(model.components_, ours.components_)
+        np.testing.assert_array_equal(model.predict(table), ours.predict(X))
+        assert model.n_features_in_ == N_FEATURES + 1
+        assert model.privacy_spent_.unit == "user"
+        assert model.score(table, y) == ours.score(X, y, groups=groups)
+        own = np.flatnonzero(groups == 4)
+        rows = table.iloc[own] if hasattr(table, "iloc") else table[own]
+        head = model.head(rows, y[own])
+        np.testing.assert_allclose(head.predict(rows), ours.head(X[own], y[own]).predict(X[own]))
+        assert model.transform(table).shape == (len(X), 2)
+        support = (table, y)
+        np.testing.assert_allclose(
+            model.predict(rows, support=support), head.predict(rows), rtol=1e-8, atol=1e-10
+        )
+    assert list(model.feature_names_in_) == list(table.columns)
+
+
+def test_ids_that_are_no_ids_are_refused():
+    X, y, groups, _, _ = draw(20)
+    cases = [
+        ({}, np.where(groups == 3, np.nan, groups), "NaN or infinite"),
+        ({}, np.array([None, *groups[1:]]), "must be of one kind"),
+        ({}, groups[1:], "inconsistent numbers"),
+        ({"user_column": 1}, groups, "tell rows of different users"),
+        ({"user_column": "user"}, None, "must be the name of one column"),
+        ({"user_column": 12}, None, "must be a column of X, from -8 to 7"),
+        ({"n_components": 9}, groups, "n_components=9 must be at most n_features=8"),
+        ({"n_components": 0, "mean_head": False}, groups, "mean_head=False leaves out"),
+        ({"delta": 0}, groups, "pass a positive delta"),
+        ({"solver": "exponential"}, groups, "solver"),
+    ]
+    for parameters, ids, told in cases:
+        model = personalized(**parameters)
+        before = dict(vars(model))
+        with pytest.raises(ValueError, match=told):
+            model.fit(X, y, ids)
+        assert vars(model) == before
+
+
+def test_normal_equations_that_do_not_fit_into_memory_are_refused():
+    X = np.zeros((4, 300))
+    with pytest.raises(ValueError, match="takes at most 500; pass solver='gradient'"):
+        personalized(solver="altmin").fit(X, np.zeros(4), [0, 0, 1, 1])
+
+
+def test_predictions_for_users_need_their_rows():
+    X, y, groups, _, _ = draw(50)
+    model = personalized().fit(X, y, groups)
+    with pytest.raises(ValueError, match="got groups and no support"):
+        model.predict(X, groups)
+    with pytest.raises(ValueError, match="must be a tuple"):
+        model.predict(X, groups, support=X)
+    with pytest.raises(ValueError, match="there must be groups"):
+        model.predict(X, support=(X, y, groups))
+    with pytest.raises(ValueError, match="personalize needs groups"):
+        model.personalize(X, y)
+
+
+# Searches
+
+
+def test_groups_are_routed():
+    from sklearn import config_context
+
+    X, y, groups, _, _ = draw(300)
+    model = personalized(require_groups=True)
+    with config_context(enable_metadata_routing=True):
+        routed = {"cv": GroupKFold(3), "params": {"groups": groups}, "error_score": "raise"}
+        scores = cross_validate(model, X, y, **routed)["test_score"]
+        assert scores.min() > 0.5
+        scaled = make_pipeline(StandardScaler(), model)
+        assert cross_validate(scaled, X, y, **routed)["test_score"].min() > 0.5
+        search = GridSearchCV(
+            model, {"n_components": [1, 2]}, cv=GroupKFold(3), error_score="raise"
+        )
+        search.fit(X, y, groups=groups)
+        assert search.best_params_ == {"n_components": 2}
+        assert search.best_estimator_.privacy_spent_.unit == "user"
+        # The mean model: nothing is routed to predict.
+        predicted = cross_val_predict(model, X, y, cv=GroupKFold(3), params={"groups": groups})
+        assert np.square(predicted).mean() < 0.2 * np.square(y).mean()
+
+
+def test_without_routing_groups_are_dropped_and_it_is_said():
+    X, y, groups, _, _ = draw(60)
+    with pytest.warns(PrivacyWarning, match="every row is taken for a user"):
+        cross_val_score(personalized(epsilon=1.0), X, y, groups=groups, cv=GroupKFold(3))
+    with pytest.raises(ValueError, match="only with metadata routing"):
+        cross_val_score(
+            personalized(require_groups=True), X, y, groups=groups, cv=3, error_score="raise"
+        )
+
+
+def test_a_column_of_ids_is_the_way_out():
+    X, y, groups, _, _ = draw(300)
+    table = np.column_stack([groups, X])
+    model = personalized(user_column=0, require_groups=True)
+    keywords = {"cv": GroupKFold(3), "groups": groups, "error_score": "raise"}
+    assert cross_val_score(model, table, y, **keywords).min() > 0.5
+    keep = ColumnTransformer([("ids", "passthrough", [0])], remainder=StandardScaler())
+    pipeline = make_pipeline(keep, model)
+    assert cross_val_score(pipeline, table, y, **keywords).min() > 0.5
+    search = GridSearchCV(
+        pipeline, {"dppersonalizedregressor__n_components": [1, 2]}, cv=GroupKFold(3)
+    )
+    search.fit(table, y, groups=groups)
+    assert search.best_params_ == {"dppersonalizedregressor__n_components": 2}
+    assert search.best_estimator_[-1].privacy_spent_.unit == "user"
+
+
+# What is said
+
+
+def said(fit):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit()
+    return [str(warning.message) for warning in caught]
+
+
+def test_a_representation_that_is_lost_in_noise_is_doubted():
+    X, y, groups, _, _ = draw(300, 20)
+    told = said(lambda: personalized(epsilon=0.2).fit(X, y, groups))
+    assert any("does not stand out from the noise" in one for one in told)
+    told = said(lambda: personalized(epsilon=0.1, delta=1e-4).fit(*draw(20)[:3]))
+    assert any("are too few for 8 features" in one for one in told)
+
+
+def test_features_in_other_units_are_told_of():
+    X, y, groups, _, _ = draw(2000)
+    X[:, 0] *= 1e4
+    told = said(lambda: personalized().fit(X, y, groups))
+    assert any("7 of 8 features are too small beside the others" in one for one in told)
+
+
+def test_good_data_give_no_doubts():
+    X, y, groups, _, _ = draw(3000)
+    told = said(lambda: personalized(random_state=None, delta=1e-6).fit(X, y, groups))
+    assert told == []
+
+
+def test_a_plan_counts_users():
+    X, y, groups, _, _ = draw(50)
+    model = personalized(epsilon=1.0)
+    planned = model.plan(50, N_FEATURES)
+    spent = model.fit(X, y, groups).privacy_spent_
+    assert [line.name for line in planned.releases] == [line.name for line in spent.releases]
+    assert planned.unit == spent.unit == "user"
