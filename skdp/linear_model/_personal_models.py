@@ -1,5 +1,6 @@
 """What is computed for users from what is published and their own rows: heads and predictions."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         self._check_features(X)
         if len(X) == 0:
             return PersonalHead(self.coef_.copy(), self.intercept_, plain(self.user_column))
-        data = self._checked(X, y, np.zeros(len(X)), of_one=True)
+        data = self._checked(X, y, of_one=True)
         (coef,), (intercept,) = self._models(data)
         return PersonalHead(coef, float(intercept), plain(self.user_column))
 
@@ -223,7 +224,9 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
     def _checked(self, X: Any, y: Any, groups: Any = None, of_one: bool = False) -> PersonalData:
         """Check labelled rows; those of one user may have anything in a column of ids."""
         self._check_features(X)
-        data = check_input(X, y, None if of_one else groups, plain(self.user_column), "X")
+        data = check_input(X, y, groups, plain(self.user_column), "X")
+        if of_one:
+            data = replace(data, codes=np.zeros(len(data.rows), dtype=np.intp), ids=np.zeros(1))
         return data
 
     def _models(
