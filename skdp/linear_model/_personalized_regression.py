@@ -39,8 +39,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     r"""Linear models of many users on a shared representation, with user-level privacy.
 
     Each user has a few labelled rows and a model of its own, :math:`y = x^T \theta_j + b_j` plus
-    noise. The :math:`\theta_j` differ in few directions, unknown and the same for all. `fit` releases
-    these and a mean model, protecting all rows of a user together. A user's own model, the head,
+    noise. The :math:`\theta_j` differ in few directions, unknown and the same for all. `fit`
+    releases these and a mean model, protecting all rows of a user together. A user's own model, the head,
     follows from what is released and the user's own rows; it goes to its owner and nowhere else.
 
     Parameters
