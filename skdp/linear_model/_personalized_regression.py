@@ -40,8 +40,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
 
     Each user has a few labelled rows and a model of its own, :math:`y = x^T \theta_j + b_j` plus
     noise. The :math:`\theta_j` differ in few directions, unknown and the same for all. `fit`
-    releases these and a mean model, protecting all rows of a user together. A user's own model, the head,
-    follows from what is released and the user's own rows; it goes to its owner and nowhere else.
+    releases these and a mean model, protecting all rows of a user together. The head, a user's own
+    model, follows from what is released and the user's rows; it goes to its owner, nowhere else.
 
     Parameters
     ----------
