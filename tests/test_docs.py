@@ -13,7 +13,13 @@ import skdp
 DOCS = Path(__file__).parent.parent / "docs"
 API_PAGE = DOCS / "api.rst"
 INVENTORY = DOCS / "inventories" / "sklearn.inv"
-ESTIMATORS = [skdp.DPPCA, skdp.DPLowRankFactorizer, skdp.DPTraceRegressor, skdp.DPTruncatedSVD]
+ESTIMATORS = [
+    skdp.DPPCA,
+    skdp.DPLowRankFactorizer,
+    skdp.DPPersonalizedRegressor,
+    skdp.DPTraceRegressor,
+    skdp.DPTruncatedSVD,
+]
 STREAMS = [skdp.DPStreamingFactorizer, skdp.DPContinualFactorizer, skdp.LowRankFactors]
 PUBLIC_MODULES = [
     "skdp",

@@ -75,7 +75,7 @@ def home(cls, name, full_name):
         if hasattr(base, name):
             return f"sklearn.base.{base.__name__}"
     # Requests are documented for scikit-learn's own estimators only.
-    return "sklearn.linear_model.LinearRegression"
+    return "sklearn.linear_model.BayesianRidge"
 
 
 def summary(method):

@@ -12,7 +12,7 @@ __all__ = ["PersonalHead"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PersonalHead:
+class PersonalHead:  # numpydoc ignore=PR02
     """Linear model of one user, computed from what is published and the user's own rows.
 
     It is private to that user, and protected against nobody who sees it: keep it with its owner.

@@ -24,6 +24,7 @@ from skdp.linear_model._personal.problem import (
     checked_problem,
 )
 from skdp.linear_model._personal_models import PersonalModels
+from skdp.privacy import Plan
 from skdp.privacy.currency import Currency
 from skdp.privacy.precision import plain
 from skdp.units._rows import ResolvedRow
@@ -37,7 +38,144 @@ _PROCEDURE = Procedure(plan_personal, doubts_of_users, solve_personal)
 class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     r"""Linear models of many users on a shared representation, with user-level privacy.
 
-    PLACEHOLDER
+    Each user has a few labelled rows and a model of its own, :math:`y = x^T \theta_j + b_j` plus
+    noise. The :math:`\theta_j` differ in few directions, unknown and the same for all. `fit`
+    releases these and a mean model, protecting all rows of a user together. The head, a user's own
+    model, follows from what is released and the user's rows; it goes to its owner, nowhere else.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of directions in which users differ, at most the number of features. 0 is the mean
+        model alone, a pooled linear regression with privacy for users; it needs `mean_head`.
+    epsilon : float, default=1.0
+        Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
+        ``inf`` switches the noise and the clipping off.
+    delta : float, default=1e-6
+        Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
+        number of users. 0 is refused, unless epsilon is ``inf``.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        Neighbouring datasets differ by exchanging all rows of one user for any others, or by one
+        user who is null and contributes to nothing, which takes less noise and promises less:
+        :doc:`/user_guide/what_is_protected`.
+    user_column : int, str or None, default=None
+        Column of X that holds the ids of the users, numbers or strings: its place, or its name in a
+        data frame. It is no feature, but `n_features_in_` counts it. ``None`` takes the ids from
+        the argument `groups` of the methods.
+    require_groups : bool, default=False
+        Whether a fit without ids is an error. Otherwise every row is then taken for a user of its
+        own, with a `PrivacyWarning`, and the unit of the record is ``"row"``.
+    fit_intercept : bool, default=True
+        Whether to centre rows and responses by released means, and to give heads an intercept with
+        a small prior variance.
+    mean_head : bool, default=True
+        Whether to release the mean model of all users, from which heads start. Without it heads
+        start from 0, in the coordinates of centred rows and responses.
+    whiten : bool, default=True
+        Whether to make features uncorrelated by a released second moment. False saves .15 of the
+        budget, .4 with ``n_components=0``, and is right for features that are known to be
+        uncorrelated with variance 1.
+    solver : {"gradient", "altmin"}, default="gradient"
+        How the directions of the start are improved. ``"gradient"`` releases gradients, of
+        n_features * n_components numbers. ``"altmin"`` is alternating minimisation, which releases
+        the normal equations of as many unknowns, 500 at most; it needs many more users.
+    n_iter : int, default=4
+        Number of steps of the solver, 0 to 100. 0 stays at the start, and spends on it what the
+        steps would have cost.
+    max_rows : int or None, default=None
+        How many rows of a user are used at most, 1 or more: the first ones, in fits and for heads.
+        ``None`` uses all. Privacy does not depend on it.
+    random_state : int, RandomState or Generator instance or None, default=None
+        ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
+        ``secrets.randbits(128)``, repeats a fit; one that can be guessed voids the guarantee.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Directions in which users differ, for centred rows as they are given: the transpose of the
+        whitening times an orthonormal basis. Without a column of ids. Covered by the guarantee.
+    whitening_ : ndarray of shape (n_features, n_features) or None
+        Symmetric matrix that makes centred rows uncorrelated; None without `whiten`. Covered by the
+        guarantee.
+    mean_ : ndarray of shape (n_features,)
+        Centre of the rows; 0 where noise hides it, and without `fit_intercept`. Covered by the
+        guarantee.
+    coef_ : ndarray of shape (n_features,)
+        Coefficients of the mean model; 0 where noise hides them. Covered by the guarantee.
+    intercept_ : float
+        Intercept of the mean model. Covered by the guarantee.
+    prior_variances_ : ndarray of shape (n_components,)
+        Variances of the users' coordinates along the components, at least a tenth of the first one.
+        Covered by the guarantee.
+    intercept_variance_ : float
+        Prior variance of a user's intercept; 0 without `fit_intercept`. Covered by the guarantee.
+    noise_variance_ : float
+        Variance of the noise of a response, the penalty of the heads. Covered by the guarantee.
+    prior_mix_ : float
+        Share of the prior variance that is spread evenly over all directions: 0, .03, .1, .3 or 1,
+        which is ridge regression. Covered by the guarantee.
+    snr_ : float
+        How far the weakest component of the start stands out, in units of the largest eigenvalue of
+        the noise; below 1 there is a `PrivacyWarning`. 0 with ``n_components=0``. Covered by the
+        guarantee.
+    privacy_spent_ : PrivacySpent
+        Record of every release; its unit is ``"user"``, or ``"row"`` if there were no ids. Public.
+    n_features_in_ : int
+        Number of columns of X, including one of ids. Public.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, if X has names that are strings. Public.
+
+    See Also
+    --------
+    PersonalHead : The model of one user.
+    DPTraceRegressor : One model for all, with privacy for each row.
+    sklearn.linear_model.Ridge : What a user can fit alone.
+
+    Notes
+    -----
+    **Privacy.** Unit: a user with all rows and responses, however many and whatever these are; each
+    row for itself if nobody tells whose it is. Adjacency: `adjacency`. Mechanism: Gaussian,
+    accounted for exactly in Gaussian differential privacy. Released: searches for norms, a centre,
+    the second moments of the features and of each user's products of rows and responses, the mean
+    of these products, a number of rows, the sums of gradients or normal equations, and votes; each
+    user is clipped as a whole. `plan` lists every release before a fit, `privacy_spent_`
+    afterwards. Heads are made of that and their owner's rows, which gives *joint* differential
+    privacy: what all other users get, together, is nearly as likely whatever a user's rows are.
+    Assumed public: the number of users, the number of features, their names, the dtype of X, and
+    parameters; not the ids, nor who has how many rows. NaN and infinity are refused, which tells
+    that there are none. Not covered: heads, and what `head`, `personalize`, `predict`, with
+    `support` or without, `score` and `transform` return, noise-free functions of the rows passed
+    in; and the running time. No assumption about the data is made.
+
+    The model, the start from an outer product, "altmin" and the joint guarantee are those of Jain,
+    Rush, Smith, Song and Guha Thakurta (NeurIPS 2021), with other releases and other clipping.
+    :doc:`/personalization` has proofs, what differs and why, and references;
+    :doc:`/user_guide/personal_models` how to use it.
+
+    Memory is a copy of X in float64, padded by at most a quarter. A step takes time in proportion
+    to n_rows * n_features * n_components. "altmin" has (n_features * n_components) ** 2 numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPPersonalizedRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> basis = np.linalg.qr(rng.normal(size=(10, 2)))[0]
+    >>> groups = np.repeat(np.arange(2000), 8)  # 2000 users with 8 rows each
+    >>> coefs = rng.normal(size=(2000, 2)) @ basis.T
+    >>> X = rng.normal(size=(16000, 10))
+    >>> y = (X * coefs[groups]).sum(axis=1) + 0.3 * rng.normal(size=16000)
+    >>> model = DPPersonalizedRegressor(n_components=2, epsilon=2.0).fit(X, y, groups)
+    >>> model.components_.shape, model.privacy_spent_.unit
+    ((2, 10), 'user')
+
+    A new user with 8 rows, who was not in the fit and costs nobody privacy:
+
+    >>> own = basis @ [1.0, -1.0]
+    >>> X_own = rng.normal(size=(8, 10))
+    >>> head = model.head(X_own, X_own @ own)
+    >>> bool(np.linalg.norm(head.coef_ - own) < 0.3 * np.linalg.norm(own))
+    True
     """
 
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
@@ -104,6 +242,33 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         """
         self._fit((X, groups), y)
         return self
+
+    def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:
+        """Tell what a fit would release and spend, from public facts: nothing is read or spent.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of **users**, and not of rows: how many rows they have is private.
+        n_features : int
+            Number of columns of the X to come, including a `user_column`.
+        like : object or None, default=None
+            An X such as the one to come. Nothing in this plan depends on it.
+
+        Returns
+        -------
+        Plan
+            All releases of the fit, in order, for a fit with ids of users. Without ids the releases
+            are those of as many users as there are rows, and the unit of the record is ``"row"``.
+
+        Raises
+        ------
+        TypeError
+            If `like` is nothing that `fit` takes.
+        ValueError
+            If a parameter is not acceptable, as in `fit`.
+        """
+        return super().plan(n_samples, n_features, like=like)
 
     def _checked_input(self, X: Any, y: Any) -> tuple[PersonalData, PersonalFacts]:
         given, groups = X
