@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.data.sources import sum_rounding
+from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
 __all__ = ["LARGEST_VALUE", "UserBatch", "Users"]
 
@@ -78,8 +78,15 @@ class Users:
 
     @property
     def rounding(self) -> float:
-        """Bound of the rounding error of a sum over users, in units of the largest contribution."""
-        return sum_rounding(np.array([0, self.n_users]))
+        """Bound of the rounding error of a sum over users, in units of the largest contribution.
+
+        The products of the rows of a user, of which a contribution may consist, have absolute
+        values that add to the root of the number of features times its norm. They are added up
+        within a batch, then the batches. What those of one user add by themselves is below the
+        first term up to 1e10 rows or so.
+        """
+        depth = self.n_users + _BATCH_ENTRIES / self.n_features + 4
+        return LEAST_ROUNDING + UNIT_ROUNDOFF * depth * self.n_users * self.n_features**0.5
 
     def fill(self, statistic: Callable[[UserBatch], np.ndarray], size: int = 0) -> np.ndarray:
         """Compute a statistic of every user, NaN for null ones.
@@ -106,7 +113,8 @@ class Users:
         for batch in self.batches:
             if center.any():
                 batch.rows -= center
-                batch.rows *= batch.is_row[:, :, np.newaxis]
+                if not batch.is_row.all():
+                    batch.rows *= batch.is_row[:, :, np.newaxis]
             if whitening is not None:
                 batch.rows = batch.rows @ whitening
 
@@ -154,5 +162,9 @@ def padded_lengths(counts: np.ndarray) -> np.ndarray:
 
 
 def _bounded(values: np.ndarray, is_row: np.ndarray) -> np.ndarray:
-    bounded = np.clip(values.astype(np.float64, copy=False), -LARGEST_VALUE, LARGEST_VALUE)
-    return bounded * is_row
+    """Bound numbers that nobody else holds, and set to 0 what is padded."""
+    values = values.astype(np.float64, copy=False)
+    np.clip(values, -LARGEST_VALUE, LARGEST_VALUE, out=values)
+    if not is_row.all():
+        values *= is_row
+    return values

@@ -265,8 +265,8 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         basis, mean_head = self.components_.T.astype(np.float64), self.coef_.astype(np.float64)
         if self.whitening_ is not None:
             whitening = self.whitening_.astype(np.float64)
-            basis = np.linalg.solve(whitening, basis)
-            mean_head = np.linalg.solve(whitening, mean_head)
+            both = np.linalg.solve(whitening, np.column_stack([basis, mean_head]))
+            basis, mean_head = both[:, :-1].astype(np.float64), both[:, -1].astype(np.float64)
         prior = Prior(
             basis,
             self.prior_variances_.astype(np.float64),

@@ -6,7 +6,7 @@ import numpy as np
 
 from skdp.data.users import UserBatch, Users
 from skdp.linear_model._personal.model import Prior, SharedModel
-from skdp.linear_model._personal.plan import PRIOR_MIXES
+from skdp.linear_model._personal.plan import PRIORS
 from skdp.linear_model._personal.ridge import (
     leave_one_out_errors,
     leave_one_out_errors_of_long,
@@ -17,13 +17,18 @@ from skdp.privacy import PrivacyBudget
 
 __all__ = ["choose_mix", "personal_models"]
 
+# By how many standard deviations of a count the prior without a mix has to win.
+_LEAD = 2.0
+
 
 def choose_mix(start: Start, users: Users, budget: PrivacyBudget) -> Start:
     """Release which prior most users are predicted best with, each response from the others."""
     mean_head = start.mean_head
     choices = users.fill(lambda batch: _choices(batch, start.prior, mean_head))
-    counts, _ = budget.histogram("prior vote", choices, edges=np.arange(len(PRIOR_MIXES)))
-    return replace(start, prior=replace(start.prior, mix=PRIOR_MIXES[int(np.argmax(counts))]))
+    counts, noise = budget.histogram("prior vote", choices, edges=np.arange(len(PRIORS)))
+    # To trust a representation that is noise costs more than to distrust a good one.
+    lead = counts - noise * np.array([_LEAD * (mix == 0) for mix, _ in PRIORS])
+    return replace(start, prior=_chosen(start.prior, *PRIORS[int(np.argmax(lead))]))
 
 
 def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
@@ -67,6 +72,10 @@ def _head(batch: UserBatch, model: SharedModel) -> np.ndarray:
     return found
 
 
+def _chosen(prior: Prior, mix: float, noise: float) -> Prior:
+    return replace(prior, mix=mix, noise_variance=noise * prior.noise_variance)
+
+
 def _choices(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np.ndarray:
     """Return the number of the best prior for each user."""
     errors = _errors_of_long if batch.rows.shape[1] > batch.rows.shape[2] else _errors
@@ -77,10 +86,11 @@ def _choices(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np.ndarra
 def _errors_of_long(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np.ndarray:
     """Compute the errors of users with more rows than features."""
     found = []
-    for mix in PRIOR_MIXES:
-        features, responses = features_of(batch, replace(prior, mix=mix), mean_head)
+    for choice in PRIORS:
+        chosen = _chosen(prior, *choice)
+        features, responses = features_of(batch, chosen, mean_head)
         found.append(
-            leave_one_out_errors_of_long(features, responses, batch.counts, prior.noise_variance)
+            leave_one_out_errors_of_long(features, responses, batch.counts, chosen.noise_variance)
         )
     return np.stack(found)
 
@@ -96,6 +106,7 @@ def _errors(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np.ndarray
     everywhere -= inside
     # The first mix is 0, and its features are few.
     found = [leave_one_out_errors_of_long(features, responses, counts, noise)]
-    for mix in PRIOR_MIXES[1:]:
-        found.append(leave_one_out_errors(inside + mix * everywhere, responses, counts, noise))
+    for mix, factor in PRIORS[1:]:
+        kernel = inside + mix * everywhere
+        found.append(leave_one_out_errors(kernel, responses, counts, factor * noise))
     return np.stack(found)

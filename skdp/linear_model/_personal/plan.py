@@ -11,7 +11,7 @@ from skdp.privacy.plan import planned_search
 from skdp.privacy.quantile import search_steps
 
 __all__ = [
-    "PRIOR_MIXES",
+    "PRIORS",
     "RELATIVE_SIZES",
     "SIZES",
     "center_rounds",
@@ -22,8 +22,10 @@ __all__ = [
 
 #: Public grid for norms in unknown units, by factors of the root of 2; 7 counts.
 SIZES = 2.0 ** (np.arange(-64, 64) / 2)
-#: How much of the prior of a user's coefficients is spread over all directions.
-PRIOR_MIXES = (0.0, 0.03, 0.1, 0.3, 1.0)
+#: How much of the prior of a user's coefficients is spread over all directions, and what the
+#: variance of the noise is multiplied by: where users differ in all directions, most of what was
+#: taken for noise is none.
+PRIORS = ((0.0, 1.0), (0.03, 1.0), (0.1, 1.0), (0.3, 1.0), (1.0, 1.0), (1.0, 0.01))
 #: The same for norms in units of what they are likely to be; 4 counts.
 RELATIVE_SIZES = 2.0 ** (np.arange(-11, 5) / 4)
 # For rows of a user, by powers of 2; 4 counts.
@@ -33,7 +35,8 @@ _ROW_COUNTS = 2.0 ** np.arange(16)
 _SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
 _VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)
 _CENTER_SHARE, _MEAN_SHARE = 0.02, 0.02
-_MOMENT_SHARE, _PRODUCT_SHARE, _PRIOR_SHARE = 0.15, 0.26, 0.05
+_MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26
+_PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)
 # Of what is left when all users share one model.
 _POOLED_MOMENT_SHARE, _POOLED_MEAN_SHARE = 0.4, 0.5
 # Noise of a mean that is wanted, in units of the level that its parts are clipped to.
@@ -54,9 +57,11 @@ def plan_personal(problem: PersonalProblem) -> list[PlannedRelease]:
     last = PlannedRelease(
         "prior vote",
         "gaussian",
-        _PRIOR_SHARE,
+        share_for_counts(
+            2, problem.n_units, problem.mu, precision=_PRIOR_PRECISION, limits=_PRIOR_LIMITS
+        ),
         sensitivity.histogram(problem.unit.adjacency),
-        shape=(len(PRIOR_MIXES),),
+        shape=(len(PRIORS),),
     )
     means = [_mean_products(problem, _MEAN_SHARE)] * problem.mean_head
     left = _left([*before, *between, last, *means])
