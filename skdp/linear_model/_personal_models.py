@@ -8,6 +8,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, RegressorMixin, Transf
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skdp._estimator import INPUT
 from skdp.data.users import Users
 from skdp.linear_model._personal.heads import personal_models
 from skdp.linear_model._personal.input import (
@@ -133,9 +134,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         ValueError
             If an argument is not acceptable, or there are groups and no support.
         """
-        check_is_fitted(self)
-        rows, ids = check_rows_and_ids(X, groups, plain(self.user_column), type(self).__name__)
-        self._check_features(X)
+        rows, ids = self._rows_and_ids(X, groups)
         predictions = np.asarray(rows @ self.coef_ + self.intercept_)
         if support is None:
             if groups is not None:
@@ -210,13 +209,21 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         ValueError
             If X is not acceptable.
         """
-        self._check_features(X)
-        rows, _ = check_rows_and_ids(X, None, plain(self.user_column), type(self).__name__)
+        rows, _ = self._rows_and_ids(X)
         return np.asarray((rows - self.mean_) @ self.components_.T)
 
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
+
+    def _rows_and_ids(self, X: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
+        """Check rows as scikit-learn does: nothing is kept from those who predict their own."""
+        check_is_fitted(self)
+        if self.user_column is None:
+            X = validate_data(self, X, reset=False, dtype=INPUT["dtype"])
+        else:
+            self._check_features(X)
+        return check_rows_and_ids(X, groups, plain(self.user_column), type(self).__name__)
 
     def _check_features(self, X: Any) -> None:
         check_is_fitted(self)
@@ -249,6 +256,8 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         """Predict rows of users who have a head, and leave the predictions of others."""
         assert data.ids is not None
         names, codes = check_users(ids)
+        if (names.dtype.kind in "OUST") != (data.ids.dtype.kind in "OUST"):
+            raise ValueError("The ids of X and of the support are of different types.")
         is_known = np.isin(names, data.ids)
         places = np.searchsorted(data.ids, names[is_known])
         found = np.full(len(names), -1)

@@ -12,7 +12,7 @@ from skdp._estimator import PrivateEstimator, Procedure, in_dtype
 from skdp.data.digest import digest
 from skdp.data.sources import as_source
 from skdp.data.users import Users
-from skdp.linear_model._personal.doubts import doubts_of_snr, doubts_of_users
+from skdp.linear_model._personal.doubts import doubts_of_model, doubts_of_users
 from skdp.linear_model._personal.fit import solve_personal
 from skdp.linear_model._personal.input import PersonalData, check_input
 from skdp.linear_model._personal.model import SharedModel
@@ -282,6 +282,11 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         return data, data.facts
 
     def _facts_like(self, n_samples: int, n_features: int, like: Any) -> PersonalFacts:
+        width_of_like = getattr(like, "shape", (0, n_features))[1:]
+        if width_of_like != (n_features,):
+            raise ValueError(
+                f"n_features={n_features} does not fit like, whose rows have shape {width_of_like}."
+            )
         dtype = np.float32 if getattr(like, "dtype", None) == np.float32 else np.float64
         width = n_features - (self.user_column is not None)
         return PersonalFacts(n_samples, width, True, np.dtype(dtype))
@@ -326,7 +331,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         self.noise_variance_ = float(prior.noise_variance)
         self.prior_mix_ = float(prior.mix)
         self.snr_ = float(result.snr)
-        return (*result.doubts, *doubts_of_snr(result.snr, problem))
+        return tuple(doubts_of_model(result, problem))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

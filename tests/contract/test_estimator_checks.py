@@ -6,7 +6,13 @@ from sklearn.base import clone
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skdp import DPPCA, DPLowRankFactorizer, DPTraceRegressor, DPTruncatedSVD
+from skdp import (
+    DPPCA,
+    DPLowRankFactorizer,
+    DPPersonalizedRegressor,
+    DPTraceRegressor,
+    DPTruncatedSVD,
+)
 from skdp.units import Edge, Entry, FrobeniusChange, Interaction, SparseRow, SpectralChange
 
 # The checks fit a few rows with small seeds and mix frames with arrays.
@@ -79,7 +85,16 @@ REGRESSIONS = [
     {"privacy_unit": "response", "solver": "adassp", "response_bound": 1e3},
 ]
 GENEROUS_REGRESSORS = [DPTraceRegressor(epsilon=1000.0, **more) for more in REGRESSIONS]
+PERSONAL = [
+    {},
+    {"adjacency": "zero_out", "whiten": False},
+    {"solver": "altmin", "max_rows": 5},
+    {"n_components": 0},
+    {"n_iter": 0},
+]
+GENEROUS_REGRESSORS += [DPPersonalizedRegressor(epsilon=1000.0, **more) for more in PERSONAL]
 ESTIMATORS += [DPTraceRegressor(), DPTraceRegressor(epsilon=np.inf), *GENEROUS_REGRESSORS]
+ESTIMATORS += [DPPersonalizedRegressor(), DPPersonalizedRegressor(epsilon=np.inf)]
 TRANSFORMERS = [estimator for estimator in ESTIMATORS if hasattr(estimator, "transform")]
 
 KEPT_BACK = [

@@ -8,7 +8,14 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils._param_validation import Interval
 
-from skdp import DPPCA, DPLowRankFactorizer, DPTraceRegressor, DPTruncatedSVD, PrivacyWarning
+from skdp import (
+    DPPCA,
+    DPLowRankFactorizer,
+    DPPersonalizedRegressor,
+    DPTraceRegressor,
+    DPTruncatedSVD,
+    PrivacyWarning,
+)
 from skdp.model_selection import expected_subspace_error
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.noise import NoiseSource
@@ -52,6 +59,9 @@ class Case:
         estimator = clone(self.make(**{**basic, **self.more})).set_params(**{self.name: value})
         if self.make is DPTraceRegressor:
             return estimator.fit(MATRICES, RESPONSES)
+        if self.make is DPPersonalizedRegressor:
+            groups = np.arange(len(X)) // 3
+            return estimator.fit(X, X[:, 0], groups if estimator.user_column is None else None)
         return estimator.fit(SYMMETRIC if isinstance(estimator.privacy_unit, SQUARE) else X)
 
     def __str__(self):
@@ -114,6 +124,16 @@ FACTOR_CASES = [
     ("random_state", 77, {}),
 ]
 
+PERSONAL_CASES = [
+    ("n_components", 3, {}),
+    ("epsilon", 2.501953125, {}),
+    ("delta", 2.0**-13, {}),
+    ("user_column", 3, {}),
+    ("n_iter", 3, {}),
+    ("max_rows", 2, {}),
+    ("random_state", 77, {}),
+]
+
 
 def without_center(make, more):
     return {name: value for name, value in more.items() if make is DPPCA or name != "center"}
@@ -129,6 +149,7 @@ CASES = [
     Case(DPPCA, "center", np.linspace(0, 7.0078125, 8).astype(np.float16).astype(float), PUBLIC),
     *(Case(DPTraceRegressor, *case) for case in TRACE_CASES),
     *(Case(DPLowRankFactorizer, *case) for case in FACTOR_CASES),
+    *(Case(DPPersonalizedRegressor, *case) for case in PERSONAL_CASES),
 ]
 
 
@@ -171,7 +192,10 @@ def accepts_numbers(constraints):
     return any(isinstance(each, Interval) or each in ("array-like", tuple) for each in constraints)
 
 
-@pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD, DPLowRankFactorizer, DPTraceRegressor])
+@pytest.mark.parametrize(
+    "make",
+    [DPPCA, DPTruncatedSVD, DPLowRankFactorizer, DPTraceRegressor, DPPersonalizedRegressor],
+)
 def test_every_parameter_that_takes_numbers_is_tried(make):
     numeric = {
         name

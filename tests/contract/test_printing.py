@@ -11,10 +11,23 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdp import DPPCA, DPLowRankFactorizer, DPTraceRegressor, DPTruncatedSVD, PrivacyWarning
+from skdp import (
+    DPPCA,
+    DPLowRankFactorizer,
+    DPPersonalizedRegressor,
+    DPTraceRegressor,
+    DPTruncatedSVD,
+    PrivacyWarning,
+)
 
 SEED = 3141592653589793238462643383279
-ESTIMATORS = [DPPCA, DPTruncatedSVD, DPLowRankFactorizer, DPTraceRegressor]
+ESTIMATORS = [
+    DPPCA,
+    DPTruncatedSVD,
+    DPLowRankFactorizer,
+    DPTraceRegressor,
+    DPPersonalizedRegressor,
+]
 
 
 def inside(make):

@@ -210,12 +210,13 @@ def test_leave_one_out_errors_are_those_of_refits(n_rows):
 def test_stacked_ridges_never_fail():
     features = np.ones((5, 3, 2))
     features[0], features[1], features[2] = 1e200, np.nan, 0.0
-    coefficients = ridge_coefficients(features, np.ones((5, 3)), 1e-300)
+    with np.errstate(all="ignore"):
+        coefficients = ridge_coefficients(features, np.ones((5, 3)), 1e-300)
+        kernels = features @ features.transpose(0, 2, 1)
+        errors = leave_one_out_errors(kernels, np.ones((5, 3)), np.full(5, 3.0), 1e-3)
     assert np.isfinite(coefficients).all()
     assert not coefficients[:3].any()
     np.testing.assert_allclose(coefficients[3].sum(), 1.0)
-    kernels = features @ features.transpose(0, 2, 1)
-    errors = leave_one_out_errors(kernels, np.ones((5, 3)), np.full(5, 3.0), 1e-3)
     assert np.isfinite(errors).all()
 
 
@@ -294,6 +295,8 @@ def test_predictions_for_users_need_their_rows():
     model = personalized().fit(X, y, groups)
     with pytest.raises(ValueError, match="got groups and no support"):
         model.predict(X, groups)
+    with pytest.raises(ValueError, match="of different types"):
+        model.predict(X, groups.astype(str), support=(X, y, groups))
     with pytest.raises(ValueError, match="must be a tuple"):
         model.predict(X, groups, support=X)
     with pytest.raises(ValueError, match="there must be groups"):
@@ -333,7 +336,12 @@ def test_without_routing_groups_are_dropped_and_it_is_said():
         cross_val_score(personalized(epsilon=1.0), X, y, groups=groups, cv=GroupKFold(3))
     with pytest.raises(ValueError, match="only with metadata routing"):
         cross_val_score(
-            personalized(require_groups=True), X, y, groups=groups, cv=3, error_score="raise"
+            personalized(require_groups=True),
+            X,
+            y,
+            groups=groups,
+            cv=GroupKFold(3),
+            error_score="raise",
         )
 
 
@@ -377,6 +385,19 @@ def test_features_in_other_units_are_told_of():
     X[:, 0] *= 1e4
     told = said(lambda: personalized().fit(X, y, groups))
     assert any("7 of 8 features are too small beside the others" in one for one in told)
+
+
+def test_a_representation_of_no_use_is_doubted_and_costs_little():
+    generator = np.random.default_rng(0)
+    coefs, groups = generator.normal(size=(500, 8)), np.repeat(np.arange(500), 60)
+    X = generator.normal(size=(len(groups), 8))
+    y = np.einsum("ij,ij->i", X, coefs[groups]) + generator.normal(size=len(groups))
+    model = personalized()
+    told = said(lambda: model.fit(X, y, groups))
+    assert any("prior_mix_ is 1" in one for one in told)
+    ridge = [Ridge().fit(X[groups == u][:30], y[groups == u][:30]) for u in range(100)]
+    scores = [one.score(X[groups == u][30:], y[groups == u][30:]) for u, one in enumerate(ridge)]
+    assert model.score(X, y, groups=groups) > np.mean(scores) - 0.1
 
 
 def test_good_data_give_no_doubts():

@@ -55,6 +55,13 @@ def labelled_moment(rows):
     return clip_rows(rows[:, :-1].copy(), C) * responses
 
 
+def user_moment(rows):
+    """Four entries of a row are the two rows of a user."""
+    own = rows[:, :4].reshape(-1, 2, 2)
+    moments = np.einsum("nij,nik->njk", own, own).reshape(len(rows), -1)
+    return clip_rows(moments, C)
+
+
 def declared_labels(row_norm, adjacency):
     return sensitivity.labelled_moment(row_norm, LARGEST_RESPONSE, adjacency)
 
@@ -109,6 +116,7 @@ def attack(contribution, declared, adjacency):
         (projected_spectrum, sensitivity.projected_spectrum),
         (clipped_squares, declared_squares),
         (labelled_moment, declared_labels),
+        (user_moment, sensitivity.user_moment),
     ],
 )
 def test_sensitivity_is_reached_and_not_exceeded(contribution, declared, adjacency):
@@ -137,6 +145,7 @@ def test_the_search_catches_values_that_are_too_small():
     assert attack(second_moment, C**2 / math.sqrt(2), "zero_out") > 1.4
     assert attack(clipped_squares, C**2, "zero_out") > 1.7
     assert attack(labelled_moment, C * LARGEST_RESPONSE, "replace") > 1.9
+    assert attack(user_moment, C, "replace") > 1.4
     b = 0.7 * C
     projection = partial(clipped_projection, level=b)
     assert attack(projection, 2 * C * b * math.sqrt(1 - (b / C) ** 2), "replace") > 1.05
@@ -181,6 +190,7 @@ def test_rounding_is_charged_twice_in_units_of_the_largest_contribution(adjacenc
         (partial(sensitivity.projected_spectrum, C), C**2),
         (partial(sensitivity.clipped_projection, C, level), C * level),
         (partial(sensitivity.labelled_moment, C, level), C * level),
+        (partial(sensitivity.user_moment, C), C),
         (partial(sensitivity.response_sum, level, math.inf, C), C * level),
     ):
         charged = declared(adjacency, 0.25) - declared(adjacency)

@@ -2,10 +2,11 @@
 
 import math
 
+from skdp.linear_model._personal.model import SharedModel
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.privacy import Plan, sensitivity
 
-__all__ = ["doubts_of_snr", "doubts_of_users"]
+__all__ = ["doubts_of_model", "doubts_of_users"]
 
 # The largest eigenvalue that users can give to a sum of products, in units of that of its noise,
 # below which a representation is no better than none: it would take users who all agree.
@@ -34,14 +35,24 @@ def doubts_of_users(problem: PersonalProblem, plan: Plan) -> list[str]:
     return doubts
 
 
-def doubts_of_snr(snr: float, problem: PersonalProblem) -> list[str]:
-    """Doubt a representation that does not stand out from the noise."""
-    if problem.is_pooled or snr >= 1:
-        return []
-    return [
-        f"The weakest of {problem.n_components} components does not stand out from the noise "
-        f"(snr_ is {snr:.2g}, below 1). Pass fewer n_components, a larger epsilon, or more users."
-    ]
+def doubts_of_model(model: SharedModel, problem: PersonalProblem) -> list[str]:
+    """Doubt a representation that does not stand out from the noise, or is of no use to users."""
+    doubts = list(model.doubts)
+    if problem.is_pooled:
+        return doubts
+    if model.snr < 1:
+        doubts.append(
+            f"The weakest of {problem.n_components} components does not stand out from the noise "
+            f"(snr_ is {model.snr:.2g}, below 1). Pass fewer n_components, a larger epsilon, or "
+            "more users."
+        )
+    if model.prior.mix == 1:
+        doubts.append(
+            "Most users are predicted best without the representation (prior_mix_ is 1): a ridge "
+            "regression of each user by itself is as good, and needs no budget. More users, a "
+            "larger epsilon, or more or fewer n_components may help."
+        )
+    return doubts
 
 
 def _signal(problem: PersonalProblem, plan: Plan) -> float:
