@@ -28,7 +28,7 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
     low bits tell nothing of the value behind the noise.
 
     With a `delta` of 0 a share is one of epsilon, and Gaussian noise, which needs a delta, is
-    refused: ``laplace`` and ``spherical`` remain.
+    refused: ``laplace``, ``spherical`` and ``exponential`` remain.
 
     Parameters
     ----------
@@ -101,6 +101,7 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
     symmetric_gaussian = Mechanisms.symmetric_gaussian
     laplace = Mechanisms.laplace
     spherical = Mechanisms.spherical
+    exponential = Mechanisms.exponential
     noise_first = Mechanisms.noise_first
     is_private = Mechanisms.is_private
     plan = Mechanisms.plan

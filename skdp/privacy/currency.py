@@ -13,6 +13,8 @@ from skdp.privacy.noise import distinct_entries, joint_entries
 __all__ = ["Currency"]
 
 _PURE = ("laplace", "spherical")
+# A choice by the exponential mechanism, which is worth less mu than other choices of its epsilon.
+_CHOICE = "exponential"
 # A plan and the budget of it have the same, and so have the fits of a search.
 _solved_mu = lru_cache(maxsize=64)(gaussian_dp.mu_from_epsilon_delta)
 
@@ -65,7 +67,7 @@ class Currency:
 
     def check(self, mechanism: str) -> None:
         """Refuse a mechanism that no share can pay."""
-        if self.is_pure and mechanism not in _PURE:
+        if self.is_pure and mechanism not in (*_PURE, _CHOICE):
             raise BudgetError(
                 f"delta=0 admits the noise of {' and '.join(_PURE)} only, got {mechanism!r}; pass "
                 "a positive delta."
@@ -73,7 +75,7 @@ class Currency:
 
     def check_size(self, name: str, mechanism: str, share: float, shape: tuple[int, ...]) -> None:
         """Refuse a release of more numbers than its share protects against rounding."""
-        if math.isinf(self.mu):
+        if math.isinf(self.mu) or mechanism == _CHOICE:
             return
         size = distinct_entries(mechanism, shape)
         largest = largest_size(
@@ -96,14 +98,20 @@ class Currency:
         if bought < sys.float_info.min:
             return math.inf
         sensitivity *= 1 + SCALE_MARGIN
+        if mechanism == _CHOICE:
+            # The standard deviation of the Gumbel law.
+            return sensitivity / bought * math.pi / math.sqrt(6)
         if mechanism not in _PURE:
             return sensitivity / bought
         # A radius of gamma law, of shape k and scale 1, has a mean square of k (k + 1).
         return sensitivity / bought * math.sqrt(joint_entries + 1)
 
     def guarantee(self, mechanism: str, share: float) -> float:
-        """Compute what the share buys: a mu or, for Laplace and spherical noise, an epsilon."""
+        """Compute what the share buys: a mu or, for noise of pure privacy, an epsilon."""
         self.check(mechanism)
+        if mechanism == _CHOICE:
+            # No set of options changes its odds by more than twice what its mu is worth in general.
+            return self._pure_epsilon(share) * (1 if self.is_pure else 2)
         if mechanism in _PURE:
             return self._pure_epsilon(share)
         return self.mu * math.sqrt(share)

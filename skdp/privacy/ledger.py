@@ -69,8 +69,8 @@ class Ledger:
             Its sensitivity.
         share : float
             Its share of the square of mu, or of epsilon if delta is 0.
-        mechanism : {"gaussian", "symmetric_gaussian", "laplace", "spherical"}, default="gaussian"
-            Which noise.
+        mechanism : str, default="gaussian"
+            Which noise, as in :class:`skdp.privacy.Release`.
         joint_entries : int, default=1
             How many entries one draw of Laplace or spherical noise is for: the columns of a matrix
             or 1 for the former, all entries for the latter. Of no matter to Gaussian noise.

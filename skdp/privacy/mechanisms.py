@@ -179,6 +179,42 @@ class Mechanisms(Ledger):
         """
         return self._release(name, "spherical", value, sensitivity, share)
 
+    def exponential(
+        self, name: str, losses: Any, *, sensitivity: float, share: float | None = None
+    ) -> int:
+        r"""Choose one of several public options, the likelier the smaller its loss.
+
+        Option j is chosen with a probability in proportion to :math:`\exp(-S_j / \beta)`, of
+        losses S. It is exact in Gaussian differential privacy: with the sensitivity R and
+        :math:`\eta = R / \beta` the choice is mu-GDP if, and only if,
+        :math:`\mu \ge 2 \Phi^{-1}(1 / (1 + e^{-\eta/2}))`; it is :math:`\eta`-DP.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release, for the record.
+        losses : array-like of shape (n_options,)
+            The private losses.
+        sensitivity : float
+            By how much, at most, the loss of one option can rise above that of another between
+            neighbouring datasets: the range of the differences.
+        share : float or None, default=None
+            Share of the square of mu, or of epsilon if delta is 0, that is spent; None for that of
+            the plan.
+
+        Returns
+        -------
+        int
+            Number of the option; of the smallest loss if `epsilon` is infinite.
+
+        Raises
+        ------
+        BudgetError
+            If the share or the sensitivity is not positive and finite, or the shares of all
+            releases would exceed 1.
+        """
+        return int(self._release(name, "exponential", losses, sensitivity, share).value)
+
     def noise_first(
         self,
         name: str,
@@ -253,8 +289,9 @@ class Mechanisms(Ledger):
         return Released(self._publish(release, value), scale)
 
     def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
+        chooses = release.mechanism == "exponential"
         if not self.is_private:
-            return value
+            return np.array(np.argmin(value)) if chooses else value
         # The value, as it is before rounding, is part of the key: it depends on more than the data,
         # such as the container and the number of threads, and two values must never share noise.
         key = self._noise.key(
@@ -263,4 +300,6 @@ class Mechanisms(Ledger):
         noise = draw(release.mechanism, value.shape, key)
         noise *= release.noise_scale
         noise += value
+        if chooses:
+            return np.array(np.argmin(noise))
         return round_to_lattice(noise, release.noise_scale)

@@ -92,6 +92,8 @@ def draw(mechanism: str, shape: tuple[int, ...], key: bytes) -> np.ndarray:
         return symmetric_normal(shape[0], key)
     if mechanism == "gaussian":
         return standard_normal(size, key).reshape(shape)
+    if mechanism == "exponential":
+        return standard_gumbel(size, key).reshape(shape)
     dimension = joint_entries(mechanism, shape)
     n_rows = size // dimension if dimension else 0
     return spherical_laplace(n_rows, dimension, key).reshape(shape)
@@ -137,6 +139,18 @@ def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
     radii = _gamma(n_rows, dimension, _hash(key, ("radius",)))
     rows *= (radii / norms / math.sqrt(dimension + 1))[:, np.newaxis]
     return rows
+
+
+def standard_gumbel(size: int, key: bytes) -> np.ndarray:
+    """Draw independent numbers of the Gumbel law of minima, of variance 1.
+
+    Losses plus b pi / sqrt(6) times these are smallest for option j with a probability in
+    proportion to exp(-loss / b).
+    """
+    exponentials = np.maximum(_gamma(size, 1, key), sys.float_info.min)
+    np.log(exponentials, out=exponentials)
+    exponentials *= math.sqrt(6) / math.pi
+    return exponentials
 
 
 def symmetric_normal(order: int, key: bytes) -> np.ndarray:

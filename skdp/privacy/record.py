@@ -26,7 +26,8 @@ class Release:  # numpydoc ignore=PR02
     name : str
         What was released.
     mechanism : str
-        ``"gaussian"``, ``"symmetric_gaussian"``, ``"laplace"`` or ``"spherical"``.
+        ``"gaussian"``, ``"symmetric_gaussian"``, ``"laplace"``, ``"spherical"`` or
+        ``"exponential"``.
     sensitivity : float
         Largest change of the noiseless value between neighbouring datasets, in its own units.
     noise_scale : float

@@ -253,6 +253,8 @@ def held_by(value):
 
 def movement(mechanism: str, change: np.ndarray) -> float:
     """Length of a change, in the norm that the noise of the mechanism covers."""
+    if mechanism == "exponential":
+        return float(np.ptp(change))
     if mechanism == "laplace" and change.ndim == 2:
         return float(np.linalg.norm(change, axis=1).sum())
     if mechanism == "laplace":
@@ -344,7 +346,7 @@ def farthest_apart(mechanism: str, values: np.ndarray, start: np.ndarray | None)
     """Largest distance of any two values, or of one from all others."""
     if start is not None:
         return max(movement(mechanism, value - start) for value in values)
-    if mechanism == "laplace":
+    if mechanism in ("laplace", "exponential"):
         return max(movement(mechanism, one - two) for one, two in combinations(values, 2))
     return float(pdist(values.reshape(len(values), -1)).max())
 
