@@ -1,6 +1,5 @@
 """Personal linear models on a representation learned with user-level privacy."""
 
-import math
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
@@ -13,6 +12,7 @@ from skdp.data.digest import digest
 from skdp.data.sources import as_source
 from skdp.data.users import Users
 from skdp.linear_model._personal.doubts import doubts_of_model, doubts_of_users
+from skdp.linear_model._personal.exponential import plan_exponential, solve_exponential
 from skdp.linear_model._personal.fit import solve_personal
 from skdp.linear_model._personal.input import PersonalData, check_input
 from skdp.linear_model._personal.model import SharedModel
@@ -33,6 +33,7 @@ from skdp.units._users import ResolvedUser
 __all__ = ["DPPersonalizedRegressor"]
 
 _PROCEDURE = Procedure(plan_personal, doubts_of_users, solve_personal)
+_CHOICE = Procedure(plan_exponential, doubts_of_users, solve_exponential)
 
 
 class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
@@ -293,14 +294,9 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
 
     def _problem(self, facts: PersonalFacts) -> PersonalProblem:
         epsilon, delta = float(self.epsilon), float(self.delta)
-        if delta == 0 and math.isfinite(epsilon):
-            raise ValueError(
-                "delta=0 asks for pure differential privacy, which the Gaussian noise of "
-                "DPPersonalizedRegressor does not give; pass a positive delta."
-            )
         problem = self._asked(
             PersonalProblem,
-            procedure=_PROCEDURE,
+            procedure=_CHOICE if self.solver == "exponential" else _PROCEDURE,
             facts=facts,
             unit=(ResolvedUser if facts.has_ids else ResolvedRow)(self.adjacency),
             n_units=facts.n_users,

@@ -28,6 +28,7 @@ class Cell:
     mean_head: bool = True
     whiten: bool = True
     max_rows: int | None = None
+    delta: float = 1e-6
     dtype: type = np.float64
     # Noise has to leave scales at which something can be attacked.
     epsilon: float = 300.0
@@ -44,6 +45,7 @@ class Cell:
         parts += ["no mean head"] * (not self.mean_head)
         parts += ["not whitened"] * (not self.whiten)
         parts += [f"{self.max_rows} rows"] * (self.max_rows is not None)
+        parts += ["pure"] * (self.delta == 0)
         parts += ["float32"] * (self.dtype is np.float32)
         return ", ".join(parts)
 
@@ -55,6 +57,9 @@ def _cells():
         yield Cell(adjacency, fit_intercept=False, mean_head=False, whiten=False, max_rows=3)
         yield Cell(adjacency, n_components=0)
         yield Cell(adjacency, "altmin")
+        bare = {"fit_intercept": False, "mean_head": False, "whiten": False}
+        yield Cell(adjacency, "exponential", 1, delta=0.0, **bare)
+    yield Cell("replace", "exponential", 1, **bare)
     yield Cell("replace", n_iter=0)
     yield Cell("replace", max_rows=1)
     yield Cell("zero_out", n_components=0, fit_intercept=False, whiten=False)
@@ -269,10 +274,13 @@ def public(cell):
 
 
 SUMS = ("centre", "second moment", "products", "mean products", "gradient", "normal matrix 1")
+CHOICES = ("response bound", "representation", "prior")
 
 
 def is_reached(cell, worst):
     """Whether an attack got far."""
+    if cell.solver == "exponential":
+        return min(worst[name] for name in CHOICES) > 0.45
     sums = [worst[name] for name in worst if name.startswith(SUMS) and "norm, " not in name]
     # With all directions in the representation gradients off it are rounding errors.
     return min(sums) > (0.9 if cell.n_components < N_FEATURES else 0.4)
@@ -298,5 +306,7 @@ SLIPS = {
     "counts of gradients": Slip("count", "clip vote", _cell("replace")),
     "searches": Slip("count", "product norm", _cell("zero_out")),
     "normal matrices": Slip("user_moment", "normal matrix", _cell("replace", solver="altmin")),
+    "losses": Slip("loss_range", "representation", _cell("zero_out", solver="exponential")),
+    "choices": Slip("vote_range", "prior", _cell("replace", solver="exponential")),
     "normal products": Slip("row_sum", "normal products", _cell("replace", solver="altmin")),
 }

@@ -6,7 +6,8 @@ import pytest
 from skdp.data.users import LARGEST_VALUE, Users, padded_lengths
 from skdp.linear_model._personal.center import _means
 from skdp.linear_model._personal.gradient import _gradients
-from skdp.linear_model._personal.heads import _choices
+from skdp.linear_model._personal.grids import PRIORS
+from skdp.linear_model._personal.heads import best_priors
 from skdp.linear_model._personal.model import Prior
 from skdp.linear_model._personal.start import _head_sizes, _products
 from skdp.linear_model._personal.whitening import moment_norms
@@ -78,7 +79,7 @@ def statistics(users):
         "products": users.fill(_products, d),
         "head sizes": users.fill(lambda batch: _head_sizes(batch, prior, mean)),
         "gradient norms": users.fill(lambda batch: _gradients(batch, prior, mean)[2]),
-        "choices": users.fill(lambda batch: _choices(batch, prior, mean)),
+        "choices": users.fill(lambda batch: best_priors(batch, prior, mean, PRIORS)),
     }
 
 

@@ -19,9 +19,9 @@ from sklearn.preprocessing import StandardScaler
 
 from skdp import DPPersonalizedRegressor, PersonalHead, PrivacyWarning
 from skdp.data.users import Users
+from skdp.linear_model._personal.grids import PRIORS
 from skdp.linear_model._personal.heads import _errors, _errors_of_long
 from skdp.linear_model._personal.model import Prior
-from skdp.linear_model._personal.plan import PRIORS
 from skdp.linear_model._personal.ridge import leave_one_out_errors, ridge_coefficients
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -190,8 +190,8 @@ def test_leave_one_out_errors_are_those_of_refits(n_rows):
     basis = np.linalg.qr(np.random.default_rng(0).normal(size=(N_FEATURES, 2)))[0]
     prior, mean = Prior(basis, np.array([2.0, 0.5]), 0.1, 0.4), np.ones(N_FEATURES)
     (batch,) = users.batches
-    found = _errors(batch, prior, mean)
-    np.testing.assert_allclose(found, _errors_of_long(batch, prior, mean), rtol=1e-6)
+    found = _errors(batch, prior, mean, PRIORS)
+    np.testing.assert_allclose(found, _errors_of_long(batch, prior, mean, PRIORS), rtol=1e-6)
     for place, (mix, factor) in enumerate(PRIORS):
         outside = mix * prior.spread
         covariance = basis * ((1 - mix) * prior.variances) @ basis.T + outside * np.eye(N_FEATURES)
@@ -274,7 +274,8 @@ def test_ids_that_are_no_ids_are_refused():
         ({"n_components": 9}, groups, "n_components=9 must be at most n_features=8"),
         ({"n_components": 0, "mean_head": False}, groups, "mean_head=False leaves out"),
         ({"delta": 0}, groups, "pass a positive delta"),
-        ({"solver": "exponential"}, groups, "solver"),
+        ({"solver": "exponential"}, groups, "has 16 unknowns, but takes 1 to 8"),
+        ({"solver": "exponential", "n_components": 1}, groups, "takes no fit_intercept=True"),
     ]
     for parameters, ids, told in cases:
         model = personalized(**parameters)

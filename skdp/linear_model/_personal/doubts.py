@@ -24,6 +24,8 @@ def doubts_of_users(problem: PersonalProblem, plan: Plan) -> list[str]:
             "several is protected for one of them only. Pass groups to fit, or user_column; "
             "require_groups=True makes an error of this."
         )
+    if problem.solver == "exponential":
+        return doubts
     signal = _signal(problem, plan)
     if signal < _LEAST_SIGNAL:
         doubts.append(
@@ -40,7 +42,7 @@ def doubts_of_model(model: SharedModel, problem: PersonalProblem) -> list[str]:
     doubts = list(model.doubts)
     if problem.is_pooled:
         return doubts
-    if model.snr < 1:
+    if model.snr < 1 and problem.solver != "exponential":
         doubts.append(
             f"The weakest of {problem.n_components} components does not stand out from the noise "
             f"(snr_ is {model.snr:.2g}, below 1). Pass fewer n_components, a larger epsilon, or "

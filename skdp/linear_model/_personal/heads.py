@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from skdp.data.users import UserBatch, Users
+from skdp.linear_model._personal.grids import PRIORS
 from skdp.linear_model._personal.model import Prior, SharedModel
-from skdp.linear_model._personal.plan import PRIORS
 from skdp.linear_model._personal.ridge import (
     leave_one_out_errors,
     leave_one_out_errors_of_long,
@@ -15,7 +15,9 @@ from skdp.linear_model._personal.ridge import (
 from skdp.linear_model._personal.start import Start, features_of
 from skdp.privacy import PrivacyBudget
 
-__all__ = ["choose_mix", "personal_models"]
+__all__ = ["best_priors", "choose_mix", "personal_models"]
+
+Choices = tuple[tuple[float, float], ...]
 
 # By how many standard deviations of a count the prior without a mix has to win.
 _LEAD = 2.0
@@ -24,11 +26,11 @@ _LEAD = 2.0
 def choose_mix(start: Start, users: Users, budget: PrivacyBudget) -> Start:
     """Release which prior most users are predicted best with, each response from the others."""
     mean_head = start.mean_head
-    choices = users.fill(lambda batch: _choices(batch, start.prior, mean_head))
+    choices = users.fill(lambda batch: best_priors(batch, start.prior, mean_head, PRIORS))
     counts, noise = budget.histogram("prior vote", choices, edges=np.arange(len(PRIORS)))
     # To trust a representation that is noise costs more than to distrust a good one.
     lead = counts - noise * np.array([_LEAD * (mix == 0) for mix, _ in PRIORS])
-    return replace(start, prior=_chosen(start.prior, *PRIORS[int(np.argmax(lead))]))
+    return replace(start, prior=start.prior.changed(*PRIORS[int(np.argmax(lead))]))
 
 
 def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
@@ -72,41 +74,44 @@ def _head(batch: UserBatch, model: SharedModel) -> np.ndarray:
     return found
 
 
-def _chosen(prior: Prior, mix: float, noise: float) -> Prior:
-    return replace(prior, mix=mix, noise_variance=noise * prior.noise_variance)
-
-
-def _choices(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np.ndarray:
-    """Return the number of the best prior for each user."""
+def best_priors(
+    batch: UserBatch, prior: Prior, mean_head: np.ndarray, choices: Choices
+) -> np.ndarray:
+    """Return which change of the prior is the best one for each user, each response left out."""
     errors = _errors_of_long if batch.rows.shape[1] > batch.rows.shape[2] else _errors
-    found: np.ndarray = np.argmin(errors(batch, prior, mean_head), axis=0)
+    found: np.ndarray = np.argmin(errors(batch, prior, mean_head, choices), axis=0)
     return found.astype(np.float64)
 
 
-def _errors_of_long(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np.ndarray:
+def _errors_of_long(
+    batch: UserBatch, prior: Prior, mean_head: np.ndarray, choices: Choices
+) -> np.ndarray:
     """Compute the errors of users with more rows than features."""
     found = []
-    for choice in PRIORS:
-        chosen = _chosen(prior, *choice)
+    for choice in choices:
+        chosen = prior.changed(*choice)
         features, responses = features_of(batch, chosen, mean_head)
-        found.append(
-            leave_one_out_errors_of_long(features, responses, batch.counts, chosen.noise_variance)
-        )
+        noise = chosen.noise_variance
+        found.append(leave_one_out_errors_of_long(features, responses, batch.counts, noise))
     return np.stack(found)
 
 
-def _errors(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np.ndarray:
+def _errors(batch: UserBatch, prior: Prior, mean_head: np.ndarray, choices: Choices) -> np.ndarray:
     """Compute the errors by the kernels of the rows, those of a mix being mixed of two."""
-    counts, noise = batch.counts, prior.noise_variance
+    counts = batch.counts
     features, responses = features_of(batch, prior, mean_head)
     inside = features @ features.transpose(0, 2, 1)
     everywhere = prior.spread * (batch.rows @ batch.rows.transpose(0, 2, 1))
     is_row = batch.is_row[:, :, np.newaxis]
     everywhere += prior.intercept_variance * (is_row * batch.is_row[:, np.newaxis, :])
     everywhere -= inside
-    # The first mix is 0, and its features are few.
-    found = [leave_one_out_errors_of_long(features, responses, counts, noise)]
-    for mix, factor in PRIORS[1:]:
-        kernel = inside + mix * everywhere
-        found.append(leave_one_out_errors(kernel, responses, counts, factor * noise))
+    found = []
+    for mix, factor in choices:
+        noise = factor * prior.noise_variance
+        if mix == 0:
+            # There are few features then.
+            found.append(leave_one_out_errors_of_long(features, responses, counts, noise))
+        else:
+            kernel = inside + mix * everywhere
+            found.append(leave_one_out_errors(kernel, responses, counts, noise))
     return np.stack(found)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skdp.linear_model._personal.plan import SIZES
+from skdp.linear_model._personal.grids import SIZES
 from skdp.privacy import PrivacyBudget
 
 __all__ = ["NO_CLIPPING", "above_noise", "clip_level", "release_level", "release_size"]

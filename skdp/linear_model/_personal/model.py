@@ -1,6 +1,6 @@
 """What a personal regression publishes: a representation, a mean model, and a prior of heads."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -35,6 +35,10 @@ class Prior:
     def spread(self) -> float:
         """Variance in each direction at a mix of 1: that of equal trace."""
         return float(self.variances.sum()) / len(self.basis)
+
+    def changed(self, mix: float, noise: float) -> "Prior":
+        """Return the prior of another mix, with so many times the noise."""
+        return replace(self, mix=mix, noise_variance=noise * self.noise_variance)
 
     def root(self) -> np.ndarray:
         """Return a factor of the covariance: its columns, or all columns of a symmetric root."""

@@ -5,31 +5,17 @@ import math
 import numpy as np
 
 from skdp.linear_model._counts import share_for_counts
+from skdp.linear_model._personal.grids import PRIORS, RELATIVE_SIZES, SIZES, row_counts
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.privacy import PlannedRelease, sensitivity
 from skdp.privacy.plan import planned_search
 from skdp.privacy.quantile import search_steps
 
 __all__ = [
-    "PRIORS",
-    "RELATIVE_SIZES",
-    "SIZES",
     "center_rounds",
     "mean_clip",
     "plan_personal",
-    "row_counts",
 ]
-
-#: Public grid for norms in unknown units, by factors of the root of 2; 7 counts.
-SIZES = 2.0 ** (np.arange(-64, 64) / 2)
-#: How much of the prior of a user's coefficients is spread over all directions, and what the
-#: variance of the noise is multiplied by: where users differ in all directions, most of what was
-#: taken for noise is none.
-PRIORS = ((0.0, 1.0), (0.03, 1.0), (0.1, 1.0), (0.3, 1.0), (1.0, 1.0), (1.0, 0.01))
-#: The same for norms in units of what they are likely to be; 4 counts.
-RELATIVE_SIZES = 2.0 ** (np.arange(-11, 5) / 4)
-# For rows of a user, by powers of 2; 4 counts.
-_ROW_COUNTS = 2.0 ** np.arange(16)
 
 # Wanted noise of a count, as a fraction of the users.
 _SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
@@ -71,13 +57,6 @@ def plan_personal(problem: PersonalProblem) -> list[PlannedRelease]:
     plan_steps = {"gradient": _plan_gradient, "altmin": _plan_altmin}[problem.solver]
     steps = plan_steps(problem, left - products) if problem.n_iter else []
     return [*before, start, *means, *between, *steps, last]
-
-
-def row_counts(max_rows: int | None) -> np.ndarray:
-    """Return the public grid of how many rows a user may have."""
-    if max_rows is None:
-        return _ROW_COUNTS
-    return np.append(_ROW_COUNTS[max_rows > _ROW_COUNTS], float(max_rows))
 
 
 def planned_counts(name: str, grid: np.ndarray, problem: PersonalProblem) -> list[PlannedRelease]:

@@ -1,5 +1,6 @@
 """What is asked of a personal regression: plain parameters, public facts, checked."""
 
+import math
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -21,12 +22,15 @@ PERSONAL_CONSTRAINTS: dict[str, Any] = {
     "fit_intercept": ["boolean"],
     "mean_head": ["boolean"],
     "whiten": ["boolean"],
-    "solver": [StrOptions({"gradient", "altmin"})],
+    "solver": [StrOptions({"gradient", "altmin", "exponential"})],
     "n_iter": [Interval(Integral, 0, 100, closed="both")],
     "max_rows": [Interval(Integral, 1, None, closed="left"), None],
 }
-# The second moment of its gradients has as many rows and columns.
+# The matrix of its normal equations has as many rows and columns.
 _LARGEST_ALTMIN = 500
+# As many dimensions can be filled with candidates.
+_LARGEST_EXPONENTIAL = 8
+_NEEDS_NOISE = ("fit_intercept", "mean_head", "whiten")
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,14 @@ def checked_problem(problem: PersonalProblem) -> PersonalProblem:
             "n_components=0 is the mean model alone, which mean_head=False leaves out; pass "
             "mean_head=True, or a positive n_components."
         )
+    if problem.solver == "exponential":
+        _check_choice(problem)
+    elif problem.delta == 0 and math.isfinite(problem.epsilon):
+        raise ValueError(
+            f"delta=0 asks for pure differential privacy, which the Gaussian noise of "
+            f"solver={problem.solver!r} does not give; pass a positive delta, or "
+            "solver='exponential'."
+        )
     size = k * facts.n_features
     if problem.solver == "altmin" and size > _LARGEST_ALTMIN:
         raise ValueError(
@@ -118,3 +130,20 @@ def checked_problem(problem: PersonalProblem) -> PersonalProblem:
             f"unknowns, but takes at most {_LARGEST_ALTMIN}; pass solver='gradient'."
         )
     return problem
+
+
+def _check_choice(problem: PersonalProblem) -> None:
+    """Refuse what cannot be chosen of candidates."""
+    size = problem.n_components * problem.facts.n_features
+    if not 1 <= size <= _LARGEST_EXPONENTIAL:
+        raise ValueError(
+            f"solver='exponential' with n_components={problem.n_components} and "
+            f"{problem.facts.n_features} features has {size} unknowns, but takes 1 to "
+            f"{_LARGEST_EXPONENTIAL}; pass solver='gradient'."
+        )
+    asked = [name for name in _NEEDS_NOISE if getattr(problem, name)]
+    if asked:
+        raise ValueError(
+            f"solver='exponential' chooses a representation and releases no noisy sums: it takes "
+            f"no {asked[0]}=True; pass {', '.join(f'{name}=False' for name in asked)}."
+        )

@@ -12,7 +12,9 @@ __all__ = ["leave_one_out_errors", "leave_one_out_errors_of_long", "ridge_coeffi
 _RIDGE = 1e-11
 
 
-def ridge_coefficients(features: np.ndarray, responses: np.ndarray, penalty: float) -> np.ndarray:
+def ridge_coefficients(
+    features: np.ndarray, responses: np.ndarray, penalty: float, least: float = _RIDGE
+) -> np.ndarray:
     """Compute the coefficients of every user.
 
     Parameters
@@ -23,6 +25,8 @@ def ridge_coefficients(features: np.ndarray, responses: np.ndarray, penalty: flo
         Responses.
     penalty : float
         Penalty of the squared norm of the coefficients.
+    least : float, default=1e-11
+        What is added to it, in units of the squared size of the features.
 
     Returns
     -------
@@ -32,8 +36,8 @@ def ridge_coefficients(features: np.ndarray, responses: np.ndarray, penalty: flo
     across = features.transpose(0, 2, 1)
     if features.shape[2] <= features.shape[1]:
         gram, sides = features.transpose(0, 2, 1) @ features, across @ responses[:, :, None]
-        return _solved(gram, sides, penalty)[:, :, 0]
-    solved = _solved(features @ across, responses[:, :, None], penalty)
+        return _solved(gram, sides, penalty, least)[:, :, 0]
+    solved = _solved(features @ across, responses[:, :, None], penalty, least)
     return _finite(across @ solved)[:, :, 0]
 
 
@@ -75,9 +79,9 @@ def leave_one_out_errors_of_long(
     return _mean_squares((responses - predicted) / (1 - leverages), counts)
 
 
-def _solved(matrices: np.ndarray, sides: np.ndarray, penalty: float) -> np.ndarray:
-    """Solve positive systems whose sides are of the same size; 0 where something overflows."""
-    return _finite(np.linalg.solve(*_definite(matrices, sides, penalty)))
+def _solved(matrices: np.ndarray, sides: np.ndarray, penalty: float, least: float) -> np.ndarray:
+    """Solve positive systems; 0 where something overflows."""
+    return _finite(np.linalg.solve(*_definite(matrices, sides, penalty, least)))
 
 
 def _inverses(matrices: np.ndarray, penalty: float) -> np.ndarray:
@@ -85,7 +89,7 @@ def _inverses(matrices: np.ndarray, penalty: float) -> np.ndarray:
 
 
 def _definite(
-    matrices: np.ndarray, sides: np.ndarray, penalty: float
+    matrices: np.ndarray, sides: np.ndarray, penalty: float, least: float = _RIDGE
 ) -> tuple[np.ndarray, np.ndarray]:
     """Add a penalty to Gram matrices such that they are definite, in place."""
     diagonal = np.arange(matrices.shape[1])
@@ -95,7 +99,7 @@ def _definite(
     if is_bad.any():
         matrices[is_bad], sides, traces[is_bad] = 0.0, sides.copy(), 0.0
         sides[is_bad] = 0.0
-    matrices[:, diagonal, diagonal] += (penalty + _RIDGE * traces)[:, np.newaxis]
+    matrices[:, diagonal, diagonal] += (penalty + least * traces)[:, np.newaxis]
     return matrices, sides
 
 

@@ -18,9 +18,10 @@ import numpy as np
 
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_norms
+from skdp.linear_model._personal.grids import RELATIVE_SIZES, row_counts
 from skdp.linear_model._personal.levels import above_noise, clip_level, release_size
 from skdp.linear_model._personal.model import Prior
-from skdp.linear_model._personal.plan import RELATIVE_SIZES, mean_clip, row_counts
+from skdp.linear_model._personal.plan import mean_clip
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.linear_model._personal.ridge import ridge_coefficients
 from skdp.privacy import PrivacyBudget, sensitivity

@@ -71,7 +71,7 @@ from skdp.privacy.sensitivity.short_rows import (
     short_row_product,
     short_row_squares,
 )
-from skdp.privacy.sensitivity.users import user_moment
+from skdp.privacy.sensitivity.users import loss_range, user_moment, vote_range
 
 __all__ = [
     "clipped_projection",
@@ -96,6 +96,7 @@ __all__ = [
     "interaction_product",
     "interaction_squares",
     "labelled_moment",
+    "loss_range",
     "projected_spectrum",
     "response_sum",
     "row_sum",
@@ -110,4 +111,5 @@ __all__ = [
     "subspace_pair",
     "symmetric_edge_core",
     "user_moment",
+    "vote_range",
 ]

@@ -10,7 +10,7 @@ import math
 from skdp.privacy.adjacency import choose
 from skdp.privacy.precision import in_double_precision
 
-__all__ = ["user_moment"]
+__all__ = ["loss_range", "user_moment", "vote_range"]
 
 
 @in_double_precision
@@ -23,3 +23,19 @@ def user_moment(level: float, adjacency: str, rounding: float = 0.0) -> float:
     rows are orthogonal.
     """
     return level * (choose(adjacency, zero_out=1.0, replace=math.sqrt(2)) + 2 * rounding)
+
+
+@in_double_precision
+def loss_range(largest: float, adjacency: str, rounding: float = 0.0) -> float:
+    r"""Sensitivity of sums of losses of public options, each loss of a user in :math:`[0, b]`.
+
+    It is by how much one option can become worse against another: `b` (`largest`) for zero_out,
+    `2 b` for replace, attained by users with opposite opinions. Both sums may be rounded twice.
+    """
+    return largest * (choose(adjacency, zero_out=1.0, replace=2.0) + 4 * rounding)
+
+
+@in_double_precision
+def vote_range(adjacency: str) -> float:
+    """Sensitivity of votes for public options, as `loss_range`: 1 for zero_out, 2 for replace."""
+    return choose(adjacency, zero_out=1.0, replace=2.0)

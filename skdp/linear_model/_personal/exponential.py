@@ -1,0 +1,131 @@
+r"""A representation chosen from public candidates by the exponential mechanism.
+
+For few features and components all candidates can be tried. The loss of a candidate U is a sum over
+users of
+
+.. math:: \min_v \frac{1}{m_j} \sum_i (y_{ij} - \langle U^T x_{ij}, v \rangle)^2 \in [0, \zeta^2],
+
+of responses clipped to size :math:`\zeta`, as v = 0 is allowed: neither rows nor heads need a
+bound. The published exponent [1]_ has the number of users as a further factor, which no privacy
+survives; this one is that of its proof, with the range in the place of a Lipschitz bound.
+
+References
+----------
+.. [1] P. Jain, J. Rush, A. Smith, S. Song, A. Guha Thakurta (2021). "Differentially private model
+   personalization". NeurIPS.
+"""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from skdp.data.users import UserBatch, Users
+from skdp.linear_model._personal.grids import SIZES
+from skdp.linear_model._personal.heads import best_priors
+from skdp.linear_model._personal.levels import NO_CLIPPING
+from skdp.linear_model._personal.model import Prior, SharedModel
+from skdp.linear_model._personal.problem import PersonalProblem
+from skdp.linear_model._personal.ridge import ridge_coefficients
+from skdp.privacy import PlannedRelease, PrivacyBudget, sensitivity
+
+__all__ = ["plan_exponential", "solve_exponential"]
+
+_N_CANDIDATES = 1000
+_BOUND_SHARE, _CANDIDATE_SHARE, _PRIOR_SHARE = 0.2, 0.65, 0.15
+# Fraction of the users whose responses are smaller than the bound.
+_QUANTILE = 0.9
+# Mixes of the prior, each with variances of the noise in units of those of the coefficients.
+_PRIORS = tuple((mix, noise) for mix in (0.0, 0.3, 1.0) for noise in (0.03, 0.3))
+# Relative to the squared size of the features: far above rounding errors.
+_PENALTY = 1e-9
+_CHUNK_ENTRIES = 1 << 20
+
+
+def plan_exponential(problem: PersonalProblem) -> list[PlannedRelease]:
+    """Plan three choices: of a bound, of a representation, and of a prior."""
+    votes = sensitivity.vote_range(problem.unit.adjacency)
+    counts = 2 * sensitivity.count()
+    return [
+        PlannedRelease("response bound", "exponential", _BOUND_SHARE, counts, shape=SIZES.shape),
+        PlannedRelease(
+            "representation",
+            "exponential",
+            _CANDIDATE_SHARE,
+            follows="response bound",
+            shape=(_N_CANDIDATES,),
+        ),
+        PlannedRelease("prior", "exponential", _PRIOR_SHARE, votes, shape=(len(_PRIORS),)),
+    ]
+
+
+def solve_exponential(
+    problem: PersonalProblem,
+    users: Users,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> SharedModel:
+    """Choose a bound of the responses, then a representation, then the prior of its heads."""
+    size, k = users.n_features, problem.n_components
+    bound = _release_bound(users, budget)
+    for batch in users.batches:
+        np.clip(batch.responses, -bound, bound, out=batch.responses)
+    candidates = np.linalg.qr(generator.normal(size=(_N_CANDIDATES, size, k)))[0]
+    chosen = budget.exponential(
+        "representation",
+        _losses(users, candidates, bound),
+        sensitivity=sensitivity.loss_range(bound**2, budget.adjacency, users.rounding),
+    )
+    usual = SIZES[-1] if bound > SIZES[-1] else bound
+    prior = Prior(candidates[chosen], np.full(k, usual**2 / k), 0.0, usual**2 / k)
+    zeros = np.zeros(size)
+    choices = users.fill(lambda batch: best_priors(batch, prior, zeros, _PRIORS))
+    votes = np.bincount(choices[np.isfinite(choices)].astype(np.intp), minlength=len(_PRIORS))
+    best = budget.exponential("prior", -votes, sensitivity=sensitivity.vote_range(budget.adjacency))
+    return SharedModel(zeros, 0.0, None, zeros, prior.changed(*_PRIORS[best]), 0.0)
+
+
+def _release_bound(users: Users, budget: PrivacyBudget) -> float:
+    """Choose the size that most users' responses are below."""
+    sizes = users.fill(_response_sizes)
+    below = np.searchsorted(np.sort(sizes[np.isfinite(sizes)]), SIZES, side="right")
+    losses = np.abs(below - _QUANTILE * users.n_users)
+    chosen = budget.exponential("response bound", losses, sensitivity=2 * sensitivity.count())
+    return float(SIZES[chosen]) if budget.is_private else math.sqrt(NO_CLIPPING)
+
+
+def _response_sizes(batch: UserBatch) -> np.ndarray:
+    squares = np.einsum("ij,ij->i", batch.responses, batch.responses)
+    return np.asarray(np.sqrt(squares / batch.counts))
+
+
+def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
+    """Sum the losses of all candidates over the users."""
+    losses = np.zeros(len(candidates))
+    for batch in users.batches:
+        for chosen in _chunks(batch, candidates):
+            errors = _errors(batch, candidates[chosen])
+            # What overflows is as bad as anything can be.
+            errors[~(errors <= bound**2)] = bound**2
+            losses[chosen] += np.maximum(errors, 0.0).sum(axis=1)
+    return losses
+
+
+def _chunks(batch: UserBatch, candidates: np.ndarray) -> Iterator[slice]:
+    n_candidates, _, k = candidates.shape
+    width = max(_CHUNK_ENTRIES // (batch.responses.size * k), 1)
+    for start in range(0, n_candidates, width):
+        yield slice(start, start + width)
+
+
+def _errors(batch: UserBatch, candidates: np.ndarray) -> np.ndarray:
+    """Compute the mean squared error of each user with its best head for each candidate."""
+    features = batch.rows @ candidates[:, np.newaxis]
+    n_candidates, n_users, length, k = features.shape
+    stacked = features.reshape(-1, length, k)
+    responses = np.broadcast_to(batch.responses, (n_candidates, n_users, length))
+    responses = responses.reshape(-1, length)
+    heads = ridge_coefficients(stacked, responses, np.finfo(float).tiny, least=_PENALTY)
+    residuals = responses - (stacked @ heads[:, :, np.newaxis])[:, :, 0]
+    squares = np.einsum("ij,ij->i", residuals, residuals).reshape(n_candidates, n_users)
+    return np.asarray(squares / batch.counts)

@@ -1,0 +1,23 @@
+"""Public grids and choices that searches and votes go through."""
+
+import numpy as np
+
+__all__ = ["PRIORS", "RELATIVE_SIZES", "SIZES", "row_counts"]
+
+#: Public grid for norms in unknown units, by factors of the root of 2; 7 counts.
+SIZES = 2.0 ** (np.arange(-64, 64) / 2)
+#: How much of the prior of a user's coefficients is spread over all directions, and what the
+#: variance of the noise is multiplied by: where users differ in all directions, most of what was
+#: taken for noise is none.
+PRIORS = ((0.0, 1.0), (0.03, 1.0), (0.1, 1.0), (0.3, 1.0), (1.0, 1.0), (1.0, 0.01))
+#: The same for norms in units of what they are likely to be; 4 counts.
+RELATIVE_SIZES = 2.0 ** (np.arange(-11, 5) / 4)
+# For rows of a user, by powers of 2; 4 counts.
+_ROW_COUNTS = 2.0 ** np.arange(16)
+
+
+def row_counts(max_rows: int | None) -> np.ndarray:
+    """Return the public grid of how many rows a user may have."""
+    if max_rows is None:
+        return _ROW_COUNTS
+    return np.append(_ROW_COUNTS[max_rows > _ROW_COUNTS], float(max_rows))
