@@ -273,7 +273,7 @@ def public(cell):
     return PUBLIC | ({"whitening_"} if not cell.whiten else set())
 
 
-SUMS = ("centre", "second moment", "products", "mean products", "gradient", "normal matrix 1")
+SUMS = ("row centre", "second moment", "products", "mean products", "gradient", "normal matrix 1")
 CHOICES = ("response bound", "representation", "prior")
 
 
@@ -295,7 +295,7 @@ def _cell(adjacency, **more):
 
 
 SLIPS = {
-    "centres": Slip("row_sum", "centre", _cell("replace")),
+    "centres": Slip("row_sum", "row centre", _cell("replace")),
     "second moments": Slip("user_moment", "second moment", _cell("replace")),
     "second moments without one": Slip("user_moment", "second moment", _cell("zero_out")),
     "products": Slip("second_moment", "products", _cell("replace")),

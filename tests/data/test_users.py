@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from skdp.data.users import LARGEST_VALUE, Users, padded_lengths
-from skdp.linear_model._personal.center import _means
+from skdp.linear_model._personal.center import _mean_rows, mean_responses
 from skdp.linear_model._personal.gradient import _gradients
 from skdp.linear_model._personal.grids import PRIORS
 from skdp.linear_model._personal.heads import best_priors
 from skdp.linear_model._personal.model import Prior
 from skdp.linear_model._personal.start import _head_sizes, _products
+from skdp.linear_model._personal.user_levels import UserLevels
 from skdp.linear_model._personal.whitening import moment_norms
 
 
@@ -74,9 +75,11 @@ def statistics(users):
     basis = np.linalg.qr(generator.normal(size=(d, 2)))[0]
     prior, mean = Prior(basis, np.array([1.0, 0.4]), 0.05, 0.3), generator.normal(size=d)
     return {
-        "means": users.fill(_means, d + 1),
+        "mean rows": users.fill(_mean_rows, d),
+        "mean responses": users.fill(mean_responses),
+        "levels": users.fill(UserLevels(2.0, 0.5).own),
         "moment norms": users.fill(moment_norms),
-        "products": users.fill(_products, d),
+        "products": users.fill(lambda batch: _products(batch, UserLevels(2.0, 0.5)), d),
         "head sizes": users.fill(lambda batch: _head_sizes(batch, prior, mean)),
         "gradient norms": users.fill(lambda batch: _gradients(batch, prior, mean)[2]),
         "choices": users.fill(lambda batch: best_priors(batch, prior, mean, PRIORS)),

@@ -1,46 +1,67 @@
-"""The centre of rows and responses, from the means of the users."""
+"""The centre of rows and of responses, from the means of the users."""
 
 import numpy as np
 
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_norms
+from skdp.linear_model._medians import ANY_SIZE, release_medians
 from skdp.linear_model._personal.levels import above_noise, release_level
+from skdp.linear_model._personal.plan import N_CLOSER
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
 
-__all__ = ["release_center"]
+__all__ = ["mean_responses", "release_response_center", "release_row_center"]
 
 _QUANTILE = 0.6
 _CERTAINTY = 3.0
+# A mean of responses is taken for 0 below so many times its noise, and below that fraction of the
+# level, unless it is twice as far from the noise: a level that was found too high has high noise.
+_LEAST_NOISE, _LEAST_LEVEL = 2.0, 0.5
 
 
-def release_center(name: str, users: Users, budget: PrivacyBudget) -> tuple[np.ndarray, float]:
-    """Release the mean of the users' means, as far as it exceeds its noise.
-
-    Rows and responses, whose units have nothing in common, are clipped by themselves.
-    """
-    means = users.fill(_means, users.n_features + 1)
-    rows = _released_mean(name, "", means[:, :-1], users, budget)
-    responses = _released_mean(name, " of responses", means[:, -1:], users, budget)
-    return rows, float(responses[0])
-
-
-def _released_mean(
-    name: str, kind: str, means: np.ndarray, users: Users, budget: PrivacyBudget
-) -> np.ndarray:
-    level = release_level(f"{name} norm{kind}", row_norms(means), _QUANTILE, budget)
-    total = clip_rows(means.copy(), level).sum(axis=0)
+def release_row_center(name: str, users: Users, budget: PrivacyBudget) -> np.ndarray:
+    """Release the mean of the users' mean rows, as far as it exceeds its noise."""
+    means = users.fill(_mean_rows, users.n_features)
+    level = release_level(f"{name} norm", row_norms(means), _QUANTILE, budget)
     released, scale = budget.gaussian(
-        f"{name}{kind}",
-        total if not kind else total[0],
+        name,
+        clip_rows(means, level).sum(axis=0),
         sensitivity=sensitivity.row_sum(level, budget.adjacency, users.rounding),
     )
-    average = np.atleast_1d(released) / users.n_users
-    return above_noise(average, scale / users.n_users, _CERTAINTY, len(average))
+    center, noise = released / users.n_users, scale / users.n_users
+    return above_noise(center, noise, _CERTAINTY, len(center))
 
 
-def _means(batch: UserBatch) -> np.ndarray:
-    """Average the rows and the responses of each user."""
-    weights = batch.is_row[:, np.newaxis, :] / batch.counts[:, np.newaxis, np.newaxis]
-    responses = weights @ batch.responses[:, :, np.newaxis]
-    return np.concatenate([(weights @ batch.rows)[:, 0], responses[:, 0]], axis=1)
+def release_response_center(kind: str, users: Users, budget: PrivacyBudget) -> float:
+    """Release the median of the users' mean responses, or the mean as far as it exceeds noise."""
+    means = users.fill(mean_responses)
+    if kind == "median":
+        (center,), _ = release_medians(
+            "response centre",
+            lambda points: np.array([np.count_nonzero(means <= points[0])], dtype=np.float64),
+            budget,
+            shape=(users.n_users, 1),
+            grid=ANY_SIZE,
+            n_searches=N_CLOSER,
+        )
+        return float(center)
+    level = release_level("response centre norm", np.abs(means), _QUANTILE, budget)
+    released, scale = budget.gaussian(
+        "response centre",
+        clip_rows(means[:, np.newaxis], level).sum(),
+        sensitivity=sensitivity.row_sum(level, budget.adjacency, users.rounding),
+    )
+    center, noise = float(released) / users.n_users, scale / users.n_users
+    least = _LEAST_NOISE * noise
+    return center if abs(center) > max(least, min(_LEAST_LEVEL * level, 2 * least)) else 0.0
+
+
+def _mean_rows(batch: UserBatch) -> np.ndarray:
+    sums = batch.is_row[:, np.newaxis, :] @ batch.rows
+    return np.asarray(sums[:, 0] / batch.counts[:, np.newaxis])
+
+
+def mean_responses(batch: UserBatch) -> np.ndarray:
+    """Average the responses of each user."""
+    sums = batch.is_row[:, np.newaxis, :] @ batch.responses[:, :, np.newaxis]
+    return np.asarray(sums[:, 0, 0] / batch.counts)

@@ -27,6 +27,7 @@ from skdp.linear_model._personal.levels import NO_CLIPPING
 from skdp.linear_model._personal.model import Prior, SharedModel
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.linear_model._personal.ridge import ridge_coefficients
+from skdp.linear_model._personal.user_levels import root_mean_squares
 from skdp.privacy import PlannedRelease, PrivacyBudget, sensitivity
 
 __all__ = ["plan_exponential", "solve_exponential"]
@@ -87,16 +88,11 @@ def solve_exponential(
 
 def _release_bound(users: Users, budget: PrivacyBudget) -> float:
     """Choose the size that most users' responses are below."""
-    sizes = users.fill(_response_sizes)
+    sizes = users.fill(root_mean_squares)
     below = np.searchsorted(np.sort(sizes[np.isfinite(sizes)]), SIZES, side="right")
     losses = np.abs(below - _QUANTILE * users.n_users)
     chosen = budget.exponential("response bound", losses, sensitivity=2 * sensitivity.count())
     return float(SIZES[chosen]) if budget.is_private else math.sqrt(NO_CLIPPING)
-
-
-def _response_sizes(batch: UserBatch) -> np.ndarray:
-    squares = np.einsum("ij,ij->i", batch.responses, batch.responses)
-    return np.asarray(np.sqrt(squares / batch.counts))
 
 
 def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:

@@ -4,13 +4,14 @@ import numpy as np
 
 from skdp.data.users import Users
 from skdp.linear_model._personal.altmin import alternate
-from skdp.linear_model._personal.center import release_center
+from skdp.linear_model._personal.center import release_response_center, release_row_center
 from skdp.linear_model._personal.gradient import descend
 from skdp.linear_model._personal.heads import choose_mix
 from skdp.linear_model._personal.model import SharedModel
-from skdp.linear_model._personal.plan import center_rounds
+from skdp.linear_model._personal.plan import center_rounds, finds_levels, response_search
 from skdp.linear_model._personal.problem import PersonalProblem
-from skdp.linear_model._personal.start import Start, release_start
+from skdp.linear_model._personal.start import release_row_count, release_start
+from skdp.linear_model._personal.user_levels import UserLevels, release_user_levels
 from skdp.linear_model._personal.whitening import release_user_whitening
 from skdp.privacy import PrivacyBudget
 
@@ -25,27 +26,27 @@ def solve_personal(
 ) -> SharedModel:
     """Release scales, then the representation, then how far it is to be trusted."""
     center, response_center = np.zeros(users.n_features), 0.0
-    if problem.fit_intercept:
-        for name in center_rounds(problem):
-            rows, responses = release_center(name, users, budget)
-            users.map_rows(rows)
-            users.shift_responses(responses)
-            center, response_center = center + rows, response_center + responses
+    kind = response_search(problem)
+    if kind:
+        response_center = release_response_center(kind, users, budget)
+        users.shift_responses(response_center)
+    row_count = 1.0 if problem.is_pooled else release_row_count(users, budget, problem)
+    levels = UserLevels()
+    if finds_levels(problem):
+        levels = release_user_levels(users, row_count, budget)
+    for name in center_rounds(problem):
+        shift = release_row_center(name, users, budget)
+        users.map_rows(shift)
+        center = center + shift
     whitening: np.ndarray | None = None
     doubts: tuple[str, ...] = ()
     if problem.whiten:
         whitening, doubts = release_user_whitening(users, budget)
         users.map_rows(np.zeros(users.n_features), whitening)
-    start = _representation(problem, users, budget)
+    start = release_start(users, budget, problem, row_count, levels)
+    if not problem.is_pooled:
+        steps = {"gradient": descend, "altmin": alternate}[problem.solver]
+        start = choose_mix(steps(start, users, budget, problem.n_iter), users, budget)
     return SharedModel(
         center, response_center, whitening, start.mean_head, start.prior, start.snr, doubts
     )
-
-
-def _representation(problem: PersonalProblem, users: Users, budget: PrivacyBudget) -> Start:
-    """Release the representation and the prior of the heads, of whitened rows."""
-    start = release_start(users, budget, problem)
-    if problem.is_pooled:
-        return start
-    steps = {"gradient": descend, "altmin": alternate}[problem.solver]
-    return choose_mix(steps(start, users, budget, problem.n_iter), users, budget)

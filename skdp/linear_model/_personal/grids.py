@@ -2,16 +2,26 @@
 
 import numpy as np
 
-__all__ = ["PRIORS", "RELATIVE_SIZES", "SIZES", "row_counts"]
+__all__ = ["PRIORS", "RATIOS", "RELATIVE_SIZES", "SIZES", "row_counts"]
 
 #: Public grid for norms in unknown units, by factors of the root of 2; 7 counts.
 SIZES = 2.0 ** (np.arange(-64, 64) / 2)
 #: How much of the prior of a user's coefficients is spread over all directions, and what the
 #: variance of the noise is multiplied by: where users differ in all directions, most of what was
-#: taken for noise is none.
-PRIORS = ((0.0, 1.0), (0.03, 1.0), (0.1, 1.0), (0.3, 1.0), (1.0, 1.0), (1.0, 0.01))
+#: taken for noise is none; and where they hardly differ at all, so is most of what was not.
+PRIORS = (
+    (0.0, 1.0),
+    (0.03, 1.0),
+    (0.1, 1.0),
+    (0.3, 1.0),
+    (1.0, 1.0),
+    (1.0, 0.01),
+    (0.0, 100.0),
+)
 #: The same for norms in units of what they are likely to be; 4 counts.
 RELATIVE_SIZES = 2.0 ** (np.arange(-11, 5) / 4)
+#: For ratios that are at least 1, by factors of the root of 2; 4 counts.
+RATIOS = 2.0 ** (np.arange(16) / 2)
 # For rows of a user, by powers of 2; 4 counts.
 _ROW_COUNTS = 2.0 ** np.arange(16)
 

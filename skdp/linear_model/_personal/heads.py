@@ -19,8 +19,8 @@ __all__ = ["best_priors", "choose_mix", "personal_models"]
 
 Choices = tuple[tuple[float, float], ...]
 
-# By how many standard deviations of a count the prior without a mix has to win.
-_LEAD = 2.0
+# In standard deviations of a count, and of all users.
+_LEAD, _LEAD_OF_NONE = 2.0, 0.15
 
 
 def choose_mix(start: Start, users: Users, budget: PrivacyBudget) -> Start:
@@ -28,9 +28,19 @@ def choose_mix(start: Start, users: Users, budget: PrivacyBudget) -> Start:
     mean_head = start.mean_head
     choices = users.fill(lambda batch: best_priors(batch, start.prior, mean_head, PRIORS))
     counts, noise = budget.histogram("prior vote", choices, edges=np.arange(len(PRIORS)))
-    # To trust a representation that is noise costs more than to distrust a good one.
-    lead = counts - noise * np.array([_LEAD * (mix == 0) for mix, _ in PRIORS])
+    lead = counts - np.array([_handicap(*choice, users.n_users, noise) for choice in PRIORS])
     return replace(start, prior=start.prior.changed(*PRIORS[int(np.argmax(lead))]))
+
+
+def _handicap(mix: float, noise: float, n_users: int, count_noise: float) -> float:
+    """Compute by how many votes a choice has to win.
+
+    To trust a representation that is noise costs more than to distrust a good one; and those who
+    find any prior of use share their votes among several.
+    """
+    if mix > 0:
+        return 0.0
+    return _LEAD * count_noise + (_LEAD_OF_NONE * n_users if noise > 1 else 0.0)
 
 
 def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:

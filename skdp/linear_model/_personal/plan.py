@@ -5,22 +5,31 @@ import math
 import numpy as np
 
 from skdp.linear_model._counts import share_for_counts
-from skdp.linear_model._personal.grids import PRIORS, RELATIVE_SIZES, SIZES, row_counts
+from skdp.linear_model._medians import ANY_SIZE, searches
+from skdp.linear_model._personal.grids import PRIORS, RATIOS, RELATIVE_SIZES, SIZES, row_counts
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.privacy import PlannedRelease, sensitivity
 from skdp.privacy.plan import planned_search
 from skdp.privacy.quantile import search_steps
 
 __all__ = [
+    "N_CLOSER",
     "center_rounds",
+    "finds_levels",
+    "finds_mean",
     "mean_clip",
     "plan_personal",
+    "response_search",
 ]
 
 # Wanted noise of a count, as a fraction of the users.
 _SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
 _VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)
-_CENTER_SHARE, _MEAN_SHARE = 0.02, 0.02
+_CENTER_SHARE, _RESPONSE_SHARE, _MEAN_SHARE = 0.01, 0.01, 0.02
+# Noise of a mean, in units of the level that it is clipped to, beyond which it tells nothing.
+_LARGEST_NOISE, _LARGEST_RESPONSE_NOISE = 0.8, 0.3
+#: How many searches close in on the median of the responses.
+N_CLOSER = 2
 _MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26
 _PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)
 # Of what is left when all users share one model.
@@ -36,10 +45,6 @@ def plan_personal(problem: PersonalProblem) -> list[PlannedRelease]:
     before = [*_plan_features(problem), *_search("product norm", problem)]
     if problem.is_pooled:
         return [*before, _mean_products(problem, _left(before))]
-    between = [
-        *planned_counts("row count", row_counts(problem.max_rows), problem),
-        *planned_counts("head norm", RELATIVE_SIZES, problem),
-    ]
     last = PlannedRelease(
         "prior vote",
         "gaussian",
@@ -49,14 +54,15 @@ def plan_personal(problem: PersonalProblem) -> list[PlannedRelease]:
         sensitivity.histogram(problem.unit.adjacency),
         shape=(len(PRIORS),),
     )
-    means = [_mean_products(problem, _MEAN_SHARE)] * problem.mean_head
-    left = _left([*before, *between, last, *means])
+    means = [_mean_products(problem, _MEAN_SHARE)] * finds_mean(problem)
+    heads = planned_counts("head norm", RELATIVE_SIZES, problem)
+    left = _left([*before, *heads, last, *means])
     products = _PRODUCT_SHARE if problem.n_iter else left
     size = (problem.facts.n_features,) * 2
     start = _line("products", products, "product norm", size, "symmetric_gaussian")
     plan_steps = {"gradient": _plan_gradient, "altmin": _plan_altmin}[problem.solver]
     steps = plan_steps(problem, left - products) if problem.n_iter else []
-    return [*before, start, *means, *between, *steps, last]
+    return [*before, start, *means, *heads, *steps, last]
 
 
 def planned_counts(name: str, grid: np.ndarray, problem: PersonalProblem) -> list[PlannedRelease]:
@@ -73,22 +79,64 @@ def mean_clip(problem: PersonalProblem) -> float:
     A low level costs a mean more than a second moment, of which only the directions count; a high
     one is right where its noise is small beside the level.
     """
-    n_users, d = problem.n_units, problem.facts.n_features
     share = _POOLED_MEAN_SHARE if problem.is_pooled else _MEAN_SHARE
-    change = sensitivity.row_sum(1.0, problem.unit.adjacency)
-    noise = problem.currency.noise_scale("gaussian", change, share) * math.sqrt(d) / n_users
+    noise = _noise_of_mean(problem, share) * math.sqrt(problem.facts.n_features)
     return float(np.clip(_MEAN_NOISE / max(noise, 1e-9), 1.0, _LARGEST_MEAN_CLIP))
+
+
+def center_rounds(problem: PersonalProblem) -> tuple[str, ...]:
+    """Name the rounds in which the centre of the rows is found, none where noise would hide it.
+
+    Noise follows the distance from the origin in the first one, and what is left of it in the next,
+    which there is where counts cost little.
+    """
+    rounds = ("row centre", "row centre, closer")[: 1 + _counts_are_cheap(problem)]
+    size, share = problem.facts.n_features, _CENTER_SHARE / len(rounds)
+    is_hidden = _noise_of_mean(problem, share) * (math.sqrt(size) + 3) > _LARGEST_NOISE
+    return rounds if problem.fit_intercept and not is_hidden else ()
+
+
+def response_search(problem: PersonalProblem) -> str:
+    """Choose how the centre of the responses is found: "median", "mean" or, in noise, not at all.
+
+    A median is exact whatever the units, and takes more counts.
+    """
+    if not problem.fit_intercept:
+        return ""
+    if _counts_are_cheap(problem):
+        return "median"
+    return "mean" if _noise_of_mean(problem, _RESPONSE_SHARE) <= _LARGEST_RESPONSE_NOISE else ""
+
+
+def finds_levels(problem: PersonalProblem) -> bool:
+    """Whether it is found how users' own levels differ."""
+    return problem.fit_intercept and not problem.is_pooled and problem.max_rows != 1
+
+
+def finds_mean(problem: PersonalProblem) -> bool:
+    """Whether the mean of the products is released: not where noise would hide it."""
+    noise = _noise_of_mean(problem, _MEAN_SHARE) * (math.sqrt(problem.n_components) + 1.5)
+    return problem.mean_head and noise <= _LARGEST_NOISE
+
+
+def _noise_of_mean(problem: PersonalProblem, share: float) -> float:
+    """Compute the noise of a mean over users, in units of the level that they are clipped to."""
+    change = sensitivity.row_sum(1.0, problem.unit.adjacency)
+    return problem.currency.noise_scale("gaussian", change, share) / problem.n_units
+
+
+def _counts_are_cheap(problem: PersonalProblem) -> bool:
+    return _count_share(problem) <= _CHEAP_COUNT
 
 
 def _plan_features(problem: PersonalProblem) -> list[PlannedRelease]:
     """Plan the centre of rows and responses, and what whitens the rows."""
-    d, lines = problem.facts.n_features, []
-    rounds = center_rounds(problem) if problem.fit_intercept else ()
+    d = problem.facts.n_features
+    lines = [*_plan_responses(problem)]
+    rounds = center_rounds(problem)
     for name in rounds:
-        share = _CENTER_SHARE / len(rounds)
-        for kind, size in (("", (d,)), (" of responses", ())):
-            lines += _search(f"{name} norm{kind}", problem)
-            lines.append(_line(f"{name}{kind}", share / 2, f"{name} norm{kind}", size))
+        lines += _search(f"{name} norm", problem)
+        lines.append(_line(name, _CENTER_SHARE / len(rounds), f"{name} norm", (d,)))
     if problem.whiten:
         lines += _search("moment norm", problem)
         share = _POOLED_MOMENT_SHARE if problem.is_pooled else _MOMENT_SHARE
@@ -96,13 +144,22 @@ def _plan_features(problem: PersonalProblem) -> list[PlannedRelease]:
     return lines
 
 
-def center_rounds(problem: PersonalProblem) -> tuple[str, ...]:
-    """Name the rounds in which a centre is found: a second one where its counts cost little.
-
-    Noise follows the distance from the origin in the first one, and what is left of it in the next.
-    """
-    is_cheap = _count_share(problem) <= _CHEAP_COUNT
-    return ("centre", "centre, closer") if is_cheap else ("centre",)
+def _plan_responses(problem: PersonalProblem) -> list[PlannedRelease]:
+    """Plan the centre of the responses, numbers of rows, and how far users' levels differ."""
+    kind, lines = response_search(problem), list[PlannedRelease]()
+    name = "response centre"
+    if kind == "median":
+        for search, length in searches(name, len(ANY_SIZE), N_CLOSER):
+            lines += planned_search(search, search_steps(length) * _count_share(problem), length)
+    elif kind == "mean":
+        lines += _search(f"{name} norm", problem)
+        lines.append(_line(name, _RESPONSE_SHARE, f"{name} norm", ()))
+    if not problem.is_pooled:
+        lines += planned_counts("row count", row_counts(problem.max_rows), problem)
+    if finds_levels(problem):
+        lines += _search("user level", problem)
+        lines += planned_counts("response spread", RATIOS, problem)
+    return lines
 
 
 def _count_share(problem: PersonalProblem) -> float:

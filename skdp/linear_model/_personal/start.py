@@ -21,13 +21,14 @@ from skdp.linalg.norms import row_norms
 from skdp.linear_model._personal.grids import RELATIVE_SIZES, row_counts
 from skdp.linear_model._personal.levels import above_noise, clip_level, release_size
 from skdp.linear_model._personal.model import Prior
-from skdp.linear_model._personal.plan import mean_clip
+from skdp.linear_model._personal.plan import finds_mean, mean_clip
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.linear_model._personal.ridge import ridge_coefficients
+from skdp.linear_model._personal.user_levels import UserLevels
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
 
-__all__ = ["Start", "features_of", "release_start"]
+__all__ = ["Start", "features_of", "release_row_count", "release_start"]
 
 _PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6
 _CERTAINTY = 1.5
@@ -82,9 +83,25 @@ class Start:
         return self.mean.head(self.prior.basis)
 
 
-def release_start(users: Users, budget: PrivacyBudget, problem: PersonalProblem) -> Start:
+def release_row_count(users: Users, budget: PrivacyBudget, problem: PersonalProblem) -> float:
+    """Release how many rows users have: the median, up to a factor of the root of 2."""
+    grid = row_counts(problem.max_rows)
+    if len(grid) == 1:
+        return 1.0
+    counts = users.fill(lambda batch: batch.counts)
+    # Below the point that is found there is another one, half as large.
+    return max(budget.quantile("row count", counts, q=0.5, grid=grid) / np.sqrt(2), 1.0)
+
+
+def release_start(
+    users: Users,
+    budget: PrivacyBudget,
+    problem: PersonalProblem,
+    row_count: float,
+    levels: UserLevels,
+) -> Start:
     """Release the sum of the outer products, and what their scales are."""
-    products = users.fill(_products, users.n_features)
+    products = users.fill(lambda batch: _products(batch, levels), users.n_features)
     size = release_size("product norm", row_norms(products), _PRODUCT_QUANTILE, budget)
     level = clip_level(size, budget)
     if problem.is_pooled:
@@ -98,21 +115,20 @@ def release_start(users: Users, budget: PrivacyBudget, problem: PersonalProblem)
         sensitivity=sensitivity.second_moment(level, budget.adjacency, users.rounding),
     )
     mean = Mean(np.zeros(users.n_features), 0.0)
-    if problem.mean_head:
+    if finds_mean(problem):
         mean = _release_mean(products, size, users, budget, problem)
-    grid = row_counts(problem.max_rows)
-    counts = users.fill(lambda batch: batch.counts)
-    row_count = 1.0
-    if len(grid) > 1:
-        # Below the point that is found there is another one, half as large.
-        row_count = max(budget.quantile("row count", counts, q=0.5, grid=grid) / np.sqrt(2), 1.0)
     moment = released / users.n_users
     prior, snr = _spectral(moment, scale / users.n_users, mean, row_count, problem)
-    return _with_scale(Start(prior, mean, row_count, snr), users, budget)
+    start = _with_scale(Start(prior, mean, row_count, snr), users, budget)
+    intercept = max(start.prior.intercept_variance, levels.between)
+    return replace(start, prior=replace(start.prior, intercept_variance=intercept))
 
 
-def _products(batch: UserBatch) -> np.ndarray:
-    sums = batch.rows.transpose(0, 2, 1) @ batch.responses[:, :, np.newaxis]
+def _products(batch: UserBatch, levels: UserLevels) -> np.ndarray:
+    responses = batch.responses
+    if levels.between > 0:
+        responses = responses - levels.own(batch)[:, np.newaxis] * batch.is_row
+    sums = batch.rows.transpose(0, 2, 1) @ responses[:, :, np.newaxis]
     return sums[:, :, 0] / batch.counts[:, np.newaxis]
 
 

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from skdp.linear_model._counts import share_for_counts
-from skdp.linear_model._trace.covariances import diagonal_reach, moment_bound
-from skdp.linear_model._trace.initial import HALF_STEPS
-from skdp.linear_model._trace.medians import (
+from skdp.linear_model._medians import (
     ANY_SIZE,
     UP_TO_ONE,
     CenterSearch,
@@ -16,6 +14,8 @@ from skdp.linear_model._trace.medians import (
     n_counts,
     searches,
 )
+from skdp.linear_model._trace.covariances import diagonal_reach, moment_bound
+from skdp.linear_model._trace.initial import HALF_STEPS
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.records import NO_CLIPPING
 from skdp.linear_model._trace.sizes import N_POWERS

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.data.design import Design
-from skdp.linear_model._trace.medians import CenterSearch, release_medians
+from skdp.linear_model._medians import CenterSearch, release_medians
 from skdp.linear_model._trace.sizes import count_powers, release_sizes
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.quantile import SCALE_GRID

@@ -7,7 +7,7 @@ import numpy as np
 
 from skdp.data.design import Design
 from skdp.data.matrices import DenseMatrices, Matrices
-from skdp.linear_model._trace.medians import (
+from skdp.linear_model._medians import (
     ANY_SIZE,
     release_medians,
 )

@@ -1,0 +1,57 @@
+"""How far the levels of users differ, beyond what their rows explain."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from skdp.data.users import UserBatch, Users
+from skdp.linear_model._personal.center import mean_responses
+from skdp.linear_model._personal.grids import RATIOS, SIZES
+from skdp.privacy import PrivacyBudget
+
+__all__ = ["UserLevels", "release_user_levels", "root_mean_squares"]
+
+_QUANTILE = 0.6
+# The points of a grid are so much above what is between them, in the middle.
+_ABOVE = 2.0**0.25
+_TINY = 1e-200
+
+
+@dataclass(frozen=True)
+class UserLevels:
+    """Variances of responses: between the levels of users, and within users."""
+
+    between: float = 0.0
+    within: float = 1.0
+
+    def own(self, batch: UserBatch) -> np.ndarray:
+        """Estimate the level of each user: its mean response, shrunk."""
+        trust = self.between / (self.between + self.within / batch.counts)
+        return np.asarray(trust * mean_responses(batch))
+
+
+def release_user_levels(users: Users, row_count: float, budget: PrivacyBudget) -> UserLevels:
+    """Release sizes of the users' mean responses, and of single responses beside these.
+
+    The mean of m responses has the variance of the levels plus that within users divided by m, a
+    response the sum of both.
+    """
+    size = budget.quantile(
+        "user level", np.abs(users.fill(mean_responses)), q=_QUANTILE, grid=SIZES
+    )
+    size /= _ABOVE
+    sizes = users.fill(root_mean_squares) / size
+    ratio = budget.quantile("response spread", sizes, q=0.5, grid=RATIOS) / _ABOVE
+    of_means = (size / float(ndtri((1 + _QUANTILE) / 2))) ** 2
+    of_responses = max((ratio * size) ** 2, of_means)
+    between = 0.0
+    if row_count >= 2:
+        between = max(row_count * of_means - of_responses, 0.0) / (row_count - 1)
+    return UserLevels(between, max(of_responses - between, _TINY))
+
+
+def root_mean_squares(batch: UserBatch) -> np.ndarray:
+    """Compute the root mean square of the responses of each user."""
+    squares = np.einsum("ij,ij->i", batch.responses, batch.responses)
+    return np.asarray(np.sqrt(squares / batch.counts))
