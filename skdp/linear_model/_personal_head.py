@@ -1,10 +1,11 @@
 """The model of one user."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import r2_score
+from sklearn.utils.validation import _get_feature_names
 
 from skdp.linear_model._personal.input import check_rows_and_ids
 
@@ -26,6 +27,8 @@ class PersonalHead:  # numpydoc ignore=PR02
         Intercept.
     user_column : int, str or None, default=None
         Column of X that is left out, as it has ids.
+    feature_names_in_ : ndarray of shape (n_columns,) or None, default=None
+        Names of the columns of X, if they have names; those of another X must be the same.
 
     Notes
     -----
@@ -43,7 +46,8 @@ class PersonalHead:  # numpydoc ignore=PR02
 
     coef_: np.ndarray
     intercept_: float
-    user_column: int | str | None = field(default=None)
+    user_column: int | str | None = None
+    feature_names_in_: np.ndarray | None = None
 
     def __repr__(self) -> str:
         return f"PersonalHead(n_features={len(self.coef_)})"
@@ -66,6 +70,9 @@ class PersonalHead:  # numpydoc ignore=PR02
         ValueError
             If X is not finite or has other features.
         """
+        names, known = _get_feature_names(X), self.feature_names_in_
+        if names is not None and known is not None and not np.array_equal(names, known):
+            raise ValueError("X has other columns, or another order of them, than in the fit.")
         rows, _ = check_rows_and_ids(X, None, self.user_column, "PersonalHead")
         if rows.shape[1] != len(self.coef_):
             raise ValueError(

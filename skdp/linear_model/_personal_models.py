@@ -31,6 +31,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
     __metadata_request__score = {"groups": True}  # noqa: RUF012
 
     user_column: int | str | None
+    require_groups: bool
     max_rows: int | None
     mean_: np.ndarray
     whitening_: np.ndarray | None
@@ -65,12 +66,16 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         ValueError
             If X or y is not acceptable.
         """
+        if getattr(X, "ndim", 2) != 2:
+            raise ValueError(
+                f"X must have two dimensions, got shape {X.shape}: reshape one row to (1, -1)."
+            )
         self._check_features(X)
         if len(X) == 0:
-            return PersonalHead(self.coef_.copy(), self.intercept_, plain(self.user_column))
+            return self._head(self.coef_.copy(), self.intercept_)
         data = replace(self._checked(X, y), codes=np.zeros(len(X), np.intp), ids=np.zeros(1))
         (coef,), (intercept,) = self._models(data)
-        return PersonalHead(coef, float(intercept), plain(self.user_column))
+        return self._head(coef, intercept)
 
     def personalize(self, X: Any, y: Any, groups: Any = None) -> dict[Any, PersonalHead]:
         """Fit the models of many users: private outputs, each of which belongs to one of them.
@@ -101,10 +106,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         if data.ids is None:
             raise ValueError("personalize needs groups, the ids of users, or a user_column.")
         coefs, intercepts = self._models(data)
-        column = plain(self.user_column)
-        heads = [
-            PersonalHead(coef, float(b), column) for coef, b in zip(coefs, intercepts, strict=True)
-        ]
+        heads = map(self._head, coefs, intercepts)
         return dict(zip(data.ids.tolist(), heads, strict=True))
 
     def predict(self, X: Any, groups: Any = None, support: Any = None) -> np.ndarray:
@@ -181,6 +183,8 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
             If an argument is not acceptable.
         """
         data = self._checked(X, y, groups)
+        if data.ids is None and self.require_groups:
+            raise ValueError("require_groups=True, but score got no groups: pass them by name.")
         is_support = _first_halves(data.codes, data.n_users)
         predictions = np.asarray(data.rows @ self.coef_ + self.intercept_)
         if is_support.any():
@@ -215,6 +219,10 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
+
+    def _head(self, coef: np.ndarray, intercept: float) -> PersonalHead:
+        names = getattr(self, "feature_names_in_", None)
+        return PersonalHead(coef, float(intercept), plain(self.user_column), names)
 
     def _rows_and_ids(self, X: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
         """Check rows as scikit-learn does: nothing is kept from those who predict their own."""

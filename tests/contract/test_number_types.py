@@ -61,7 +61,9 @@ class Case:
             return estimator.fit(MATRICES, RESPONSES)
         if self.make is DPPersonalizedRegressor:
             groups = np.arange(len(X)) // 3
-            return estimator.fit(X, X[:, 0], groups if estimator.user_column is None else None)
+            if estimator.user_column is None:
+                return estimator.fit(X, X[:, 0], groups)
+            return estimator.fit(np.column_stack([X[:, :3], groups, X[:, 3:]]), X[:, 0])
         return estimator.fit(SYMMETRIC if isinstance(estimator.privacy_unit, SQUARE) else X)
 
     def __str__(self):

@@ -39,6 +39,13 @@ def draw(n_users=N_USERS, n_features=N_FEATURES, *, n_rows=12, noise=0.2, offset
     return X, y + noise * generator.normal(size=len(y)), groups, coefs, basis
 
 
+def said(fit):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit()
+    return [str(warning.message) for warning in caught]
+
+
 def personalized(**more):
     return DPPersonalizedRegressor(**{"epsilon": 8.0, "random_state": SEED, **more})
 
@@ -80,6 +87,50 @@ def test_offsets_make_hardly_a_difference():
     for X, y, groups, _, _ in (plain, moved):
         scores.append(personalized().fit(X, y, groups).score(X, y, groups=groups))
     assert scores[1] > scores[0] - 0.15
+
+
+@pytest.mark.parametrize("make", ["uniform", "binary", "counts", "normal"])
+@pytest.mark.parametrize("level", [0.0, 3.0])
+def test_levels_of_users_and_features_that_are_not_centred_are_no_matter(make, level):
+    generator = np.random.default_rng(2)
+    basis = np.linalg.qr(generator.normal(size=(10, 2)))[0]
+    groups = np.repeat(np.arange(3000), 12)
+    coefs = generator.normal(size=(3000, 2)) @ basis.T
+    shape = len(groups), 10
+    X = {
+        "uniform": generator.random(shape),
+        "binary": generator.integers(0, 2, shape).astype(float),
+        "counts": generator.poisson(3, shape).astype(float),
+        "normal": generator.normal(size=shape),
+    }[make]
+    y = (X * coefs[groups]).sum(axis=1) + 0.3 * generator.normal(size=len(groups))
+    y += level * generator.normal(size=3000)[groups]
+    model = personalized(epsilon=2.0).fit(X, y, groups)
+    # The mean of what is known of a user would do for the level alone.
+    assert model.score(X, y, groups=groups) > 0.75
+
+
+@pytest.mark.parametrize("offset", [0.0, 30.0, 1e3, 1e6])
+def test_the_mean_of_the_responses_is_no_matter(offset):
+    X, y, groups, _, _ = draw(2000)
+    model = personalized(epsilon=1.0).fit(X, y + offset, groups)
+    assert model.score(X, y + offset, groups=groups) > 0.85
+
+
+def test_users_who_hardly_differ_have_the_mean_model():
+    generator = np.random.default_rng(0)
+    groups = np.repeat(np.arange(500), 5)
+    X = generator.normal(size=(len(groups), 10))
+    y = X @ generator.normal(size=10) / 2 + 3 * generator.normal(size=len(groups))
+    model = personalized(epsilon=10.0)
+    told = said(lambda: model.fit(X, y, groups))
+    assert any("predicted best by the mean model" in one for one in told)
+    assert model.score(X, y, groups=groups) > model.score(X, y) - 0.03
+
+
+def test_too_few_users_to_be_centred_are_told_so():
+    told = said(lambda: personalized(epsilon=0.5).fit(*draw(300)[:3]))
+    assert any("find the centre of the rows and the responses" in one for one in told)
 
 
 def test_units_make_no_difference():
@@ -173,6 +224,19 @@ def test_heads_are_frozen_and_tell_nothing_when_printed():
         head.predict(np.ones((1, 3)))
 
 
+def test_heads_know_the_names_of_their_columns():
+    pandas = pytest.importorskip("pandas")
+    X, y, groups, _, _ = draw(60)
+    table = pandas.DataFrame(X, columns=list("abcdefgh"))
+    model = personalized().fit(table, y, groups)
+    head = model.head(table[:8], y[:8])
+    np.testing.assert_allclose(head.predict(table), head.predict(X))
+    with pytest.raises(ValueError, match="other columns, or another order"):
+        head.predict(table[list("hgfedcba")])
+    with pytest.raises(ValueError, match=r"reshape one row to \(1, -1\)"):
+        model.head(X[0], y[:1])
+
+
 def test_the_transform_is_what_heads_are_linear_in():
     X, y, groups, _, _ = draw(offset=1.0)
     model = personalized().fit(X, y, groups)
@@ -230,6 +294,9 @@ def test_without_ids_every_row_is_a_user():
     assert model.privacy_spent_.unit == "row"
     with pytest.raises(ValueError, match="require_groups=True, but there are no ids"):
         personalized(require_groups=True).fit(X, y)
+    model = personalized(require_groups=True).fit(X, y, np.arange(len(X)) // 12)
+    with pytest.raises(ValueError, match="but score got no groups"):
+        model.score(X, y)
 
 
 def frame(X, groups):
@@ -268,7 +335,12 @@ def test_ids_that_are_no_ids_are_refused():
         ({}, np.where(groups == 3, np.nan, groups), "NaN or infinite"),
         ({}, np.array([None, *groups[1:]]), "must be of one kind"),
         ({}, groups[1:], "inconsistent numbers"),
-        ({"user_column": 1}, groups, "tell rows of different users"),
+        ({}, [None, *groups[1:]], "must be of one kind"),
+        ({}, ["a", np.nan, *map(str, groups[2:])], "must be of one kind"),
+        ({}, groups + 0.5, "are fractions"),
+        ({}, groups + 2.0**60, "too large for float64"),
+        ({}, groups.reshape(20, -1), "groups must have one dimension"),
+        ({"user_column": 1}, groups, "are fractions"),
         ({"user_column": "user"}, None, "must be the name of one column"),
         ({"user_column": 12}, None, "must be a column of X, from -8 to 7"),
         ({"n_components": 9}, groups, "n_components=9 must be at most n_features=8"),
@@ -283,6 +355,22 @@ def test_ids_that_are_no_ids_are_refused():
         with pytest.raises(ValueError, match=told):
             model.fit(X, y, ids)
         assert vars(model) == before
+
+
+def test_groups_and_a_column_must_agree():
+    X, y, groups, _, _ = draw(50)
+    table = np.column_stack([groups, X])
+    personalized(user_column=0).fit(table, y, groups + 7)
+    with pytest.raises(ValueError, match="tell rows of different users"):
+        personalized(user_column=0).fit(table, y, groups // 2)
+
+
+def test_ids_in_lists_are_those_in_arrays():
+    X, y, groups, _, _ = draw(50)
+    ours = personalized(epsilon=np.inf).fit(X, y, groups)
+    for ids in (groups.tolist(), tuple(map(str, groups)), groups.astype(float).tolist()):
+        model = personalized(epsilon=np.inf).fit(X, y, ids)
+        np.testing.assert_allclose(np.abs(model.components_), np.abs(ours.components_), atol=1e-8)
 
 
 def test_normal_equations_that_do_not_fit_into_memory_are_refused():
@@ -366,13 +454,6 @@ def test_a_column_of_ids_is_the_way_out():
 # What is said
 
 
-def said(fit):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        fit()
-    return [str(warning.message) for warning in caught]
-
-
 def test_a_representation_that_is_lost_in_noise_is_doubted():
     X, y, groups, _, _ = draw(300, 20)
     told = said(lambda: personalized(epsilon=0.2).fit(X, y, groups))
@@ -386,6 +467,9 @@ def test_features_in_other_units_are_told_of():
     X[:, 0] *= 1e4
     told = said(lambda: personalized().fit(X, y, groups))
     assert any("7 of 8 features are too small beside the others" in one for one in told)
+    # Of features of one size noise may hide all alike.
+    told = said(lambda: personalized(epsilon=1.0).fit(*draw(600, 20)[:3]))
+    assert not any("too small beside" in one for one in told)
 
 
 def test_a_representation_of_no_use_is_doubted_and_costs_little():

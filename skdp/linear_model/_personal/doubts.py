@@ -3,6 +3,7 @@
 import math
 
 from skdp.linear_model._personal.model import SharedModel
+from skdp.linear_model._personal.plan import center_rounds, response_search
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.privacy import Plan, sensitivity
 
@@ -26,15 +27,30 @@ def doubts_of_users(problem: PersonalProblem, plan: Plan) -> list[str]:
         )
     if problem.solver == "exponential":
         return doubts
+    doubts += _doubts_of_centers(problem)
     signal = _signal(problem, plan)
     if signal < _LEAST_SIGNAL:
         doubts.append(
             f"{problem.n_units} {problem.unit.counted} with epsilon={problem.epsilon:g} are too "
             f"few for {problem.facts.n_features} features: the noise is as large as any signal. "
-            f"Some {_LEAST_SIGNAL / signal:.2g} times as many, a larger epsilon, or fewer features "
-            "would do."
+            f"It takes {_LEAST_SIGNAL / signal:.2g} times as many at least, a larger epsilon, or "
+            "fewer features."
         )
     return doubts
+
+
+def _doubts_of_centers(problem: PersonalProblem) -> list[str]:
+    """Doubt fits that are asked for centres which noise would hide."""
+    if not problem.fit_intercept:
+        return []
+    hidden = ["the rows"] * (not center_rounds(problem))
+    hidden += ["the responses"] * (not response_search(problem))
+    if not hidden:
+        return []
+    return [
+        f"{problem.n_units} {problem.unit.counted} with epsilon={problem.epsilon:g} are too few to "
+        f"find the centre of {' and '.join(hidden)}, which is taken for 0. Subtract a public guess."
+    ]
 
 
 def doubts_of_model(model: SharedModel, problem: PersonalProblem) -> list[str]:
@@ -47,6 +63,11 @@ def doubts_of_model(model: SharedModel, problem: PersonalProblem) -> list[str]:
             f"The weakest of {problem.n_components} components does not stand out from the noise "
             f"(snr_ is {model.snr:.2g}, below 1). Pass fewer n_components, a larger epsilon, or "
             "more users."
+        )
+    if model.prior.noise_variance > 10 * model.prior.variances.sum():
+        doubts.append(
+            "Most users are predicted best by the mean model: their heads add little to it. "
+            "n_components=0 leaves them out."
         )
     if model.prior.mix == 1:
         doubts.append(

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import _safe_indexing, check_array
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length
 
 from skdp._estimator import INPUT, quiet
 from skdp.linear_model._personal.problem import PersonalFacts
@@ -76,7 +76,7 @@ def check_rows_and_ids(
         X, ids = _split(X, user_column)
     rows = _checked_rows(X, estimator_name, ensure_min_samples)
     if groups is not None:
-        given = column_or_1d(groups)
+        given = _checked_groups(groups)
         check_consistent_length(rows, given)
         if ids is not None and not _are_same(ids, given):
             raise ValueError(
@@ -99,9 +99,38 @@ def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if message is not None:
         # Outside the handler, whose error would be attached and may tell ids.
         raise ValueError(message)
-    if names.dtype.kind == "f" and not np.isfinite(names).all():
-        raise ValueError("An id of a user is NaN or infinite; each row must have one.")
+    if names.dtype.kind == "f":
+        _check_float_ids(names)
     return names, codes.ravel()
+
+
+def _check_float_ids(names: np.ndarray) -> None:
+    """Refuse what is no id, or may be that of several users."""
+    if not np.isfinite(names).all():
+        raise ValueError("An id of a user is NaN or infinite; each row must have one.")
+    if not np.equal(names, np.rint(names)).all():
+        raise ValueError(
+            "The ids of users are fractions: pass integers or strings. Weights are not taken."
+        )
+    if np.abs(names).max(initial=0) >= 2.0 ** np.finfo(names.dtype).nmant:
+        raise ValueError(
+            f"The ids of users are too large for {names.dtype}, which does not tell them all "
+            "apart; pass integers or strings."
+        )
+
+
+def _checked_groups(groups: Any) -> np.ndarray:
+    """Return ids as they are: in a list, a missing one would become a string."""
+    given = np.asarray(groups, dtype=object if isinstance(groups, list | tuple) else None)
+    if given.ndim == 2 and given.shape[1] == 1:
+        given = given.ravel()
+    if given.ndim != 1:
+        raise ValueError(f"groups must have one dimension, got shape {given.shape}.")
+    if given.dtype != object:
+        return given
+    # What is of several kinds stays what cannot be sorted.
+    numbers = np.asarray(given.tolist())
+    return numbers if numbers.dtype.kind in "biuf" else given
 
 
 @quiet

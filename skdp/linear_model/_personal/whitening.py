@@ -13,6 +13,8 @@ __all__ = ["moment_norms", "release_user_whitening"]
 
 _QUANTILE = 0.5
 _CERTAINTY = 3.0
+# Features with less than this fraction of the largest variance are small.
+_SMALL = 0.1
 _HIDDEN = (
     "Noise hides the variances of the features, which are taken for 1, and for uncorrelated. Pass "
     "whiten=False for features of which that is known, a larger epsilon, or more users."
@@ -64,8 +66,9 @@ def _doubts(moment: np.ndarray, noise: float) -> tuple[str, ...]:
     """Doubt features that are too small beside the others to be seen through the noise."""
     variances = np.diagonal(moment)
     edge = noise * np.sqrt(2 * len(variances))
-    n_lost = int(np.count_nonzero(variances < edge))
-    if not 0 < n_lost < len(variances) or edge == 0:
+    is_lost = (variances < edge) & (variances + 2 * noise < _SMALL * variances.max())
+    n_lost = int(np.count_nonzero(is_lost))
+    if n_lost == 0:
         return ()
     return (
         f"{n_lost} of {len(variances)} features are too small beside the others to be told from "
