@@ -53,8 +53,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches the noise and the clipping off.
     delta : float, default=1e-6
-        Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
-        number of users. 0 is refused, unless epsilon is ``inf``.
+        Probability with which the guarantee may fail, ``0 <= delta < 1``, well below one over the
+        number of users. 0 is pure differential privacy, for ``solver="exponential"`` only.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighbouring datasets differ by exchanging all rows of one user for any others, or by one
         user who is null and contributes to nothing, which takes less noise and promises less:
@@ -67,8 +67,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         Whether a fit without ids is an error. Otherwise every row is then taken for a user of its
         own, with a `PrivacyWarning`, and the unit of the record is ``"row"``.
     fit_intercept : bool, default=True
-        Whether to centre rows and responses by released means, and to give heads an intercept with
-        a small prior variance.
+        Whether to centre rows and responses, and to give heads an intercept, whose prior variance
+        follows how far users' levels differ.
     mean_head : bool, default=True
         Whether to release the mean model of all users, from which heads start. Without it heads
         start from 0, in the coordinates of centred rows and responses.
@@ -76,10 +76,11 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         Whether to make features uncorrelated by a released second moment. False saves .15 of the
         budget, .4 with ``n_components=0``, and is right for features that are known to be
         uncorrelated with variance 1.
-    solver : {"gradient", "altmin"}, default="gradient"
-        How the directions of the start are improved. ``"gradient"`` releases gradients, of
-        n_features * n_components numbers. ``"altmin"`` is alternating minimisation, which releases
-        the normal equations of as many unknowns, 500 at most; it needs many more users.
+    solver : {"gradient", "altmin", "exponential"}, default="gradient"
+        How directions are found. ``"gradient"`` releases gradients, of n_features * n_components
+        numbers. ``"altmin"`` releases the normal equations of as many unknowns, 500 at most; it
+        needs many more users. ``"exponential"`` chooses one of 1000 random representations, of 8
+        numbers at most, without `fit_intercept`, `mean_head` and `whiten`.
     n_iter : int, default=4
         Number of steps of the solver, 0 to 100. 0 stays at the start, and spends on it what the
         steps would have cost.
@@ -106,8 +107,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     intercept_ : float
         Intercept of the mean model. Covered by the guarantee.
     prior_variances_ : ndarray of shape (n_components,)
-        Variances of the users' coordinates along the components, at least a tenth of the first one.
-        Covered by the guarantee.
+        Variances of the users' coordinates along the components. Covered by the guarantee.
     intercept_variance_ : float
         Prior variance of a user's intercept; 0 without `fit_intercept`. Covered by the guarantee.
     noise_variance_ : float
@@ -116,9 +116,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         Share of the prior variance that is spread evenly over all directions: 0, .03, .1, .3 or 1,
         which is ridge regression. Covered by the guarantee.
     snr_ : float
-        How far the weakest component of the start stands out, in units of the largest eigenvalue of
-        the noise; below 1 there is a `PrivacyWarning`. 0 with ``n_components=0``. Covered by the
-        guarantee.
+        How far the weakest component stands out, in units of the largest eigenvalue of the noise; 0
+        with ``n_components=0`` and "exponential". Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release; its unit is ``"user"``, or ``"row"`` if there were no ids. Public.
     n_features_in_ : int
@@ -135,9 +134,9 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     Notes
     -----
     **Privacy.** Unit: a user with all rows and responses, however many and whatever these are; each
-    row for itself if nobody tells whose it is. Adjacency: `adjacency`. Mechanism: Gaussian,
-    accounted for exactly in Gaussian differential privacy. Released: searches for norms, a centre,
-    the second moments of the features and of each user's products of rows and responses, the mean
+    row for itself if nobody tells whose it is. Adjacency: `adjacency`. Mechanism: Gaussian, with
+    "exponential" the exponential one, accounted for exactly in Gaussian differential privacy.
+    Released: searches for norms and a median, a centre, the second moments of the features and of each user's products of rows and responses, the mean
     of these products, a number of rows, the sums of gradients or normal equations, and votes; each
     user is clipped as a whole. `plan` lists every release before a fit, `privacy_spent_`
     afterwards. Heads are made of that and their owner's rows, which gives *joint* differential
