@@ -136,16 +136,16 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     **Privacy.** Unit: a user with all rows and responses, however many and whatever these are; each
     row for itself if nobody tells whose it is. Adjacency: `adjacency`. Mechanism: Gaussian, with
     "exponential" the exponential one, accounted for exactly in Gaussian differential privacy.
-    Released: searches for norms and a median, a centre, the second moments of the features and of each user's products of rows and responses, the mean
-    of these products, a number of rows, the sums of gradients or normal equations, and votes; each
-    user is clipped as a whole. `plan` lists every release before a fit, `privacy_spent_`
-    afterwards. Heads are made of that and their owner's rows, which gives *joint* differential
-    privacy: what all other users get, together, is nearly as likely whatever a user's rows are.
-    Assumed public: the number of users, the number of features, their names, the dtype of X, and
-    parameters; not the ids, nor who has how many rows. NaN and infinity are refused, which tells
-    that there are none. Not covered: heads, and what `head`, `personalize`, `predict`, with
-    `support` or without, `score` and `transform` return, noise-free functions of the rows passed
-    in; and the running time. No assumption about the data is made.
+    Released: searches for norms, medians and numbers of rows, a centre, the second moments of the
+    features and of each user's products of rows and responses, the mean of these products, the sums
+    of gradients or normal equations, and votes; each user is clipped as a whole. `plan` lists every
+    release before a fit, `privacy_spent_` afterwards. Heads are made of that and their owner's
+    rows, which gives *joint* differential privacy: what all other users get, together, is nearly as
+    likely whatever a user's rows are. Assumed public: the number of users, the number of features,
+    their names, the dtype of X, and parameters; not the ids, nor who has how many rows. NaN and
+    infinity are refused, which tells that there are none. Not covered: heads, and what `head`,
+    `personalize`, `predict`, with `support` or without, `score` and `transform` return, noise-free
+    functions of the rows passed in; and the running time. No assumption about the data is made.
 
     The model, the start from an outer product, "altmin" and the joint guarantee are those of Jain,
     Rush, Smith, Song and Guha Thakurta (NeurIPS 2021), with other releases and other clipping.

@@ -79,7 +79,7 @@ class Start:
 
     @property
     def mean_head(self) -> np.ndarray:
-        """Coefficients of the mean model."""
+        """Mean model: its coefficients for whitened rows."""
         return self.mean.head(self.prior.basis)
 
 
