@@ -18,6 +18,7 @@ from scipy import sparse
 from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
 from sklearn.linear_model import Ridge
 
+from benchmarks.speed.personal import RidgeOfEach, SharedModel
 from benchmarks.speed.regression import RANK, SHAPE, GradientStep, Regression, TwoProducts
 from benchmarks.speed.streams import Compressed, Dictionary, OneByOne, Stream, updates
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
@@ -169,6 +170,7 @@ UNIFORM_NARROW = partial(uniform_sparse, 200_000, 500)
 DENSE = partial(dense, 100_000, 200)
 DENSE_WIDE = partial(dense, 20_000, 2000)
 MATRICES = partial(dense, 20_000, 2500)
+USERS = partial(dense, 200_000, 50)
 SPIKED_500, SPIKED_1000 = partial(spiked, 500), partial(spiked, 1000)
 
 # A row of the data is longer than its bound in about one case of twenty.
@@ -228,6 +230,14 @@ CASES = [
         lambda: Regression(DPTraceRegressor(RANK, matrix_shape=SHAPE, n_jobs=THREADS)),
         lambda: Regression(Ridge(solver="cholesky")),
         aim=1.5,
+    ),
+    Case(
+        "10k users x 20 x 50, 10 rounds: DPPersonalizedRegressor(3) / Ridge of each user",
+        USERS,
+        SharedModel,
+        RidgeOfEach,
+        aim=0.15,
+        threads=1,
     ),
     Case(
         "memory map 2M x 200 float32: DPPCA(10) / PCA(10, covariance_eigh)",
