@@ -65,13 +65,13 @@ FINDINGS = """\
 
 Of digits, the other people teach what images look like: from epsilon 1 on personal models are
 better than the mean of all images without privacy, and twice as good as what a person can do alone.
-At epsilon 1 the spectral start alone is better than with steps.
+At epsilon 1 the spectral start alone is as good as steps from there.
 
 Of places they teach nothing that pays. Ridge regression of each alone, with a good penalty, wins by
 far at every epsilon, and needs no privacy: users have rows enough, and tastes are not a few
 directions. Heads are even worse than a prior that is the same in all directions should be, as the
-released noise variance is too small; at epsilon 1 they may be worse than a constant. If your users
-are like that, do not share anything.
+released noise variance does not fit such data, and at epsilon 1 single fits are no better than a
+constant. If your users are like that, do not share anything.
 """
 
 
