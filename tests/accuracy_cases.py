@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 from entry_accuracy_cases import ENTRY_CASES
 from factor_accuracy_cases import FACTOR_CASES
+from personal_accuracy_cases import PERSONAL_CASES
 from scipy.sparse.linalg import svds
 from sklearn.datasets import load_digits
 from trace_accuracy_cases import TRACE_CASES
@@ -247,4 +248,5 @@ CASES = [
     *ENTRY_CASES,
     *TRACE_CASES,
     *FACTOR_CASES,
+    *PERSONAL_CASES,
 ]
