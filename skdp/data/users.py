@@ -7,12 +7,13 @@ rows of zeros, and stacked products take each of them by itself.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
-__all__ = ["LARGEST_VALUE", "UserBatch", "Users"]
+__all__ = ["LARGEST_VALUE", "UserBatch", "Users", "in_company"]
 
 #: Larger values are taken for this one: products of several of them do not overflow.
 LARGEST_VALUE = 1e60
@@ -20,6 +21,9 @@ LARGEST_VALUE = 1e60
 _BATCH_ENTRIES = 1 << 18
 # Lengths in an octave: padding adds a quarter of the rows at most.
 _LENGTHS_IN_OCTAVE = 4
+
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -105,7 +109,7 @@ class Users:
         """
         values = np.full((self.n_users, size) if size else self.n_users, np.nan)
         for batch in self.batches:
-            values[batch.slots] = statistic(batch)
+            values[batch.slots] = in_company(statistic, batch)
         return values
 
     def map_rows(self, center: np.ndarray, whitening: np.ndarray | None = None) -> None:
@@ -122,6 +126,28 @@ class Users:
         """Subtract a number from all responses, in place."""
         for batch in self.batches:
             batch.responses -= center * batch.is_row
+
+
+def in_company(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:
+    """Compute a statistic, or a tuple of some, of the users of a batch.
+
+    A user who is alone in it is computed with a copy of itself: numbers of one user are not always
+    added up in the order in which those of several are, and whether there are others must be
+    of no matter.
+    """
+    if len(batch.slots) > 1:
+        return statistic(batch)
+    others = {name: np.repeat(values, 2, axis=0) for name, values in vars(batch).items()}
+    found: Any = statistic(UserBatch(**others))
+    if isinstance(found, tuple):
+        return (
+            type(found)(*(one[:1] for one in found))
+            if hasattr(found, "_fields")
+            else tuple(  # type: ignore[return-value]
+                one[:1] for one in found
+            )
+        )
+    return found[:1]
 
 
 def _batches(
@@ -155,9 +181,12 @@ def _batches(
 
 
 def padded_lengths(counts: np.ndarray) -> np.ndarray:
-    """Round numbers of rows up, each for itself, to one of few."""
+    """Round numbers of rows up, each for itself, to one of few, all of them even.
+
+    So every user starts at a multiple of 16 bytes, by which some processors round.
+    """
     exponents = np.frexp(counts.astype(np.float64))[1]
-    step = 2.0 ** np.maximum(exponents - 1 - int(np.log2(_LENGTHS_IN_OCTAVE)), 0)
+    step = 2.0 ** np.maximum(exponents - 1 - int(np.log2(_LENGTHS_IN_OCTAVE)), 1)
     return (step * np.ceil(counts / step)).astype(np.int64)
 
 

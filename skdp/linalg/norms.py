@@ -8,6 +8,7 @@ __all__ = [
     "UNIT_ROUNDOFF",
     "centered_sparse_norms",
     "row_norms",
+    "row_squares",
     "sparse_row_norms",
 ]
 
@@ -26,7 +27,7 @@ def row_norms(values: np.ndarray, center: np.ndarray | None = None) -> np.ndarra
     """Euclidean norms of the rows, minus `center`; inf or NaN for rows that are not finite."""
     if center is not None:
         values = values - center
-    squares = np.einsum("ij,ij->i", values, values, dtype=np.float64)
+    squares = row_squares(values)
     norms = np.sqrt(squares)
     extreme = ~((squares > _SAFE_SQUARES[0]) & (squares < _SAFE_SQUARES[1]))
     if extreme.any():
@@ -34,11 +35,19 @@ def row_norms(values: np.ndarray, center: np.ndarray | None = None) -> np.ndarra
     return norms
 
 
+def row_squares(values: np.ndarray) -> np.ndarray:
+    """Add up the squares of each row in double precision, alike for one row and for several."""
+    if len(values) == 1:
+        # One long row alone would be added up in another order than with others.
+        return row_squares(np.repeat(values, 2, axis=0))[:1]
+    return np.asarray(np.einsum("ij,ij->i", values, values, dtype=np.float64))
+
+
 def _scaled_norms(values: np.ndarray) -> np.ndarray:
     """Norms of rows whose squares may overflow or underflow."""
     exponents = _exponents(np.abs(values).max(axis=1))
     scaled = values * np.ldexp(1.0, -exponents)[:, None]
-    return np.ldexp(np.sqrt(np.einsum("ij,ij->i", scaled, scaled)), exponents)
+    return np.ldexp(np.sqrt(row_squares(scaled)), exponents)
 
 
 def sparse_row_norms(rows: csr_array) -> np.ndarray:

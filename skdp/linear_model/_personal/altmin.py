@@ -15,11 +15,12 @@ References
    personalization". NeurIPS.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from skdp.data.users import UserBatch, Users
+from skdp.data.users import UserBatch, Users, in_company
 from skdp.linalg.norms import row_norms
 from skdp.linear_model._personal.gradient import oriented_basis
 from skdp.linear_model._personal.levels import release_level
@@ -37,8 +38,7 @@ _QUANTILE = 0.5
 _SIZES = (1e-150, 1e150)
 
 
-@dataclass(frozen=True)
-class _Terms:
+class _Terms(NamedTuple):
     """What the users of a batch add to the normal equations, as factors, and the norms of these."""
 
     heads: np.ndarray
@@ -110,7 +110,7 @@ def _clipped_sums(
     size, k = prior.basis.shape
     matrix, products = np.zeros((k, size, k, size)), np.zeros((k, size))
     for batch in users.batches:
-        terms = _terms(batch, prior, mean_head)
+        terms = in_company(lambda batch: _terms(batch, prior, mean_head), batch)
         weights = np.minimum(
             clip_weights(terms.matrix_norms, levels[0], (size * k) ** 2),
             clip_weights(terms.product_norms, levels[1], size * k),

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from skdp.data.users import UserBatch, Users
+from skdp.linalg.norms import row_squares
 from skdp.linear_model._personal.grids import SIZES
 from skdp.linear_model._personal.heads import best_priors
 from skdp.linear_model._personal.levels import NO_CLIPPING
@@ -123,5 +124,5 @@ def _errors(batch: UserBatch, candidates: np.ndarray) -> np.ndarray:
     responses = responses.reshape(-1, length)
     heads = ridge_coefficients(stacked, responses, np.finfo(float).tiny, least=_PENALTY)
     residuals = responses - (stacked @ heads[:, :, np.newaxis])[:, :, 0]
-    squares = np.einsum("ij,ij->i", residuals, residuals).reshape(n_candidates, n_users)
+    squares = row_squares(residuals).reshape(n_candidates, n_users)
     return np.asarray(squares / batch.counts)

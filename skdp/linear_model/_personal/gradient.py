@@ -20,11 +20,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from skdp.data.users import UserBatch, Users
+from skdp.data.users import UserBatch, Users, in_company
 from skdp.linalg.norms import row_norms
 from skdp.linear_model._personal.levels import NO_CLIPPING
 from skdp.linear_model._personal.model import Prior
-from skdp.linear_model._personal.ridge import ridge_coefficients
+from skdp.linear_model._personal.ridge import aligned, ridge_coefficients
 from skdp.linear_model._personal.start import Start, features_of
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_weights
@@ -90,7 +90,9 @@ def _clipped_gradient(
     """Sum the gradients, each clipped as a whole, and return their norms."""
     total, norms = np.zeros(prior.basis.shape), np.full(users.n_users, np.nan)
     for batch in users.batches:
-        slopes, heads, own_norms = _gradients(batch, prior, mean_head)
+        slopes, heads, own_norms = in_company(
+            lambda batch: _gradients(batch, prior, mean_head), batch
+        )
         norms[batch.slots] = own_norms
         total += _weighted_sum(slopes, heads, clip_weights(own_norms, level, total.size))
     return total, norms
@@ -107,9 +109,10 @@ def _gradients(
     heads = ridge_coefficients(features, responses, prior.noise_variance)
     residuals = features @ heads[:, :, np.newaxis] - responses[:, :, np.newaxis]
     slopes = residuals.transpose(0, 2, 1) @ batch.rows / batch.counts[:, np.newaxis, np.newaxis]
-    slopes -= (slopes @ prior.basis) @ prior.basis.T
+    slopes = aligned(slopes[:, 0])[:, np.newaxis]
+    inside = aligned((slopes @ prior.basis)[:, 0])[:, np.newaxis]
     heads = heads[:, : len(prior.variances)]
-    slopes = slopes[:, 0]
+    slopes = (slopes - inside @ prior.basis.T)[:, 0]
     sizes = row_norms(slopes), row_norms(heads)
     norms = sizes[0] * sizes[1]
     for one in sizes:

@@ -30,4 +30,6 @@ def row_counts(max_rows: int | None) -> np.ndarray:
     """Return the public grid of how many rows a user may have."""
     if max_rows is None:
         return _ROW_COUNTS
-    return np.append(_ROW_COUNTS[max_rows > _ROW_COUNTS], float(max_rows))
+    # As many at most: a longer grid would take more counts.
+    points = _ROW_COUNTS[:-1]
+    return np.append(points[points < max_rows], float(max_rows))

@@ -1,7 +1,10 @@
 """The rows, responses and users of a personal regression, checked, and public facts of them."""
 
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from sklearn.utils import _safe_indexing, check_array
@@ -12,6 +15,10 @@ from skdp.linear_model._personal.problem import PersonalFacts
 from skdp.linear_model._responses import checked_responses
 
 __all__ = ["PersonalData", "check_input", "check_rows_and_ids", "check_users"]
+
+
+# Of these equal ones lie side by side when they are sorted.
+_KINDS = (str, bytes, int, UUID, date)
 
 
 @dataclass(frozen=True)
@@ -89,19 +96,30 @@ def check_rows_and_ids(
 
 def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the users' ids, ascending, and the number of the user of each row; print none."""
-    message = None
-    try:
-        names, codes = np.unique(ids, return_inverse=True)
-    except TypeError:
-        message = (
-            "The ids of users must be of one kind: all numbers, or all strings, and none None."
+    names, codes = None, None
+    # An error of a comparison may tell ids.
+    with suppress(Exception):
+        if _can_be_sorted(ids):
+            names, codes = np.unique(ids, return_inverse=True)
+    if names is None or codes is None:
+        raise ValueError(
+            "The ids of users must be of one kind: all integers, or all strings, and none missing."
         )
-    if message is not None:
-        # Outside the handler, whose error would be attached and may tell ids.
-        raise ValueError(message)
     if names.dtype.kind == "f":
         _check_float_ids(names)
     return names, codes.ravel()
+
+
+def _can_be_sorted(ids: np.ndarray) -> bool:
+    """Tell whether ids are of one kind that can be sorted, and none is missing."""
+    if ids.dtype.kind == "f":
+        return True
+    if np.not_equal(ids, ids).any():
+        return False
+    if ids.dtype.kind != "O":
+        return ids.dtype.kind in "biuSUTM"
+    found = set(map(type, ids))
+    return any(all(issubclass(one, kind) for one in found) for kind in _KINDS)
 
 
 def _check_float_ids(names: np.ndarray) -> None:

@@ -6,7 +6,14 @@ inverted, as one that is not would raise for all users of a batch.
 
 import numpy as np
 
-__all__ = ["leave_one_out_errors", "leave_one_out_errors_of_long", "ridge_coefficients"]
+from skdp.linalg.norms import row_squares
+
+__all__ = [
+    "aligned",
+    "leave_one_out_errors",
+    "leave_one_out_errors_of_long",
+    "ridge_coefficients",
+]
 
 # Added to the diagonal, in units of the trace: far above rounding errors, far below what matters.
 _RIDGE = 1e-11
@@ -36,9 +43,9 @@ def ridge_coefficients(
     across = features.transpose(0, 2, 1)
     if features.shape[2] <= features.shape[1]:
         gram, sides = features.transpose(0, 2, 1) @ features, across @ responses[:, :, None]
-        return _solved(gram, sides, penalty, least)[:, :, 0]
+        return aligned(_solved(gram, sides, penalty, least)[:, :, 0])
     solved = _solved(features @ across, responses[:, :, None], penalty, least)
-    return _finite(across @ solved)[:, :, 0]
+    return aligned(_finite(across @ solved)[:, :, 0])
 
 
 def leave_one_out_errors(
@@ -79,6 +86,16 @@ def leave_one_out_errors_of_long(
     return _mean_squares((responses - predicted) / (1 - leverages), counts)
 
 
+def aligned(values: np.ndarray) -> np.ndarray:
+    """Return the same numbers with each row at a multiple of 16 bytes, as some processors round."""
+    n_rows, size = values.shape
+    if size % 2 == 0:
+        return values
+    padded = np.zeros((n_rows, size + 1))[:, :size]
+    padded[:] = values
+    return padded
+
+
 def _solved(matrices: np.ndarray, sides: np.ndarray, penalty: float, least: float) -> np.ndarray:
     """Solve positive systems; 0 where something overflows."""
     return _finite(np.linalg.solve(*_definite(matrices, sides, penalty, least)))
@@ -93,7 +110,7 @@ def _definite(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Add a penalty to Gram matrices such that they are definite, in place."""
     diagonal = np.arange(matrices.shape[1])
-    traces = matrices[:, diagonal, diagonal].sum(axis=1)
+    traces = np.trace(matrices, axis1=1, axis2=2)
     is_bad = ~np.isfinite(matrices).all(axis=(1, 2)) | ~np.isfinite(sides).all(axis=(1, 2))
     is_bad |= ~np.isfinite(traces)
     if is_bad.any():
@@ -111,5 +128,5 @@ def _finite(values: np.ndarray) -> np.ndarray:
 
 
 def _mean_squares(residuals: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    errors = np.einsum("ij,ij->i", residuals, residuals) / counts
+    errors = row_squares(residuals) / counts
     return _finite(errors)

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdp.data.users import UserBatch, Users
+from skdp.linalg.norms import row_squares
 from skdp.linear_model._personal.center import mean_responses
 from skdp.linear_model._personal.grids import RATIOS, SIZES
 from skdp.privacy import PrivacyBudget
@@ -53,5 +54,4 @@ def release_user_levels(users: Users, row_count: float, budget: PrivacyBudget) -
 
 def root_mean_squares(batch: UserBatch) -> np.ndarray:
     """Compute the root mean square of the responses of each user."""
-    squares = np.einsum("ij,ij->i", batch.responses, batch.responses)
-    return np.asarray(np.sqrt(squares / batch.counts))
+    return np.asarray(np.sqrt(row_squares(batch.responses) / batch.counts))

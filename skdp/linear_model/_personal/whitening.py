@@ -31,7 +31,9 @@ def release_user_whitening(
     norms = users.fill(moment_norms)
     level = release_level("moment norm", norms, _QUANTILE, budget)
     weights = clip_weights(norms, level, users.n_features**2)
-    total = sum(_weighted_moment(batch, weights[batch.slots]) for batch in users.batches)
+    total = np.zeros((users.n_features,) * 2)
+    for batch in users.batches:
+        total += _weighted_moment(batch, weights[batch.slots])
     released, scale = budget.symmetric_gaussian(
         "second moment",
         total,
