@@ -57,7 +57,7 @@ def plan_personal(problem: PersonalProblem) -> list[PlannedRelease]:
     means = [_mean_products(problem, _MEAN_SHARE)] * finds_mean(problem)
     heads = planned_counts("head norm", RELATIVE_SIZES, problem)
     left = _left([*before, *heads, last, *means])
-    products = _PRODUCT_SHARE if problem.n_iter else left
+    products = min(_PRODUCT_SHARE, left / 2) if problem.n_iter else left
     size = (problem.facts.n_features,) * 2
     start = _line("products", products, "product norm", size, "symmetric_gaussian")
     plan_steps = {"gradient": _plan_gradient, "altmin": _plan_altmin}[problem.solver]

@@ -34,8 +34,9 @@ _PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6
 _CERTAINTY = 1.5
 # Components of less than this fraction of the first one's variance are taken for as strong.
 _LEAST_VARIANCE = 0.1
-# The noise of a response has at least this fraction of the variance of what is predicted.
-_LEAST_NOISE = 1e-2
+# The noise of a response has at least this fraction of the variance of what is predicted: what is
+# read off between noisy eigenvalues may be far too little, and heads that trust it follow noise.
+_LEAST_NOISE, _LEAST_OF_EXACT = 0.15, 0.01
 _INTERCEPT_VARIANCE = 0.05
 _TINY = 1e-200
 
@@ -164,7 +165,8 @@ def _spectral(
     largest = max(float(values[0]) - bulk, _TINY)
     variances = np.maximum(values[:k] - bulk, _LEAST_VARIANCE * largest)
     total = float(variances.sum())
-    noise_variance = max(bulk * row_count - total, _LEAST_NOISE * total)
+    least = _LEAST_NOISE if noise > 0 else _LEAST_OF_EXACT
+    noise_variance = max(bulk * row_count - total, least * total)
     intercept = _INTERCEPT_VARIANCE * total / k if problem.fit_intercept else 0.0
     edge = noise * np.sqrt(2 * size)
     snr = float((values[k - 1] - bulk) / edge) if edge > 0 else np.inf
