@@ -129,25 +129,19 @@ class Users:
 
 
 def in_company(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:
-    """Compute a statistic, or a tuple of some, of the users of a batch.
+    """Compute a statistic, or a named tuple of some, of the users of a batch.
 
-    A user who is alone in it is computed with a copy of itself: numbers of one user are not always
-    added up in the order in which those of several are, and whether there are others must be
-    of no matter.
+    A user who is alone in it is computed beside a copy: numpy may add up the numbers of one user in
+    another order than those of several, and whether there are others must be of no matter.
     """
     if len(batch.slots) > 1:
         return statistic(batch)
-    others = {name: np.repeat(values, 2, axis=0) for name, values in vars(batch).items()}
-    found: Any = statistic(UserBatch(**others))
+    doubled = {name: np.repeat(values, 2, axis=0) for name, values in vars(batch).items()}
+    found: Any = statistic(UserBatch(**doubled))
+    first: Any = found[:1]
     if isinstance(found, tuple):
-        return (
-            type(found)(*(one[:1] for one in found))
-            if hasattr(found, "_fields")
-            else tuple(  # type: ignore[return-value]
-                one[:1] for one in found
-            )
-        )
-    return found[:1]
+        first = type(found)(*(one[:1] for one in found))
+    return first
 
 
 def _batches(

@@ -17,6 +17,7 @@ References
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -98,9 +99,15 @@ def _clipped_gradient(
     return total, norms
 
 
-def _gradients(
-    batch: UserBatch, prior: Prior, mean_head: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+class _Gradients(NamedTuple):
+    """Gradients of users, each the outer product of a slope and a head, and their norms."""
+
+    slopes: np.ndarray
+    heads: np.ndarray
+    norms: np.ndarray
+
+
+def _gradients(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> _Gradients:
     r"""Compute the gradients :math:`u_j h_j^T` of a batch as factors, and their norms.
 
     :math:`u_j = (I - U U^T) X_j^T r_j / m_j` for the residuals r at the head h.
@@ -117,7 +124,7 @@ def _gradients(
     norms = sizes[0] * sizes[1]
     for one in sizes:
         norms[~((one >= _SIZES[0]) & (one <= _SIZES[1]) | (one == 0))] = np.inf
-    return slopes, heads, norms
+    return _Gradients(slopes, heads, norms)
 
 
 def _weighted_sum(slopes: np.ndarray, heads: np.ndarray, weights: np.ndarray) -> np.ndarray:
