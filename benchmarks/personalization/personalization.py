@@ -64,26 +64,24 @@ FINDINGS = """\
 ## What the tables say
 
 Where users are enough for the dimensions, the shared model is worth much: at epsilon 1 the risk is
-between a half and a sixtieth of that of ridge in all regimes of 1000 users and more, but for B with
-1000, C with 2000 and S0. It comes near the oracle with 3000 users of 20 features, or 5000 of
-50. Where they are too few the fallback keeps it near ridge, mostly 1.1 to 1.2 times its risk, and
-the price of that is what one pays for having tried; in S with 500 users at epsilon .5 it is 2.5
-times, for there ridge has next to no error. Without noise in the responses nobody needs others: in
-S0 ridge has the smaller risk.
+between a third and a fiftieth of that of ridge in all regimes of 1000 users and more, but for B
+with 1000, C with 2000 and S0. It comes near the oracle with 3000 users of 20 features, or 5000 of
+50. Where they are too few the fallback keeps it near ridge, up to 1.25 times its risk, and the
+price of that is what one pays for having tried; in S with 500 users at epsilon .5 it is 1.5 times,
+for there ridge has next to no error. Without noise in the responses nobody needs others: in S0
+ridge has the smaller risk.
 
 Steps beat the spectral start alone almost everywhere, and "altmin" by far. One model for all is no
 better than zero: users have nothing in common but the space, and in H, where they do have a mean,
 20 times the risk of personal models is left.
 
 Mean head and intercept cost some of the budget, which shows where there are few users or few rows.
-They do not pay even in H: a mean within the representation is learned as part of it, and with mean
-head the risk rises again beyond epsilon 2. Whitening costs up to 20 per cent where features
-are uncorrelated, and is what makes the difference where they are not.
+In H they pay at epsilon .5 only: a mean within the representation is learned as part of it, and
+with a mean head the risk rises again beyond epsilon 2. Whitening costs up to a fifth where features
+are uncorrelated, more in S, and is what makes the difference where they are not.
 
-More rows help the heads, more users the representation. Some of what
-is left over the oracle does not go away with epsilon: whole users are clipped, and the prior is
-taken from clipped statistics. A fit in which one component stays at the edge
-of the noise loses most of the gain, as one of ten does in the line above that misses.
+More rows help the heads, more users the representation. Some of what is left over the oracle does
+not go away with epsilon: whole users are clipped, and the prior is taken from clipped statistics.
 """
 
 

@@ -1,0 +1,58 @@
+"""Audits of personal regressions: what whole fits reveal of one user."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.stats import beta, norm
+
+from skdp import DPPersonalizedRegressor
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.currency import Currency
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+EPSILON, DELTA = 8.0, 1e-6
+N_USERS = 200
+BARE = {"fit_intercept": False, "mean_head": False, "whiten": False}
+CLAIM = PrivacyBudget(EPSILON, DELTA, unit="user", adjacency="replace").mu
+
+
+def fit_of(axis, **parameters):
+    """Whether the component lies nearer to the first axis, along which the canary may be."""
+    # The others say nothing: as many along one axis as along the other.
+    X = np.eye(2)[np.arange(N_USERS) % 2]
+    groups = np.arange(N_USERS)
+    # The canary has many rows, and its responses are huge.
+    X = np.concatenate([np.tile(np.eye(2)[axis], (20, 1)), X])
+    y = np.concatenate([np.full(20, 1e6), np.ones(N_USERS)])
+    groups = np.concatenate([np.full(20, N_USERS), groups])
+    model = DPPersonalizedRegressor(1, epsilon=EPSILON, delta=DELTA, **{**BARE, **parameters})
+    first, second = np.abs(model.fit(X, y, groups).components_[0])
+    return first - second
+
+
+def lower_bound_of_mu(fit, n_fits, first_seed=2**100):
+    """What the sign of the statistic proves about mu, with confidence 99%."""
+    seeds = range(first_seed, first_seed + n_fits)
+    misses = sum(fit(0, random_state=seed) <= 0 for seed in seeds)
+    false_alarms = sum(fit(1, random_state=seed) > 0 for seed in seeds)
+    highest = [beta.ppf(0.995, count + 1, n_fits - count) for count in (misses, false_alarms)]
+    return norm.isf(highest[0]) + norm.isf(highest[1])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "least"),
+    [({"n_iter": 0}, 0.5), ({"n_iter": 2}, 0.1)],
+    ids=["start", "gradient"],
+)
+def test_whole_fits_reveal_no_more_than_claimed(parameters, least):
+    proven = lower_bound_of_mu(partial(fit_of, **parameters), 400)
+    # The audit has teeth only if it proves a good part of what is spent.
+    assert least * CLAIM < proven <= CLAIM
+
+
+def test_too_little_noise_is_caught(monkeypatch):
+    noise_scale = Currency.noise_scale
+    monkeypatch.setattr(Currency, "noise_scale", lambda *args: 0.6 * noise_scale(*args))
+    assert lower_bound_of_mu(partial(fit_of, n_iter=0), 800) > CLAIM
