@@ -19,7 +19,7 @@ __all__ = ["LARGEST_VALUE", "UserBatch", "Users", "in_company"]
 LARGEST_VALUE = 1e60
 # A batch should stay in cache between the products that are formed of it.
 _BATCH_ENTRIES = 1 << 18
-# Lengths in an octave: padding adds a quarter of the rows at most.
+# Lengths in an octave: padding adds a quarter of the rows at most, beyond that to an even number.
 _LENGTHS_IN_OCTAVE = 4
 
 
@@ -177,7 +177,8 @@ def _batches(
 def padded_lengths(counts: np.ndarray) -> np.ndarray:
     """Round numbers of rows up, each for itself, to one of few, all of them even.
 
-    So every user starts at a multiple of 16 bytes, by which some processors round.
+    So every user starts at a multiple of 16 bytes: elsewhere some processors add up in another
+    order.
     """
     exponents = np.frexp(counts.astype(np.float64))[1]
     step = 2.0 ** np.maximum(exponents - 1 - int(np.log2(_LENGTHS_IN_OCTAVE)), 1)

@@ -190,6 +190,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         if is_support.any():
             coefs, intercepts = self._models(data, is_support)
             own = np.einsum("ij,ij->i", data.rows, coefs[data.codes]) + intercepts[data.codes]
+            # Who has no row to fit to has a head of NaN.
             predictions = np.where(np.isfinite(own), own, predictions)
         rest = ~is_support
         weights = None if sample_weight is None else np.asarray(sample_weight)[rest]
@@ -266,11 +267,9 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         names, codes = check_users(ids)
         if (names.dtype.kind in "OUST") != (data.ids.dtype.kind in "OUST"):
             raise ValueError("The ids of X and of the support are of different types.")
-        is_known = np.isin(names, data.ids)
-        places = np.searchsorted(data.ids, names[is_known])
-        found = np.full(len(names), -1)
-        found[is_known] = places
-        owners = found[codes]
+        is_known, places = np.isin(names, data.ids), np.full(len(names), -1)
+        places[is_known] = np.searchsorted(data.ids, names[is_known])
+        owners = places[codes]
         has_head = owners >= 0
         coefs, intercepts = self._models(data)
         own = np.einsum("ij,ij->i", rows[has_head], coefs[owners[has_head]])
@@ -280,6 +279,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
     def _shared_model(self) -> SharedModel:
         """Take what is published back into whitened coordinates."""
         basis, mean_head = self.components_.T.astype(np.float64), self.coef_.astype(np.float64)
+        whitening = None
         if self.whitening_ is not None:
             whitening = self.whitening_.astype(np.float64)
             both = np.linalg.solve(whitening, np.column_stack([basis, mean_head]))
@@ -293,7 +293,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         )
         center = self.mean_.astype(np.float64)
         response_center = self.intercept_ + float(center @ self.coef_)
-        return SharedModel(center, response_center, self.whitening_, mean_head, prior, self.snr_)
+        return SharedModel(center, response_center, whitening, mean_head, prior, self.snr_)
 
 
 def _first_halves(codes: np.ndarray, n_users: int) -> np.ndarray:

@@ -82,8 +82,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         needs many more users. ``"exponential"`` chooses one of 1000 random representations, of 8
         numbers at most, without `fit_intercept`, `mean_head` and `whiten`.
     n_iter : int, default=4
-        Number of steps of the solver, 0 to 100. 0 stays at the start, and spends on it what the
-        steps would have cost.
+        Number of steps of "gradient" or "altmin", 0 to 100. 0 stays at the start, and spends on it
+        what the steps would have cost.
     max_rows : int or None, default=None
         How many rows of a user are used at most, 1 or more: the first ones, in fits and for heads.
         ``None`` uses all. Privacy does not depend on it.
@@ -109,9 +109,10 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     prior_variances_ : ndarray of shape (n_components,)
         Variances of the users' coordinates along the components. Covered by the guarantee.
     intercept_variance_ : float
-        Prior variance of a user's intercept; 0 without `fit_intercept`. Covered by the guarantee.
+        Prior variance of a user's intercept; 0 if there is none. Covered by the guarantee.
     noise_variance_ : float
-        Variance of the noise of a response, the penalty of the heads. Covered by the guarantee.
+        Variance of the noise of a response, the penalty of the heads; 1 without heads. Covered by
+        the guarantee.
     prior_mix_ : float
         Share of the prior variance that is spread evenly over all directions: 0, .03, .1, .3 or 1,
         which is ridge regression. Covered by the guarantee.
@@ -152,7 +153,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     :doc:`/personalization` has proofs, what differs and why, and references;
     :doc:`/user_guide/personal_models` how to use it.
 
-    Memory is a copy of X in float64, padded by at most a quarter. A step takes time in proportion
+    Memory is a copy of X in float64, padded by at most a quarter, and to an even number of rows a
+    user. A step takes time in proportion
     to n_rows * n_features * n_components. "altmin" has (n_features * n_components) ** 2 numbers.
 
     Examples

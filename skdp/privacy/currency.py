@@ -13,7 +13,7 @@ from skdp.privacy.noise import distinct_entries, joint_entries
 __all__ = ["Currency"]
 
 _PURE = ("laplace", "spherical")
-# A choice by the exponential mechanism, which is worth less mu than other choices of its epsilon.
+# Its choices cost half the mu that other mechanisms of their epsilon may.
 _CHOICE = "exponential"
 # A plan and the budget of it have the same, and so have the fits of a search.
 _solved_mu = lru_cache(maxsize=64)(gaussian_dp.mu_from_epsilon_delta)
@@ -69,12 +69,13 @@ class Currency:
         """Refuse a mechanism that no share can pay."""
         if self.is_pure and mechanism not in (*_PURE, _CHOICE):
             raise BudgetError(
-                f"delta=0 admits the noise of {' and '.join(_PURE)} only, got {mechanism!r}; pass "
+                f"delta=0 admits {', '.join(_PURE)} and {_CHOICE} only, got {mechanism!r}; pass "
                 "a positive delta."
             )
 
     def check_size(self, name: str, mechanism: str, share: float, shape: tuple[int, ...]) -> None:
         """Refuse a release of more numbers than its share protects against rounding."""
+        # The number of an option has no low bits that tell the losses.
         if math.isinf(self.mu) or mechanism == _CHOICE:
             return
         size = distinct_entries(mechanism, shape)
@@ -110,7 +111,7 @@ class Currency:
         """Compute what the share buys: a mu or, for noise of pure privacy, an epsilon."""
         self.check(mechanism)
         if mechanism == _CHOICE:
-            # No set of options changes its odds by more than twice what its mu is worth in general.
+            # For the mu of general pure privacy a choice has twice the epsilon.
             return self._pure_epsilon(share) * (1 if self.is_pure else 2)
         if mechanism in _PURE:
             return self._pure_epsilon(share)

@@ -142,15 +142,15 @@ def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
 
 
 def standard_gumbel(size: int, key: bytes) -> np.ndarray:
-    """Draw independent numbers of the Gumbel law of minima, of variance 1.
+    """Draw independent numbers of the Gumbel law of minima, of variance 1, not centred.
 
     Losses plus b pi / sqrt(6) times these are smallest for option j with a probability in
     proportion to exp(-loss / b).
     """
-    exponentials = np.maximum(_gamma(size, 1, key), sys.float_info.min)
-    np.log(exponentials, out=exponentials)
-    exponentials *= math.sqrt(6) / math.pi
-    return exponentials
+    draws = np.maximum(_gamma(size, 1, key), sys.float_info.min)
+    np.log(draws, out=draws)
+    draws *= math.sqrt(6) / math.pi
+    return draws
 
 
 def symmetric_normal(order: int, key: bytes) -> np.ndarray:

@@ -29,7 +29,8 @@ class Release:  # numpydoc ignore=PR02
         ``"gaussian"``, ``"symmetric_gaussian"``, ``"laplace"``, ``"spherical"`` or
         ``"exponential"``.
     sensitivity : float
-        Largest change of the noiseless value between neighbouring datasets, in its own units.
+        Largest change of the noiseless value between neighbouring datasets, in its own units; of a
+        choice, of the difference of two losses.
     noise_scale : float
         Standard deviation of the noise in an entry, in the same units.
     share : float

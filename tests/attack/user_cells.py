@@ -307,6 +307,7 @@ SLIPS = {
     "searches": Slip("count", "product norm", _cell("zero_out")),
     "normal matrices": Slip("user_moment", "normal matrix", _cell("replace", solver="altmin")),
     "losses": Slip("loss_range", "representation", _cell("zero_out", solver="exponential")),
-    "choices": Slip("vote_range", "prior", _cell("replace", solver="exponential")),
+    "bounds": Slip("count_distance", "response bound", _cell("zero_out", solver="exponential")),
+    "choices": Slip("loss_range", "prior", _cell("replace", solver="exponential")),
     "normal products": Slip("row_sum", "normal products", _cell("replace", solver="altmin")),
 }

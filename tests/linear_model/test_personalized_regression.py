@@ -22,7 +22,7 @@ from skdp.data.users import Users
 from skdp.linear_model._personal.grids import PRIORS
 from skdp.linear_model._personal.heads import _errors, _errors_of_long
 from skdp.linear_model._personal.model import Prior
-from skdp.linear_model._personal.ridge import leave_one_out_errors, ridge_coefficients
+from skdp.linear_model._personal.ridge import leave_one_out_errors_by_kernels, ridge_coefficients
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 N_USERS, N_FEATURES = 400, 8
@@ -248,7 +248,7 @@ def test_the_transform_is_what_heads_are_linear_in():
 
 
 @pytest.mark.parametrize("n_rows", [1, 3, 6, 12])
-def test_leave_one_out_errors_are_those_of_refits(n_rows):
+def test_leave_one_out_errors_by_kernels_are_those_of_refits(n_rows):
     X, y, groups, _, _ = draw(6, n_rows=n_rows)
     users = Users(X, y, groups, 6)
     basis = np.linalg.qr(np.random.default_rng(0).normal(size=(N_FEATURES, 2)))[0]
@@ -277,7 +277,7 @@ def test_stacked_ridges_never_fail():
     with np.errstate(all="ignore"):
         coefficients = ridge_coefficients(features, np.ones((5, 3)), 1e-300)
         kernels = features @ features.transpose(0, 2, 1)
-        errors = leave_one_out_errors(kernels, np.ones((5, 3)), np.full(5, 3.0), 1e-3)
+        errors = leave_one_out_errors_by_kernels(kernels, np.ones((5, 3)), np.full(5, 3.0), 1e-3)
     assert np.isfinite(coefficients).all()
     assert not coefficients[:3].any()
     np.testing.assert_allclose(coefficients[3].sum(), 1.0)

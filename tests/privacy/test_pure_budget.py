@@ -80,7 +80,7 @@ def test_gaussian_noise_is_refused_before_the_data_are_read():
         functools.partial(budget.histogram, edges=np.ones(2)),
         functools.partial(budget.quantile, q=0.5, grid=np.ones(4)),
     ):
-        with pytest.raises(BudgetError, match="delta=0 admits the noise of laplace and spherical"):
+        with pytest.raises(BudgetError, match="delta=0 admits laplace, spherical and exponential"):
             release("name", unreadable, share=0.5)
     with pytest.raises(BudgetError, match="got 'gaussian'"):
         budget.noise_scale(1.0, 0.5)

@@ -23,7 +23,7 @@ import numpy as np
 from skdp.data.users import UserBatch, Users, in_company
 from skdp.linalg.norms import row_norms
 from skdp.linear_model._personal.gradient import oriented_basis
-from skdp.linear_model._personal.levels import release_level
+from skdp.linear_model._personal.levels import loses_digits, release_level
 from skdp.linear_model._personal.model import Prior
 from skdp.linear_model._personal.ridge import ridge_coefficients
 from skdp.linear_model._personal.start import Start, features_of
@@ -34,8 +34,6 @@ from skdp.privacy.clipping import clip_weights
 __all__ = ["alternate"]
 
 _QUANTILE = 0.5
-# A factor of other sizes contributes nothing: products with it might lose digits.
-_SIZES = (1e-150, 1e150)
 
 
 class _Terms(NamedTuple):
@@ -74,14 +72,10 @@ def _release_levels(
     users: Users, prior: Prior, mean_head: np.ndarray, budget: PrivacyBudget
 ) -> tuple[float, float]:
     """Release the levels of both sides, once for all steps: heads keep their scale."""
-    norms = users.fill(lambda batch: np.column_stack(_norms(_terms(batch, prior, mean_head))), 2)
+    norms = users.fill(lambda batch: np.column_stack(_terms(batch, prior, mean_head)[2:]), 2)
     names = ("normal matrix norm", "normal product norm")
     found = [release_level(n, norms[:, i], _QUANTILE, budget) for i, n in enumerate(names)]
     return found[0], found[1]
-
-
-def _norms(terms: _Terms) -> tuple[np.ndarray, np.ndarray]:
-    return terms.matrix_norms, terms.product_norms
 
 
 def _terms(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> _Terms:
@@ -95,12 +89,10 @@ def _terms(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> _Terms:
     products = (responses[:, np.newaxis] @ batch.rows)[:, 0] / batch.counts[:, np.newaxis]
     heads = heads[:, :k] * np.sqrt(prior.variances)
     head_norms, moments, sizes = row_norms(heads), moment_norms(batch), row_norms(products)
-    norms = np.square(head_norms) * moments, head_norms * sizes
-    for one in (head_norms, moments, sizes):
-        is_odd = ~((one >= _SIZES[0]) & (one <= _SIZES[1]) | (one == 0))
-        for each in norms:
-            each[is_odd] = np.inf
-    return _Terms(heads, products, *norms)
+    is_odd = loses_digits(head_norms) | loses_digits(moments) | loses_digits(sizes)
+    matrix_norms = np.where(is_odd, np.inf, np.square(head_norms) * moments)
+    product_norms = np.where(is_odd, np.inf, head_norms * sizes)
+    return _Terms(heads, products, matrix_norms, product_norms)
 
 
 def _clipped_sums(

@@ -5,7 +5,7 @@ import numpy as np
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_norms
 from skdp.linear_model._medians import ANY_SIZE, release_medians
-from skdp.linear_model._personal.levels import above_noise, release_level
+from skdp.linear_model._personal.levels import CENTER_CERTAINTY, above_noise, release_level
 from skdp.linear_model._personal.plan import N_CLOSER
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
@@ -13,7 +13,6 @@ from skdp.privacy.clipping import clip_rows
 __all__ = ["mean_responses", "release_response_center", "release_row_center"]
 
 _QUANTILE = 0.6
-_CERTAINTY = 3.0
 # A mean of responses is taken for 0 below so many times its noise, and below that fraction of the
 # level, unless it is twice as far from the noise: a level that was found too high has high noise.
 _LEAST_NOISE, _LEAST_LEVEL = 2.0, 0.5
@@ -29,11 +28,11 @@ def release_row_center(name: str, users: Users, budget: PrivacyBudget) -> np.nda
         sensitivity=sensitivity.row_sum(level, budget.adjacency, users.rounding),
     )
     center, noise = released / users.n_users, scale / users.n_users
-    return above_noise(center, noise, _CERTAINTY, len(center))
+    return above_noise(center, noise, CENTER_CERTAINTY, len(center))
 
 
 def release_response_center(kind: str, users: Users, budget: PrivacyBudget) -> float:
-    """Release the median of the users' mean responses, or the mean as far as it exceeds noise."""
+    """Release the median of the users' mean responses, or their mean, 0 where noise hides it."""
     means = users.fill(mean_responses)
     if kind == "median":
         (center,), _ = release_medians(

@@ -15,7 +15,6 @@ References
    personalization". NeurIPS.
 """
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -24,7 +23,7 @@ from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_squares
 from skdp.linear_model._personal.grids import SIZES
 from skdp.linear_model._personal.heads import best_priors
-from skdp.linear_model._personal.levels import NO_CLIPPING
+from skdp.linear_model._personal.levels import clip_level
 from skdp.linear_model._personal.model import Prior, SharedModel
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.linear_model._personal.ridge import ridge_coefficients
@@ -46,8 +45,8 @@ _CHUNK_ENTRIES = 1 << 20
 
 def plan_exponential(problem: PersonalProblem) -> list[PlannedRelease]:
     """Plan three choices: of a bound, of a representation, and of a prior."""
-    votes = sensitivity.vote_range(problem.unit.adjacency)
-    counts = 2 * sensitivity.count()
+    votes = sensitivity.loss_range(1.0, problem.unit.adjacency)
+    counts = sensitivity.count_distance()
     return [
         PlannedRelease("response bound", "exponential", _BOUND_SHARE, counts, shape=SIZES.shape),
         PlannedRelease(
@@ -69,7 +68,8 @@ def solve_exponential(
 ) -> SharedModel:
     """Choose a bound of the responses, then a representation, then the prior of its heads."""
     size, k = users.n_features, problem.n_components
-    bound = _release_bound(users, budget)
+    usual = _release_size(users, budget)
+    bound = clip_level(usual, budget)
     for batch in users.batches:
         np.clip(batch.responses, -bound, bound, out=batch.responses)
     candidates = np.linalg.qr(generator.normal(size=(_N_CANDIDATES, size, k)))[0]
@@ -78,22 +78,23 @@ def solve_exponential(
         _losses(users, candidates, bound),
         sensitivity=sensitivity.loss_range(bound**2, budget.adjacency, users.rounding),
     )
-    usual = SIZES[-1] if bound > SIZES[-1] else bound
     prior = Prior(candidates[chosen], np.full(k, usual**2 / k), 0.0, usual**2 / k)
     zeros = np.zeros(size)
     choices = users.fill(lambda batch: best_priors(batch, prior, zeros, _PRIORS))
     votes = np.bincount(choices[np.isfinite(choices)].astype(np.intp), minlength=len(_PRIORS))
-    best = budget.exponential("prior", -votes, sensitivity=sensitivity.vote_range(budget.adjacency))
+    best = budget.exponential(
+        "prior", -votes, sensitivity=sensitivity.loss_range(1.0, budget.adjacency)
+    )
     return SharedModel(zeros, 0.0, None, zeros, prior.changed(*_PRIORS[best]), 0.0)
 
 
-def _release_bound(users: Users, budget: PrivacyBudget) -> float:
+def _release_size(users: Users, budget: PrivacyBudget) -> float:
     """Choose the size that most users' responses are below."""
     sizes = users.fill(root_mean_squares)
     below = np.searchsorted(np.sort(sizes[np.isfinite(sizes)]), SIZES, side="right")
     losses = np.abs(below - _QUANTILE * users.n_users)
-    chosen = budget.exponential("response bound", losses, sensitivity=2 * sensitivity.count())
-    return float(SIZES[chosen]) if budget.is_private else math.sqrt(NO_CLIPPING)
+    chosen = budget.exponential("response bound", losses, sensitivity=sensitivity.count_distance())
+    return float(SIZES[chosen])
 
 
 def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
@@ -122,6 +123,7 @@ def _errors(batch: UserBatch, candidates: np.ndarray) -> np.ndarray:
     stacked = features.reshape(-1, length, k)
     responses = np.broadcast_to(batch.responses, (n_candidates, n_users, length))
     responses = responses.reshape(-1, length)
+    # Next to no penalty: the head is the best one there is.
     heads = ridge_coefficients(stacked, responses, np.finfo(float).tiny, least=_PENALTY)
     residuals = responses - (stacked @ heads[:, :, np.newaxis])[:, :, 0]
     squares = row_squares(residuals).reshape(n_candidates, n_users)

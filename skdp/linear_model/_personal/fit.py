@@ -6,7 +6,7 @@ from skdp.data.users import Users
 from skdp.linear_model._personal.altmin import alternate
 from skdp.linear_model._personal.center import release_response_center, release_row_center
 from skdp.linear_model._personal.gradient import descend
-from skdp.linear_model._personal.heads import choose_mix
+from skdp.linear_model._personal.heads import choose_prior
 from skdp.linear_model._personal.model import SharedModel
 from skdp.linear_model._personal.plan import center_rounds, finds_levels, response_search
 from skdp.linear_model._personal.problem import PersonalProblem
@@ -46,7 +46,7 @@ def solve_personal(
     start = release_start(users, budget, problem, row_count, levels)
     if not problem.is_pooled:
         steps = {"gradient": descend, "altmin": alternate}[problem.solver]
-        start = choose_mix(steps(start, users, budget, problem.n_iter), users, budget)
+        start = choose_prior(steps(start, users, budget, problem.n_iter), users, budget)
     return SharedModel(
         center, response_center, whitening, start.mean_head, start.prior, start.snr, doubts
     )

@@ -23,7 +23,7 @@ import numpy as np
 
 from skdp.data.users import UserBatch, Users, in_company
 from skdp.linalg.norms import row_norms
-from skdp.linear_model._personal.levels import NO_CLIPPING
+from skdp.linear_model._personal.levels import clip_level, loses_digits
 from skdp.linear_model._personal.model import Prior
 from skdp.linear_model._personal.ridge import aligned, ridge_coefficients
 from skdp.linear_model._personal.start import Start, features_of
@@ -39,15 +39,13 @@ _LEVEL_RATE = 2.0
 _FIRST_LEVEL = 0.8
 # How far levels go from the first one.
 _LEVEL_RANGE = 1e9
-# Factors of other sizes contribute nothing: their products might lose digits.
-_SIZES = (1e-150, 1e150)
 
 
 def descend(start: Start, users: Users, budget: PrivacyBudget, n_iter: int) -> Start:
     """Run all steps, whatever the data."""
     first = level = _first_level(start)
     for step in range(1, n_iter + 1):
-        used = level if budget.is_private else NO_CLIPPING
+        used = clip_level(level, budget)
         gradient, norms = _clipped_gradient(users, start.prior, start.mean_head, used)
         released, _ = budget.gaussian(
             f"gradient {step}",
@@ -116,20 +114,18 @@ def _gradients(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> _Gradie
     heads = ridge_coefficients(features, responses, prior.noise_variance)
     residuals = features @ heads[:, :, np.newaxis] - responses[:, :, np.newaxis]
     slopes = residuals.transpose(0, 2, 1) @ batch.rows / batch.counts[:, np.newaxis, np.newaxis]
+    # The numbers of each user start alike, whoever is before it in the batch.
     slopes = aligned(slopes[:, 0])[:, np.newaxis]
     inside = aligned((slopes @ prior.basis)[:, 0])[:, np.newaxis]
     heads = heads[:, : len(prior.variances)]
     slopes = (slopes - inside @ prior.basis.T)[:, 0]
-    sizes = row_norms(slopes), row_norms(heads)
-    norms = sizes[0] * sizes[1]
-    for one in sizes:
-        norms[~((one >= _SIZES[0]) & (one <= _SIZES[1]) | (one == 0))] = np.inf
-    return _Gradients(slopes, heads, norms)
+    slope_norms, head_norms = row_norms(slopes), row_norms(heads)
+    is_odd = loses_digits(slope_norms) | loses_digits(head_norms)
+    return _Gradients(slopes, heads, np.where(is_odd, np.inf, slope_norms * head_norms))
 
 
 def _weighted_sum(slopes: np.ndarray, heads: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    # What overflows has the weight 0, and 0 times infinity is NaN.
     is_null = weights == 0
-    if is_null.any():
-        slopes, heads = slopes.copy(), heads.copy()
-        slopes[is_null], heads[is_null] = 0.0, 0.0
+    slopes[is_null], heads[is_null] = 0.0, 0.0
     return (slopes * weights[:, np.newaxis]).T @ heads

@@ -18,7 +18,7 @@ PRIORS = (
     (1.0, 0.01),
     (0.0, 100.0),
 )
-#: The same for norms in units of what they are likely to be; 4 counts.
+#: For norms in units of what they are likely to be, by factors of the fourth root of 2; 4 counts.
 RELATIVE_SIZES = 2.0 ** (np.arange(-11, 5) / 4)
 #: For ratios that are at least 1, by factors of the root of 2; 4 counts.
 RATIOS = 2.0 ** (np.arange(16) / 2)

@@ -8,14 +8,14 @@ from skdp.data.users import UserBatch, Users
 from skdp.linear_model._personal.grids import PRIORS
 from skdp.linear_model._personal.model import Prior, SharedModel
 from skdp.linear_model._personal.ridge import (
-    leave_one_out_errors,
-    leave_one_out_errors_of_long,
+    leave_one_out_errors_by_features,
+    leave_one_out_errors_by_kernels,
     ridge_coefficients,
 )
 from skdp.linear_model._personal.start import Start, features_of
 from skdp.privacy import PrivacyBudget
 
-__all__ = ["best_priors", "choose_mix", "personal_models"]
+__all__ = ["best_priors", "choose_prior", "personal_models"]
 
 Choices = tuple[tuple[float, float], ...]
 
@@ -23,7 +23,7 @@ Choices = tuple[tuple[float, float], ...]
 _LEAD, _LEAD_OF_NONE = 2.0, 0.15
 
 
-def choose_mix(start: Start, users: Users, budget: PrivacyBudget) -> Start:
+def choose_prior(start: Start, users: Users, budget: PrivacyBudget) -> Start:
     """Release which prior most users are predicted best with, each response from the others."""
     mean_head = start.mean_head
     choices = users.fill(lambda batch: best_priors(batch, start.prior, mean_head, PRIORS))
@@ -32,7 +32,7 @@ def choose_mix(start: Start, users: Users, budget: PrivacyBudget) -> Start:
     return replace(start, prior=start.prior.changed(*PRIORS[int(np.argmax(lead))]))
 
 
-def _handicap(mix: float, noise: float, n_users: int, count_noise: float) -> float:
+def _handicap(mix: float, noise_factor: float, n_users: int, count_noise: float) -> float:
     """Compute by how many votes a choice has to win.
 
     To trust a representation that is noise costs more than to distrust a good one; and those who
@@ -40,7 +40,7 @@ def _handicap(mix: float, noise: float, n_users: int, count_noise: float) -> flo
     """
     if mix > 0:
         return 0.0
-    return _LEAD * count_noise + (_LEAD_OF_NONE * n_users if noise > 1 else 0.0)
+    return _LEAD * count_noise + (_LEAD_OF_NONE * n_users if noise_factor > 1 else 0.0)
 
 
 def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
@@ -102,7 +102,7 @@ def _errors_of_long(
         chosen = prior.changed(*choice)
         features, responses = features_of(batch, chosen, mean_head)
         noise = chosen.noise_variance
-        found.append(leave_one_out_errors_of_long(features, responses, batch.counts, noise))
+        found.append(leave_one_out_errors_by_features(features, responses, batch.counts, noise))
     return np.stack(found)
 
 
@@ -119,9 +119,9 @@ def _errors(batch: UserBatch, prior: Prior, mean_head: np.ndarray, choices: Choi
     for mix, factor in choices:
         noise = factor * prior.noise_variance
         if mix == 0:
-            # There are few features then.
-            found.append(leave_one_out_errors_of_long(features, responses, counts, noise))
+            # Without a mix the features are few, and no kernel is needed.
+            found.append(leave_one_out_errors_by_features(features, responses, counts, noise))
         else:
             kernel = inside + mix * everywhere
-            found.append(leave_one_out_errors(kernel, responses, counts, noise))
+            found.append(leave_one_out_errors_by_kernels(kernel, responses, counts, noise))
     return np.stack(found)

@@ -17,7 +17,7 @@ from skdp.linear_model._responses import checked_responses
 __all__ = ["PersonalData", "check_input", "check_rows_and_ids", "check_users"]
 
 
-# Of these equal ones lie side by side when they are sorted.
+# Sorting puts equal ids side by side if all are of one of these kinds.
 _KINDS = (str, bytes, int, UUID, date)
 
 
@@ -75,13 +75,12 @@ def check_rows_and_ids(
     groups: Any,
     user_column: int | str | None,
     estimator_name: str,
-    ensure_min_samples: int = 1,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Split the ids off X, check what is left, and return both; None if there are no ids."""
     ids = None
     if user_column is not None:
         X, ids = _split(X, user_column)
-    rows = _checked_rows(X, estimator_name, ensure_min_samples)
+    rows = _checked_rows(X, estimator_name)
     if groups is not None:
         given = _checked_groups(groups)
         check_consistent_length(rows, given)
@@ -152,13 +151,12 @@ def _checked_groups(groups: Any) -> np.ndarray:
 
 
 @quiet
-def _checked_rows(X: Any, estimator_name: str, ensure_min_samples: int) -> np.ndarray:
+def _checked_rows(X: Any, estimator_name: str) -> np.ndarray:
     checked: np.ndarray = check_array(
         X,
         dtype=INPUT["dtype"],
         estimator=estimator_name,
         input_name="X",
-        ensure_min_samples=ensure_min_samples,
     )
     return checked
 

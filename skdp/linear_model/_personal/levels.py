@@ -5,10 +5,23 @@ import numpy as np
 from skdp.linear_model._personal.grids import SIZES
 from skdp.privacy import PrivacyBudget
 
-__all__ = ["NO_CLIPPING", "above_noise", "clip_level", "release_level", "release_size"]
+__all__ = [
+    "CENTER_CERTAINTY",
+    "MEAN_CERTAINTY",
+    "NO_CLIPPING",
+    "above_noise",
+    "clip_level",
+    "loses_digits",
+    "release_level",
+    "release_size",
+]
 
 #: Level that stands for no clipping: squares of what is longer could overflow.
 NO_CLIPPING = 1e100
+#: By how many standard deviations a centre of rows, or a mean of products, has to exceed noise.
+CENTER_CERTAINTY, MEAN_CERTAINTY = 3.0, 1.5
+# Products with factors of other sizes might lose digits: they contribute nothing.
+_SIZES = (1e-150, 1e150)
 
 
 def release_size(name: str, norms: np.ndarray, q: float, budget: PrivacyBudget) -> float:
@@ -24,6 +37,11 @@ def clip_level(size: float, budget: PrivacyBudget) -> float:
 def release_level(name: str, norms: np.ndarray, q: float, budget: PrivacyBudget) -> float:
     """Release a quantile of the norms, at which they are then clipped."""
     return clip_level(release_size(name, norms, q, budget), budget)
+
+
+def loses_digits(sizes: np.ndarray) -> np.ndarray:
+    """Tell which factors are so large or small that products with them might lose digits."""
+    return ~((sizes >= _SIZES[0]) & (sizes <= _SIZES[1]) | (sizes == 0))
 
 
 def above_noise(average: np.ndarray, noise: float, certainty: float, size: int) -> np.ndarray:

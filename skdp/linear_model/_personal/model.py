@@ -1,6 +1,6 @@
 """What a personal regression publishes: a representation, a mean model, and a prior of heads."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,12 +36,12 @@ class Prior:
         """Variance in each direction at a mix of 1: that of equal trace."""
         return float(self.variances.sum()) / len(self.basis)
 
-    def changed(self, mix: float, noise: float) -> "Prior":
-        """Return the prior of another mix, with so many times the noise."""
-        return replace(self, mix=mix, noise_variance=noise * self.noise_variance)
+    def changed(self, mix: float, noise_factor: float) -> "Prior":
+        """Return the prior of another mix, its noise variance multiplied by a factor."""
+        return replace(self, mix=mix, noise_variance=noise_factor * self.noise_variance)
 
     def root(self) -> np.ndarray:
-        """Return a factor of the covariance: its columns, or all columns of a symmetric root."""
+        """Return a root of the covariance: one column a component or, with a mix, symmetric."""
         if self.mix == 0:
             return self.basis * np.sqrt(self.variances)
         outside = self.mix * self.spread
@@ -69,6 +69,8 @@ class SharedModel:
         Of what users add to it.
     snr : float
         How far the weakest component stands out from the noise.
+    doubts : tuple of str
+        What released values say against the whitening.
     """
 
     center: np.ndarray
@@ -77,4 +79,4 @@ class SharedModel:
     mean_head: np.ndarray
     prior: Prior
     snr: float
-    doubts: tuple[str, ...] = field(default=())
+    doubts: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ import numpy as np
 from skdp.linear_model._counts import share_for_counts
 from skdp.linear_model._medians import ANY_SIZE, searches
 from skdp.linear_model._personal.grids import PRIORS, RATIOS, RELATIVE_SIZES, SIZES, row_counts
+from skdp.linear_model._personal.levels import CENTER_CERTAINTY, MEAN_CERTAINTY
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.privacy import PlannedRelease, sensitivity
 from skdp.privacy.plan import planned_search
@@ -22,7 +23,7 @@ __all__ = [
     "response_search",
 ]
 
-# Wanted noise of a count, as a fraction of the users.
+# Wanted noise of a count as a fraction of the users, limits of its share, and one that is cheap.
 _SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
 _VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)
 _CENTER_SHARE, _RESPONSE_SHARE, _MEAN_SHARE = 0.01, 0.01, 0.02
@@ -32,7 +33,7 @@ _LARGEST_NOISE, _LARGEST_RESPONSE_NOISE = 0.8, 0.3
 N_CLOSER = 2
 _MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26
 _PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)
-# Of what is left when all users share one model.
+# With one model for all: the share of the moment, and about what is left for the mean products.
 _POOLED_MOMENT_SHARE, _POOLED_MEAN_SHARE = 0.4, 0.5
 # Noise of a mean that is wanted, in units of the level that its parts are clipped to.
 _MEAN_NOISE, _LARGEST_MEAN_CLIP = 0.1, 8.0
@@ -55,7 +56,7 @@ def plan_personal(problem: PersonalProblem) -> list[PlannedRelease]:
         shape=(len(PRIORS),),
     )
     means = [_mean_products(problem, _MEAN_SHARE)] * finds_mean(problem)
-    heads = planned_counts("head norm", RELATIVE_SIZES, problem)
+    heads = _search("head norm", problem, len(RELATIVE_SIZES))
     left = _left([*before, *heads, last, *means])
     products = min(_PRODUCT_SHARE, left / 2) if problem.n_iter else left
     size = (problem.facts.n_features,) * 2
@@ -63,14 +64,6 @@ def plan_personal(problem: PersonalProblem) -> list[PlannedRelease]:
     plan_steps = {"gradient": _plan_gradient, "altmin": _plan_altmin}[problem.solver]
     steps = plan_steps(problem, left - products) if problem.n_iter else []
     return [*before, start, *means, *heads, *steps, last]
-
-
-def planned_counts(name: str, grid: np.ndarray, problem: PersonalProblem) -> list[PlannedRelease]:
-    """Plan a search over a grid, for a share that follows the number of users."""
-    n_steps = search_steps(len(grid))
-    if n_steps == 0:
-        return []
-    return planned_search(name, n_steps * _count_share(problem), len(grid))
 
 
 def mean_clip(problem: PersonalProblem) -> float:
@@ -92,7 +85,9 @@ def center_rounds(problem: PersonalProblem) -> tuple[str, ...]:
     """
     rounds = ("row centre", "row centre, closer")[: 1 + _counts_are_cheap(problem)]
     size, share = problem.facts.n_features, _CENTER_SHARE / len(rounds)
-    is_hidden = _noise_of_mean(problem, share) * (math.sqrt(size) + 3) > _LARGEST_NOISE
+    is_hidden = (
+        _noise_of_mean(problem, share) * (math.sqrt(size) + CENTER_CERTAINTY) > _LARGEST_NOISE
+    )
     return rounds if problem.fit_intercept and not is_hidden else ()
 
 
@@ -115,7 +110,9 @@ def finds_levels(problem: PersonalProblem) -> bool:
 
 def finds_mean(problem: PersonalProblem) -> bool:
     """Whether the mean of the products is released: not where noise would hide it."""
-    noise = _noise_of_mean(problem, _MEAN_SHARE) * (math.sqrt(problem.n_components) + 1.5)
+    noise = _noise_of_mean(problem, _MEAN_SHARE) * (
+        math.sqrt(problem.n_components) + MEAN_CERTAINTY
+    )
     return problem.mean_head and noise <= _LARGEST_NOISE
 
 
@@ -132,7 +129,7 @@ def _counts_are_cheap(problem: PersonalProblem) -> bool:
 def _plan_features(problem: PersonalProblem) -> list[PlannedRelease]:
     """Plan the centre of rows and responses, and what whitens the rows."""
     d = problem.facts.n_features
-    lines = [*_plan_responses(problem)]
+    lines = _plan_responses(problem)
     rounds = center_rounds(problem)
     for name in rounds:
         lines += _search(f"{name} norm", problem)
@@ -150,15 +147,15 @@ def _plan_responses(problem: PersonalProblem) -> list[PlannedRelease]:
     name = "response centre"
     if kind == "median":
         for search, length in searches(name, len(ANY_SIZE), N_CLOSER):
-            lines += planned_search(search, search_steps(length) * _count_share(problem), length)
+            lines += _search(search, problem, length)
     elif kind == "mean":
         lines += _search(f"{name} norm", problem)
         lines.append(_line(name, _RESPONSE_SHARE, f"{name} norm", ()))
     if not problem.is_pooled:
-        lines += planned_counts("row count", row_counts(problem.max_rows), problem)
+        lines += _search("row count", problem, len(row_counts(problem.max_rows)))
     if finds_levels(problem):
         lines += _search("user level", problem)
-        lines += planned_counts("response spread", RATIOS, problem)
+        lines += _search("response spread", problem, len(RATIOS))
     return lines
 
 
@@ -186,21 +183,14 @@ def _plan_gradient(problem: PersonalProblem, share: float) -> list[PlannedReleas
 
 def _plan_altmin(problem: PersonalProblem, share: float) -> list[PlannedRelease]:
     """Plan the normal equations of each step, and the norms of what users add to them."""
-    norms = [*_search("normal matrix norm", problem), *_search("normal product norm", problem)]
-    n_unknowns, lines = problem.facts.n_features * problem.n_components, norms
-    rest = share - math.fsum(line.share for line in norms)
+    lines = [*_search("normal matrix norm", problem), *_search("normal product norm", problem)]
+    n_unknowns = problem.facts.n_features * problem.n_components
+    rest = share - math.fsum(line.share for line in lines)
     for step, own in enumerate(_growing(rest, problem.n_iter), start=1):
-        lines = [
-            *lines,
-            _line(
-                f"normal matrix {step}",
-                own / 2,
-                "normal matrix norm",
-                (n_unknowns,) * 2,
-                "symmetric_gaussian",
-            ),
-            _line(f"normal products {step}", own / 2, "normal product norm", (n_unknowns,)),
-        ]
+        name, size = f"normal matrix {step}", (n_unknowns,) * 2
+        lines.append(_line(name, own / 2, "normal matrix norm", size, "symmetric_gaussian"))
+        name = f"normal products {step}"
+        lines.append(_line(name, own / 2, "normal product norm", (n_unknowns,)))
     return lines
 
 
@@ -216,8 +206,12 @@ def _mean_products(problem: PersonalProblem, share: float) -> PlannedRelease:
     return _line("mean products", share, "product norm", (problem.facts.n_features,))
 
 
-def _search(name: str, problem: PersonalProblem) -> list[PlannedRelease]:
-    return planned_counts(name, SIZES, problem)
+def _search(
+    name: str, problem: PersonalProblem, n_points: int = len(SIZES)
+) -> list[PlannedRelease]:
+    """Plan a search over a grid, for a share that follows the number of users."""
+    n_steps = search_steps(n_points)
+    return planned_search(name, n_steps * _count_share(problem), n_points) if n_steps else []
 
 
 def _left(lines: list[PlannedRelease]) -> float:

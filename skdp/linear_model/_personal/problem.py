@@ -73,6 +73,8 @@ class PersonalProblem:
         Number of users.
     currency : Currency
         What shares buy.
+    delta_tail : float
+        Part of delta that is reserved: none.
     """
 
     procedure: Procedure

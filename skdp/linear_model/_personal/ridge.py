@@ -10,8 +10,8 @@ from skdp.linalg.norms import row_squares
 
 __all__ = [
     "aligned",
-    "leave_one_out_errors",
-    "leave_one_out_errors_of_long",
+    "leave_one_out_errors_by_features",
+    "leave_one_out_errors_by_kernels",
     "ridge_coefficients",
 ]
 
@@ -42,13 +42,13 @@ def ridge_coefficients(
     """
     across = features.transpose(0, 2, 1)
     if features.shape[2] <= features.shape[1]:
-        gram, sides = features.transpose(0, 2, 1) @ features, across @ responses[:, :, None]
-        return aligned(_solved(gram, sides, penalty, least)[:, :, 0])
+        solved = _solved(across @ features, across @ responses[:, :, None], penalty, least)
+        return aligned(solved[:, :, 0])
     solved = _solved(features @ across, responses[:, :, None], penalty, least)
     return aligned(_finite(across @ solved)[:, :, 0])
 
 
-def leave_one_out_errors(
+def leave_one_out_errors_by_kernels(
     kernels: np.ndarray, responses: np.ndarray, counts: np.ndarray, penalty: float
 ) -> np.ndarray:
     """Compute the mean squared error with which each response follows from the other ones.
@@ -75,10 +75,10 @@ def leave_one_out_errors(
     return _mean_squares(residuals, counts)
 
 
-def leave_one_out_errors_of_long(
+def leave_one_out_errors_by_features(
     features: np.ndarray, responses: np.ndarray, counts: np.ndarray, penalty: float
 ) -> np.ndarray:
-    """Compute the same from features, which are to be fewer than the rows."""
+    """Compute the same from features, faster where these are fewer than the rows."""
     across = features.transpose(0, 2, 1)
     inner = features @ _inverses(across @ features, penalty)
     predicted = (inner @ (across @ responses[:, :, None]))[:, :, 0]
@@ -87,7 +87,10 @@ def leave_one_out_errors_of_long(
 
 
 def aligned(values: np.ndarray) -> np.ndarray:
-    """Return the same numbers with each row at a multiple of 16 bytes, as some processors round."""
+    """Return the same numbers, each row at a multiple of 16 bytes.
+
+    Some processors add up numbers in another order where they start elsewhere.
+    """
     n_rows, size = values.shape
     if size % 2 == 0:
         return values
@@ -98,26 +101,25 @@ def aligned(values: np.ndarray) -> np.ndarray:
 
 def _solved(matrices: np.ndarray, sides: np.ndarray, penalty: float, least: float) -> np.ndarray:
     """Solve positive systems; 0 where something overflows."""
-    return _finite(np.linalg.solve(*_definite(matrices, sides, penalty, least)))
+    is_bad = _make_definite(matrices, penalty, least) | ~np.isfinite(sides).all(axis=(1, 2))
+    if is_bad.any():
+        sides = np.where(is_bad[:, None, None], 0.0, sides)
+    return _finite(np.linalg.solve(matrices, sides))
 
 
 def _inverses(matrices: np.ndarray, penalty: float) -> np.ndarray:
-    return np.linalg.inv(_definite(matrices, matrices[:, :, :1], penalty)[0])
+    _make_definite(matrices, penalty, _RIDGE)
+    return np.linalg.inv(matrices)
 
 
-def _definite(
-    matrices: np.ndarray, sides: np.ndarray, penalty: float, least: float = _RIDGE
-) -> tuple[np.ndarray, np.ndarray]:
-    """Add a penalty to Gram matrices such that they are definite, in place."""
+def _make_definite(matrices: np.ndarray, penalty: float, least: float) -> np.ndarray:
+    """Add a penalty to Gram matrices, in place, and tell which overflow: they become 0 first."""
     diagonal = np.arange(matrices.shape[1])
     traces = np.trace(matrices, axis1=1, axis2=2)
-    is_bad = ~np.isfinite(matrices).all(axis=(1, 2)) | ~np.isfinite(sides).all(axis=(1, 2))
-    is_bad |= ~np.isfinite(traces)
-    if is_bad.any():
-        matrices[is_bad], sides, traces[is_bad] = 0.0, sides.copy(), 0.0
-        sides[is_bad] = 0.0
+    is_bad = ~(np.isfinite(matrices).all(axis=(1, 2)) & np.isfinite(traces))
+    matrices[is_bad], traces[is_bad] = 0.0, 0.0
     matrices[:, diagonal, diagonal] += (penalty + least * traces)[:, np.newaxis]
-    return matrices, sides
+    return is_bad
 
 
 def _finite(values: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ import numpy as np
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_norms
 from skdp.linear_model._personal.grids import RELATIVE_SIZES, row_counts
-from skdp.linear_model._personal.levels import above_noise, clip_level, release_size
+from skdp.linear_model._personal.levels import MEAN_CERTAINTY, above_noise, clip_level, release_size
 from skdp.linear_model._personal.model import Prior
 from skdp.linear_model._personal.plan import finds_mean, mean_clip
 from skdp.linear_model._personal.problem import PersonalProblem
@@ -31,8 +31,7 @@ from skdp.privacy.clipping import clip_rows
 __all__ = ["Start", "features_of", "release_row_count", "release_start"]
 
 _PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6
-_CERTAINTY = 1.5
-# Components of less than this fraction of the first one's variance are taken for as strong.
+# A component has at least this fraction of the first one's variance.
 _LEAST_VARIANCE = 0.1
 # The noise of a response has at least this fraction of the variance of what is predicted: what is
 # read off between noisy eigenvalues may be far too little, and heads that trust it follow noise.
@@ -52,8 +51,8 @@ class Mean:
         """Estimate the mean coefficients, within a basis and outside of it apart."""
         inside = basis @ (basis.T @ self.value)
         size = basis.shape[1]
-        return above_noise(inside, self.noise, _CERTAINTY, size) + above_noise(
-            self.value - inside, self.noise, _CERTAINTY, len(basis) - size
+        return above_noise(inside, self.noise, MEAN_CERTAINTY, size) + above_noise(
+            self.value - inside, self.noise, MEAN_CERTAINTY, len(basis) - size
         )
 
 
@@ -101,7 +100,7 @@ def release_start(
     row_count: float,
     levels: UserLevels,
 ) -> Start:
-    """Release the sum of the outer products, and what their scales are."""
+    """Release the sum of the outer products, their mean, and the scale of heads."""
     products = users.fill(lambda batch: _products(batch, levels), users.n_features)
     size = release_size("product norm", row_norms(products), _PRODUCT_QUANTILE, budget)
     level = clip_level(size, budget)
@@ -215,11 +214,9 @@ def features_of(
     batch: UserBatch, prior: Prior, mean_head: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return features whose coefficients have unit prior variance, and what they are to explain."""
-    root = prior.root()
-    both = batch.rows @ np.column_stack([root, mean_head])
-    intercept = np.sqrt(prior.intercept_variance) * batch.is_row
-    if prior.intercept_variance == 0:
-        return both[:, :, :-1], batch.responses - both[:, :, -1]
+    both = batch.rows @ np.column_stack([prior.root(), mean_head])
     responses = batch.responses - both[:, :, -1]
-    both[:, :, -1] = intercept
+    if prior.intercept_variance == 0:
+        return both[:, :, :-1], responses
+    both[:, :, -1] = np.sqrt(prior.intercept_variance) * batch.is_row
     return both, responses

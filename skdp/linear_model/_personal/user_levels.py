@@ -8,7 +8,8 @@ from scipy.special import ndtri
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_squares
 from skdp.linear_model._personal.center import mean_responses
-from skdp.linear_model._personal.grids import RATIOS, SIZES
+from skdp.linear_model._personal.grids import RATIOS
+from skdp.linear_model._personal.levels import release_size
 from skdp.privacy import PrivacyBudget
 
 __all__ = ["UserLevels", "release_user_levels", "root_mean_squares"]
@@ -38,10 +39,8 @@ def release_user_levels(users: Users, row_count: float, budget: PrivacyBudget) -
     The mean of m responses has the variance of the levels plus that within users divided by m, a
     response the sum of both.
     """
-    size = budget.quantile(
-        "user level", np.abs(users.fill(mean_responses)), q=_QUANTILE, grid=SIZES
-    )
-    size /= _ABOVE
+    means = np.abs(users.fill(mean_responses))
+    size = release_size("user level", means, _QUANTILE, budget) / _ABOVE
     sizes = users.fill(root_mean_squares) / size
     ratio = budget.quantile("response spread", sizes, q=0.5, grid=RATIOS) / _ABOVE
     of_means = (size / float(ndtri((1 + _QUANTILE) / 2))) ** 2

@@ -71,12 +71,13 @@ from skdp.privacy.sensitivity.short_rows import (
     short_row_product,
     short_row_squares,
 )
-from skdp.privacy.sensitivity.users import loss_range, user_moment, vote_range
+from skdp.privacy.sensitivity.users import count_distance, loss_range, user_moment
 
 __all__ = [
     "clipped_projection",
     "clipped_squares",
     "count",
+    "count_distance",
     "counts",
     "edge_core",
     "edge_mean",
@@ -111,5 +112,4 @@ __all__ = [
     "subspace_pair",
     "symmetric_edge_core",
     "user_moment",
-    "vote_range",
 ]

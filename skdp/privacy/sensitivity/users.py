@@ -1,4 +1,4 @@
-r"""Users: sums of positive semi-definite matrices, one a user, each clipped as a whole.
+r"""Users: sums of positive semi-definite matrices, and losses of public options, a term each.
 
 A user changes all of its rows at once, so that only what it contributes as a whole is bounded. The
 other sums over users are those of :mod:`skdp.privacy.sensitivity`: a sum of clipped vectors is
@@ -9,8 +9,9 @@ import math
 
 from skdp.privacy.adjacency import choose
 from skdp.privacy.precision import in_double_precision
+from skdp.privacy.sensitivity.counts import count
 
-__all__ = ["loss_range", "user_moment", "vote_range"]
+__all__ = ["count_distance", "loss_range", "user_moment"]
 
 
 @in_double_precision
@@ -36,6 +37,9 @@ def loss_range(largest: float, adjacency: str, rounding: float = 0.0) -> float:
 
 
 @in_double_precision
-def vote_range(adjacency: str) -> float:
-    """Sensitivity of votes for public options, as `loss_range`: 1 for zero_out, 2 for replace."""
-    return choose(adjacency, zero_out=1.0, replace=2.0)
+def count_distance() -> float:
+    """Sensitivity of distances of counts from public numbers, as `loss_range`: 2.
+
+    A user moves each count by 1 at most, one distance up and another one down.
+    """
+    return 2 * count()
