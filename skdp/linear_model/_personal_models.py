@@ -16,6 +16,7 @@ from skdp.linear_model._personal.input import (
     check_input,
     check_rows_and_ids,
     check_users,
+    kind_of_ids,
 )
 from skdp.linear_model._personal.model import Prior, SharedModel
 from skdp.linear_model._personal_head import PersonalHead
@@ -265,10 +266,14 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         """Predict rows of users who have a head, and leave the predictions of others."""
         assert data.ids is not None
         names, codes = check_users(ids)
-        if (names.dtype.kind in "OUST") != (data.ids.dtype.kind in "OUST"):
+        known = data.ids
+        if kind_of_ids(names) is not kind_of_ids(known):
             raise ValueError("The ids of X and of the support are of different types.")
-        is_known, places = np.isin(names, data.ids), np.full(len(names), -1)
-        places[is_known] = np.searchsorted(data.ids, names[is_known])
+        if names.dtype.kind != known.dtype.kind:
+            # As floats, which integers of different types are compared as, some would be the same.
+            names, known = names.astype(object), known.astype(object)
+        is_known, places = np.isin(names, known), np.full(len(names), -1)
+        places[is_known] = np.searchsorted(known, names[is_known])
         owners = places[codes]
         has_head = owners >= 0
         coefs, intercepts = self._models(data)

@@ -212,7 +212,12 @@ class Mechanisms(Ledger):
         BudgetError
             If the share or the sensitivity is not positive and finite, or the shares of all
             releases would exceed 1.
+        ValueError
+            If the losses are not finite numbers in one dimension; nothing has been spent then.
         """
+        losses = np.asarray(losses, dtype=np.float64)
+        if losses.ndim != 1 or not np.isfinite(losses).all() or not losses.size:
+            raise ValueError("losses must be finite numbers in one dimension, at least one.")
         return int(self._release(name, "exponential", losses, sensitivity, share).value)
 
     def noise_first(
@@ -299,7 +304,8 @@ class Mechanisms(Ledger):
         )
         noise = draw(release.mechanism, value.shape, key)
         noise *= release.noise_scale
-        noise += value
         if chooses:
-            return np.array(np.argmin(noise))
+            # Beside a large number that all have in common noise would be lost.
+            return np.array(np.argmin(noise + (value - value.min())))
+        noise += value
         return round_to_lattice(noise, release.noise_scale)

@@ -147,8 +147,16 @@ def standard_gumbel(size: int, key: bytes) -> np.ndarray:
     Losses plus b pi / sqrt(6) times these are smallest for option j with a probability in
     proportion to exp(-loss / b).
     """
-    draws = np.maximum(_gamma(size, 1, key), sys.float_info.min)
-    np.log(draws, out=draws)
+    draws = np.empty(size)
+    start = 0
+    for words in _words(size, key):
+        part = draws[start : start + words.size]
+        _to_fractions(words, _hash(key, ("more", start)), part)
+        start += words.size
+    # The logarithm of an exponential number. What decides are the small ones, and fractions are
+    # fine near 0; none is 1, as the number would be infinite.
+    np.minimum(draws, 1 - 2.0**-53, out=draws)
+    np.log(-np.log1p(-draws), out=draws)
     draws *= math.sqrt(6) / math.pi
     return draws
 

@@ -104,6 +104,22 @@ def test_what_cannot_be_paid_is_refused():
         budget().exponential("choice", [1.0, 2.0], sensitivity=1.0, share=1.5)
 
 
+def test_losses_that_are_none_are_refused_before_anything_is_spent():
+    one = budget()
+    for losses in ([], [[1.0, 2.0]], [1.0, np.nan], [1.0, -np.inf], 3.0):
+        with pytest.raises(ValueError, match="finite numbers in one dimension"):
+            one.exponential("choice", losses, sensitivity=1.0, share=1.0)
+    assert one.spent().releases == ()
+
+
+def test_what_all_losses_have_in_common_is_no_matter():
+    chosen = [
+        budget(0.1).exponential("choice", np.full(4, -1e17), sensitivity=1.0, share=1.0)
+        for _ in range(400)
+    ]
+    assert np.bincount(chosen, minlength=4).min() > 60
+
+
 def test_gumbel_numbers_have_their_law():
     draws = standard_gumbel(200_000, b"k" * 32)
     assert draws.std() == pytest.approx(1.0, abs=0.01)

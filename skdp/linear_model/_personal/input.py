@@ -3,6 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
+from types import NoneType
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from skdp._estimator import INPUT, quiet
 from skdp.linear_model._personal.problem import PersonalFacts
 from skdp.linear_model._responses import checked_responses
 
-__all__ = ["PersonalData", "check_input", "check_rows_and_ids", "check_users"]
+__all__ = ["PersonalData", "check_input", "check_rows_and_ids", "check_users", "kind_of_ids"]
 
 
 # Sorting puts equal ids side by side if all are of one of these kinds.
@@ -113,12 +114,22 @@ def _can_be_sorted(ids: np.ndarray) -> bool:
     """Tell whether ids are of one kind that can be sorted, and none is missing."""
     if ids.dtype.kind == "f":
         return True
+    if ids.dtype.kind == "T":
+        # A missing one among them equals itself.
+        ids = ids.astype(object)
     if np.not_equal(ids, ids).any():
         return False
     if ids.dtype.kind != "O":
-        return ids.dtype.kind in "biuSUTM"
-    found = set(map(type, ids))
-    return any(all(issubclass(one, kind) for one in found) for kind in _KINDS)
+        return ids.dtype.kind in "biuSUM"
+    return all(issubclass(one, kind_of_ids(ids)) for one in set(map(type, ids)))
+
+
+def kind_of_ids(ids: np.ndarray) -> type:
+    """Return what kind of ids these are; NoneType if of none that is taken."""
+    by_code = {"U": str, "T": str, "S": bytes, "M": date, **dict.fromkeys("biuf", int)}
+    if ids.dtype.kind != "O":
+        return by_code.get(ids.dtype.kind, NoneType)
+    return next((kind for kind in _KINDS if isinstance(ids[0], kind)), NoneType)
 
 
 def _check_float_ids(names: np.ndarray) -> None:
@@ -138,6 +149,8 @@ def _check_float_ids(names: np.ndarray) -> None:
 
 def _checked_groups(groups: Any) -> np.ndarray:
     """Return ids as they are: in a list, a missing one would become a string."""
+    if np.ma.is_masked(groups):
+        raise ValueError("groups has masked entries; each row must have an id.")
     given = np.asarray(groups, dtype=object if isinstance(groups, list | tuple) else None)
     if given.ndim == 2 and given.shape[1] == 1:
         given = given.ravel()
@@ -164,12 +177,13 @@ def _checked_rows(X: Any, estimator_name: str) -> np.ndarray:
 def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
     """Take the column of ids out of X, which may be a frame with strings in it."""
     if not hasattr(X, "shape"):
-        X = np.asarray(X)
+        # As anything else, a missing id beside strings would become a string.
+        X = np.asarray(X, dtype=object)
     if len(X.shape) != 2:
         raise ValueError(f"X must have two dimensions to have a user_column, got shape {X.shape}.")
     place = _place_of(X, user_column)
     others = [column for column in range(X.shape[1]) if column != place]
-    return _safe_indexing(X, others, axis=1), np.asarray(_safe_indexing(X, place, axis=1))
+    return _safe_indexing(X, others, axis=1), _checked_groups(_safe_indexing(X, place, axis=1))
 
 
 def _place_of(X: Any, user_column: int | str) -> int:
