@@ -11,7 +11,8 @@ from skdp.decomposition import (
     LowRankFactors,
     StreamShard,
 )
-from skdp.exceptions import BudgetError, PrivacyWarning
+from skdp.exceptions import BudgetError, LedgerError, PrivacyWarning
+from skdp.ledger import PrivacyLedger
 from skdp.linear_model import DPPersonalizedRegressor, DPTraceRegressor, PersonalHead
 
 __version__ = "0.1.0"
@@ -25,8 +26,10 @@ __all__ = [
     "DPStreamingFactorizer",
     "DPTraceRegressor",
     "DPTruncatedSVD",
+    "LedgerError",
     "LowRankFactors",
     "PersonalHead",
+    "PrivacyLedger",
     "PrivacyWarning",
     "RankOneMatrices",
     "RowBlocks",

@@ -3,7 +3,7 @@
 import sys
 import warnings
 
-__all__ = ["BudgetError", "PrivacyWarning", "warn_of_privacy"]
+__all__ = ["BudgetError", "LedgerError", "PrivacyWarning", "warn_of_privacy"]
 
 
 class PrivacyWarning(UserWarning):
@@ -26,6 +26,19 @@ class BudgetError(ValueError):
     --------
     >>> from skdp import BudgetError
     >>> issubclass(BudgetError, ValueError)
+    True
+    """
+
+
+class LedgerError(RuntimeError):
+    """The file of a ledger cannot be read or written, so that nothing may be released.
+
+    It is missing, damaged, locked, full, read-only, or not the ledger that it was.
+
+    Examples
+    --------
+    >>> from skdp import LedgerError
+    >>> issubclass(LedgerError, RuntimeError)
     True
     """
 

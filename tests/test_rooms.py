@@ -14,7 +14,7 @@ FLOORS = (
     {"exceptions", "_printing", "linalg"},
     {"data"},
     {"privacy"},
-    {"_parameters"},
+    {"_parameters", "ledger"},
     {"units"},
     {"_estimator", "datasets", "metrics"},
     {"decomposition", "linear_model"},

@@ -1,0 +1,152 @@
+"""The file behind a ledger: an SQLite database that refuses by itself to be overspent."""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from skdp.exceptions import BudgetError, LedgerError
+from skdp.ledger._limit import WHOLE
+
+__all__ = ["check_sums", "create_file", "open_file", "read_head"]
+
+# "skdp".
+_APPLICATION_ID, _VERSION = 0x736B6470, 1
+# Seconds to wait for other processes.
+_TIMEOUT = 60.0
+# A connection must not be inherited: a fork waits until an operation is through.
+_LOCK = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
+    )
+_IS_COUNT = "typeof({0}) = 'integer' AND {0} BETWEEN {1} AND " + str(WHOLE)
+_SCHEMA = f"""
+CREATE TABLE ledger (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    uuid TEXT NOT NULL,
+    dataset TEXT NOT NULL,
+    units TEXT NOT NULL,
+    adjacency TEXT NOT NULL,
+    epsilon REAL NOT NULL,
+    delta REAL NOT NULL,
+    mu REAL NOT NULL,
+    created TEXT NOT NULL,
+    spent INTEGER NOT NULL CHECK ({_IS_COUNT.format("spent", 0)}),
+    tails INTEGER NOT NULL CHECK ({_IS_COUNT.format("tails", 0)})
+);
+CREATE TABLE charge (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    time TEXT NOT NULL,
+    what TEXT NOT NULL,
+    unit TEXT NOT NULL,
+    mu REAL NOT NULL,
+    delta_tail REAL NOT NULL,
+    epsilon REAL NOT NULL,
+    delta REAL NOT NULL,
+    seeded INTEGER NOT NULL,
+    enforced INTEGER NOT NULL,
+    spent INTEGER NOT NULL CHECK ({_IS_COUNT.format("spent", 1)}),
+    tails INTEGER NOT NULL CHECK ({_IS_COUNT.format("tails", 0)})
+);
+CREATE TRIGGER charge_is_counted AFTER INSERT ON charge BEGIN
+    UPDATE ledger SET spent = spent + NEW.spent, tails = tails + NEW.tails;
+END;
+CREATE TRIGGER charges_stay AFTER UPDATE ON charge BEGIN
+    SELECT RAISE(ABORT, 'charges are never changed');
+END;
+CREATE TRIGGER charges_are_not_refunded AFTER DELETE ON charge BEGIN
+    SELECT RAISE(ABORT, 'charges are never refunded');
+END;
+CREATE TRIGGER limit_stays AFTER UPDATE ON ledger
+WHEN NEW.spent < OLD.spent OR NEW.tails < OLD.tails
+    OR (OLD.uuid, OLD.units, OLD.adjacency, OLD.epsilon, OLD.delta, OLD.mu)
+        IS NOT (NEW.uuid, NEW.units, NEW.adjacency, NEW.epsilon, NEW.delta, NEW.mu)
+BEGIN
+    SELECT RAISE(ABORT, 'limits are never changed');
+END;
+CREATE TRIGGER ledger_stays AFTER DELETE ON ledger BEGIN
+    SELECT RAISE(ABORT, 'a ledger is never emptied');
+END;
+CREATE TRIGGER ledger_is_one AFTER INSERT ON ledger
+WHEN NEW.spent <> 0 OR NEW.tails <> 0 OR EXISTS (SELECT 1 FROM charge)
+BEGIN
+    SELECT RAISE(ABORT, 'a ledger is never replaced');
+END;
+"""
+
+
+def create_file(path: str, head: dict[str, Any]) -> None:
+    """Make the file of a new ledger, in one transaction; another file is never replaced."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o660))
+    names, places = ", ".join(head), ", ".join("?" * len(head))
+    with _LOCK, _connected(path) as database:
+        database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        # What executes a script commits first.
+        database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION};")
+        database.execute(
+            f"INSERT INTO ledger (id, {names}, spent, tails) VALUES (1, {places}, 0, 0)",
+            tuple(head.values()),
+        )
+        database.execute("COMMIT")
+
+
+@contextmanager
+def open_file(path: str) -> Iterator[sqlite3.Connection]:
+    """Open the file of a ledger that there is, for one operation."""
+    if not os.path.exists(path):
+        raise LedgerError(
+            f"There is no ledger at {path!r}. A missing file is not an unspent one; "
+            "PrivacyLedger.create makes a new one."
+        )
+    with _LOCK, _connected(path) as database:
+        yield database
+
+
+@contextmanager
+def _connected(path: str) -> Iterator[sqlite3.Connection]:
+    database = None
+    try:
+        uri = Path(path).as_uri() + "?mode=rw"
+        database = sqlite3.connect(uri, uri=True, timeout=_TIMEOUT, isolation_level=None)
+        # With less, a power cut can bring the journal of the last charge back, and undo it.
+        database.execute("PRAGMA synchronous = EXTRA")
+        database.execute("PRAGMA fullfsync = ON")
+        yield database
+    except (BudgetError, LedgerError):
+        raise
+    # A damaged file may give any of these.
+    except (sqlite3.Error, UnicodeDecodeError, TypeError, ValueError, OverflowError) as error:
+        raise LedgerError(
+            f"The ledger {path!r} cannot be used, and nothing may be released: {error}."
+        ) from None
+    finally:
+        if database is not None:
+            # What is not committed is rolled back.
+            database.close()
+
+
+def read_head(database: sqlite3.Connection, path: str) -> dict[str, Any]:
+    """Read what a ledger is about, and its totals; refuse a file that is no ledger."""
+    if database.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+        raise LedgerError(f"{path!r} is not a ledger.")
+    if database.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+        raise LedgerError(f"{path!r} was written by another version of skdp.")
+    cursor = database.execute("SELECT * FROM ledger")
+    row = cursor.fetchone()
+    if row is None:
+        raise LedgerError(f"{path!r} is not a ledger: it has no limit.")
+    return dict(zip([column[0] for column in cursor.description], row, strict=True))
+
+
+def check_sums(database: sqlite3.Connection, head: dict[str, Any], path: str) -> None:
+    """Refuse a file whose totals are not the sums of its charges, or that lacks some of these."""
+    spent, tails, n_charges, last = database.execute(
+        "SELECT coalesce(sum(spent), 0), coalesce(sum(tails), 0), count(*), coalesce(max(id), 0) "
+        "FROM charge"
+    ).fetchone()
+    if (spent, tails) != (head["spent"], head["tails"]) or n_charges != last:
+        raise LedgerError(f"{path!r} does not add up: charges were removed or changed.")

@@ -1,0 +1,345 @@
+"""A ledger: what all fits on one dataset cost together, and what is left."""
+
+import os
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from skdp.exceptions import BudgetError, LedgerError
+from skdp.ledger._file import check_sums, create_file, open_file, read_head
+from skdp.ledger._limit import WHOLE, Cost, Limit
+from skdp.privacy.adjacency import ADJACENCIES
+
+__all__ = ["PrivacyLedger"]
+
+_COLUMNS = (
+    "time",
+    "what",
+    "unit",
+    "mu",
+    "delta_tail",
+    "epsilon",
+    "delta",
+    "seeded",
+    "enforced",
+    "spent",
+    "tails",
+)
+_INSERT = f"INSERT INTO charge ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+
+
+class PrivacyLedger:
+    """A file that limits what all fits on one dataset may cost together.
+
+    Every estimator takes it as `ledger`. A fit charges its whole cost once, on disk, before its
+    first release; if that exceeds what is left, it raises `BudgetError`, and nothing is released or
+    charged. Clones, pickles, threads, processes and later sessions all find the same file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file that `create` has made, on a local disk.
+
+    Raises
+    ------
+    LedgerError
+        If there is no such file, or it is not a sound ledger.
+
+    See Also
+    --------
+    PrivacySpent.compose : What fits cost together, without a file.
+
+    Notes
+    -----
+    **Privacy.** Unit and adjacency: those of the file; fits with others are refused. What is kept
+    is public: names of estimators, times, and numbers of the records. Charges are summed in whole
+    numbers of 2 ** -62 of the limit, rounded up, and never refunded, not even after a crash: a
+    privacy filter, valid however later fits depend on earlier ones [1]_. The ledger guards against
+    accidents, not against who owns the file: a copy or a backup that is restored has the budget
+    again. It does not know the data: that it is given to all fits on them, and to no others, is for
+    the user to see to.
+
+    References
+    ----------
+    .. [1] A. Smith, A. Thakurta (2022). "Fully adaptive composition for Gaussian differential
+       privacy". :arxiv:`2210.17520`
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from skdp import DPPCA
+    >>> from skdp.ledger import PrivacyLedger
+    >>> path = os.path.join(tempfile.mkdtemp(), "digits.skdp")
+    >>> ledger = PrivacyLedger.create(path, dataset="digits", epsilon=4.0, delta=1e-6)
+    >>> round(ledger.remaining(), 3)
+    4.0
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.path.abspath(os.fspath(path))
+        self._uuid: str | None = None
+        with self._opened() as (_, head):
+            self._uuid = head["uuid"]
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        dataset: str,
+        epsilon: float,
+        delta: float,
+        unit: str | tuple[str, ...] = "row",
+        adjacency: str = "replace",
+    ) -> Self:
+        """Make the file of a new ledger.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where; there must be nothing yet.
+        dataset : str
+            What the data are called, for people.
+        epsilon : float
+            What all fits together may spend, ``0 < epsilon < inf``.
+        delta : float
+            Probability with which the guarantee may fail, ``0 <= delta < 1``. With 0 the ledger
+            counts epsilon, and takes fits with a delta of 0 only.
+        unit : str or tuple of str, default="row"
+            What is protected, as the records of fits say. Several are units that the owner of the
+            data says to be the same: ``("row", "record")`` where a record of a regression is a row
+            with its response.
+        adjacency : {"replace", "zero_out"}, default="replace"
+            How neighbouring datasets differ.
+
+        Returns
+        -------
+        PrivacyLedger
+            The ledger of the file.
+
+        Raises
+        ------
+        ValueError
+            If an argument is not acceptable.
+        FileExistsError
+            If there is a file.
+        """
+        limit = Limit.of(epsilon, delta)
+        units = (unit,) if isinstance(unit, str) else tuple(unit)
+        if not units or not all(isinstance(one, str) and one.isidentifier() for one in units):
+            raise ValueError(f"unit must be the name of a unit or a tuple of names, got {unit!r}.")
+        if adjacency not in ADJACENCIES:
+            raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
+        head = {
+            "uuid": uuid.uuid4().hex,
+            "dataset": str(dataset),
+            "units": "\n".join(units),
+            "adjacency": adjacency,
+            **vars(limit),
+            "created": _now(),
+        }
+        create_file(os.path.abspath(os.fspath(path)), head)
+        return cls(path)
+
+    def charge(self, spent: Any, what: str = "") -> None:
+        """Charge a fit: what it costs is on disk when this returns.
+
+        Estimators that are given the ledger do it by themselves. By hand it is for fits of the past
+        and for other tools.
+
+        Parameters
+        ----------
+        spent : PrivacySpent
+            The record of a fit.
+        what : str, default=""
+            What it was, for people.
+
+        Raises
+        ------
+        BudgetError
+            If it costs more than is left, or protects something else; nothing is charged then.
+        LedgerError
+            If the file cannot be read or written; nothing may be released then.
+        """
+        with self._opened() as (database, _):
+            # Nobody else writes from here on, so that what is read stays as it is.
+            database.execute("BEGIN IMMEDIATE")
+            head = read_head(database, self.path)
+            check_sums(database, head, self.path)
+            _check_kind(head, spent)
+            limit = _limit_of(head)
+            cost = limit.cost_of(spent)
+            room = limit.room_beside(head["tails"] + cost.tails) - head["spent"]
+            if cost.spent > room:
+                raise BudgetError(_refusal(self.path, spent, limit.epsilon_of_fit(room)))
+            seeded, enforced = bool(spent.seeded), bool(spent.enforced)
+            numbers = (spent.unit, spent.mu, spent.delta_tail, spent.epsilon, spent.delta)
+            row = (_now(), str(what), *numbers, seeded, enforced, cost.spent, cost.tails)
+            database.execute(_INSERT, row)
+            database.execute("COMMIT")
+
+    def remaining(self, n_fits: int = 1, delta: float | None = None) -> float:
+        """Tell what is left.
+
+        Parameters
+        ----------
+        n_fits : int, default=1
+            How many fits it is for, all of the same cost.
+        delta : float or None, default=None
+            Their delta; None for that of the ledger.
+
+        Returns
+        -------
+        float
+            Largest epsilon of each of them, rounded down; 0 if there is none.
+
+        Raises
+        ------
+        ValueError
+            If `n_fits` is not positive.
+        LedgerError
+            If the file cannot be read.
+        """
+        if n_fits < 1:
+            raise ValueError(f"n_fits must be at least 1, got {n_fits!r}.")
+        with self._opened() as (_, head):
+            limit = _limit_of(head)
+            room = limit.room_beside(head["tails"]) - head["spent"]
+        return limit.epsilon_of_fit(room // int(n_fits), delta)
+
+    def spent(self) -> tuple[float, float, float]:
+        """Tell what has been spent.
+
+        Returns
+        -------
+        mu : float
+            Gaussian differential privacy of all fits together, rounded up.
+        epsilon : float
+            Epsilon at the delta of the ledger, rounded up.
+        share : float
+            Share of the limit.
+
+        Raises
+        ------
+        LedgerError
+            If the file cannot be read.
+        """
+        with self._opened() as (_, head):
+            cost = Cost(head["spent"], head["tails"])
+            return *_limit_of(head).epsilon_of_sum(cost), head["spent"] / WHOLE
+
+    def entries(self) -> list[dict[str, Any]]:
+        """List all charges.
+
+        Returns
+        -------
+        list of dict
+            One for each, the oldest first, as for ``pandas.DataFrame``.
+
+        Raises
+        ------
+        LedgerError
+            If the file cannot be read.
+        """
+        with self._opened() as (database, _):
+            database.row_factory = sqlite3.Row
+            return [dict(row) for row in database.execute("SELECT * FROM charge ORDER BY id")]
+
+    def report(self) -> str:
+        """Print the limit, what is left of it, and all charges.
+
+        Returns
+        -------
+        str
+            A text of several lines.
+
+        Raises
+        ------
+        LedgerError
+            If the file cannot be read.
+        """
+        with self._opened() as (_, head):
+            pass
+        _, epsilon, share = self.spent()
+        delta, units = head["delta"], head["units"].replace("\n", " or ")
+        lines = [
+            f"{self.path}: {head['dataset']!r}, per {units}, adjacency {head['adjacency']!r}",
+            f"limit ({head['epsilon']:g}, {delta:g})-DP; spent ({epsilon:.4g}, {delta:g})-DP, "
+            f"{share:.1%}; left for one fit epsilon={self.remaining():.4g}, "
+            f"for each of ten {self.remaining(10):.4g}",
+            f"{'#':>5} {'time (UTC)':<20}{'epsilon':>9}{'delta':>9}{'share':>8}  what",
+        ]
+        return "\n".join([*lines, *map(_line, self.entries())])
+
+    def verify(self) -> None:
+        """Check that the file is sound, and that its totals are the sums of its charges.
+
+        Raises
+        ------
+        LedgerError
+            If they are not.
+        """
+        with self._opened() as (database, head):
+            if database.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
+                raise LedgerError(f"{self.path!r} is damaged.")
+            check_sums(database, head, self.path)
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[sqlite3.Connection, dict[str, Any]]]:
+        """Open the file, and check that it is the one that this object was made for."""
+        with open_file(self.path) as database:
+            head = read_head(database, self.path)
+            if self._uuid not in (None, head["uuid"]):
+                raise LedgerError(f"{self.path!r} is another ledger than the one it was.")
+            yield database, head
+
+    def __sklearn_clone__(self) -> "PrivacyLedger":
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PrivacyLedger):
+            return NotImplemented
+        return (self.path, self._uuid) == (other.path, other._uuid)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self._uuid))
+
+    def __repr__(self) -> str:
+        return f"PrivacyLedger({self.path!r})"
+
+
+def _check_kind(head: dict[str, Any], spent: Any) -> None:
+    """Refuse a fit that protects something else than the ledger counts."""
+    units = head["units"].split("\n")
+    if spent.unit not in units or spent.adjacency != head["adjacency"]:
+        raise BudgetError(
+            f"The ledger counts {' or '.join(units)} with adjacency {head['adjacency']!r}, and the "
+            f"fit protects {spent.unit} with adjacency {spent.adjacency!r}: that takes a ledger of "
+            "its own."
+        )
+
+
+def _limit_of(head: dict[str, Any]) -> Limit:
+    return Limit(head["epsilon"], head["delta"], head["mu"])
+
+
+def _refusal(path: str, spent: Any, left: float) -> str:
+    return (
+        f"The fit has epsilon={spent.epsilon:.4g}, and the ledger {path!r} has less left: "
+        f"{left:.4g} at its own delta. Nothing has been released or charged. In a search pass "
+        "error_score='raise', which would go on to the next candidate otherwise."
+    )
+
+
+def _line(entry: dict[str, Any]) -> str:
+    """Print one charge."""
+    numbers = f"{entry['epsilon']:>9.4g}{entry['delta']:>9.2g}{entry['spent'] / WHOLE:>8.2%}"
+    return f"{entry['id']:>5} {entry['time'][:19]:<20}{numbers}  {entry['what']}"
+
+
+def _now() -> str:
+    # For people to read: the order is that of the numbers.
+    return datetime.now(UTC).isoformat()

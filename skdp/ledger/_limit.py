@@ -1,0 +1,115 @@
+"""What fits cost of a limit, in whole numbers: their sums neither round nor depend on the order."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from skdp.exceptions import BudgetError
+from skdp.privacy import gaussian_dp, pure_dp
+
+__all__ = ["WHOLE", "Cost", "Limit"]
+
+#: Units that the whole limit has.
+WHOLE = 2**62
+# Relative: what is told of sums is rounded to the safe side by that much.
+_SAFETY = 1e-12
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a fit costs of a limit.
+
+    Attributes
+    ----------
+    spent : int
+        Units of the square of mu; of epsilon, if delta is 0.
+    tails : int
+        Units of delta, for events after which nothing is promised.
+    """
+
+    spent: int
+    tails: int
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What may be spent at most.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The guarantee that all fits together keep.
+    mu : float
+        What it is in Gaussian differential privacy.
+    """
+
+    epsilon: float
+    delta: float
+    mu: float
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float) -> "Limit":
+        """Make the limit of a guarantee; refuse what is none."""
+        epsilon, delta = float(epsilon), float(delta)
+        if not 0 < epsilon < math.inf or not 0 <= delta < 1:
+            raise ValueError(
+                f"A limit needs 0 < epsilon < inf and 0 <= delta < 1, got epsilon={epsilon!r} and "
+                f"delta={delta!r}."
+            )
+        if delta == 0:
+            return cls(epsilon, delta, pure_dp.mu_from_epsilon(epsilon))
+        return cls(epsilon, delta, gaussian_dp.mu_from_epsilon_delta(epsilon, delta))
+
+    def cost_of(self, record: Any) -> Cost:
+        """Compute what a fit costs by its record, rounded up; refuse what has no cost."""
+        if not 0 <= record.mu < math.inf:
+            raise BudgetError("A fit with epsilon=inf has no privacy, and no cost to charge.")
+        if self.delta == 0:
+            if record.delta or record.delta_tail:
+                raise BudgetError("The ledger has delta=0: charge only fits with delta=0 to it.")
+            return Cost(_units(Fraction(record.epsilon), Fraction(self.epsilon)), 0)
+        tails = math.ceil(Fraction(record.delta_tail) / Fraction(self.delta) * WHOLE)
+        return Cost(_units(Fraction(record.mu) ** 2, Fraction(self.mu) ** 2), tails)
+
+    def room_beside(self, tails: int) -> int:
+        """Compute how many units may be spent beside so many of delta, rounded down."""
+        if tails == 0:
+            return WHOLE
+        if tails >= WHOLE:
+            return -1
+        delta_tail = math.nextafter(tails / WHOLE * self.delta, math.inf)
+        mu = gaussian_dp.mu_from_epsilon_delta(self.epsilon, self.delta, delta_tail)
+        return math.floor(Fraction(mu) ** 2 / Fraction(self.mu) ** 2 * WHOLE)
+
+    def epsilon_of_fit(self, units: int, delta: float | None = None) -> float:
+        """Compute the largest epsilon of a fit that costs at most so many units, rounded down."""
+        if units <= 0:
+            return 0.0
+        if self.delta == 0:
+            return self.epsilon * (units / WHOLE) * (1 - _SAFETY)
+        delta = self.delta if delta is None else delta
+        epsilon = gaussian_dp.epsilon_at(self.mu * math.sqrt(units / WHOLE), delta)
+        # What it is the epsilon of may be more by rounding.
+        while epsilon > 0 and self._units_of(epsilon, delta) > units:
+            epsilon *= 1 - 1e-9
+        return epsilon
+
+    def epsilon_of_sum(self, cost: Cost) -> tuple[float, float]:
+        """Compute the mu and, at the delta of the limit, the epsilon of so much, rounded up."""
+        share = cost.spent / WHOLE
+        if self.delta == 0:
+            epsilon = share * self.epsilon * (1 + _SAFETY)
+            return pure_dp.mu_from_epsilon(epsilon), epsilon
+        mu = self.mu * math.sqrt(share) * (1 + _SAFETY)
+        tail = cost.tails / WHOLE * self.delta
+        return mu, gaussian_dp.epsilon_at(mu, self.delta, tail)
+
+    def _units_of(self, epsilon: float, delta: float) -> int:
+        mu = gaussian_dp.mu_from_epsilon_delta(epsilon, delta)
+        return _units(Fraction(mu) ** 2, Fraction(self.mu) ** 2)
+
+
+def _units(part: Fraction, whole: Fraction) -> int:
+    """Express a part of the limit in units, rounded up in exact arithmetic, and at least one."""
+    return max(1, math.ceil(part / whole * WHOLE))

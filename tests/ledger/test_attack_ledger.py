@@ -1,0 +1,251 @@
+"""Attacks on the file of a ledger: races, kills, damage, and SQL; it never counts too little."""
+
+import multiprocessing
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ledger_processes import Fit, charge_until_refused
+
+from skdp import LedgerError, PrivacyLedger
+from skdp.ledger import _file
+from skdp.ledger._limit import Limit
+
+LIMIT = {"dataset": "people", "epsilon": 4.0, "delta": 1e-6}
+WHOLE_MU = Limit.of(4.0, 1e-6).mu
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return PrivacyLedger.create(tmp_path / "people.skdp", **LIMIT)
+
+
+def mu_of_share(n_fits):
+    """As much as so many fits may have, with room for their rounding."""
+    return WHOLE_MU / np.sqrt(n_fits) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("method", "n_processes"),
+    [
+        ("fork", 4),
+        pytest.param("spawn", 4, marks=pytest.mark.slow),
+        pytest.param("fork", 8, marks=pytest.mark.slow),
+    ],
+)
+def test_processes_that_race_get_what_there_is_and_no_more(ledger, method, n_processes):
+    context = multiprocessing.get_context(method)
+    arguments = [(ledger.path, mu_of_share(40), 80 // n_processes)] * n_processes
+    with context.Pool(n_processes) as pool:
+        charged = pool.starmap(charge_until_refused, arguments)
+    assert sum(charged) == 40 == len(ledger.entries())
+    ledger.verify()
+
+
+@pytest.mark.parametrize("n_kills", [5, pytest.param(18, marks=pytest.mark.slow)])
+def test_what_was_acknowledged_is_on_disk_whenever_it_is_killed(ledger, n_kills):
+    generator = np.random.default_rng(0)
+    code = (
+        f"import sys, threading; sys.path.insert(0, {str(Path(__file__).parent)!r}); "
+        "import ledger_processes as p; "
+        "threading.Thread(target=p.die_soon, args=(float(sys.argv[2]),), daemon=True).start(); "
+        "p.charge_and_tell(sys.argv[1], 1e-4)"
+    )
+    for _ in range(n_kills):
+        before = len(ledger.entries())
+        command = [sys.executable, "-c", code, ledger.path, str(generator.uniform(0.02, 0.2))]
+        told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        n_told = told.count("charged\n")
+        ledger.verify()
+        assert before + n_told <= len(ledger.entries()) <= before + n_told + 1
+    assert len(ledger.entries()) > 0
+
+
+def test_threads_and_forks_meet_the_same_file(ledger):
+    def charge(_):
+        ledger.charge(Fit(1e-3), "thread")
+
+    children = []
+    with ThreadPoolExecutor(3) as threads:
+        done = [threads.submit(charge, number) for number in range(15)]
+        for _ in range(6):
+            child = os.fork()
+            if child == 0:
+                try:
+                    ledger.charge(Fit(1e-3), "fork")
+                finally:
+                    os._exit(0)
+            children.append(child)
+        for each in done:
+            each.result()
+    for child in children:
+        assert os.waitpid(child, 0)[1] == 0
+    whats = [entry["what"] for entry in ledger.entries()]
+    assert (whats.count("thread"), whats.count("fork")) == (15, 6)
+    ledger.verify()
+
+
+def test_the_journal_is_synced_with_its_directory(ledger):
+    with _file.open_file(ledger.path) as database:
+        assert database.execute("PRAGMA synchronous").fetchone() == (3,)
+        assert database.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def test_a_locked_file_charges_nothing_and_is_usable_again(ledger, monkeypatch):
+    monkeypatch.setattr(_file, "_TIMEOUT", 0.05)
+    other = sqlite3.connect(ledger.path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(LedgerError, match="locked"):
+        ledger.charge(Fit(0.5))
+    other.execute("ROLLBACK")
+    # One who reads on and on keeps others from writing.
+    other.execute("BEGIN")
+    other.execute("SELECT * FROM ledger").fetchall()
+    with pytest.raises(LedgerError, match="locked"):
+        ledger.charge(Fit(0.5))
+    other.execute("ROLLBACK")
+    other.close()
+    assert ledger.entries() == []
+    ledger.charge(Fit(0.5))
+    assert len(ledger.entries()) == 1
+
+
+def test_a_full_disk_charges_nothing(ledger, monkeypatch):
+    connected = _file.sqlite3.connect
+
+    def on_a_full_disk(*arguments, **keywords):
+        database = connected(*arguments, **keywords)
+        database.execute("PRAGMA max_page_count = 1")
+        return database
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_file.sqlite3, "connect", on_a_full_disk)
+        # One page is full soon.
+        with pytest.raises(LedgerError, match="full"):
+            ledger.charge(Fit(1e-4), "x" * 10_000)
+    ledger.verify()
+    assert ledger.entries() == []
+    ledger.charge(Fit(1e-4))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"SQLite format 3\0", b"text\n" * 500, bytes(8192)],
+    ids=["empty", "header", "text", "zeros"],
+)
+def test_what_is_no_ledger_is_refused(tmp_path, content):
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(LedgerError):
+        PrivacyLedger(path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("pragma", ["application_id = 7", "user_version = 2"])
+def test_other_databases_and_versions_are_refused(ledger, pragma):
+    with sqlite3.connect(ledger.path) as database:
+        database.execute(f"PRAGMA {pragma}")
+    database.close()
+    with pytest.raises(LedgerError, match=r"not a ledger|another version"):
+        ledger.charge(Fit(0.5))
+
+
+@pytest.mark.parametrize("n_bytes", [60, pytest.param(300, marks=pytest.mark.slow)])
+def test_damage_is_refused_or_of_no_matter(ledger, n_bytes):
+    for _ in range(4):
+        ledger.charge(Fit(0.2), "fit")
+    sound, spent = Path(ledger.path).read_bytes(), ledger.spent()
+    generator = np.random.default_rng(0)
+    n_refused = 0
+    for place in generator.integers(0, len(sound), n_bytes):
+        damaged = bytearray(sound)
+        damaged[place] ^= 1 << generator.integers(8)
+        Path(ledger.path).write_bytes(damaged)
+        try:
+            ledger.verify()
+            ledger.charge(Fit(0.2), "after")
+            assert ledger.spent()[0] >= spent[0]
+        except LedgerError:
+            n_refused += 1
+        finally:
+            Path(f"{ledger.path}-journal").unlink(missing_ok=True)
+    assert n_refused > 0
+    for length in (0, 100, len(sound) // 2):
+        Path(ledger.path).write_bytes(sound[:length])
+        with pytest.raises(LedgerError):
+            ledger.charge(Fit(0.2))
+
+
+STATEMENTS = [
+    "DELETE FROM charge",
+    "DELETE FROM ledger",
+    "UPDATE charge SET spent = 1",
+    "UPDATE charge SET what = 'nothing'",
+    "UPDATE ledger SET spent = 0",
+    "UPDATE ledger SET epsilon = 100",
+    "UPDATE ledger SET uuid = 'other'",
+    "UPDATE ledger SET spent = -1",
+    "UPDATE ledger SET spent = spent + 4611686018427387904",
+    "UPDATE ledger SET spent = 1.5",
+    "INSERT OR REPLACE INTO ledger SELECT id, uuid, dataset, units, adjacency, 99, delta, mu, "
+    "created, 0, 0 FROM ledger",
+    "INSERT INTO ledger SELECT 2, uuid, dataset, units, adjacency, 99, delta, mu, created, 0, 0 "
+    "FROM ledger",
+    "INSERT INTO charge SELECT NULL, time, what, unit, mu, delta_tail, epsilon, delta, seeded, "
+    "enforced, 4611686018427387904, 0 FROM charge",
+    "INSERT INTO charge SELECT NULL, time, what, unit, mu, delta_tail, epsilon, delta, seeded, "
+    "enforced, -5, 0 FROM charge",
+    "INSERT INTO charge SELECT NULL, time, what, unit, mu, delta_tail, epsilon, delta, seeded, "
+    "enforced, 0, 0 FROM charge",
+]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_the_database_itself_refuses_to_be_overspent_or_refunded(ledger, statement):
+    ledger.charge(Fit(0.5), "fit")
+    before = ledger.entries(), ledger.spent()
+    database = sqlite3.connect(ledger.path)
+    with pytest.raises(sqlite3.IntegrityError):
+        database.execute(statement)
+    database.close()
+    assert (ledger.entries(), ledger.spent()) == before
+    ledger.verify()
+
+
+def test_totals_that_do_not_add_up_are_refused(ledger):
+    ledger.charge(Fit(0.5), "fit")
+    with sqlite3.connect(ledger.path) as database:
+        database.execute("DROP TRIGGER charges_are_not_refunded")
+        database.execute("DELETE FROM charge")
+    database.close()
+    for use in (ledger.verify, lambda: ledger.charge(Fit(0.5))):
+        with pytest.raises(LedgerError, match="does not add up"):
+            use()
+
+
+def test_the_order_is_that_of_the_charges_whatever_the_clock_says(ledger, monkeypatch):
+    times = iter(["2030-01-01", "1970-01-01T00:00:00+00:00", "never"])
+    monkeypatch.setattr("skdp.ledger._ledger._now", lambda: next(times))
+    for number in range(3):
+        ledger.charge(Fit(0.1), str(number))
+    assert [entry["what"] for entry in ledger.entries()] == ["0", "1", "2"]
+    ledger.verify()
+
+
+def test_an_operation_waits_for_its_turn(ledger):
+    other = sqlite3.connect(ledger.path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN EXCLUSIVE")
+    timer = threading.Timer(0.3, lambda: other.execute("ROLLBACK"))
+    timer.start()
+    start = time.monotonic()
+    ledger.charge(Fit(0.5))
+    assert time.monotonic() - start > 0.1
+    timer.join()
+    other.close()

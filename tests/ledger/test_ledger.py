@@ -1,0 +1,199 @@
+"""The ledger of a dataset: what it takes, what it refuses, and what it says."""
+
+import copy
+import math
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from ledger_processes import Fit
+from sklearn.base import clone
+
+from skdp import BudgetError, LedgerError, PrivacyLedger
+from skdp.ledger._limit import WHOLE, Limit
+from skdp.privacy import PrivacyBudget, gaussian_dp
+
+LIMIT = {"dataset": "people", "epsilon": 4.0, "delta": 1e-6}
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return PrivacyLedger.create(tmp_path / "people.skdp", **LIMIT)
+
+
+def mu_of(epsilon, delta=1e-6, tail=0.0):
+    return gaussian_dp.mu_from_epsilon_delta(epsilon, delta, tail)
+
+
+def a_fit(epsilon, delta=1e-6, **more):
+    return Fit(mu_of(epsilon, delta), epsilon, delta, **more)
+
+
+def test_one_fit_of_the_whole_limit_fits_and_nothing_else(ledger):
+    assert ledger.remaining() == pytest.approx(4.0, rel=1e-9)
+    ledger.charge(a_fit(4.0))
+    assert ledger.spent()[2] == 1.0
+    assert ledger.remaining() == 0.0
+    with pytest.raises(BudgetError, match="has less left: 0 at its own delta"):
+        ledger.charge(Fit(1e-200, 1e-200))
+    assert len(ledger.entries()) == 1
+
+
+@pytest.mark.parametrize("n_fits", [2, 3, 10, 97])
+def test_as_many_fits_as_are_promised_fit(tmp_path, n_fits):
+    ledger = PrivacyLedger.create(tmp_path / "file", **LIMIT)
+    epsilon = ledger.remaining(n_fits)
+    for _ in range(n_fits):
+        ledger.charge(a_fit(epsilon))
+    mu, spent, share = ledger.spent()
+    assert share <= 1
+    assert spent <= 4.0 * (1 + 1e-9)
+    assert mu == pytest.approx(math.sqrt(n_fits) * mu_of(epsilon))
+    with pytest.raises(BudgetError):
+        ledger.charge(a_fit(epsilon))
+
+
+def test_the_record_of_a_fit_is_charged(ledger):
+    budget = PrivacyBudget(1.0, 1e-6, unit="row", adjacency="replace")
+    budget.gaussian("sum", np.zeros(3), sensitivity=1.0, share=1.0)
+    ledger.charge(budget.spent(), "sums")
+    assert ledger.spent()[1] == pytest.approx(1.0, rel=1e-6)
+    (entry,) = ledger.entries()
+    assert (entry["what"], entry["unit"], entry["epsilon"]) == ("sums", "row", 1.0)
+
+
+def test_tails_are_charged_beside(ledger):
+    tail = 0.5e-6
+    fit = Fit(mu_of(2.0, 1e-6, tail), 2.0, 1e-6, tail)
+    ledger.charge(fit)
+    left = ledger.remaining()
+    # What is left has to do with half of delta.
+    total = math.hypot(mu_of(left), fit.mu)
+    assert gaussian_dp.epsilon_at(total, 1e-6, tail) == pytest.approx(4.0, rel=1e-6)
+    with pytest.raises(BudgetError):
+        ledger.charge(Fit(1e-3, 1.0, 1e-6, tail))
+
+
+def test_a_ledger_of_pure_privacy_counts_epsilon(tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "file", dataset="pure", epsilon=2.0, delta=0)
+    pure = PrivacyBudget(0.5, 0.0, unit="row", adjacency="replace")
+    pure.laplace("count", 1.0, sensitivity=1.0, share=1.0)
+    for _ in range(4):
+        ledger.charge(pure.spent())
+    assert ledger.spent()[1] == pytest.approx(2.0)
+    with pytest.raises(BudgetError):
+        ledger.charge(pure.spent())
+    with pytest.raises(BudgetError, match="charge only fits with delta=0"):
+        ledger.charge(a_fit(0.1))
+
+
+@pytest.mark.parametrize(
+    ("fit", "told"),
+    [
+        (Fit(1.0, unit="entry"), "counts row with adjacency 'replace'"),
+        (Fit(1.0, adjacency="zero_out"), "takes a ledger of its own"),
+        (Fit(math.inf, math.inf), "no cost to charge"),
+        (Fit(math.nan), "no cost to charge"),
+        (Fit(-1.0), "no cost to charge"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(ledger, fit, told):
+    with pytest.raises(BudgetError, match=told):
+        ledger.charge(fit)
+    assert ledger.entries() == []
+
+
+def test_units_that_are_the_same_are_said_to_be(tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "file", unit=("row", "record"), **LIMIT)
+    ledger.charge(a_fit(1.0, unit="record"))
+    ledger.charge(a_fit(1.0, unit="row"))
+    assert "per row or record" in ledger.report()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epsilon": math.inf},
+        {"epsilon": 0},
+        {"delta": 1},
+        {"delta": -1e-9},
+        {"adjacency": "add"},
+        {"unit": ()},
+        {"unit": "two words"},
+    ],
+)
+def test_limits_that_are_none_are_refused_and_make_no_file(tmp_path, wrong):
+    path = tmp_path / "file"
+    with pytest.raises(ValueError, match=r"limit|adjacency|unit"):
+        PrivacyLedger.create(path, **{**LIMIT, **wrong})
+    assert not path.exists()
+
+
+def test_no_file_is_replaced_and_a_missing_one_is_not_made(tmp_path, ledger):
+    with pytest.raises(FileExistsError):
+        PrivacyLedger.create(ledger.path, **LIMIT)
+    missing = tmp_path / "missing"
+    with pytest.raises(LedgerError, match="A missing file is not an unspent one"):
+        PrivacyLedger(missing)
+    assert not missing.exists()
+
+
+def test_another_file_in_its_place_is_refused(tmp_path, ledger):
+    other = PrivacyLedger.create(tmp_path / "other", **LIMIT)
+    (tmp_path / "other").replace(ledger.path)
+    with pytest.raises(LedgerError, match="another ledger than the one it was"):
+        ledger.charge(a_fit(1.0))
+    with pytest.raises(LedgerError, match="There is no ledger"):
+        other.remaining()
+
+
+def test_copies_mean_the_same_file_and_open_nothing(ledger):
+    assert clone(ledger) is ledger
+    for one in (copy.deepcopy(ledger), pickle.loads(pickle.dumps(ledger))):
+        assert one == ledger
+        assert hash(one) == hash(ledger)
+    pickled = pickle.dumps(ledger)
+    ledger.charge(a_fit(1.0))
+    assert len(pickle.loads(pickled).entries()) == 1
+    assert repr(ledger) == f"PrivacyLedger({ledger.path!r})"
+
+
+def test_the_report_tells_what_was_charged(ledger):
+    ledger.charge(a_fit(1.0), "DPPCA.fit 1437 x 64")
+    text = ledger.report()
+    assert "'people', per row, adjacency 'replace'" in text
+    assert "limit (4, 1e-06)-DP; spent (1, 1e-06)-DP, 8.0%" in text
+    assert text.splitlines()[-1].endswith("DPPCA.fit 1437 x 64")
+
+
+def test_the_report_is_printed_by_a_command(tmp_path, ledger):
+    ledger.charge(a_fit(1.0), "one")
+
+    def run(*arguments):
+        command = [sys.executable, "-m", "skdp.ledger", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    shown = run("show", ledger.path)
+    assert (shown.returncode, shown.stdout.rstrip()) == (0, ledger.report())
+    missing = run("show", str(tmp_path / "missing"))
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert "There is no ledger" in missing.stderr
+    assert run("list").returncode == 2
+
+
+def test_costs_are_whole_numbers_rounded_up():
+    limit = Limit.of(4.0, 1e-6)
+    assert limit.cost_of(a_fit(4.0)).spent == WHOLE
+    assert limit.cost_of(Fit(1e-200)).spent == 1
+    for parts in (2, 3, 7, 1000, 10**6):
+        part = limit.cost_of(Fit(limit.mu / math.sqrt(parts))).spent
+        assert abs(parts * part - WHOLE) <= parts + WHOLE * 1e-15
+        # Never too little: what is told is computed from the sum.
+        assert part >= WHOLE / parts * (1 - 1e-15)
+    assert limit.room_beside(WHOLE) < 0
+    assert limit.room_beside(0) == WHOLE
+    rooms = [limit.room_beside(int(share * WHOLE)) for share in (0.1, 0.5, 0.9, 0.9999)]
+    assert rooms == sorted(rooms, reverse=True)
+    assert rooms[-1] > 0
