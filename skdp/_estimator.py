@@ -4,7 +4,7 @@ import math
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import partial, wraps
 from numbers import Integral, Real
 from types import NoneType
 from typing import Any, ClassVar, NamedTuple, ParamSpec, Protocol, TypeVar
@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_scalar
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from skdp._parameters import PlainParametersMixin
 from skdp._printing import HIDDEN_SEED, is_printing
@@ -25,6 +25,7 @@ from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
 from skdp.privacy.plan import make_plan
 from skdp.privacy.precision import plain
+from skdp.privacy.record import PrivacySpent
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._unit import Unit
 
@@ -49,8 +50,8 @@ T = TypeVar("T")
 N_JOBS: dict[str, Any] = {"n_jobs": [Integral, None]}
 #: What scikit-learn's validation is told about X.
 INPUT = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
-# One says how to compute, not what; the other is the key.
-_NOT_IN_NOISE_KEY = ("n_jobs", "random_state")
+# They say how to compute, not what, and where it is charged; the last is the key.
+_NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
 _SMALLEST_SECRET = 2**64
 _PRINTED_AS_THEY_ARE = (NoneType, np.random.RandomState, np.random.Generator)
 
@@ -94,10 +95,12 @@ class Problem(Protocol):
 class PrivateEstimator(PlainParametersMixin, BaseEstimator):
     """An estimator whose `fit` spends a privacy budget."""
 
+    ledger: Any
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "epsilon": [Interval(Real, 0, None, closed="right")],
         "delta": [Interval(Real, 0, 1, closed="left")],
         "adjacency": [StrOptions(set(ADJACENCIES))],
+        "ledger": [HasMethods("charge"), None],
         "random_state": [
             Interval(Integral, 0, None, closed="left"),
             np.random.RandomState,
@@ -207,7 +210,18 @@ class PrivateEstimator(PlainParametersMixin, BaseEstimator):
         opened, digest = self._open_data(data, problem)
         seed = draw_seed(self.random_state)
         noise = self._noise_source(seed, digest) if seed is not None else NoiseSource()
-        return opened, PrivacyBudget.of(plan, noise), algorithm_generator(seed)
+        return (
+            opened,
+            PrivacyBudget.of(plan, noise, self._charge_of(problem)),
+            algorithm_generator(seed),
+        )
+
+    def _charge_of(self, problem: Problem) -> Callable[[PrivacySpent], None] | None:
+        """Return what charges a fit to the ledger, by public facts."""
+        if self.ledger is None:
+            return None
+        what = f"{type(self).__name__}.fit, {problem.n_units} {problem.unit.counted}"
+        return partial(self.ledger.charge, what=what)
 
     def _asked(self, kind: type[T], **facts: Any) -> T:
         """Collect the parameters that `kind` has fields for, as plain values, with the facts."""

@@ -93,6 +93,7 @@ class ClippedMean(PrivateEstimator):
         delta=1e-6,
         adjacency="replace",
         row_norm=1.0,
+        ledger=None,
         n_jobs=None,
         random_state=None,
     ):
@@ -100,6 +101,7 @@ class ClippedMean(PrivateEstimator):
         self.delta = delta
         self.adjacency = adjacency
         self.row_norm = row_norm
+        self.ledger = ledger
         self.n_jobs = n_jobs
         self.random_state = random_state
 

@@ -50,6 +50,8 @@ class DPContinualFactorizer(BaseStream):
         As in :class:`DPStreamingFactorizer`.
     n_sketch, n_core : int or None, default=None
         As in :class:`DPStreamingFactorizer`.
+    ledger : PrivacyLedger or None, default=None
+        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     random_state : int, RandomState or Generator instance or None, default=None
         Draws the sketches, which are no secret: what is published shows them, and updates may react
         to it. The noise comes from the operating system always.
@@ -118,6 +120,7 @@ class DPContinualFactorizer(BaseStream):
         sketch: str = "auto",
         n_sketch: int | None = None,
         n_core: int | None = None,
+        ledger: Any = None,
         random_state: Any = None,
     ) -> None:
         self.shape = shape
@@ -130,6 +133,7 @@ class DPContinualFactorizer(BaseStream):
         self.sketch = sketch
         self.n_sketch = n_sketch
         self.n_core = n_core
+        self.ledger = ledger
         self.random_state = random_state
         self._validate_params()
         self._open(prefix_noise(int(horizon)))

@@ -92,6 +92,8 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         positive `delta`, else as in :class:`DPTruncatedSVD`.
     max_memory : float, default=1024
         Megabytes that ``solver="auto"`` may spend on dense copies of X.
+    ledger : PrivacyLedger or None, default=None
+        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
         Number of threads that share the rows. ``None`` is 1, with multi-threaded matrix products.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -181,6 +183,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         n_iter: int | str = "auto",
         n_oversamples: int | str = "auto",
         max_memory: float = 1024,
+        ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -194,6 +197,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         self.n_iter = n_iter
         self.n_oversamples = n_oversamples
         self.max_memory = max_memory
+        self.ledger = ledger
         self.n_jobs = n_jobs
         self.random_state = random_state
 

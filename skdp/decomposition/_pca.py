@@ -76,6 +76,8 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     coherence_bound : float or None, default=None
         For entries and edges, instead of `basis_cut`, refused with others: noise for bases of this
         coherence. The first basis that exceeds it ends the fit as failed, its budget spent.
+    ledger : PrivacyLedger or None, default=None
+        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
         Number of threads that share the rows. ``None`` is 1, with multi-threaded matrix products.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -180,6 +182,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         n_oversamples: int | str = "auto",
         basis_cut: float | None = 1.0,
         coherence_bound: float | None = None,
+        ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -197,6 +200,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         self.n_oversamples = n_oversamples
         self.basis_cut = basis_cut
         self.coherence_bound = coherence_bound
+        self.ledger = ledger
         self.n_jobs = n_jobs
         self.random_state = random_state
 

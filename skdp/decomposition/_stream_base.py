@@ -1,6 +1,7 @@
 """What both kinds of streams share: parameters, sketches, sums that start from noise, the fit."""
 
 import math
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NoReturn
 
@@ -45,7 +46,7 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **{
             name: PrivateEstimator._parameter_constraints[name]
-            for name in ("epsilon", "adjacency", "random_state")
+            for name in ("epsilon", "adjacency", "ledger", "random_state")
         },
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "delta": [Interval(Real, 0, 1, closed="neither")],
@@ -63,6 +64,7 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
     sketch: str
     n_sketch: int | None
     n_core: int | None
+    ledger: Any
     random_state: Any
     #: Units that streams of this kind protect.
     _units: ClassVar[tuple[type[StreamUnit], ...]]
@@ -129,7 +131,10 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
         self.privacy_spent_ = budget.spent()
 
     def _open_budget(self, plan: Plan) -> PrivacyBudget:
-        return PrivacyBudget.of(plan)
+        if self.ledger is None:
+            return PrivacyBudget.of(plan)
+        what = f"{type(self).__name__}, {self._shape[0]} x {self._shape[1]}"
+        return PrivacyBudget.of(plan, charge=partial(self.ledger.charge, what=what))
 
     @property
     def _shape_of_cells(self) -> tuple[int, int]:

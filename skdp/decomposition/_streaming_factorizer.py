@@ -62,6 +62,8 @@ class DPStreamingFactorizer(BaseStream):
         it does for nearly all sketches, which takes half of the noise or less. The latter is
         private only if nobody knows the sketch before the stream ends. ``"auto"`` takes it for
         changes of the matrix with sketch "haar" and ``random_state=None``.
+    ledger : PrivacyLedger or None, default=None
+        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     random_state : int, RandomState or Generator instance or None, default=None
         Draws the sketches, which are no secret but for ``"high_probability"``. The noise comes from
         the operating system always: it is drawn before there are data that it could depend on.
@@ -127,6 +129,7 @@ class DPStreamingFactorizer(BaseStream):
         n_sketch: int | None = None,
         n_core: int | None = None,
         sketch_sensitivity: str = "auto",
+        ledger: Any = None,
         random_state: Any = None,
     ) -> None:
         self.shape = shape
@@ -139,6 +142,7 @@ class DPStreamingFactorizer(BaseStream):
         self.n_sketch = n_sketch
         self.n_core = n_core
         self.sketch_sensitivity = sketch_sensitivity
+        self.ledger = ledger
         self.random_state = random_state
         self._validate_params()
         self._open(prefix_noise(1))

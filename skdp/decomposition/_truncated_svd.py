@@ -73,6 +73,8 @@ class DPTruncatedSVD(BaseDecomposition):
         For entries and edges, instead of `basis_cut`, refused with others: noise is scaled for
         bases of this coherence, and the fit ends as failed, its budget spent, with the first basis
         that exceeds it. ``None`` scales the noise by what each basis needs.
+    ledger : PrivacyLedger or None, default=None
+        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
         Number of threads that share the rows. ``None`` is 1, with multi-threaded matrix products.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -165,6 +167,7 @@ class DPTruncatedSVD(BaseDecomposition):
         n_oversamples: int | str = "auto",
         basis_cut: float | None = 1.0,
         coherence_bound: float | None = None,
+        ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -180,6 +183,7 @@ class DPTruncatedSVD(BaseDecomposition):
         self.n_oversamples = n_oversamples
         self.basis_cut = basis_cut
         self.coherence_bound = coherence_bound
+        self.ledger = ledger
         self.n_jobs = n_jobs
         self.random_state = random_state
 

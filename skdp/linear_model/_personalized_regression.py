@@ -87,6 +87,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     max_rows : int or None, default=None
         How many rows of a user are used at most, 1 or more: the first ones, in fits and for heads.
         ``None`` uses all. Privacy does not depend on it.
+    ledger : PrivacyLedger or None, default=None
+        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit; one that can be guessed voids the guarantee.
@@ -202,6 +204,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         solver: str = "gradient",
         n_iter: int = 4,
         max_rows: int | None = None,
+        ledger: Any = None,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -216,6 +219,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         self.solver = solver
         self.n_iter = n_iter
         self.max_rows = max_rows
+        self.ledger = ledger
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)

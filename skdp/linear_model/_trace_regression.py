@@ -106,6 +106,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     noise_cut : bool, default=True
         Whether singular values of the coefficients that noise can reach are set to 0, and those
         just beyond it made smaller.
+    ledger : PrivacyLedger or None, default=None
+        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
         Number of threads that share the records. ``None`` is 1, with multi-threaded products.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -197,6 +199,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         step_size: float = 0.5,
         clip_quantile: float | str = "auto",
         noise_cut: bool = True,
+        ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -217,6 +220,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         self.step_size = step_size
         self.clip_quantile = clip_quantile
         self.noise_cut = noise_cut
+        self.ledger = ledger
         self.n_jobs = n_jobs
         self.random_state = random_state
 

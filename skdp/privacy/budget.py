@@ -11,7 +11,7 @@ from skdp.privacy.mechanisms import Mechanisms
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.plan import Plan
 from skdp.privacy.quantile import search_quantile, search_quantiles, search_steps
-from skdp.privacy.record import Released
+from skdp.privacy.record import PrivacySpent, Released
 
 __all__ = ["FORFEITED", "PrivacyBudget"]
 
@@ -49,6 +49,9 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
         Part of `delta` that is reserved for an event after which nothing is promised, such as a
         test that is passed by mistake, ``0 <= delta_tail < delta``. mu is solved from the rest, for
         the whole fit. That the event is no likelier is for the one who opens the budget to prove.
+    charge : callable or None, default=None
+        Called once, before the first release, with the record of all that the budget holds, as the
+        method of a :class:`skdp.PrivacyLedger`; if it raises, nothing is released.
 
     Raises
     ------
@@ -69,7 +72,12 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
     """
 
     @classmethod
-    def of(cls, plan: Plan, noise: NoiseSource | None = None) -> Self:
+    def of(
+        cls,
+        plan: Plan,
+        noise: NoiseSource | None = None,
+        charge: Callable[[PrivacySpent], None] | None = None,
+    ) -> Self:
         """Open the budget of a plan, which then says what comes next, and for which share.
 
         Parameters
@@ -78,6 +86,8 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
             All releases that are to come.
         noise : NoiseSource or None, default=None
             Where the noise comes from.
+        charge : callable or None, default=None
+            Where the whole is charged.
 
         Returns
         -------
@@ -92,6 +102,7 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
             noise=noise,
             enforced=plan.enforced,
             delta_tail=plan.delta_tail,
+            charge=charge,
         )
         budget._plan = plan
         return budget

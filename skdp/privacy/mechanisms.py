@@ -1,21 +1,22 @@
 """The mechanisms by which a budget releases a value."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from skdp.linalg.prefix_sums import PrefixNoise
+from skdp.privacy.account import Account
 from skdp.privacy.lattice import round_to_lattice
-from skdp.privacy.ledger import Ledger
 from skdp.privacy.noise import NoiseSource, draw, joint_entries
 from skdp.privacy.noise_first import NoisyCounts
-from skdp.privacy.record import Release, Released
+from skdp.privacy.record import PrivacySpent, Release, Released
 
 __all__ = ["Mechanisms"]
 
 
-class Mechanisms(Ledger):
-    """Adds the noise to single values, and keeps them in the ledger.
+class Mechanisms(Account):
+    """Adds the noise to single values, and keeps them in the account.
 
     The arguments are those of :class:`skdp.privacy.PrivacyBudget`.
     """
@@ -30,6 +31,7 @@ class Mechanisms(Ledger):
         noise: NoiseSource | None = None,
         enforced: bool = True,
         delta_tail: float = 0.0,
+        charge: Callable[[PrivacySpent], None] | None = None,
     ) -> None:
         self._noise = noise if noise is not None else NoiseSource()
         super().__init__(
@@ -40,6 +42,7 @@ class Mechanisms(Ledger):
             fingerprint=self._noise.fingerprint,
             enforced=enforced,
             delta_tail=delta_tail,
+            charge=charge,
         )
 
     def gaussian(

@@ -1,7 +1,8 @@
-"""The ledger of a fit: what its shares buy, what has been spent, and what is left."""
+"""The account of a fit: what its shares buy, what has been spent, and what is left."""
 
 import math
 import sys
+from collections.abc import Callable
 
 from skdp.exceptions import BudgetError
 from skdp.privacy.adjacency import ADJACENCIES
@@ -9,10 +10,10 @@ from skdp.privacy.currency import Currency
 from skdp.privacy.plan import SHARE_TOLERANCE, Plan
 from skdp.privacy.record import PrivacySpent, Release
 
-__all__ = ["Ledger"]
+__all__ = ["Account"]
 
 
-class Ledger:
+class Account:
     """Keeps the releases of one fit and refuses to overspend; adds no noise.
 
     The arguments are those of :class:`skdp.privacy.PrivacyBudget`; `fingerprint` is that
@@ -29,6 +30,7 @@ class Ledger:
         fingerprint: str | None,
         enforced: bool,
         delta_tail: float,
+        charge: Callable[[PrivacySpent], None] | None,
     ) -> None:
         if adjacency not in ADJACENCIES:
             raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
@@ -42,6 +44,7 @@ class Ledger:
         self.is_pure = self._currency.is_pure
         self._fingerprint = fingerprint
         self._releases: list[Release] = []
+        self._charge_whole = charge
 
     @property
     def plan(self) -> Plan | None:
@@ -98,14 +101,18 @@ class Ledger:
         PrivacySpent
             An immutable record.
         """
+        mu = self._currency.spent_mu(release.share for release in self._releases)
+        return self._record(mu, tuple(self._releases))
+
+    def _record(self, mu: float, releases: tuple[Release, ...]) -> PrivacySpent:
         return PrivacySpent(
             epsilon=self.epsilon,
             delta=self.delta,
-            mu=self._currency.spent_mu(release.share for release in self._releases),
+            mu=mu,
             unit=self.unit,
             adjacency=self.adjacency,
             seed_fingerprints=() if self._fingerprint is None else (self._fingerprint,),
-            releases=tuple(self._releases),
+            releases=releases,
             enforced=self.enforced,
             delta_tail=self.delta_tail,
         )
@@ -145,4 +152,7 @@ class Ledger:
                 f"noise of scale {release.noise_scale!r}; both must be positive and neither too "
                 "small nor too large for a float."
             )
+        if not self._releases and self._charge_whole is not None:
+            # All of it, whatever is released: before the first number leaves.
+            self._charge_whole(self._record(self.mu, ()))
         self._releases.append(release)

@@ -1,0 +1,208 @@
+"""Estimators with a ledger: every fit is charged once, before it releases anything, or not at all."""
+
+import math
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import BaggingRegressor
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+from skdp import (
+    DPPCA,
+    BudgetError,
+    DPContinualFactorizer,
+    DPLowRankFactorizer,
+    DPPersonalizedRegressor,
+    DPStreamingFactorizer,
+    DPTraceRegressor,
+    DPTruncatedSVD,
+    LedgerError,
+    PrivacyLedger,
+)
+from skdp.privacy import PrivacyBudget
+from skdp.units import Entry, Update
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+SEED = 2**100
+generator = np.random.default_rng(0)
+X, Y = generator.normal(size=(120, 6)), generator.normal(size=120)
+GROUPS = np.arange(120) // 4
+UNITS = ("row", "record", "user", "update", "entry")
+FITS = {
+    "pca": (DPPCA(2), (X,), "DPPCA.fit, 120 rows"),
+    "svd": (DPTruncatedSVD(2), (X,), "DPTruncatedSVD.fit, 120 rows"),
+    "factorizer": (
+        DPLowRankFactorizer(2, privacy_unit=Entry((-3, 3))),
+        (X,),
+        "DPLowRankFactorizer.fit, 720 entries",
+    ),
+    "trace": (DPTraceRegressor(1), (X, Y), "DPTraceRegressor.fit, 120 records"),
+    "personal": (
+        DPPersonalizedRegressor(1),
+        (X, Y, GROUPS),
+        "DPPersonalizedRegressor.fit, 30 users",
+    ),
+}
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return PrivacyLedger.create(
+        tmp_path / "people.skdp", dataset="people", epsilon=10.0, delta=1e-5, unit=UNITS
+    )
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_fit_is_charged_once_for_all_that_it_costs(ledger, name):
+    estimator, arguments, what = FITS[name]
+    fitted = clone(estimator).set_params(ledger=ledger).fit(*arguments)
+    (entry,) = ledger.entries()
+    spent = fitted.privacy_spent_
+    assert entry["what"] == what
+    assert entry["mu"] == pytest.approx(spent.mu, rel=1e-12)
+    for field in ("epsilon", "delta", "unit", "delta_tail"):
+        assert entry[field] == getattr(spent, field)
+    assert (entry["seeded"], entry["enforced"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("stream", "what"),
+    [
+        (DPStreamingFactorizer, "DPStreamingFactorizer, 30 x 20"),
+        (DPContinualFactorizer, "DPContinualFactorizer, 30 x 20"),
+    ],
+)
+def test_a_stream_is_charged_when_it_opens(ledger, stream, what):
+    stream((30, 20), 2, privacy_unit=Update(1.0), ledger=ledger)
+    (entry,) = ledger.entries()
+    assert entry["what"] == what
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_refused_fit_releases_nothing_and_stays_as_it_was(ledger, name, monkeypatch):
+    estimator, arguments, _ = FITS[name]
+    estimator = clone(estimator).set_params(ledger=ledger, epsilon=20.0)
+    before = dict(vars(estimator))
+    published = []
+    monkeypatch.setattr(PrivacyBudget, "_publish", lambda *one: published.append(one))
+    with pytest.raises(BudgetError, match="Nothing has been released or charged"):
+        estimator.fit(*arguments)
+    assert published == []
+    assert ledger.entries() == []
+    fitted = {one for one in vars(estimator).keys() - before.keys() if one.endswith("_")}
+    assert fitted <= {"n_features_in_", "feature_names_in_"}
+
+
+def test_what_has_no_privacy_is_refused(ledger):
+    with pytest.raises(BudgetError, match="no cost to charge"):
+        DPPCA(2, epsilon=math.inf, ledger=ledger).fit(X)
+
+
+def test_bad_input_costs_nothing(ledger):
+    for wrong in (X * np.nan, X[:, :0], "text"):
+        with pytest.raises((ValueError, TypeError)):
+            DPPCA(2, ledger=ledger).fit(wrong)
+    assert ledger.entries() == []
+
+
+def test_fits_are_the_same_with_a_ledger_and_without(ledger):
+    with_ledger, without = (
+        DPPCA(2, random_state=SEED, ledger=one).fit(X) for one in (ledger, None)
+    )
+    np.testing.assert_array_equal(with_ledger.components_, without.components_)
+    assert ledger.entries()[0]["seeded"] == 1
+
+
+def test_the_same_file_is_met_from_clones_and_pickles(ledger, tmp_path):
+    model = DPPCA(2, ledger=ledger).fit(X)
+    assert clone(model).ledger is ledger
+    joblib.dump(model, tmp_path / "model")
+    for one in (joblib.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        one.fit(X)
+    assert len(ledger.entries()) == 3
+    assert "PrivacyLedger(" in repr(model)
+    assert "PrivacyLedger(" in model._repr_html_()
+    (tmp_path / "people.skdp").unlink()
+    np.testing.assert_array_equal(model.transform(X), joblib.load(tmp_path / "model").transform(X))
+    with pytest.raises(LedgerError, match="There is no ledger"):
+        model.fit(X)
+
+
+def search(ledger, **more):
+    pipeline = make_pipeline(DPPCA(2, ledger=ledger), DPTraceRegressor(1, ledger=ledger))
+    grid = {"dppca__epsilon": [0.1, 0.2, 0.3], "dptraceregressor__epsilon": [0.1, 0.2]}
+    return GridSearchCV(pipeline, grid, cv=3, **more)
+
+
+@pytest.mark.parametrize("backend", ["sequential", "threading", "loky", "multiprocessing"])
+def test_every_fit_of_a_search_is_charged(ledger, backend):
+    with joblib.parallel_backend(backend):
+        search(ledger, n_jobs=1 if backend == "sequential" else 2).fit(X, Y)
+    # Six candidates in three folds, and the best one on all rows: two steps each.
+    assert len(ledger.entries()) == 38
+    ledger.verify()
+
+
+def test_other_meta_estimators_are_charged_too(ledger):
+    small = DPTraceRegressor(1, epsilon=0.1, ledger=ledger)
+    BaggingRegressor(small, n_estimators=6, n_jobs=2).fit(X, Y)
+    cross_val_score(small, X, Y, cv=3, n_jobs=2)
+    assert len(ledger.entries()) == 9
+
+
+@pytest.fixture
+def nearly_empty(tmp_path):
+    return PrivacyLedger.create(
+        tmp_path / "small.skdp", dataset="people", epsilon=0.5, delta=1e-5, unit=UNITS
+    )
+
+
+def test_a_search_beyond_the_limit_stops_where_it_is_told_to(nearly_empty):
+    with pytest.raises(BudgetError, match="pass error_score='raise'"):
+        search(nearly_empty, error_score="raise").fit(X, Y)
+    assert nearly_empty.spent()[2] <= 1
+
+
+def test_a_search_beyond_the_limit_goes_on_to_the_end_otherwise(nearly_empty):
+    # The later candidates have no scores, and the best one is one of the first.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitFailedWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        found = search(nearly_empty, refit=False).fit(X, Y)
+    scores = found.cv_results_["mean_test_score"]
+    assert np.isnan(scores).any()
+    assert np.isfinite(scores).any()
+    assert nearly_empty.spent()[2] <= 1
+
+
+def test_what_is_left_tells_how_large_a_search_may_be(nearly_empty):
+    epsilon = nearly_empty.remaining(38, delta=1e-6)
+    pipeline = make_pipeline(
+        DPPCA(2, epsilon=epsilon, ledger=nearly_empty),
+        DPTraceRegressor(1, epsilon=epsilon, ledger=nearly_empty),
+    )
+    grid = {"dppca__n_components": [1, 2, 3], "dptraceregressor__n_iter": [2, 3]}
+    GridSearchCV(pipeline, grid, cv=3, error_score="raise").fit(X, Y)
+    assert len(nearly_empty.entries()) == 38
+    assert nearly_empty.remaining(delta=1e-6) < epsilon
+
+
+@pytest.mark.parametrize("make", [DPPCA, DPTraceRegressor, DPPersonalizedRegressor])
+def test_estimator_checks_pass_with_a_ledger(tmp_path, make):
+    ledger = PrivacyLedger.create(
+        tmp_path / "file", dataset="checks", epsilon=1e4, delta=1e-3, unit=UNITS
+    )
+    failed = [
+        one["check_name"]
+        for one in check_estimator(make(ledger=ledger), on_fail=None, on_skip=None)
+        if one["status"] == "failed"
+    ]
+    assert failed == []
+    assert len(ledger.entries()) > 20
