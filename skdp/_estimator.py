@@ -216,6 +216,10 @@ class PrivateEstimator(PlainParametersMixin, BaseEstimator):
             algorithm_generator(seed),
         )
 
+    def _reserved_tail(self) -> float:
+        """Return the part of delta that a fit reserves, which follows the parameters."""
+        return 0.0
+
     def _charge_of(self, problem: Problem) -> Callable[[PrivacySpent], None] | None:
         """Return what charges a fit to the ledger, by public facts."""
         if self.ledger is None:

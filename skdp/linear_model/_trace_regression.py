@@ -305,8 +305,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
             )
         # Refuses 0, which joblib would refuse once a part of the budget is spent.
         effective_n_jobs(self.n_jobs)
-        tests = self.init == "spectral" and self.solver != "adassp" and math.isfinite(epsilon)
-        delta_tail = DELTA_TAIL * delta if tests else 0.0
+        delta_tail = self._reserved_tail()
         problem = self._asked(
             TraceProblem,
             procedure=_PROCEDURE,
@@ -318,6 +317,10 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
             covariance=checked_covariance(self.covariance, facts.matrix_shape),
         )
         return checked_problem(problem)
+
+    def _reserved_tail(self) -> float:
+        tests = self.init == "spectral" and self.solver != "adassp" and math.isfinite(self.epsilon)
+        return DELTA_TAIL * float(self.delta) if tests else 0.0
 
     def _open_data(
         self, data: TraceData, problem: TraceProblem

@@ -1,4 +1,4 @@
-"""Estimators with a ledger: every fit is charged once, before it releases anything, or not at all."""
+"""Estimators with a ledger: every fit is charged once, before any release, or not at all."""
 
 import math
 import pickle

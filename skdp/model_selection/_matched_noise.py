@@ -1,0 +1,185 @@
+"""Tuning on public rows, at the noise that the private fit will have."""
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import ShuffleSplit
+from sklearn.utils import Bunch, check_random_state, check_scalar
+from sklearn.utils._indexing import _safe_indexing
+
+from skdp.model_selection._private_steps import epsilon_of_mu, mu_of, private_steps
+
+__all__ = ["epsilon_curve", "matched_noise"]
+
+
+def matched_noise(estimator: Any, *, n_rows: int, n_public: int) -> Any:
+    r"""Give an estimator for few public rows the noise that it will have on many private ones.
+
+    The noise of a private fit, beside what it learns, falls with the number of rows. To choose
+    parameters on public rows, which costs nothing, the fits there should be as noisy as the private
+    one will be: with n' public rows in the place of n they spend :math:`\mu\, n / n'`. At the same
+    epsilon they would have far more noise, and choose what is simplest.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The estimator as it will be fitted to private rows: a private one, or a pipeline with such
+        steps. It is not changed.
+    n_rows : int
+        Number of rows of the private fit.
+    n_public : int
+        Number of public rows of one fit: in a search with k folds, of k - 1 of them.
+
+    Returns
+    -------
+    estimator
+        A clone whose private steps have another epsilon. It is for public rows only.
+
+    Raises
+    ------
+    ValueError
+        If there is no private step, or one has a ledger or no noise.
+
+    Notes
+    -----
+    **Privacy.** Nothing is computed from data. What is fitted to public rows with the result
+    protects these rows far less than `epsilon` says: they have to be public.
+
+    Examples
+    --------
+    >>> from skdp import DPPCA
+    >>> from skdp.model_selection import matched_noise
+    >>> private = DPPCA(5, epsilon=1.0)
+    >>> round(matched_noise(private, n_rows=1000, n_public=100).epsilon, 2)
+    13.51
+    """
+    for name, size in (("n_rows", n_rows), ("n_public", n_public)):
+        check_scalar(size, name, Integral, min_val=1)
+    steps = _checked_steps(estimator)
+    matched = clone(estimator)
+    for prefix, step in steps.items():
+        mu = mu_of(step) * float(n_rows) / float(n_public)
+        matched.set_params(**{f"{prefix}epsilon": epsilon_of_mu(step, mu)})
+    return matched
+
+
+def epsilon_curve(
+    estimator: Any,
+    X_public: Any,
+    y_public: Any = None,
+    *,
+    epsilons: Any,
+    n_rows: int,
+    scoring: Any = None,
+    n_repeats: int = 10,
+    test_size: float = 0.25,
+    random_state: Any = None,
+) -> Bunch:
+    """Tell what score to expect of a private fit at each epsilon, from public rows.
+
+    The answer to a search over epsilon, which would find the largest: how much each one buys. Every
+    fit is to a part of the public rows, at the noise that n_rows private ones will have
+    (`matched_noise`), and is scored on the rest.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The estimator as it will be fitted to private rows. It is not changed.
+    X_public : array-like of shape (n_public, n_features)
+        Public rows, alike to the private ones.
+    y_public : array-like of shape (n_public,) or None, default=None
+        Their responses.
+    epsilons : array-like of shape (n_epsilons,)
+        Epsilons to try. With several private steps they are those of all together, which share them
+        as they do now.
+    n_rows : int
+        Number of rows of the private fit.
+    scoring : str, callable or None, default=None
+        As in :func:`~sklearn.model_selection.cross_validate`; None for that of the estimator.
+    n_repeats : int, default=10
+        Number of random splits.
+    test_size : float, default=0.25
+        Part of the rows that a split scores on, between 0 and 1.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the splits. The noise is fresh in every fit.
+
+    Returns
+    -------
+    Bunch
+        ``epsilons`` of shape (n_epsilons,), ``scores`` of shape (n_epsilons, n_repeats), their
+        ``mean`` and ``std`` over the splits.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not acceptable, there is no private step, or one has a ledger or no noise.
+
+    Notes
+    -----
+    **Privacy.** Nothing is spent: the rows are public.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skdp import DPPCA
+    >>> from skdp.model_selection import epsilon_curve
+    >>> X_public = load_digits().data[:200]
+    >>> pca = DPPCA(5, row_norm=40, mean_norm=60)
+    >>> curve = epsilon_curve(pca, X_public, epsilons=[0.1, 1, 10], n_rows=1500, random_state=0)
+    >>> curve.mean.shape
+    (3,)
+    """
+    check_scalar(n_repeats, "n_repeats", Integral, min_val=1)
+    check_scalar(test_size, "test_size", Real, min_val=0, max_val=1, include_boundaries="neither")
+    check_scalar(n_rows, "n_rows", Integral, min_val=1)
+    epsilons = np.asarray(epsilons, dtype=np.float64)
+    if epsilons.ndim != 1 or not (epsilons > 0).all() or not np.isfinite(epsilons).all():
+        raise ValueError(f"epsilons must be a list of positive finite numbers, got {epsilons!r}.")
+    _checked_steps(estimator)
+    score = check_scoring(estimator, scoring)
+    splits = ShuffleSplit(
+        n_repeats, test_size=test_size, random_state=check_random_state(random_state)
+    )
+    scores = np.empty((len(epsilons), n_repeats))
+    for number, (train, test) in enumerate(splits.split(X_public)):
+        parts = [_rows(X_public, y_public, part) for part in (train, test)]
+        for place, epsilon in enumerate(epsilons):
+            planned = _with_total(estimator, float(epsilon))
+            fitted = matched_noise(planned, n_rows=n_rows, n_public=len(train)).fit(*parts[0])
+            scores[place, number] = score(fitted, *parts[1])
+    return Bunch(epsilons=epsilons, scores=scores, mean=scores.mean(1), std=scores.std(1))
+
+
+def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
+    """Return the private steps; refuse those that would charge a ledger, or have no noise."""
+    steps = private_steps(estimator)
+    if not steps:
+        raise ValueError(f"{type(estimator).__name__} has no private step.")
+    for prefix, step in steps.items():
+        if step.ledger is not None:
+            raise ValueError(f"{prefix}ledger must be None: fits to public rows cost nothing.")
+        if not np.isfinite(step.epsilon):
+            raise ValueError(f"{prefix}epsilon must be finite, got {step.epsilon!r}.")
+        if step.delta == 0:
+            raise ValueError(f"{prefix}delta must be positive, got 0: there is no mu to match.")
+    return steps
+
+
+def _with_total(estimator: Any, epsilon: float) -> Any:
+    """Let the private steps spend that epsilon together, each its present part of the square."""
+    steps = private_steps(estimator)
+    squares = {prefix: mu_of(step) ** 2 for prefix, step in steps.items()}
+    planned, total = clone(estimator), sum(squares.values())
+    for prefix, step in steps.items():
+        whole = clone(step).set_params(epsilon=epsilon)
+        mu = mu_of(whole) * np.sqrt(squares[prefix] / total)
+        planned.set_params(**{f"{prefix}epsilon": epsilon_of_mu(step, mu)})
+    return planned
+
+
+def _rows(X: Any, y: Any, rows: np.ndarray) -> tuple[Any, ...]:
+    found = (_safe_indexing(X, rows),)
+    return found if y is None else (*found, _safe_indexing(y, rows))
