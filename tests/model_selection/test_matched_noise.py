@@ -1,0 +1,80 @@
+"""Noise on public rows: as much, beside what is learned, as on the private ones."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+
+from skdp import DPPCA, DPTraceRegressor, PrivacyLedger
+from skdp.model_selection import epsilon_curve, matched_noise
+from skdp.model_selection._matched_noise import _with_total
+from skdp.model_selection._private_steps import mu_of, private_steps
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+
+@pytest.mark.parametrize("ratio", [0.1, 1, 7, 100])
+@pytest.mark.parametrize("step", [DPPCA(2), DPTraceRegressor(init="spectral")])
+def test_mu_grows_with_the_ratio_of_the_rows(step, ratio):
+    matched = matched_noise(step, n_rows=int(1000 * ratio), n_public=1000)
+    assert mu_of(matched) == pytest.approx(ratio * mu_of(step), rel=1e-6)
+    assert step.epsilon == 1.0
+    assert matched.get_params()["delta"] == step.delta
+
+
+def test_the_noise_beside_what_is_learned_is_the_same():
+    pca = DPPCA(2, row_norm=1.0, mean_norm=1.0)
+    private = pca.plan(1000, 5).releases
+    public = matched_noise(pca, n_rows=1000, n_public=50).plan(50, 5).releases
+    for one, other in zip(private, public, strict=True):
+        per_row = 1 if one.name == "mean" else 1000
+        per_public = 1 if one.name == "mean" else 50
+        assert other.noise_scale / per_public == pytest.approx(one.noise_scale / per_row, rel=1e-3)
+
+
+def test_every_private_step_of_a_pipeline_is_matched():
+    pipeline = make_pipeline(DPPCA(2), DPTraceRegressor(epsilon=3.0))
+    matched = matched_noise(pipeline, n_rows=1000, n_public=100)
+    for (_, ours), (_, theirs) in zip(pipeline.steps, matched.steps, strict=True):
+        assert mu_of(theirs) == pytest.approx(10 * mu_of(ours), rel=1e-6)
+
+
+def test_a_total_is_shared_as_the_steps_share_theirs():
+    pipeline = make_pipeline(DPPCA(2), DPTraceRegressor(epsilon=3.0))
+    planned = _with_total(pipeline, 2.0)
+    before, after = (
+        np.array([mu_of(step) for step in private_steps(one).values()])
+        for one in (pipeline, planned)
+    )
+    np.testing.assert_allclose(after / after[0], before / before[0], rtol=1e-6)
+    whole = mu_of(DPPCA(2, epsilon=2.0))
+    assert np.linalg.norm(after) == pytest.approx(whole, rel=1e-6)
+    assert np.linalg.norm(after) <= whole
+
+
+def test_a_curve_tells_what_each_epsilon_buys():
+    X = load_digits().data[:300]
+    pca = DPPCA(5, row_norm=40, mean_norm=60)
+    curve = epsilon_curve(pca, X, epsilons=[0.05, 1, 20], n_rows=1500, n_repeats=5, random_state=0)
+    assert curve.scores.shape == (3, 5)
+    np.testing.assert_allclose(curve.mean, curve.scores.mean(axis=1))
+    assert (np.diff(curve.mean) > 0).all()
+
+
+def test_what_has_nothing_to_match_is_refused(tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "file", dataset="x", epsilon=1.0, delta=1e-6)
+    sizes = {"n_rows": 100, "n_public": 10}
+    for wrong, told in (
+        (Ridge(), "has no private step"),
+        (DPPCA(ledger=ledger), "ledger must be None"),
+        (make_pipeline(DPPCA(ledger=ledger), Ridge()), "dppca__ledger must be None"),
+        (DPPCA(epsilon=np.inf), "epsilon must be finite"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            matched_noise(wrong, **sizes)
+        with pytest.raises(ValueError, match=told):
+            epsilon_curve(wrong, np.zeros((10, 2)), epsilons=[1], n_rows=100)
+    for epsilons in ([0], [np.inf], [[1]]):
+        with pytest.raises(ValueError, match="epsilons must be a list of positive"):
+            epsilon_curve(DPPCA(), np.zeros((10, 2)), epsilons=epsilons, n_rows=100)
