@@ -404,7 +404,7 @@ FINDINGS = """\
   limits. The constants are not small: with printed thresholds, ten million users are about where
   the published algorithms meet ridge regression of each user alone, and with tuned ones, which are
   not private, between 20,000 and 100,000, if indefinite equations are mended, and up to a million
-  if not. Ours is below ridge from 300 users on, with thresholds that it pays for. What makes the
+  if not. Ours is below ridge from 500 users on, with thresholds that it pays for. What makes the
   difference: a whole user is clipped, and not each row; all users and rows take part in all
   rounds; and a gradient has d k numbers, where the normal equations have their square.
 - Below that the published algorithms are worse than zero, 2: heads are fitted on a plane that says

@@ -112,15 +112,17 @@ class Users:
             values[batch.slots] = in_company(statistic, batch)
         return values
 
-    def map_rows(self, center: np.ndarray, whitening: np.ndarray | None = None) -> None:
-        """Subtract a centre from all rows, and multiply them by a matrix, in place."""
+    def shift_rows(self, center: np.ndarray) -> None:
+        """Subtract a centre from all rows, in place."""
         for batch in self.batches:
-            if center.any():
-                batch.rows -= center
-                if not batch.is_row.all():
-                    batch.rows *= batch.is_row[:, :, np.newaxis]
-            if whitening is not None:
-                batch.rows = batch.rows @ whitening
+            batch.rows -= center
+            if not batch.is_row.all():
+                batch.rows *= batch.is_row[:, :, np.newaxis]
+
+    def multiply_rows(self, matrix: np.ndarray) -> None:
+        """Multiply all rows by a matrix, in place."""
+        for batch in self.batches:
+            batch.rows = batch.rows @ matrix
 
     def shift_responses(self, center: float) -> None:
         """Subtract a number from all responses, in place."""

@@ -107,7 +107,8 @@ def test_the_statistics_of_others_keep_every_bit(n_features, n_rows):
             np.concatenate([np.full(own, 7), codes[kept]]),
             len(counts),
         )
-        users.map_rows(np.full(X.shape[1], 0.2), whitening)
+        users.shift_rows(np.full(X.shape[1], 0.2))
+        users.multiply_rows(whitening)
         found.append(statistics(users))
     others = np.arange(len(counts)) != 7
     for name, values in found[0].items():

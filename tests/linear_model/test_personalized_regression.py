@@ -130,6 +130,26 @@ def test_users_who_hardly_differ_have_the_mean_model():
     assert model.score(X, y, groups=groups) > model.score(X, y) - 0.03
 
 
+def test_noisy_responses_alone_are_no_reason_to_doubt_heads():
+    X, y, groups, _, _ = draw(3000, noise=6.0, n_rows=40)
+    model = personalized(epsilon=10.0)
+    told = said(lambda: model.fit(X, y, groups))
+    assert model.noise_variance_ > 10 * model.prior_variances_.sum()
+    assert model.score(X, y, groups=groups) > model.score(X, y)
+    assert not any("predicted best by the mean model" in one for one in told)
+
+
+def test_a_pickle_has_no_ids_and_nothing_follows_their_names():
+    X, y, groups, _, _ = draw(60)
+    names = np.array([f"somebody-{user:03d}" for user in range(60)])[groups]
+    model = personalized().fit(X, y, names)
+    pickled = pickle.dumps(model)
+    for text in (pickled, repr(model).encode(), model._repr_html_().encode()):
+        assert b"somebody" not in text
+        assert "somebody".encode("utf-32-le") not in text
+    assert pickled == pickle.dumps(personalized().fit(X, y, groups))
+
+
 def test_too_few_users_to_be_centred_are_told_so():
     told = said(lambda: personalized(epsilon=0.5).fit(*draw(300)[:3]))
     assert any("find the centre of the rows and the responses" in one for one in told)

@@ -2,12 +2,12 @@
 
 import math
 
-from skdp.linear_model._personal.model import SharedModel
+from skdp.linear_model._personal.model import Prior, SharedModel
 from skdp.linear_model._personal.plan import center_rounds, response_search
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.privacy import Plan, sensitivity
 
-__all__ = ["doubts_of_model", "doubts_of_users"]
+__all__ = ["doubts_of_model", "doubts_of_prior", "doubts_of_users"]
 
 # The largest eigenvalue that users can give to a sum of products, in units of that of its noise,
 # below which a representation is no better than none: it would take users who all agree.
@@ -64,11 +64,6 @@ def doubts_of_model(model: SharedModel, problem: PersonalProblem) -> list[str]:
             f"(snr_ is {model.snr:.2g}, below 1). Pass fewer n_components, a larger epsilon, or "
             "more users."
         )
-    if model.prior.noise_variance > 10 * model.prior.variances.sum():
-        doubts.append(
-            "Most users are predicted best by the mean model: their heads add little to it. "
-            "n_components=0 leaves them out."
-        )
     if model.prior.mix == 1:
         doubts.append(
             "Most users are predicted best without the representation (prior_mix_ is 1): a ridge "
@@ -76,6 +71,16 @@ def doubts_of_model(model: SharedModel, problem: PersonalProblem) -> list[str]:
             "larger epsilon, or more or fewer n_components may help."
         )
     return doubts
+
+
+def doubts_of_prior(found: Prior, chosen: Prior) -> tuple[str, ...]:
+    """Doubt heads if users have voted for a prior with so much noise that these are next to 0."""
+    if chosen.noise_variance <= found.noise_variance:
+        return ()
+    return (
+        "Most users are predicted best by the mean model: their heads add little to it. "
+        "n_components=0 leaves them out.",
+    )
 
 
 def _signal(problem: PersonalProblem, plan: Plan) -> float:

@@ -5,6 +5,7 @@ import numpy as np
 from skdp.data.users import Users
 from skdp.linear_model._personal.altmin import alternate
 from skdp.linear_model._personal.center import release_response_center, release_row_center
+from skdp.linear_model._personal.doubts import doubts_of_prior
 from skdp.linear_model._personal.gradient import descend
 from skdp.linear_model._personal.heads import choose_prior
 from skdp.linear_model._personal.model import SharedModel
@@ -36,17 +37,19 @@ def solve_personal(
         levels = release_user_levels(users, row_count, budget)
     for name in center_rounds(problem):
         shift = release_row_center(name, users, budget)
-        users.map_rows(shift)
+        users.shift_rows(shift)
         center = center + shift
     whitening: np.ndarray | None = None
     doubts: tuple[str, ...] = ()
     if problem.whiten:
         whitening, doubts = release_user_whitening(users, budget)
-        users.map_rows(np.zeros(users.n_features), whitening)
+        users.multiply_rows(whitening)
     start = release_start(users, budget, problem, row_count, levels)
     if not problem.is_pooled:
         steps = {"gradient": descend, "altmin": alternate}[problem.solver]
-        start = choose_prior(steps(start, users, budget, problem.n_iter), users, budget)
+        found = steps(start, users, budget, problem.n_iter)
+        start = choose_prior(found, users, budget)
+        doubts += doubts_of_prior(found.prior, start.prior)
     return SharedModel(
         center, response_center, whitening, start.mean_head, start.prior, start.snr, doubts
     )

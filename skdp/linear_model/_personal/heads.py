@@ -60,7 +60,9 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
     intercepts : ndarray of shape (n_users,)
         Intercepts.
     """
-    users.map_rows(model.center, model.whitening)
+    users.shift_rows(model.center)
+    if model.whitening is not None:
+        users.multiply_rows(model.whitening)
     users.shift_responses(model.response_center)
     size = users.n_features
     found = users.fill(lambda batch: _head(batch, model), size + 1)

@@ -70,7 +70,7 @@ class SharedModel:
     snr : float
         How far the weakest component stands out from the noise.
     doubts : tuple of str
-        What released values say against the whitening.
+        What released values say against the whitening and the prior.
     """
 
     center: np.ndarray
