@@ -3,11 +3,29 @@
 from typing import Any
 
 from sklearn.base import BaseEstimator
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.kernel_approximation import AdditiveChi2Sampler
+from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer
 
 from skdp._estimator import PrivateEstimator
 from skdp.privacy import gaussian_dp
 
-__all__ = ["epsilon_of_mu", "mu_of", "private_steps"]
+__all__ = ["epsilon_of_mu", "is_passed_through", "is_stateless", "mu_of", "private_steps"]
+
+# Classes that learn nothing. Not the tag requires_fit=False, which that of a Gaussian process is,
+# too; and no subclasses, which may learn.
+_STATELESS = frozenset(
+    {
+        AdditiveChi2Sampler,
+        Binarizer,
+        FeatureHasher,
+        FunctionTransformer,
+        HashingVectorizer,
+        Normalizer,
+    }
+)
 
 # Relative: an epsilon is rounded down by that much more, so that its mu is not above the one asked.
 _SAFETY = 1e-9
@@ -46,3 +64,14 @@ def epsilon_of_mu(step: Any, mu: float) -> float:
     """Compute the epsilon at which a private estimator spends that mu, rounded down."""
     tail = step._reserved_tail()
     return gaussian_dp.epsilon_at(mu * (1 - _SAFETY), float(step.delta), tail)
+
+
+def is_stateless(step: Any) -> bool:
+    """Tell whether an estimator learns nothing from rows that it is fitted to."""
+    return type(step) in _STATELESS
+
+
+def is_passed_through(step: Any) -> bool:
+    """Tell whether a step was fitted before, or is none."""
+    is_none = step is None or (isinstance(step, str) and step in ("passthrough", "drop"))
+    return is_none or isinstance(step, FrozenEstimator)
