@@ -3,21 +3,18 @@
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
 from numbers import Integral, Real
-from types import NoneType
 from typing import Any, ClassVar, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn import config_context
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_scalar
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from skdp._parameters import PlainParametersMixin
-from skdp._printing import HIDDEN_SEED, is_printing
+from skdp._parameters import SEED, SeededEstimator
 from skdp.data.sources import canonical_csr
 from skdp.exceptions import warn_of_privacy
 from skdp.privacy import Plan, PlannedRelease, PrivacyBudget
@@ -50,10 +47,9 @@ T = TypeVar("T")
 N_JOBS: dict[str, Any] = {"n_jobs": [Integral, None]}
 #: What scikit-learn's validation is told about X.
 INPUT = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
+_OF_THE_FEATURES = {"n_features_in_", "feature_names_in_"}
 # They say how to compute, not what, and where it is charged; the last is the key.
 _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
-_SMALLEST_SECRET = 2**64
-_PRINTED_AS_THEY_ARE = (NoneType, np.random.RandomState, np.random.Generator)
 
 
 class Procedure(NamedTuple):
@@ -92,7 +88,7 @@ class Problem(Protocol):
         """Part of it that is reserved."""
 
 
-class PrivateEstimator(PlainParametersMixin, BaseEstimator):
+class PrivateEstimator(SeededEstimator):
     """An estimator whose `fit` spends a privacy budget."""
 
     ledger: Any
@@ -101,33 +97,8 @@ class PrivateEstimator(PlainParametersMixin, BaseEstimator):
         "delta": [Interval(Real, 0, 1, closed="left")],
         "adjacency": [StrOptions(set(ADJACENCIES))],
         "ledger": [HasMethods("charge"), None],
-        "random_state": [
-            Interval(Integral, 0, None, closed="left"),
-            np.random.RandomState,
-            np.random.Generator,
-            None,
-        ],
+        **SEED,
     }
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Get the parameters as they were given. Only in printed forms is a seed hidden.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether to include the parameters of parameters that are estimators.
-
-        Returns
-        -------
-        dict
-            Parameter names mapped to their values. With an integer `random_state` they are as
-            secret as it is: it takes the noise out.
-        """
-        parameters: dict[str, Any] = super().get_params(deep)
-        is_public = isinstance(parameters["random_state"], _PRINTED_AS_THEY_ARE)
-        if not is_public and is_printing():
-            parameters["random_state"] = HIDDEN_SEED
-        return parameters
 
     def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:
         """Tell what a fit would release and spend, from public facts: nothing is read or spent.
@@ -167,6 +138,18 @@ class PrivateEstimator(PlainParametersMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any = None) -> None:
         """Fit in the one order that keeps a fit private."""
+        (doubts,) = self._fit_together((), X, y)
+        # Last: whoever turns warnings into errors keeps what was paid for.
+        for doubt in doubts:
+            warn_of_privacy(doubt)
+
+    def _fit_together(
+        self, others: Sequence["PrivateEstimator"], X: Any, y: Any = None
+    ) -> list[list[str]]:
+        """Fit this one, and others that differ in free parameters, to one and the same releases.
+
+        Returned is what these say against the results of each.
+        """
         data, facts = self._checked_input(X, y)
         problem = self._problem(facts)
         self._warn_of_settings(problem)
@@ -177,11 +160,14 @@ class PrivateEstimator(PlainParametersMixin, BaseEstimator):
         with np.errstate(all="ignore"):
             opened, budget, generator = self._open(data, problem, plan)
             result = problem.procedure.solve(problem, opened, budget, generator)
-            doubts = self._set_attributes(result, problem)
-        self.privacy_spent_ = budget.spent()
-        # Last: whoever turns warnings into errors keeps what was paid for.
-        for doubt in doubts:
-            warn_of_privacy(doubt)
+            doubts = [list(self._set_attributes(result, problem))]
+            self.privacy_spent_ = budget.spent()
+            for other in others:
+                doubts.append(list(other._set_attributes(result, other._problem(facts))))
+                other.privacy_spent_ = self.privacy_spent_
+                for name in _OF_THE_FEATURES & vars(self).keys():
+                    setattr(other, name, getattr(self, name))
+        return doubts
 
     @abstractmethod
     def _checked_input(self, X: Any, y: Any) -> tuple[Any, Any]:
@@ -216,6 +202,10 @@ class PrivateEstimator(PlainParametersMixin, BaseEstimator):
             algorithm_generator(seed),
         )
 
+    def _free_parameters(self, problem: Any) -> frozenset[str]:
+        """Return the parameters that no release depends on: they only say what to make of it."""
+        return frozenset()
+
     def _reserved_tail(self) -> float:
         """Return the part of delta that a fit reserves, which follows the parameters."""
         return 0.0
@@ -241,16 +231,7 @@ class PrivateEstimator(PlainParametersMixin, BaseEstimator):
             problem.epsilon, problem.delta, problem.unit.counted, problem.n_units
         ):
             warn_of_privacy(doubt)
-        is_int = isinstance(self.random_state, Integral)
-        secret = self.random_state is None or (
-            is_int and int(self.random_state) >= _SMALLEST_SECRET
-        )
-        if not secret:
-            given = "an int below 2**64" if is_int else type(self.random_state).__name__
-            warn_of_privacy(
-                f"random_state, {given}, may be guessed, and whoever guesses it can take "
-                "the noise out. Pass None for the guarantee, or secrets.randbits(128) and keep it."
-            )
+        self._warn_of_guesses()
 
     def _noise_source(self, seed: int, digest: Callable[[], Any]) -> NoiseSource:
         """Key the noise by everything that it must not be shared between.
@@ -265,13 +246,6 @@ class PrivateEstimator(PlainParametersMixin, BaseEstimator):
             if name not in _NOT_IN_NOISE_KEY
         )
         return NoiseSource(seed, (type(self).__name__, tuple(parameters), digest()))
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Released results with the seed beside them can be cleared of their noise.
-        state = super().__getstate__()
-        if hasattr(self, "privacy_spent_"):
-            state = {**state, "random_state": None}
-        return state
 
 
 def plan_of(problem: Problem) -> Plan:

@@ -1,12 +1,26 @@
-"""Parameters as Python's numbers, as which they are checked and computed with."""
+"""Parameters as Python's numbers, as which they are checked and computed with; secret seeds."""
 
+from numbers import Integral
+from types import NoneType
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import validate_parameter_constraints
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 
+from skdp._printing import HIDDEN_SEED, is_printing
+from skdp.exceptions import warn_of_privacy
 from skdp.privacy.precision import plain
 
-__all__ = ["PlainParametersMixin"]
+__all__ = ["SEED", "PlainParametersMixin", "SeededEstimator"]
+
+_GENERATORS = (np.random.RandomState, np.random.Generator)
+#: Constraint of those whose noise may come from a seed.
+SEED: dict[str, Any] = {
+    "random_state": [Interval(Integral, 0, None, closed="left"), *_GENERATORS, None]
+}
+_SMALLEST_SECRET = 2**64
+_PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
 
 
 class PlainParametersMixin:
@@ -22,3 +36,49 @@ class PlainParametersMixin:
             {name: plain(getattr(self, name)) for name in names},
             caller_name=type(self).__name__,
         )
+
+
+class SeededEstimator(PlainParametersMixin, BaseEstimator):
+    """An estimator whose noise may come from a seed, which has to remain secret."""
+
+    random_state: Any
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Get the parameters as they were given. Only in printed forms is a seed hidden.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to include the parameters of parameters that are estimators.
+
+        Returns
+        -------
+        dict
+            Parameter names mapped to their values. With an integer `random_state` they are as
+            secret as it is: it takes the noise out.
+        """
+        parameters: dict[str, Any] = super().get_params(deep)
+        is_public = isinstance(parameters["random_state"], _PRINTED_AS_THEY_ARE)
+        if not is_public and is_printing():
+            parameters["random_state"] = HIDDEN_SEED
+        return parameters
+
+    def _warn_of_guesses(self) -> None:
+        """Say so where the seed may be guessed."""
+        is_int = isinstance(self.random_state, Integral)
+        secret = self.random_state is None or (
+            is_int and int(self.random_state) >= _SMALLEST_SECRET
+        )
+        if not secret:
+            given = "an int below 2**64" if is_int else type(self.random_state).__name__
+            warn_of_privacy(
+                f"random_state, {given}, may be guessed, and whoever guesses it can take "
+                "the noise out. Pass None for the guarantee, or secrets.randbits(128) and keep it."
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Released results with the seed beside them can be cleared of their noise.
+        state = super().__getstate__()
+        if hasattr(self, "privacy_spent_"):
+            state = {**state, "random_state": None}
+        return state

@@ -90,6 +90,13 @@ class BaseDecomposition(MatrixEstimator):
             self.failed_ = result.failed
         return doubts_of_factors(result, wanted, problem)
 
+    def _free_parameters(self, problem: DecompositionProblem) -> frozenset[str]:
+        if problem.support.has_bases:
+            return frozenset()
+        # Only the second moment of all rows has no basis of as many columns as are asked for.
+        is_whole = problem.solver == "covariance"
+        return frozenset({"n_components", "whiten"} if is_whole else {"whiten"})
+
     @abstractmethod
     def _set_factors(self, factors: Factors, problem: DecompositionProblem) -> int:
         """Set what the factors give; return how many components the parameters ask for."""
