@@ -12,7 +12,7 @@ from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer
 from skdp._estimator import PrivateEstimator
 from skdp.privacy import gaussian_dp
 
-__all__ = ["epsilon_of_mu", "is_passed_through", "is_stateless", "mu_of", "private_steps"]
+__all__ = ["SAFETY", "epsilon_of_mu", "is_passed_through", "is_stateless", "mu_of", "private_steps"]
 
 # Classes that learn nothing. Not the tag requires_fit=False, which that of a Gaussian process is,
 # too; and no subclasses, which may learn.
@@ -27,8 +27,8 @@ _STATELESS = frozenset(
     }
 )
 
-# Relative: an epsilon is rounded down by that much more, so that its mu is not above the one asked.
-_SAFETY = 1e-9
+#: An epsilon is rounded down by that much more, so that its mu is not above the one asked.
+SAFETY = 1 - 1e-9
 
 
 def private_steps(estimator: BaseEstimator) -> dict[str, PrivateEstimator]:
@@ -63,7 +63,7 @@ def mu_of(step: Any) -> float:
 def epsilon_of_mu(step: Any, mu: float) -> float:
     """Compute the epsilon at which a private estimator spends that mu, rounded down."""
     tail = step._reserved_tail()
-    return gaussian_dp.epsilon_at(mu * (1 - _SAFETY), float(step.delta), tail)
+    return gaussian_dp.epsilon_at(mu * SAFETY, float(step.delta), tail)
 
 
 def is_stateless(step: Any) -> bool:

@@ -20,6 +20,7 @@ from scipy.special import ndtri
 __all__ = [
     "NoiseSource",
     "algorithm_generator",
+    "derived_seed",
     "draw_seed",
     "spherical_laplace",
     "standard_normal",
@@ -73,6 +74,11 @@ def draw_seed(random_state: Any) -> int | None:
     if isinstance(random_state, Integral):
         return int(random_state)
     return int.from_bytes(random_state.bytes(16), "little")
+
+
+def derived_seed(seed: int, *purpose: Any) -> int:
+    """Derive a seed of its own, of 128 bits, for one of several fits that a seed is for."""
+    return int.from_bytes(_hash(b"", ("derived", seed, *purpose))[:16], "little")
 
 
 def algorithm_generator(seed: int | None) -> np.random.Generator:

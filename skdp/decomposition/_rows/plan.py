@@ -75,7 +75,10 @@ def settle_rows(problem: DecompositionProblem) -> DecompositionProblem:
     name = "min(n_samples, n_features)" if problem.is_pca else "n_features"
     most = min(n_rows, n_features) if problem.is_pca else n_features
     if n_components > most:
-        raise ValueError(f"n_components={n_components} must be at most {name}={most}.")
+        raise ValueError(
+            f"n_components={n_components} must be at most {name}={most}, got n_samples={n_rows} "
+            f"and n_features={n_features}."
+        )
     if solver == "auto":
         fewest, largest = _ADAPTIVE_FEATURES
         solver = "adaptive" if fewest <= n_features <= largest else "covariance"

@@ -1,0 +1,153 @@
+r"""What every fit of a search, and its choice, may spend of the whole.
+
+Of the square of mu the choice gets a small part, and the steps share the rest in the ratio of the
+squares that they have by themselves. A step that one fit serves for all candidates spends its part
+on it. One that takes G fits, with a last one of the candidate that is chosen, splits it into
+:math:`G + 9` parts: one for each fit of the search, and nine for the last, of a third of the noise.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sklearn.base import clone
+
+from skdp.model_selection._candidates import Candidate, Path, Step
+from skdp.model_selection._private_steps import SAFETY, mu_of
+from skdp.privacy import gaussian_dp
+
+__all__ = ["Allotment", "FitCosts", "allot", "fits_of_steps", "spending"]
+
+# Share of the choice: with one release for all candidates, and with several.
+_CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10
+_FINAL_PARTS = 9
+# Of delta, where an epsilon would be 0 at it.
+_LESS = 1e-2
+
+
+class FitCosts(NamedTuple):
+    """What a fit of each private step spends: mu by the number of the step, and delta of each."""
+
+    mus: dict[int, float]
+    delta: float
+
+
+class Allotment(NamedTuple):
+    """What a search spends.
+
+    Attributes
+    ----------
+    n_fits : dict of int to int
+        How many fits each private step takes, by its number.
+    search, final : FitCosts
+        What a fit of the search spends, and the last one of steps that have one.
+    choice : float
+        mu of the choice; 0 if there is nothing to choose.
+    mu : float
+        Gaussian differential privacy of all together.
+    delta_tail : float
+        Part of delta that the fits may reserve.
+    """
+
+    n_fits: dict[int, int]
+    search: FitCosts
+    final: FitCosts
+    choice: float
+    mu: float
+    delta_tail: float
+
+
+def fits_of_steps(paths: Sequence[Path], steps: Sequence[Step]) -> dict[int, int]:
+    """Count the fits that each private step takes for all candidates."""
+    private = [number for number, step in enumerate(steps) if step.is_private]
+    return {number: len({path.fits[number] for path in paths}) for number in private}
+
+
+def allot(
+    steps: Sequence[Step],
+    candidates: Sequence[Candidate],
+    n_fits: dict[int, int],
+    *,
+    epsilon: float,
+    delta: float,
+    refits: bool,
+) -> Allotment:
+    """Share the guarantee of a search among its fits and the choice.
+
+    Parameters
+    ----------
+    steps : sequence of Step
+        The steps, private or not.
+    candidates : sequence of Candidate
+        All candidates.
+    n_fits : dict of int to int
+        How many fits each private step takes.
+    epsilon, delta : float
+        The guarantee of everything.
+    refits : bool
+        Whether steps with several fits have a last one.
+
+    Returns
+    -------
+    Allotment
+        What each of them may spend.
+    """
+    n_last = {i: int(refits and n > 1) for i, n in n_fits.items()}
+    fit_delta = delta / (sum(n_fits.values()) + sum(n_last.values()))
+    tails = {i: _largest_tail(steps[i], i, candidates, fit_delta) for i in n_fits}
+    delta_tail = math.fsum((n_fits[i] + n_last[i]) * tail for i, tail in tails.items())
+    mu = gaussian_dp.mu_from_epsilon_delta(epsilon, delta, delta_tail)
+    choice = _CHOICE_OF_SEVERAL if max(n_fits.values()) > 1 else _CHOICE_OF_ONE
+    choice = choice if len(candidates) > 1 else 0.0
+    parts = {i: (1 - choice) * share for i, share in _shares(steps, n_fits).items()}
+    parts = {i: part / (n_fits[i] + _FINAL_PARTS * n_last[i]) for i, part in parts.items()}
+    last = {i: mu * math.sqrt(_FINAL_PARTS * part) for i, part in parts.items() if n_last[i]}
+    return Allotment(
+        n_fits,
+        search=FitCosts({i: mu * math.sqrt(part) for i, part in parts.items()}, fit_delta),
+        final=FitCosts(last, fit_delta),
+        choice=mu * math.sqrt(choice) if choice else 0.0,
+        mu=mu,
+        delta_tail=delta_tail,
+    )
+
+
+def spending(mu: float, delta: float, delta_tail: float = 0.0) -> dict[str, float]:
+    """Return an epsilon and a delta that together spend that mu, rounded down.
+
+    Parameters
+    ----------
+    mu : float
+        Gaussian differential privacy of a fit.
+    delta : float
+        Its delta; a smaller one is returned where its epsilon would be 0.
+    delta_tail : float, default=0.0
+        Part of it that is reserved, in proportion.
+
+    Returns
+    -------
+    dict
+        As for ``set_params``.
+    """
+    if math.isinf(mu):
+        return {"epsilon": math.inf, "delta": delta}
+    part = delta_tail / delta
+    while (epsilon := gaussian_dp.epsilon_at(mu * SAFETY, delta, part * delta)) <= 0:
+        delta *= _LESS
+    return {"epsilon": epsilon, "delta": delta}
+
+
+def _shares(steps: Sequence[Step], n_fits: dict[int, int]) -> dict[int, float]:
+    """Return the part of each step; equal ones where one has no noise by itself."""
+    squares = {i: mu_of(steps[i].estimator) ** 2 for i in n_fits}
+    total = math.fsum(squares.values())
+    if not math.isfinite(total):
+        return dict.fromkeys(n_fits, 1 / len(n_fits))
+    return {i: square / total for i, square in squares.items()}
+
+
+def _largest_tail(step: Step, number: int, candidates: Sequence[Candidate], delta: float) -> float:
+    """Return the largest part of that delta that a fit of a step may reserve."""
+    settings = [candidate.of_steps[number] for candidate in candidates]
+    configured = [clone(step.estimator).set_params(**own, delta=delta) for own in settings]
+    return max(float(one._reserved_tail()) for one in configured)

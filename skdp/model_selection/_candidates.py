@@ -1,0 +1,249 @@
+"""The candidates of a search, step by step: refused where they may not be, planned, and counted.
+
+A fit of a step serves all candidates that agree in the steps before it and in all of its own
+parameters but the free ones, which no release depends on.
+"""
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import joblib
+import numpy as np
+from sklearn.base import clone
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.pipeline import Pipeline
+
+from skdp._estimator import PrivateEstimator, plan_of
+from skdp.model_selection._private_steps import is_passed_through, is_stateless
+from skdp.privacy import Plan
+from skdp.privacy.precision import plain
+from skdp.units import SparseRow
+
+__all__ = ["Candidate", "Path", "Step", "candidates_of", "common_unit", "paths_of", "steps_of"]
+
+_NOT_TUNED = (
+    "epsilon",
+    "delta",
+    "adjacency",
+    "privacy_unit",
+    "random_state",
+    "ledger",
+    "n_jobs",
+)
+# What one row is, or its response; a record is a row with its response where both are fitted to.
+_UNITS = {
+    frozenset({"row"}): "row",
+    frozenset({"record"}): "record",
+    frozenset({"response"}): "response",
+    frozenset({"row", "record"}): "record",
+}
+
+
+class Step(NamedTuple):
+    """One step of what is searched; the only one of an estimator that is no pipeline."""
+
+    name: str
+    estimator: Any
+
+    @property
+    def is_private(self) -> bool:
+        """Whether its fits cost something."""
+        return isinstance(self.estimator, PrivateEstimator)
+
+
+class Candidate(NamedTuple):
+    """Parameters of a candidate, all together and for each step."""
+
+    parameters: dict[str, Any]
+    of_steps: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Path:
+    """What a candidate leads through.
+
+    Attributes
+    ----------
+    fits : tuple of hashable
+        Of each step which fit it takes: candidates with equal ones share it.
+    results : tuple of hashable
+        The same with the free parameters of the step.
+    plans : tuple of Plan or None
+        What its private steps release, as far as that can be known.
+    """
+
+    fits: tuple[Hashable, ...]
+    results: tuple[Hashable, ...]
+    plans: tuple[Plan | None, ...]
+
+
+def steps_of(estimator: Any) -> list[Step]:
+    """Return the steps of an estimator; refuse what may learn without privacy."""
+    steps = [Step("", estimator)]
+    if type(estimator) is Pipeline:
+        if estimator.memory is not None:
+            raise ValueError(
+                "estimator must not have memory, which writes rows to disk: pass memory=None."
+            )
+        steps = [Step(name, step) for name, step in estimator.steps]
+    for step in steps:
+        _check_step(step)
+    private = [step.estimator for step in steps if step.is_private]
+    if not private:
+        raise ValueError(
+            f"estimator={type(estimator).__name__} has no private step, so that there is nothing "
+            "to pay for: use GridSearchCV."
+        )
+    adjacencies = {one.adjacency for one in private}
+    if len(adjacencies) > 1:
+        raise ValueError(
+            f"The private steps of estimator must have one adjacency, got {sorted(adjacencies)}."
+        )
+    return steps
+
+
+def _check_step(step: Step) -> None:
+    name, estimator = step
+    if not step.is_private:
+        if not is_stateless(estimator) and not is_passed_through(estimator):
+            raise ValueError(
+                f"{_called(name)}{type(estimator).__name__} may learn from the rows without "
+                "privacy. Take a private step, one that learns nothing, such as Normalizer, or "
+                "wrap what was fitted on public rows in sklearn.frozen.FrozenEstimator."
+            )
+        return
+    for parameter in ("ledger", "random_state"):
+        if getattr(estimator, parameter) is not None:
+            raise ValueError(
+                f"{_called(name)}{parameter} must be None: pass it to the search, whose fits it is "
+                "for."
+            )
+    if estimator.delta == 0:
+        raise ValueError(f"{_called(name)}delta must be positive, got 0.")
+
+
+def _called(name: str) -> str:
+    return f"estimator, step {name!r}: " if name else "estimator: "
+
+
+def candidates_of(
+    grid: Iterable[dict[str, Any]], estimator: Any, steps: Sequence[Step]
+) -> list[Candidate]:
+    """Split candidates by steps; refuse parameters that are not there, or not to be searched."""
+    candidates = []
+    for parameters in grid:
+        for name in parameters:
+            if name.rpartition("__")[2] in _NOT_TUNED:
+                raise ValueError(
+                    f"{name!r} must not be searched: it is what the search promises, not how well "
+                    "it learns. What more epsilon buys is what "
+                    "skdp.model_selection.epsilon_curve tells, from public rows."
+                )
+        clone(estimator).set_params(**parameters)
+        candidates.append(Candidate(parameters, _split(parameters, steps)))
+    if not candidates:
+        raise ValueError("There are no candidates.")
+    return candidates
+
+
+def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str, Any], ...]:
+    """Return the parameters of each step; steps themselves are not exchanged."""
+    if not steps[0].name:
+        return (parameters,)
+    split: dict[str, dict[str, Any]] = {step.name: {} for step in steps}
+    for name, value in parameters.items():
+        step, _, own = name.partition("__")
+        if step not in split or not own:
+            raise ValueError(
+                f"{name!r} must not be searched: only parameters of steps are, as 'step__name'."
+            )
+        split[step][own] = value
+    return tuple(split.values())
+
+
+def paths_of(candidates: Sequence[Candidate], steps: Sequence[Step], X: Any) -> list[Path]:
+    """Plan all candidates by public facts of X; refuse what any fit would refuse."""
+    return [_path(candidate, steps, X) for candidate in candidates]
+
+
+def _path(candidate: Candidate, steps: Sequence[Step], X: Any) -> Path:
+    fits: list[Hashable] = []
+    results: list[Hashable] = []
+    plans: list[Plan | None] = []
+    before: Hashable = ()
+    n_rows, width = _sizes(X)
+    like = X
+    for step, parameters in zip(steps, candidate.of_steps, strict=True):
+        plan, free = None, frozenset[str]()
+        configured = step.estimator
+        if not is_passed_through(configured):
+            configured = clone(configured).set_params(**parameters)
+        if step.is_private:
+            configured._validate_params()
+            if width is not None:
+                problem = configured._problem(configured._facts_like(n_rows, width, like))
+                plan, free = plan_of(problem), configured._free_parameters(problem)
+        fits.append((before, _key(parameters, without=free)))
+        before = (before, _key(parameters))
+        results.append(before)
+        plans.append(plan)
+        if step.is_private or is_stateless(configured):
+            width, like = _width_behind(configured, n_rows, width), None
+        elif not isinstance(configured, str | None):
+            width, like = None, None
+    return Path(tuple(fits), tuple(results), tuple(plans))
+
+
+def _sizes(X: Any) -> tuple[int, int | None]:
+    """Return how many rows X has, and how wide they are if that can be known."""
+    shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
+    return shape[0], math.prod(shape[1:]) if len(shape) > 1 else None
+
+
+def _width_behind(step: Any, n_rows: int, width: int | None) -> int | None:
+    """Return how many features a step leaves, None if its fit decides."""
+    if isinstance(step, HashingVectorizer | FeatureHasher):
+        return int(step.n_features)
+    if width is None:
+        return None
+    if not isinstance(step, PrivateEstimator):
+        return int(clone(step).fit_transform(np.ones((1, width))).shape[1])
+    n_components = plain(getattr(step, "n_components", 0))
+    if n_components is None:
+        return min(n_rows, width)
+    return n_components if isinstance(n_components, int) else None
+
+
+def _key(parameters: dict[str, Any], without: frozenset[str] = frozenset()) -> Hashable:
+    """Make what is equal for equal parameters, arrays among them."""
+    kept = {name: value for name, value in parameters.items() if name not in without}
+    return tuple((name, _value_key(kept[name])) for name in sorted(kept))
+
+
+def _value_key(value: Any) -> Hashable:
+    try:
+        return str(joblib.hash(plain(value)))
+    except Exception:
+        # What cannot be pickled is equal to itself only, which costs more, and no privacy.
+        return id(value)
+
+
+def common_unit(steps: Sequence[Step]) -> str:
+    """Return what all private steps protect together; refuse what is not one row."""
+    units = {_unit_of(step.estimator) for step in steps if step.is_private}
+    if frozenset(units) not in _UNITS:
+        raise ValueError(
+            "The private steps of estimator must protect one row, one record or one response, all "
+            f"of them the same, got {sorted(units)}."
+        )
+    return _UNITS[frozenset(units)]
+
+
+def _unit_of(estimator: Any) -> str:
+    given = getattr(estimator, "privacy_unit", "user")
+    if isinstance(given, str):
+        return given
+    return "row" if isinstance(given, SparseRow) else type(given).__name__

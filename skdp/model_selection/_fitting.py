@@ -1,0 +1,181 @@
+"""The fits of a search: depth first along the steps, each distinct one once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from skdp.model_selection._allotment import FitCosts, spending
+from skdp.model_selection._candidates import Candidate, Path, Step
+from skdp.model_selection._private_steps import is_passed_through
+from skdp.privacy import PrivacySpent
+from skdp.privacy.noise import derived_seed
+
+__all__ = ["Search", "fit_candidates", "refit"]
+
+
+@dataclass
+class Search:
+    """What the fits of a search need, and what they leave.
+
+    Attributes
+    ----------
+    estimator : estimator
+        What is searched.
+    steps : sequence of Step
+        Its steps.
+    candidates : sequence of Candidate
+        All of them.
+    paths : sequence of Path
+        Which fits they share.
+    seed : int or None
+        Where the seeds of all fits come from.
+    records : list of PrivacySpent
+        Those of the private fits so far.
+    doubts : dict of int to list of str
+        What results say against the models, by ``id``.
+    """
+
+    estimator: Any
+    steps: Sequence[Step]
+    candidates: Sequence[Candidate]
+    paths: Sequence[Path]
+    seed: int | None
+    records: list[PrivacySpent] = field(default_factory=list)
+    doubts: dict[int, list[str]] = field(default_factory=dict)
+
+    def seed_of(self, label: str) -> int | None:
+        """Return a seed of its own for what has a label."""
+        return None if self.seed is None else derived_seed(self.seed, "search", label)
+
+    def keep(self, spent: PrivacySpent, label: str) -> None:
+        """Keep the record of what has a label, which its releases are named by."""
+        named = (replace(one, name=f"{label}: {one.name}") for one in spent.releases)
+        self.records.append(replace(spent, releases=tuple(named)))
+
+
+def fit_candidates(search: Search, X: Any, y: Any, costs: FitCosts) -> list[Any]:
+    """Fit all candidates; return their models, which share what they may.
+
+    Parameters
+    ----------
+    search : Search
+        What is searched; its records grow.
+    X, y : array-like
+        All rows, and their responses.
+    costs : FitCosts
+        What each private fit spends.
+
+    Returns
+    -------
+    list of estimator
+        One fitted model for each candidate.
+    """
+    models: list[Any] = [None] * len(search.candidates)
+    _fit_from(search, list(range(len(models))), [], X, y, costs, models)
+    return models
+
+
+def refit(
+    search: Search, number: int, model: Any, n_kept: int, X: Any, y: Any, costs: FitCosts
+) -> Any:
+    """Fit a candidate again, but for its first steps, which have had their whole part.
+
+    Parameters
+    ----------
+    search : Search
+        What is searched; its records grow.
+    number : int
+        Number of the candidate.
+    model : estimator
+        Its model.
+    n_kept : int
+        How many steps are kept.
+    X, y : array-like
+        All rows, and their responses.
+    costs : FitCosts
+        What each of the private fits spends.
+
+    Returns
+    -------
+    estimator
+        The new model.
+    """
+    kept = [fitted for _, fitted in model.steps[:n_kept]] if n_kept else []
+    for fitted in kept:
+        X = _transformed(fitted, X)
+    models: list[Any] = [None] * len(search.candidates)
+    _fit_from(search, [number], kept, X, y, costs, models)
+    return models[number]
+
+
+def _fit_from(
+    search: Search,
+    members: Sequence[int],
+    fitted: Sequence[Any],
+    X: Any,
+    y: Any,
+    costs: FitCosts,
+    models: list[Any],
+) -> None:
+    """Fit what follows some fitted steps, for all candidates that have these."""
+    number = len(fitted)
+    for group in _grouped(members, lambda j: search.paths[j].fits[number]):
+        branches = _grouped(group, lambda j: search.paths[j].results[number])
+        results = _fit_step(search, number, [branch[0] for branch in branches], X, y, costs)
+        for branch, result in zip(branches, results, strict=True):
+            done = [*fitted, result]
+            if len(done) < len(search.steps):
+                _fit_from(search, branch, done, _transformed(result, X), y, costs, models)
+            else:
+                for j in branch:
+                    models[j] = _assembled(search, done)
+
+
+def _grouped(members: Sequence[int], key: Callable[[int], Any]) -> list[list[int]]:
+    """Group the candidates that have the same key, in their order."""
+    groups: dict[Any, list[int]] = {}
+    for j in members:
+        groups.setdefault(key(j), []).append(j)
+    return list(groups.values())
+
+
+def _fit_step(
+    search: Search,
+    number: int,
+    candidates: Sequence[int],
+    X: Any,
+    y: Any,
+    costs: FitCosts,
+) -> list[Any]:
+    """Fit one step once, for candidates that differ in its free parameters."""
+    step = search.steps[number]
+    if is_passed_through(step.estimator):
+        return [step.estimator] * len(candidates)
+    settings = [search.candidates[j].of_steps[number] for j in candidates]
+    configured = [clone(step.estimator).set_params(**setting) for setting in settings]
+    if not step.is_private:
+        return [one.fit(X, y) for one in configured]
+    label = f"fit {len(search.records) + 1}"
+    for one in configured:
+        one.set_params(delta=costs.delta, random_state=search.seed_of(label))
+        one.set_params(**spending(costs.mus[number], costs.delta, one._reserved_tail()))
+    first, *others = configured
+    doubts = first._fit_together(others, X, y)
+    search.doubts.update(zip(map(id, configured), doubts, strict=True))
+    search.keep(first.privacy_spent_, label)
+    return configured
+
+
+def _transformed(fitted: Any, X: Any) -> Any:
+    return X if fitted is None or isinstance(fitted, str) else fitted.transform(X)
+
+
+def _assembled(search: Search, fitted: Sequence[Any]) -> Any:
+    """Put fitted steps together as they were."""
+    if not isinstance(search.estimator, Pipeline):
+        return fitted[0]
+    names = [step.name for step in search.steps]
+    return clone(search.estimator).set_params(steps=list(zip(names, fitted, strict=True)))

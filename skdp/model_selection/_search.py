@@ -1,0 +1,270 @@
+"""A search for hyperparameters that costs what the user says, its fits and the choice included."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import MetaEstimatorMixin, _fit_context, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.validation import _num_samples, check_consistent_length
+
+from skdp._estimator import PrivateEstimator, doubt_of_delta
+from skdp._parameters import SEED
+from skdp.data.digest import digest
+from skdp.data.sources import RowBlocks, as_source
+from skdp.exceptions import BudgetError, warn_of_privacy
+from skdp.linear_model._responses import checked_responses
+from skdp.model_selection._allotment import Allotment, allot, fits_of_steps, spending
+from skdp.model_selection._candidates import (
+    Candidate,
+    Step,
+    candidates_of,
+    common_unit,
+    paths_of,
+    steps_of,
+)
+from skdp.model_selection._choice import choose, plan_choice
+from skdp.model_selection._delegation import FoundEstimator
+from skdp.model_selection._fitting import Search, fit_candidates, refit
+from skdp.model_selection._private_steps import is_stateless
+from skdp.model_selection._row_losses import check_scoring, row_losses, usual_scoring
+from skdp.privacy import PrivacyBudget, PrivacySpent
+from skdp.privacy.noise import NoiseSource, draw_seed
+from skdp.privacy.precision import plain
+
+__all__ = ["BaseDPSearch"]
+
+# With more fits neither they nor the choice are reliable.
+_MOST_FITS = 5
+# By how much rounding may let the sum of what was spent exceed the whole.
+_ROUNDING = 1e-9
+_OF_THE_FEATURES = ("n_features_in_", "feature_names_in_")
+_WITHOUT_RESPONSES = ("log_likelihood", "reconstruction")
+
+
+class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
+    """A search whose fits and choice share one budget."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "estimator": [HasMethods(["fit", "get_params"])],
+        "epsilon": [Interval(Real, 0, None, closed="right")],
+        "delta": [Interval(Real, 0, 1, closed="neither")],
+        "scoring": [str, callable, None],
+        "refit": ["boolean"],
+        "ledger": [HasMethods("charge"), None],
+        **SEED,
+    }
+
+    epsilon: float
+    delta: float
+    scoring: Any
+    refit: bool
+    ledger: Any
+
+    @abstractmethod
+    def _grid(self, seed: int | None) -> Iterable[dict[str, Any]]:
+        """Return the candidates."""
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the candidates, choose one, and fit it, spending the whole budget.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to protect, as `estimator` takes them.
+        y : array-like of shape (n_samples,) or None, default=None
+            Their responses.
+
+        Returns
+        -------
+        Self
+            The fitted search.
+
+        Raises
+        ------
+        ValueError
+            If X, y, a parameter or a candidate is not acceptable; nothing has been spent then.
+        BudgetError
+            If the ledger has less left; nothing has been spent then.
+        """
+        scoring = self.scoring or usual_scoring(self.estimator)
+        check_scoring(scoring, self.estimator)
+        search = self._search(X, y, scoring)
+        allotment = self._allotment(search)
+        n_rows = _num_samples(X)
+        self._warn(n_rows, allotment)
+        whole = self._whole(search, allotment)
+        if self.ledger is not None:
+            self.ledger.charge(whole, what=f"{type(self).__name__}.fit, {n_rows} {whole.unit}s")
+        models = fit_candidates(search, X, y, allotment.search)
+        best = 0
+        if allotment.choice:
+            losses = np.column_stack([row_losses(scoring, model, X, y) for model in models])
+            best = _chosen(
+                search, losses, allotment.choice, whole, is_bounded=scoring == "accuracy"
+            )
+        model = models[best]
+        if allotment.final.mus:
+            model = refit(search, best, model, min(allotment.final.mus), X, y, allotment.final)
+        self._set_results(search, best, model, allotment, _total(whole, search.records))
+        return self
+
+    def _search(self, X: Any, y: Any, scoring: Any) -> Search:
+        """Refuse what is not acceptable; return what is to be fitted."""
+        steps = steps_of(self.estimator)
+        seed = draw_seed(self.random_state)
+        candidates = candidates_of(self._grid(seed), self.estimator, steps)
+        _check_input(X, y, steps, candidates[0], scoring)
+        paths = paths_of(candidates, steps, X)
+        return Search(self.estimator, steps, candidates, paths, seed)
+
+    def _allotment(self, search: Search) -> Allotment:
+        return allot(
+            search.steps,
+            search.candidates,
+            fits_of_steps(search.paths, search.steps),
+            epsilon=float(plain(self.epsilon)),
+            delta=float(plain(self.delta)),
+            refits=bool(self.refit),
+        )
+
+    def _whole(self, search: Search, allotment: Allotment) -> PrivacySpent:
+        """Return the record of everything, before its releases."""
+        first = next(step.estimator for step in search.steps if step.is_private)
+        fingerprint = NoiseSource(search.seed).fingerprint
+        return PrivacySpent(
+            epsilon=float(plain(self.epsilon)),
+            delta=float(plain(self.delta)),
+            mu=allotment.mu,
+            unit=common_unit(search.steps),
+            adjacency=first.adjacency,
+            seed_fingerprints=() if fingerprint is None else (fingerprint,),
+            releases=(),
+            delta_tail=allotment.delta_tail,
+        )
+
+    def _warn(self, n_rows: int, allotment: Allotment) -> None:
+        """Say what public facts make of the guarantee, and of the result."""
+        if math.isinf(allotment.mu):
+            return
+        self._warn_of_guesses()
+        for doubt in doubt_of_delta(float(self.epsilon), float(self.delta), "rows", n_rows):
+            warn_of_privacy(doubt)
+        most = max(allotment.n_fits.values())
+        if most > _MOST_FITS:
+            warn_of_privacy(
+                f"The search takes {most} fits of one step, which share its budget: what is best "
+                f"at their noise need not be best at that of the last. Try at most {_MOST_FITS}, "
+                "or tune on public rows with skdp.model_selection.matched_noise. Parameters that "
+                "need no fit of their own, such as n_components with solver='covariance', are free."
+            )
+
+    def _set_results(
+        self, search: Search, best: int, model: Any, allotment: Allotment, spent: PrivacySpent
+    ) -> None:
+        for name in ("best_estimator_", *_OF_THE_FEATURES):
+            self.__dict__.pop(name, None)
+        names = [step.name or "estimator" for step in search.steps]
+        self.best_index_ = best
+        self.best_params_ = search.candidates[best].parameters
+        self.cv_results_ = _table(search.candidates, best)
+        self.n_distinct_fits_ = {names[number]: n for number, n in allotment.n_fits.items()}
+        for name in _OF_THE_FEATURES:
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
+        self.privacy_spent_ = spent
+        if self.refit:
+            self.best_estimator_ = model
+        for part in _private_parts(model):
+            # What is published must not show less than what was spent on it.
+            part.privacy_spent_ = spent
+        for part in _private_parts(model):
+            for doubt in search.doubts.get(id(part), ()):
+                warn_of_privacy(doubt)
+
+
+def _check_input(X: Any, y: Any, steps: Sequence[Step], candidate: Candidate, scoring: Any) -> None:
+    """Refuse what any of the fits would refuse, before anything is spent."""
+    if isinstance(X, RowBlocks):
+        raise ValueError("X is a RowBlocks, which a search does not take: pass an array.")
+    private = [step.estimator for step in steps if step.is_private]
+    requires = any(get_tags(one).target_tags.required for one in private)
+    if y is None and (requires or (isinstance(scoring, str) and scoring not in _WITHOUT_RESPONSES)):
+        name = type(steps[-1].estimator).__name__
+        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    rows = X
+    for step, parameters in zip(steps, candidate.of_steps, strict=True):
+        if step.is_private:
+            # What follows gets rows that are fine if these are.
+            clone(step.estimator).set_params(**parameters)._checked_input(rows, y)
+            break
+        if is_stateless(step.estimator):
+            rows = clone(step.estimator).set_params(**parameters).fit_transform(rows)
+        elif hasattr(step.estimator, "transform"):
+            rows = step.estimator.transform(rows)
+    if y is not None:
+        check_consistent_length(X, y)
+        if requires:
+            checked_responses(y)
+
+
+def _chosen(
+    search: Search, losses: np.ndarray, mu: float, whole: PrivacySpent, *, is_bounded: bool
+) -> int:
+    """Choose privately among the candidates, by the losses of the rows that they were fitted to."""
+    plan = plan_choice(
+        losses.shape[1],
+        **spending(mu, whole.delta),
+        unit=whole.unit,
+        adjacency=whole.adjacency,
+        is_bounded=is_bounded,
+    )
+    seed = search.seed_of("choice")
+    noise = NoiseSource(seed, () if seed is None else (digest(as_source(losses)),))
+    budget = PrivacyBudget.of(plan, noise)
+    best = choose(losses, budget, is_bounded=is_bounded)
+    search.keep(budget.spent(), "choice")
+    return best
+
+
+def _total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent:
+    """Return the record of everything, with its releases."""
+    # Steps of one pipeline get the same rows: a record is a row with its response.
+    composed = records[0].compose(*records[1:], same_unit=True)
+    if composed.mu > whole.mu * (1 + _ROUNDING):
+        raise BudgetError(f"The search has spent mu={composed.mu}, and was given {whole.mu}.")
+    return replace(
+        composed,
+        epsilon=whole.epsilon,
+        delta=whole.delta,
+        mu=min(composed.mu, whole.mu),
+        delta_tail=whole.delta_tail,
+    )
+
+
+def _private_parts(model: Any) -> list[Any]:
+    """Return a model and its private steps."""
+    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else []
+    return [model, *(step for step in steps if isinstance(step, PrivateEstimator))]
+
+
+def _table(candidates: Sequence[Candidate], best: int) -> dict[str, Any]:
+    """Lay candidates out as scikit-learn's searches do, without scores."""
+    names = sorted({name for candidate in candidates for name in candidate.parameters})
+    table: dict[str, Any] = {"params": [candidate.parameters for candidate in candidates]}
+    for name in names:
+        missing = [name not in candidate.parameters for candidate in candidates]
+        column = np.ma.MaskedArray(np.empty(len(candidates), dtype=object), mask=missing)
+        for number, candidate in enumerate(candidates):
+            if not missing[number]:
+                column[number] = candidate.parameters[name]
+        table[f"param_{name}"] = column
+    table["selected"] = np.arange(len(candidates)) == best
+    return table
