@@ -14,7 +14,7 @@ from sklearn import config_context
 from sklearn.utils import check_array, check_scalar
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from skdp._parameters import SEED, SeededEstimator
+from skdp._parameters import SEED, SeededEstimator, warn_of_guesses
 from skdp.data.sources import canonical_csr
 from skdp.exceptions import warn_of_privacy
 from skdp.privacy import Plan, PlannedRelease, PrivacyBudget
@@ -231,7 +231,7 @@ class PrivateEstimator(SeededEstimator):
             problem.epsilon, problem.delta, problem.unit.counted, problem.n_units
         ):
             warn_of_privacy(doubt)
-        self._warn_of_guesses()
+        warn_of_guesses(self.random_state)
 
     def _noise_source(self, seed: int, digest: Callable[[], Any]) -> NoiseSource:
         """Key the noise by everything that it must not be shared between.

@@ -1,23 +1,36 @@
 """Parameters as Python's numbers, as which they are checked and computed with; secret seeds."""
 
-from numbers import Integral
+from numbers import Integral, Real
 from types import NoneType
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval, validate_parameter_constraints
+from sklearn.utils._param_validation import HasMethods, Interval, validate_parameter_constraints
 
 from skdp._printing import HIDDEN_SEED, is_printing
 from skdp.exceptions import warn_of_privacy
 from skdp.privacy.precision import plain
 
-__all__ = ["SEED", "PlainParametersMixin", "SeededEstimator"]
+__all__ = [
+    "BUDGET",
+    "SEED",
+    "PlainParametersMixin",
+    "SeededEstimator",
+    "validate_plain",
+    "warn_of_guesses",
+]
 
 _GENERATORS = (np.random.RandomState, np.random.Generator)
 #: Constraint of those whose noise may come from a seed.
 SEED: dict[str, Any] = {
     "random_state": [Interval(Integral, 0, None, closed="left"), *_GENERATORS, None]
+}
+#: Constraints of a search or a score; fits may have other deltas.
+BUDGET: dict[str, Any] = {
+    "epsilon": [Interval(Real, 0, None, closed="right")],
+    "delta": [Interval(Real, 0, 1, closed="neither")],
+    "ledger": [HasMethods("charge"), None],
 }
 _SMALLEST_SECRET = 2**64
 _PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
@@ -31,10 +44,25 @@ class PlainParametersMixin:
     def _validate_params(self) -> None:
         # Unlike for get_params, nobody has to look at the signature; a subclass may have fewer.
         names = [name for name in self._parameter_constraints if hasattr(self, name)]
-        validate_parameter_constraints(
-            self._parameter_constraints,
-            {name: plain(getattr(self, name)) for name in names},
-            caller_name=type(self).__name__,
+        given = {name: getattr(self, name) for name in names}
+        validate_plain(self._parameter_constraints, given, type(self).__name__)
+
+
+def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_name: str) -> None:
+    """Check parameters as plain values."""
+    values = {name: plain(value) for name, value in given.items()}
+    validate_parameter_constraints(constraints, values, caller_name=caller_name)
+
+
+def warn_of_guesses(random_state: Any) -> None:
+    """Say so where the seed of noise may be guessed."""
+    is_int = isinstance(random_state, Integral)
+    secret = random_state is None or (is_int and int(random_state) >= _SMALLEST_SECRET)
+    if not secret:
+        given = "an int below 2**64" if is_int else type(random_state).__name__
+        warn_of_privacy(
+            f"random_state, {given}, may be guessed, and whoever guesses it can take "
+            "the noise out. Pass None for the guarantee, or secrets.randbits(128) and keep it."
         )
 
 
@@ -62,19 +90,6 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
         if not is_public and is_printing():
             parameters["random_state"] = HIDDEN_SEED
         return parameters
-
-    def _warn_of_guesses(self) -> None:
-        """Say so where the seed may be guessed."""
-        is_int = isinstance(self.random_state, Integral)
-        secret = self.random_state is None or (
-            is_int and int(self.random_state) >= _SMALLEST_SECRET
-        )
-        if not secret:
-            given = "an int below 2**64" if is_int else type(self.random_state).__name__
-            warn_of_privacy(
-                f"random_state, {given}, may be guessed, and whoever guesses it can take "
-                "the noise out. Pass None for the guarantee, or secrets.randbits(128) and keep it."
-            )
 
     def __getstate__(self) -> dict[str, Any]:
         # Released results with the seed beside them can be cleared of their noise.

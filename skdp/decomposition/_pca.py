@@ -97,13 +97,11 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     mean_ : ndarray of shape (n_features,)
         Centre that was subtracted. Covered by the guarantee.
     noise_variance_ : float
-        Mean variance along the axes left out, not below the scale of its noise. Covered by the
-        guarantee.
+        Mean variance beside the components, not below its noise. Covered by the guarantee.
     row_norm_ : float
         For whole rows: bound that the centred rows were clipped to. Covered by the guarantee.
     left_components_ : ndarray of shape (n_samples, `n_components_`)
-        Left singular vectors, for entries, edges and spectral changes only. Covered by the
-        guarantee, as `transform` is not.
+        Left singular vectors, not for rows. Covered by the guarantee, as `transform` is not.
     coherence_left_, coherence_right_ : float
         Coherence of the singular vectors as released, on the left if these are, and neither for
         rows bounded by `row_norm`: from 1, spread evenly. Covered by the guarantee.

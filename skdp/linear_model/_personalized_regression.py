@@ -99,8 +99,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         Directions in which users differ, for centred rows as they are given: the transpose of the
         whitening times an orthonormal basis. Without a column of ids. Covered by the guarantee.
     whitening_ : ndarray of shape (n_features, n_features) or None
-        Symmetric matrix that makes centred rows uncorrelated; None without `whiten`. Covered by the
-        guarantee.
+        What makes centred rows uncorrelated, symmetric. Covered by the guarantee.
     mean_ : ndarray of shape (n_features,)
         Centre of the rows; 0 where noise hides it, and without `fit_intercept`. Covered by the
         guarantee.
@@ -113,8 +112,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     intercept_variance_ : float
         Prior variance of a user's intercept; 0 if there is none. Covered by the guarantee.
     noise_variance_ : float
-        Variance of the noise of a response, the penalty of the heads; 1 without heads. Covered by
-        the guarantee.
+        Variance of the noise of a response, the heads' penalty. Covered by the guarantee.
     prior_mix_ : float
         Share of the prior variance that is spread evenly over all directions: 0, .03, .1, .3 or 1,
         which is ridge regression. Covered by the guarantee.

@@ -98,8 +98,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     n_iter : int, default=10
         Number of gradient steps, 1 to 10,000. More steps split the budget further.
     step_size : float, default=0.5
-        Length of a step, between 0 and 2, relative to the curvature of the loss: 1 would go to the
-        minimum along the step.
+        Length of a step, between 0 and 2: 1 would go to the minimum along it.
     clip_quantile : float or "auto", default="auto"
         Share of the records whose gradients are not to be clipped, .01 to .99. ``"auto"`` is .5 for
         most dense X, up to .9 for others, and more where most responses are the same.

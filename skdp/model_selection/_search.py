@@ -4,18 +4,17 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import _num_samples, check_consistent_length
 
 from skdp._estimator import PrivateEstimator, doubt_of_delta
-from skdp._parameters import SEED
+from skdp._parameters import BUDGET, SEED, warn_of_guesses
 from skdp.data.digest import digest
 from skdp.data.sources import RowBlocks, as_source
 from skdp.exceptions import BudgetError, warn_of_privacy
@@ -53,11 +52,9 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": [HasMethods(["fit", "get_params"])],
-        "epsilon": [Interval(Real, 0, None, closed="right")],
-        "delta": [Interval(Real, 0, 1, closed="neither")],
         "scoring": [str, callable, None],
         "refit": ["boolean"],
-        "ledger": [HasMethods("charge"), None],
+        **BUDGET,
         **SEED,
     }
 
@@ -154,7 +151,7 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         """Say what public facts make of the guarantee, and of the result."""
         if math.isinf(allotment.mu):
             return
-        self._warn_of_guesses()
+        warn_of_guesses(self.random_state)
         for doubt in doubt_of_delta(float(self.epsilon), float(self.delta), "rows", n_rows):
             warn_of_privacy(doubt)
         most = max(allotment.n_fits.values())

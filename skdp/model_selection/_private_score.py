@@ -1,0 +1,212 @@
+"""A score with noise, of rows that the estimator has not seen."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted
+
+from skdp._estimator import doubt_of_delta
+from skdp._parameters import BUDGET, SEED, validate_plain, warn_of_guesses
+from skdp.data.digest import digest
+from skdp.data.sources import as_source
+from skdp.exceptions import warn_of_privacy
+from skdp.model_selection._row_losses import check_scoring, row_losses, usual_scoring
+from skdp.privacy import Plan, PlannedRelease, PrivacyBudget, PrivacySpent, sensitivity
+from skdp.privacy.adjacency import ADJACENCIES
+from skdp.privacy.noise import NoiseSource, draw_seed
+from skdp.privacy.plan import make_plan, planned_search
+from skdp.privacy.precision import plain
+from skdp.privacy.quantile import SCALE_GRID
+
+__all__ = ["PrivateScore", "private_score"]
+
+_LEVEL = "level of losses"
+# Part of the budget for what losses are clipped to; most of them are below it.
+_LEVEL_SHARE = 0.2
+_QUANTILE, _COUNT_MARGIN, _LEAST = 0.95, 4.0, 0.5
+# Losses are rounded to that part of the level, so that their sums are exact.
+_STEP = 2.0**-20
+_CONSTRAINTS: dict[str, Any] = {
+    **BUDGET,
+    **SEED,
+    "adjacency": [StrOptions(set(ADJACENCIES))],
+}
+# Whose losses may be negative.
+_SIGNED = ("log_likelihood",)
+
+
+@dataclass(frozen=True)
+class PrivateScore:  # numpydoc ignore=PR02
+    """A score with noise.
+
+    Parameters
+    ----------
+    value : float
+        The score, greater being better.
+    std : float
+        Standard deviation of its noise. That of the rows comes on top.
+    privacy_spent : PrivacySpent
+        What it has cost.
+
+    Examples
+    --------
+    >>> from skdp.privacy import PrivacyBudget
+    >>> from skdp.model_selection import PrivateScore
+    >>> spent = PrivacyBudget(1.0, 1e-6, unit="row", adjacency="replace").spent()
+    >>> PrivateScore(0.91, 0.02, spent).value
+    0.91
+    """
+
+    value: float
+    std: float
+    privacy_spent: PrivacySpent
+
+
+def private_score(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    scoring: Any = None,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    adjacency: str = "replace",
+    ledger: Any = None,
+    random_state: Any = None,
+) -> PrivateScore:
+    r"""Score a fitted estimator on private rows that it has not seen, with noise.
+
+    Released is the mean over the rows of losses that are clipped at a private .95 quantile of their
+    sizes, and turned into a score.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted estimator that may be published.
+    X : array-like of shape (n_samples, n_features)
+        Rows to protect.
+    y : array-like of shape (n_samples,) or None, default=None
+        Their responses.
+    scoring : str, callable or None, default=None
+        As of :class:`DPGridSearch`, but ``"r2"``, which is no mean of rows.
+    epsilon : float, default=1.0
+        Privacy budget, dimensionless, ``0 < epsilon <= inf``.
+    delta : float, default=1e-6
+        Probability with which the guarantee may fail, ``0 < delta < 1``.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        Neighbouring datasets differ by exchanging one row, or by one that is null.
+    ledger : PrivacyLedger or None, default=None
+        Where the whole cost is charged before the first release.
+    random_state : int, RandomState or Generator instance or None, default=None
+        ``None`` takes fresh noise, as the guarantee assumes.
+
+    Returns
+    -------
+    PrivateScore
+        The score, the standard deviation of its noise, and what it has cost.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not acceptable; nothing has been spent then.
+    NotFittedError
+        If the estimator is not fitted.
+    BudgetError
+        If the ledger has less left; nothing has been spent then.
+
+    Notes
+    -----
+    **Privacy.** Unit: one row, with its response if there are any (then called a record).
+    Adjacency: `adjacency`. Mechanism: ten Gaussian counts for the level, for a fifth of the budget,
+    and a Gaussian mean; accuracy needs no level. One row moves the mean of n losses in [0, B] by at
+    most B / n, of log-likelihoods and of callables, in [-B, B], by twice as much with "replace".
+    Assumed public: the number of rows, and the estimator. Where the rows were set apart before, by
+    their positions or at random, a row is in the fit or in the score, never in both, so that the
+    two together cost the larger of both records, not their sum [1]_; a ledger, which does not know which
+    rows are meant, charges both. A split that looks at responses, such as `stratify`, is none.
+
+    References
+    ----------
+    .. [1] F. McSherry (2009). "Privacy integrated queries". SIGMOD.
+       :doi:`10.1145/1559845.1559850`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import train_test_split
+    >>> from skdp import DPPCA
+    >>> from skdp.model_selection import private_score
+    >>> train, test = train_test_split(load_digits().data, random_state=0)
+    >>> pca = DPPCA(5, row_norm=40, mean_norm=64).fit(train)
+    >>> private_score(pca, test, epsilon=1.0).privacy_spent.epsilon
+    1.0
+    """
+    _check_arguments(epsilon, delta, adjacency, ledger, random_state)
+    check_is_fitted(estimator)
+    scoring = scoring or usual_scoring(estimator)
+    if scoring == "r2":
+        raise ValueError(
+            "scoring='r2' is no mean of rows, so that one of them may move it without limit: pass "
+            "'neg_mean_squared_error'."
+        )
+    check_scoring(scoring, estimator)
+    if y is not None:
+        check_consistent_length(X, y)
+    losses, n_rows = row_losses(scoring, estimator, X, y), _num_samples(X)
+    is_bounded, is_signed = scoring == "accuracy", callable(scoring) or scoring in _SIGNED
+    plan = _plan(
+        float(plain(epsilon)),
+        float(plain(delta)),
+        "row" if y is None else "record",
+        adjacency,
+        is_bounded=is_bounded,
+    )
+    if math.isfinite(plan.epsilon):
+        warn_of_guesses(random_state)
+    for doubt in doubt_of_delta(plan.epsilon, plan.delta, "rows", n_rows):
+        warn_of_privacy(doubt)
+    seed = draw_seed(random_state)
+    noise = NoiseSource(seed, () if seed is None else (digest(as_source(losses[:, np.newaxis])),))
+    charge = None if ledger is None else lambda spent: ledger.charge(spent, what="private_score")
+    budget = PrivacyBudget.of(plan, noise, charge)
+    mean, std = _release_mean(losses, budget, is_bounded=is_bounded, is_signed=is_signed)
+    return PrivateScore(1 - mean if is_bounded else -mean, std, budget.spent())
+
+
+def _check_arguments(
+    epsilon: Any, delta: Any, adjacency: Any, ledger: Any, random_state: Any
+) -> None:
+    given = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
+    given |= {"ledger": ledger, "random_state": random_state}
+    validate_plain(_CONSTRAINTS, given, "private_score")
+
+
+def _plan(epsilon: float, delta: float, unit: str, adjacency: str, *, is_bounded: bool) -> Plan:
+    """Plan the level, unless losses are 0 or 1, and the mean."""
+    share = 0.0 if is_bounded else _LEVEL_SHARE
+    search = [] if is_bounded else planned_search(_LEVEL, share, len(SCALE_GRID))
+    change = sensitivity.count() if is_bounded else None
+    mean = PlannedRelease("sum of losses", "gaussian", 1 - share, change, follows=_LEVEL)
+    return make_plan([*search, mean], epsilon=epsilon, delta=delta, unit=unit, adjacency=adjacency)
+
+
+def _release_mean(
+    losses: np.ndarray, budget: PrivacyBudget, *, is_bounded: bool, is_signed: bool
+) -> tuple[float, float]:
+    """Release the mean of clipped losses, and tell the scale of its noise."""
+    n_rows, level = len(losses), 1.0
+    if not is_bounded:
+        assert budget.plan is not None
+        scale = budget.plan.releases[0].noise_scale or 0.0
+        q = max(_LEAST, min(_QUANTILE, 1 - _COUNT_MARGIN * scale / n_rows))
+        level = budget.quantile(_LEVEL, np.abs(losses), q=q, grid=SCALE_GRID)
+    clipped = np.clip(losses / level, -1.0 if is_signed else 0.0, 1.0)
+    total = (np.rint(clipped / _STEP) * _STEP).sum()
+    change = sensitivity.count()
+    if is_signed:
+        change = sensitivity.loss_range(1.0, budget.adjacency)
+    released, scale = budget.gaussian("sum of losses", total, sensitivity=change)
+    return float(released) * level / n_rows, scale * level / n_rows
