@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import skdp
+import skdp.model_selection
 
 DOCS = Path(__file__).parent.parent / "docs"
 API_PAGE = DOCS / "api.rst"
@@ -20,6 +21,7 @@ ESTIMATORS = [
     skdp.DPTraceRegressor,
     skdp.DPTruncatedSVD,
 ]
+SEARCHES = [skdp.model_selection.DPGridSearch, skdp.model_selection.DPRandomizedSearch]
 STREAMS = [skdp.DPStreamingFactorizer, skdp.DPContinualFactorizer, skdp.LowRankFactors]
 PUBLIC_MODULES = [
     "skdp",
@@ -51,7 +53,7 @@ def test_of_each_method_it_is_said_what_the_guarantee_covers():
     said = runpy.run_path(str(DOCS / "_extensions" / "guarantee.py"))["GUARANTEE"]
     methods = {
         name
-        for estimator in ESTIMATORS + STREAMS
+        for estimator in ESTIMATORS + SEARCHES + STREAMS
         for name in dir(estimator)
         if not name.startswith("_") and callable(getattr(estimator, name))
     }
@@ -69,6 +71,6 @@ def test_names_of_scikit_learn_exist(entry):
     assert owner == name or hasattr(value, name.rpartition(".")[2])
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS + STREAMS[:2])
+@pytest.mark.parametrize("estimator", ESTIMATORS + SEARCHES + STREAMS[:2])
 def test_the_docstring_of_an_estimator_is_no_manual(estimator):
     assert inspect.getdoc(estimator).splitlines().index("Examples") <= 120

@@ -30,6 +30,7 @@ GUARANTEE = {
     "owner only.",
     "plan": "**Public**: a function of the settings and of the public facts passed in.",
     "predict": _ROWS,
+    "predict_proba": _ROWS,
     "reconstruct": _RELEASED,
     "release": _RELEASED,
     "score": _ROWS,

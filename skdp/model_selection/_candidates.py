@@ -102,6 +102,8 @@ def steps_of(estimator: Any) -> list[Step]:
         raise ValueError(
             f"The private steps of estimator must have one adjacency, got {sorted(adjacencies)}."
         )
+    # Refuses what does not go together.
+    common_unit(steps)
     return steps
 
 

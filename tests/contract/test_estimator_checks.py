@@ -13,6 +13,7 @@ from skdp import (
     DPTraceRegressor,
     DPTruncatedSVD,
 )
+from skdp.model_selection import DPGridSearch, DPRandomizedSearch
 from skdp.units import Edge, Entry, FrobeniusChange, Interaction, SparseRow, SpectralChange
 
 # The checks fit a few rows with small seeds and mix frames with arrays.
@@ -95,6 +96,14 @@ PERSONAL = [
 GENEROUS_REGRESSORS += [DPPersonalizedRegressor(epsilon=1000.0, **more) for more in PERSONAL]
 ESTIMATORS += [DPTraceRegressor(), DPTraceRegressor(epsilon=np.inf), *GENEROUS_REGRESSORS]
 ESTIMATORS += [DPPersonalizedRegressor(), DPPersonalizedRegressor(epsilon=np.inf)]
+# The choice among sparse and single rows, too.
+SEARCHED = {"n_components": [1, 2]}
+ESTIMATORS += [
+    DPGridSearch(DPTraceRegressor(), {"n_iter": [2, 3]}),
+    DPGridSearch(DPPCA(mean_norm=3, row_norm=3), SEARCHED),
+    DPGridSearch(DPTruncatedSVD(row_norm=3), SEARCHED),
+    DPRandomizedSearch(DPPCA(mean_norm=3, row_norm=3), SEARCHED, n_iter=2),
+]
 TRANSFORMERS = [estimator for estimator in ESTIMATORS if hasattr(estimator, "transform")]
 
 KEPT_BACK = [

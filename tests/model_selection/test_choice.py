@@ -1,0 +1,109 @@
+"""The choice among candidates: no row moves it further than declared, whatever its losses."""
+
+import numpy as np
+import pytest
+from watched import moved, watched
+
+from skdp.model_selection import _search
+from skdp.model_selection._choice import choose, plan_choice, regrets
+from skdp.privacy import sensitivity
+
+ADJACENCIES = ("replace", "zero_out")
+HUGE = 1e100
+
+
+def chosen(losses, adjacency, scripts=None, *, is_bounded=False):
+    """Choose with a watched budget; return it."""
+    plan = plan_choice(
+        losses.shape[1],
+        epsilon=1.0,
+        delta=1e-6,
+        unit="row",
+        adjacency=adjacency,
+        is_bounded=is_bounded,
+    )
+    with watched(scripts) as made:
+        choose(losses, _search.PrivacyBudget.of(plan), is_bounded=is_bounded)
+    return made
+
+
+def movement(losses, neighbour, adjacency, **more):
+    """Replay the choice on a neighbour; return how far its parts moved."""
+    before = chosen(losses, adjacency, **more)
+    scripts = [budget.released for budget in before]
+    return moved(before, chosen(neighbour, adjacency, scripts, **more))
+
+
+def rows(generator, n_rows, n_candidates):
+    """Losses of all sizes, some rows without any range."""
+    sizes = 10.0 ** generator.uniform(-12, 12, (n_rows, 1))
+    return sizes * generator.standard_normal((n_rows, n_candidates))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("n_candidates", [2, 3, 7])
+def test_regrets_of_a_row_differ_by_at_most_one(seed, n_candidates):
+    losses = rows(np.random.default_rng(seed), 200, n_candidates)
+    losses[0], losses[1] = HUGE, -HUGE
+    losses[2, 0] = HUGE
+    for level in (1e-12, 1.0, 1e12):
+        found = regrets(losses, level)
+        assert np.ptp(found, axis=1).max() <= 1
+        assert np.abs(found).max() <= 0.5
+        # Multiples of a power of two, whose sums are exact in any order.
+        assert (found * 2**20 == np.rint(found * 2**20)).all()
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("is_bounded", [False, True])
+def test_no_row_moves_the_choice_further_than_declared(adjacency, is_bounded):
+    generator = np.random.default_rng(0)
+    worst = []
+    for _ in range(60):
+        losses = rows(generator, 12, 4)
+        other = rows(generator, 1, 4)[0]
+        extreme = generator.choice([-HUGE, 0.0, HUGE], 4)
+        if is_bounded:
+            losses, other, extreme = (losses > 0) * 1.0, (other > 0) * 1.0, (extreme > 0) * 1.0
+        for one in (other, extreme, losses[0] * 0):
+            neighbour = losses.copy()
+            neighbour[0] = one
+            # A row without a range, as one that is null, moves by half as much.
+            if adjacency == "zero_out":
+                neighbour[0] = one[0]
+            parts = movement(losses, neighbour, adjacency, is_bounded=is_bounded)
+            assert max(parts) <= 1
+            worst.append(parts[-1])
+    assert max(worst) > 0.5
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_the_declared_range_is_attained(adjacency):
+    losses = np.array([[0.0, HUGE], [0.0, 1.0], [HUGE, 0.0]])
+    neighbour = losses.copy()
+    neighbour[0] = [HUGE, 0.0] if adjacency == "replace" else 0.0
+    assert movement(losses, neighbour, adjacency)[-1] == 1
+    assert sensitivity.loss_range(1.0, adjacency) == (2 if adjacency == "replace" else 1)
+
+
+def test_too_small_a_range_is_noticed(monkeypatch):
+    right = sensitivity.loss_range
+    monkeypatch.setattr(sensitivity, "loss_range", lambda *given: right(*given) / 2)
+    losses = np.array([[0.0, HUGE], [0.0, 1.0], [HUGE, 0.0]])
+    assert movement(losses, losses[[2, 1, 2]], "replace")[-1] > 1
+
+
+def test_the_best_candidate_is_chosen_where_noise_is_small():
+    generator = np.random.default_rng(1)
+    losses = generator.exponential(size=(20_000, 5)) + [0.5, 0.3, 0.0, 0.3, 0.5]
+    counts = np.zeros(5)
+    for _ in range(20):
+        counts[int(chosen(losses, "replace")[0].released[-1])] += 1
+    assert counts[2] == 20
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_sums_do_not_depend_on_the_order_of_the_rows(order):
+    losses = np.asarray(rows(np.random.default_rng(2), 5000, 3), order=order)
+    sums = regrets(losses, 1e-3).sum(axis=0)
+    np.testing.assert_array_equal(sums, regrets(losses[::-1], 1e-3).sum(axis=0))

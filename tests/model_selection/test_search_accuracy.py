@@ -1,0 +1,143 @@
+"""What searches find, and what tuning on public rows does.
+
+All thresholds hold for 50 other values of `FIRST`.
+"""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.pipeline import make_pipeline
+
+from skdp import DPPCA, DPTraceRegressor, PrivacyLedger
+from skdp.datasets import make_trace_regression
+from skdp.model_selection import DPGridSearch, matched_noise
+from skdp.model_selection._matched_noise import _with_total
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+FIRST = 0
+SECRET = 2**100
+MATRICES, RESPONSES, _ = make_trace_regression(6000, (10, 10), rank=3, random_state=0)
+MATRICES = MATRICES.reshape(6000, -1)
+REGRESSION = DPTraceRegressor(matrix_shape=(10, 10), covariance="identity")
+
+
+def seeds(n_seeds):
+    return [SECRET + 1000 * FIRST + number for number in range(n_seeds)]
+
+
+def halves(seed, n_rows, n_train):
+    order = np.random.default_rng(seed).permutation(n_rows)
+    return order[:n_train], order[n_train:]
+
+
+def test_the_number_of_components_is_found_with_one_release():
+    X, ranks = load_digits().data, [2, 3, 4, 6, 8, 11, 15, 20, 26, 34, 45]
+    losses = {name: [] for name in ("search", *ranks)}
+    for seed in seeds(10):
+        train, test = (X[rows] for rows in halves(seed, len(X), 1437))
+        pca = DPPCA(row_norm=40, mean_norm=64)
+        search = DPGridSearch(pca, {"n_components": ranks}, random_state=seed).fit(train)
+        assert search.n_distinct_fits_ == {"estimator": 1}
+        losses["search"].append(-search.score(test))
+        models = [clone(pca).set_params(n_components=k, random_state=seed) for k in ranks]
+        first, *others = models
+        first._fit_together(others, train)
+        for rank, model in zip(ranks, models, strict=True):
+            losses[rank].append(-model.score(test))
+    means = {name: np.mean(values) for name, values in losses.items()}
+    best = min(means[rank] for rank in ranks)
+    assert means["search"] <= best + 0.6
+    assert np.median([means[rank] for rank in ranks]) > means["search"]
+
+
+@pytest.mark.parametrize("epsilon", [2.0, 4.0])
+def test_the_rank_is_found_where_the_default_is_wrong(epsilon):
+    losses, defaults = [], []
+    for seed in seeds(5):
+        train, test = halves(seed, 6000, 4800)
+        base = clone(REGRESSION).set_params(epsilon=epsilon)
+        search = DPGridSearch(base, {"rank": [1, 3, 6]}, epsilon=epsilon, random_state=seed)
+        search.fit(MATRICES[train], RESPONSES[train])
+        losses.append(error(search, test))
+        base.set_params(random_state=seed).fit(MATRICES[train], RESPONSES[train])
+        defaults.append(error(base, test))
+    assert np.mean(losses) <= 0.3
+    assert np.mean(defaults) > 1
+
+
+def error(model, rows):
+    return np.mean((model.predict(MATRICES[rows]) - RESPONSES[rows]) ** 2)
+
+
+def test_matched_noise_finds_what_the_private_fit_needs():
+    losses = {"matched": [], "same": []}
+    for seed in seeds(4):
+        train, test = halves(seed, 6000, 4800)
+        public, test = test[:300], test[300:]
+        for name, n_rows in (("matched", 4800), ("same", 200)):
+            tuned = matched_noise(REGRESSION, n_rows=n_rows, n_public=200)
+            tuned.set_params(random_state=seed)
+            grid = {"rank": [1, 2, 3, 6], "n_iter": [5, 10, 20]}
+            search = GridSearchCV(tuned, grid, cv=3, refit=False)
+            search.fit(MATRICES[public], RESPONSES[public])
+            private = clone(REGRESSION).set_params(**search.best_params_, random_state=seed)
+            private.fit(MATRICES[train], RESPONSES[train])
+            losses[name].append(error(private, test))
+    assert np.mean(losses["matched"]) <= 0.3
+    assert np.mean(losses["same"]) > np.mean(losses["matched"])
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+def test_a_matched_fit_on_half_of_the_rows_is_as_good_as_one_on_all(epsilon):
+    X, y = load_digits(return_X_y=True)
+    errors = {"all": [], "half": []}
+    for seed in seeds(20):
+        train, test = halves(seed, len(X), 1400)
+        pca = DPPCA(8, row_norm=40, mean_norm=64, epsilon=epsilon, random_state=seed)
+        matched = matched_noise(pca, n_rows=1400, n_public=700)
+        for name, model, rows in (("all", pca, train), ("half", matched, train[:700])):
+            model.fit(X[rows])
+            errors[name].append(class_error(model, X, y, train, test))
+    assert np.mean(errors["half"]) == pytest.approx(np.mean(errors["all"]), rel=0.1)
+
+
+def class_error(pca, X, y, train, test):
+    """Error rate of the nearest class mean along the components."""
+    Z = pca.transform(X)
+    means = np.array([Z[train][y[train] == label].mean(axis=0) for label in range(10)])
+    nearest = ((Z[test][:, np.newaxis] - means) ** 2).sum(axis=2).argmin(axis=1)
+    return np.mean(nearest != y[test])
+
+
+def test_a_whole_job_is_private_pays_once_and_beats_the_defaults(tmp_path):
+    X, labels = load_digits(return_X_y=True)
+    y = (labels == 0).astype(float)
+    pipeline = make_pipeline(DPPCA(), DPTraceRegressor())
+    gains = []
+    for seed in seeds(20):
+        X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=seed % 2**32)
+        ledger = PrivacyLedger.create(
+            tmp_path / f"digits {seed}",
+            dataset="digits",
+            epsilon=2.0,
+            delta=1e-6,
+            unit=("row", "record"),
+        )
+        search = DPGridSearch(
+            pipeline,
+            {"dppca__n_components": [3, 10, 30]},
+            epsilon=2.0,
+            ledger=ledger,
+            random_state=seed,
+        ).fit(X_train, y_train)
+        assert len(ledger.entries()) == 1
+        assert ledger.remaining() == 0
+        default = _with_total(pipeline, 2.0)
+        default.set_params(dppca__random_state=seed, dptraceregressor__random_state=seed)
+        default.fit(X_train, y_train)
+        losses = [np.mean((model.predict(X_test) - y_test) ** 2) for model in (default, search)]
+        gains.append(losses[0] - losses[1])
+    assert np.mean(gains) > 2 * np.std(gains, ddof=1) / np.sqrt(len(gains))

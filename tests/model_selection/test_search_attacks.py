@@ -1,0 +1,160 @@
+"""Attacks on whole searches and scores: all they release, replayed on neighbouring rows."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+from watched import SEED, moved, watched
+
+from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
+from skdp.model_selection import DPGridSearch, private_score
+from skdp.model_selection._row_losses import SCORES, row_losses
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.standard_normal((60, 4)) * [3, 2, 1, 1]
+Y = X[:, 0] + GENERATOR.standard_normal(60)
+PCA = DPPCA(row_norm=4.0, mean_norm=4.0)
+REGRESSION = DPTraceRegressor(n_iter=3)
+SEARCHES = {
+    "free": (PCA, {"n_components": [1, 2, 3], "whiten": [False, True]}, "log_likelihood"),
+    "reconstruction": (DPTruncatedSVD(1, row_norm=4.0), {"n_components": [1, 2]}, None),
+    "power": (DPPCA(1, solver="power"), {"n_components": [1, 2]}, None),
+    "regression": (REGRESSION, {"n_iter": [1, 2]}, None),
+    "absolute": (REGRESSION, {"clip_quantile": [0.3, 0.8]}, "neg_mean_absolute_error"),
+    "rows": (REGRESSION, {"n_iter": [1, 2]}, lambda model, X, y: -np.abs(model.predict(X) - y) ** 3),
+    "pipeline": (
+        make_pipeline(Normalizer(), PCA, REGRESSION),
+        {"dppca__n_components": [1, 2], "dptraceregressor__n_iter": [2]},
+        "r2",
+    ),
+}
+ROWS = {
+    "huge": (np.full(4, 1e300), 1e300),
+    "opposite": (-X[0], -Y[0]),
+    "large": (np.array([1e6, 0, 0, 0]), -1e6),
+    "zero": (np.zeros(4), 0.0),
+    "aligned": (X[1] * 50, Y[1] * 50),
+}
+SCALES = (1e300, 1e-300, 1.0)
+
+
+def search_of(name, adjacency):
+    estimator, grid, scoring = SEARCHES[name]
+    estimator = clone(estimator)
+    for prefix in ("", "dppca__", "dptraceregressor__"):
+        if f"{prefix}adjacency" in estimator.get_params():
+            estimator.set_params(**{f"{prefix}adjacency": adjacency})
+    return DPGridSearch(
+        estimator, grid, epsilon=2.0, delta=1e-5, scoring=scoring, random_state=SEED
+    )
+
+
+def neighbours(row):
+    rows, responses = X.copy(), Y.copy()
+    rows[0], responses[0] = row
+    return rows, responses
+
+
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("name", SEARCHES)
+def test_no_row_moves_a_search_further_than_declared(name, row):
+    with watched() as before:
+        search_of(name, "replace").fit(X, Y)
+    scripts = [budget.released for budget in before]
+    with watched(scripts) as after:
+        search_of(name, "replace").fit(*neighbours(ROWS[row]))
+    assert max(moved(before, after)) <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_what_is_published_follows_what_is_released(name):
+    with watched() as before:
+        one = search_of(name, "replace").fit(X, Y)
+    scripts = [budget.released for budget in before]
+    with watched(scripts):
+        other = search_of(name, "replace").fit(*neighbours(ROWS["large"]))
+    assert one.best_params_ == other.best_params_
+    assert one.privacy_spent_ == other.privacy_spent_
+    assert vars(one).keys() == vars(other).keys()
+    assert set(vars(one)) == {
+        *one.get_params(deep=False),
+        "best_estimator_",
+        "best_index_",
+        "best_params_",
+        "cv_results_",
+        "n_distinct_fits_",
+        "n_features_in_",
+        "privacy_spent_",
+    }
+    last = one.best_estimator_, other.best_estimator_
+    steps = [model.steps[-1][1] if hasattr(model, "steps") else model for model in last]
+    for attribute, value in vars(steps[0]).items():
+        if attribute.endswith("_") and isinstance(value, np.ndarray | float):
+            np.testing.assert_array_equal(value, getattr(steps[1], attribute))
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_releases_have_the_same_names_and_shares_on_all_data(name):
+    kinds = []
+    for rows in ((X, Y), (X * 1e3 + 5, -Y), (np.zeros_like(X), np.zeros_like(Y))):
+        spent = search_of(name, "zero_out").fit(*rows).privacy_spent_
+        # What follows the choice may follow what was chosen.
+        names = [release.name for release in spent.releases]
+        before = spent.releases[: names.index("choice: choice") + 1]
+        kinds.append((spent.mu, [(release.name, release.share) for release in before]))
+        assert sum(release.share for release in spent.releases) == pytest.approx(1, abs=1e-5)
+    assert kinds[0] == kinds[1] == kinds[2]
+
+
+@pytest.mark.parametrize("scoring", [name for name in SCORES if name != "accuracy"])
+def test_a_row_is_judged_by_itself(scoring):
+    model = DPPCA(2, row_norm=4.0, mean_norm=4.0, random_state=SEED).fit(X)
+    if scoring not in ("log_likelihood", "reconstruction"):
+        model = DPTraceRegressor(random_state=SEED).fit(X, Y)
+    before = row_losses(scoring, model, X, Y)
+    for row in ROWS.values():
+        after = row_losses(scoring, model, *neighbours(row))
+        np.testing.assert_array_equal(before[1:], after[1:])
+        assert np.isfinite(after).all()
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+@pytest.mark.parametrize("scoring", [None, "neg_mean_absolute_error", "rows"])
+def test_no_row_moves_a_score_further_than_declared(scoring, adjacency):
+    model = DPTraceRegressor(random_state=SEED).fit(X, Y)
+    if scoring == "rows":
+        scoring = lambda model, X, y: model.predict(X) - y  # noqa: E731
+    settings = {"scoring": scoring, "adjacency": adjacency, "random_state": SEED}
+    with watched() as before:
+        private_score(model, X, Y, **settings)
+    worst = []
+    for row in ROWS.values() if adjacency == "replace" else [ROWS["zero"]]:
+        rows, responses = neighbours(row)
+        if adjacency == "zero_out":
+            # A null row takes part in no sum: as one that is predicted exactly.
+            responses[0] = model.predict(rows[:1])[0]
+        with watched([budget.released for budget in before]) as after:
+            private_score(model, rows, responses, **settings)
+        worst.append(max(moved(before, after)))
+    assert max(worst) <= 1
+
+
+def test_too_small_a_sensitivity_of_a_score_is_noticed(monkeypatch):
+    from skdp.privacy import sensitivity
+
+    monkeypatch.setattr(sensitivity, "loss_range", lambda *given: 1.0)
+    model = DPTraceRegressor(random_state=SEED).fit(X, Y)
+
+    def signed(model, X, y):
+        return np.where(np.arange(len(y)) == 0, y, model.predict(X) - y)
+
+    settings = {"scoring": signed, "random_state": SEED}
+    rows, responses = neighbours((X[0], 1e300))
+    with watched() as before:
+        private_score(model, rows, responses, **settings)
+    with watched([budget.released for budget in before]) as after:
+        private_score(model, *neighbours((X[0], -1e300)), **settings)
+    assert max(moved(before, after)) > 1
