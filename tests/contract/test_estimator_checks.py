@@ -104,7 +104,8 @@ ESTIMATORS += [
     DPGridSearch(DPTruncatedSVD(row_norm=3), SEARCHED),
     DPRandomizedSearch(DPPCA(mean_norm=3, row_norm=3), SEARCHED, n_iter=2),
 ]
-TRANSFORMERS = [estimator for estimator in ESTIMATORS if hasattr(estimator, "transform")]
+# Searches leave the output to what they search, as those of scikit-learn do.
+TRANSFORMERS = [estimator for estimator in ESTIMATORS if hasattr(estimator, "set_output")]
 
 KEPT_BACK = [
     "check_dataframe_column_names_consistency",
