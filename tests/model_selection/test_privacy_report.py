@@ -284,6 +284,29 @@ def test_a_pickle_keeps_records_apart_and_together():
     assert privacy_spent(pickle.loads(pickle.dumps(pipeline))).spent == whole
 
 
+def test_a_search_with_a_record_of_its_own_has_that():
+    class Search(BaseEstimator):
+        def fit(self, X, y=None):
+            self.best_estimator_ = make_pipeline(Normalizer(), svd(), pca()).fit(X)
+            first, second = (step.privacy_spent_ for step in self.best_estimator_[1:])
+            self.privacy_spent_ = first.compose(second)
+            for step in (self.best_estimator_, *self.best_estimator_[1:]):
+                step.privacy_spent_ = self.privacy_spent_
+            return self
+
+    search = Search().fit(X)
+    report = privacy_spent(search)
+    assert report.spent is search.privacy_spent_
+    assert report.is_private
+    assert list(statuses(report)) == [
+        "",
+        "estimator",
+        "estimator__normalizer",
+        "estimator__dptruncatedsvd",
+        "estimator__dppca",
+    ]
+
+
 def test_a_record_may_be_a_property():
     record = pca().fit(X).privacy_spent_
     assert privacy_spent(Wrapper(record)).spent == record
@@ -318,6 +341,13 @@ def test_streams_and_what_they_give_have_a_report():
 def test_unfitted_estimators_are_refused(unfitted):
     with pytest.raises(NotFittedError, match="not fitted"):
         privacy_spent(unfitted)
+
+
+def test_one_fitted_step_does_not_make_the_others_so():
+    holders = [MultiOutputRegressor(regressor()), BaggingRegressor(regressor(), bootstrap=False)]
+    for unfitted in (regressor(), *holders):
+        with pytest.raises(NotFittedError):
+            privacy_spent(make_pipeline(pca().fit(X), unfitted, Normalizer()))
 
 
 @pytest.mark.parametrize("wrong", [X, "passthrough", None, DPPCA, 3])

@@ -242,6 +242,16 @@ def test_nothing_reads_data_or_changes_a_search():
     assert not hasattr(search, "cv_results_")
 
 
+def test_candidates_that_are_estimators_are_not_changed():
+    step = pca(epsilon=2.0)
+    pipeline = make_pipeline(pca())
+    grid = {"dppca": [step], "dppca__epsilon": [0.5, 3.0]}
+    mus = [gaussian_dp.mu_from_epsilon_delta(epsilon, 1e-6) for epsilon in (0.5, 3.0)]
+    cost = search_cost(GridSearchCV(pipeline, grid, cv=2), 120, 6)
+    assert cost.spent.mu == total(*mus, *mus, mus[1])
+    assert step.epsilon == 2.0
+
+
 def test_equal_fits_have_one_bill():
     bill = bill_of([(pca(), 2), (pca(center=False), 3), (svd(), 1)])
     assert sorted(Counter(bill).values()) == [1, 5]
