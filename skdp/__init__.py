@@ -14,6 +14,7 @@ from skdp.decomposition import (
 from skdp.exceptions import BudgetError, LedgerError, PrivacyWarning
 from skdp.ledger import PrivacyLedger
 from skdp.linear_model import DPPersonalizedRegressor, DPTraceRegressor, PersonalHead
+from skdp.model_selection import privacy_spent
 
 __version__ = "0.1.0"
 
@@ -34,4 +35,5 @@ __all__ = [
     "RankOneMatrices",
     "RowBlocks",
     "StreamShard",
+    "privacy_spent",
 ]

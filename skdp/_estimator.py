@@ -3,7 +3,8 @@
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial, wraps
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, ParamSpec, Protocol, TypeVar
@@ -12,11 +13,12 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn import config_context
 from sklearn.utils import check_array, check_scalar
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._parameters import SEED, SeededEstimator, warn_of_guesses
 from skdp.data.sources import canonical_csr
 from skdp.exceptions import warn_of_privacy
+from skdp.ledger import PrivacyLedger
 from skdp.privacy import Plan, PlannedRelease, PrivacyBudget
 from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
@@ -96,7 +98,7 @@ class PrivateEstimator(SeededEstimator):
         "epsilon": [Interval(Real, 0, None, closed="right")],
         "delta": [Interval(Real, 0, 1, closed="left")],
         "adjacency": [StrOptions(set(ADJACENCIES))],
-        "ledger": [HasMethods("charge"), None],
+        "ledger": [PrivacyLedger, None],
         **SEED,
     }
 
@@ -150,6 +152,12 @@ class PrivateEstimator(SeededEstimator):
 
         Returned is what these say against the results of each.
         """
+        with _unchanged_if_refused(self):
+            return self._fitted_together(others, X, y)
+
+    def _fitted_together(
+        self, others: Sequence["PrivateEstimator"], X: Any, y: Any
+    ) -> list[list[str]]:
         data, facts = self._checked_input(X, y)
         problem = self._problem(facts)
         self._warn_of_settings(problem)
@@ -246,6 +254,18 @@ class PrivateEstimator(SeededEstimator):
             if name not in _NOT_IN_NOISE_KEY
         )
         return NoiseSource(seed, (type(self).__name__, tuple(parameters), digest()))
+
+
+@contextmanager
+def _unchanged_if_refused(estimator: PrivateEstimator) -> Iterator[None]:
+    """Leave an estimator as it was if its fit raises."""
+    before = dict(estimator.__dict__)
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
+        raise
 
 
 def plan_of(problem: Problem) -> Plan:

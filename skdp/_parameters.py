@@ -6,10 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import HasMethods, Interval, validate_parameter_constraints
+from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 
 from skdp._printing import HIDDEN_SEED, is_printing
 from skdp.exceptions import warn_of_privacy
+from skdp.ledger import PrivacyLedger
 from skdp.privacy.precision import plain
 
 __all__ = [
@@ -30,7 +31,7 @@ SEED: dict[str, Any] = {
 BUDGET: dict[str, Any] = {
     "epsilon": [Interval(Real, 0, None, closed="right")],
     "delta": [Interval(Real, 0, 1, closed="neither")],
-    "ledger": [HasMethods("charge"), None],
+    "ledger": [PrivacyLedger, None],
 }
 _SMALLEST_SECRET = 2**64
 _PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)

@@ -1,5 +1,6 @@
 """The file behind a ledger: an SQLite database that refuses by itself to be overspent."""
 
+import math
 import os
 import sqlite3
 import threading
@@ -9,12 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from skdp.exceptions import BudgetError, LedgerError
-from skdp.ledger._limit import WHOLE
+from skdp.ledger._limit import WHOLE, Limit
 
 __all__ = ["check_sums", "create_file", "open_file", "read_head"]
 
 # "skdp".
 _APPLICATION_ID, _VERSION = 0x736B6470, 1
+_HEAD: dict[str, type] = {
+    **dict.fromkeys(("uuid", "dataset", "units", "adjacency", "created"), str),
+    **dict.fromkeys(("epsilon", "delta", "mu"), float),
+    **dict.fromkeys(("id", "spent", "tails"), int),
+}
+# Relative: so alike are the same mu by two versions of the functions behind it.
+_SAME = 1e-8
 # Seconds to wait for other processes.
 _TIMEOUT = 60.0
 # A connection must not be inherited: a fork waits until an operation is through.
@@ -82,6 +90,15 @@ END;
 def create_file(path: str, head: dict[str, Any]) -> None:
     """Make the file of a new ledger, in one transaction; another file is never replaced."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o660))
+    try:
+        _write_head(path, head)
+    except BaseException:
+        # Nothing was ever charged to what is not complete.
+        os.unlink(path)
+        raise
+
+
+def _write_head(path: str, head: dict[str, Any]) -> None:
     names, places = ", ".join(head), ", ".join("?" * len(head))
     with _LOCK, _connected(path) as database:
         database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
@@ -119,7 +136,7 @@ def _connected(path: str) -> Iterator[sqlite3.Connection]:
     except (BudgetError, LedgerError):
         raise
     # A damaged file may give any of these.
-    except (sqlite3.Error, UnicodeDecodeError, TypeError, ValueError, OverflowError) as error:
+    except (sqlite3.Error, TypeError, ValueError, ArithmeticError, LookupError) as error:
         raise LedgerError(
             f"The ledger {path!r} cannot be used, and nothing may be released: {error}."
         ) from None
@@ -139,7 +156,21 @@ def read_head(database: sqlite3.Connection, path: str) -> dict[str, Any]:
     row = cursor.fetchone()
     if row is None:
         raise LedgerError(f"{path!r} is not a ledger: it has no limit.")
-    return dict(zip([column[0] for column in cursor.description], row, strict=True))
+    head = dict(zip([column[0] for column in cursor.description], row, strict=True))
+    if not _is_sound(head):
+        raise LedgerError(f"{path!r} is damaged: its limit is not what it was.")
+    return head
+
+
+def _is_sound(head: dict[str, Any]) -> bool:
+    """Tell whether the limit is one, and agrees with its mu: no damage may raise it."""
+    if {name: type(value) for name, value in head.items()} != _HEAD:
+        return False
+    try:
+        limit = Limit.of(head["epsilon"], head["delta"])
+    except ValueError:
+        return False
+    return math.isclose(limit.mu, head["mu"], rel_tol=_SAME) and head["units"] != ""
 
 
 def check_sums(database: sqlite3.Connection, head: dict[str, Any], path: str) -> None:

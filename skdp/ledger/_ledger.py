@@ -6,6 +6,8 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from numbers import Integral, Real
+from types import SimpleNamespace
 from typing import Any, Self
 
 from skdp.exceptions import BudgetError, LedgerError
@@ -28,6 +30,7 @@ _COLUMNS = (
     "spent",
     "tails",
 )
+_NUMBERS = ("mu", "delta_tail", "epsilon", "delta")
 _INSERT = f"INSERT INTO charge ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 
 
@@ -79,7 +82,7 @@ class PrivacyLedger:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.path.abspath(os.fspath(path))
+        self.path = os.path.abspath(os.fsdecode(path))
         self._uuid: str | None = None
         with self._opened() as (_, head):
             self._uuid = head["uuid"]
@@ -141,7 +144,7 @@ class PrivacyLedger:
             **vars(limit),
             "created": _now(),
         }
-        create_file(os.path.abspath(os.fspath(path)), head)
+        create_file(os.path.abspath(os.fsdecode(path)), head)
         return cls(path)
 
     def charge(self, spent: Any, what: str = "") -> None:
@@ -164,6 +167,7 @@ class PrivacyLedger:
         LedgerError
             If the file cannot be read or written; nothing may be released then.
         """
+        _check_record(spent)
         with self._opened() as (database, _):
             # Nobody else writes from here on, so that what is read stays as it is.
             database.execute("BEGIN IMMEDIATE")
@@ -174,14 +178,17 @@ class PrivacyLedger:
             cost = limit.cost_of(spent)
             room = limit.room_beside(head["tails"] + cost.tails) - head["spent"]
             if cost.spent > room:
-                raise BudgetError(_refusal(self.path, spent, limit.epsilon_of_fit(room)))
+                raise BudgetError(_refusal(self.path, spent, limit, head))
             seeded, enforced = bool(spent.seeded), bool(spent.enforced)
-            numbers = (spent.unit, spent.mu, spent.delta_tail, spent.epsilon, spent.delta)
-            row = (_now(), str(what), *numbers, seeded, enforced, cost.spent, cost.tails)
+            numbers = (float(getattr(spent, name)) for name in _NUMBERS)
+            kept = (seeded, enforced, cost.spent, cost.tails)
+            row = (_now(), str(what), spent.unit, *numbers, *kept)
             database.execute(_INSERT, row)
             database.execute("COMMIT")
 
-    def remaining(self, n_fits: int = 1, delta: float | None = None) -> float:
+    def remaining(
+        self, n_fits: int = 1, delta: float | None = None, *, delta_tail: float = 0.0
+    ) -> float:
         """Tell what is left.
 
         Parameters
@@ -190,6 +197,8 @@ class PrivacyLedger:
             How many fits it is for, all of the same cost.
         delta : float or None, default=None
             Their delta; None for that of the ledger.
+        delta_tail : float, default=0.0
+            Part of it that each of them reserves, as :meth:`~skdp.DPTraceRegressor.plan` tells.
 
         Returns
         -------
@@ -199,16 +208,23 @@ class PrivacyLedger:
         Raises
         ------
         ValueError
-            If `n_fits` is not positive.
+            If `n_fits` is not a positive int, or a probability is out of range.
         LedgerError
             If the file cannot be read.
         """
-        if n_fits < 1:
-            raise ValueError(f"n_fits must be at least 1, got {n_fits!r}.")
+        if not isinstance(n_fits, Integral) or n_fits < 1:
+            raise ValueError(f"n_fits must be an int of at least 1, got {n_fits!r}.")
         with self._opened() as (_, head):
             limit = _limit_of(head)
-            room = limit.room_beside(head["tails"]) - head["spent"]
-        return limit.epsilon_of_fit(room // int(n_fits), delta)
+        own_delta = limit.delta if delta is None else float(delta)
+        if not 0 <= own_delta < 1 or not 0 <= delta_tail <= own_delta / 2:
+            raise ValueError(
+                "delta must be in [0, 1), and delta_tail at most a half of it, got "
+                f"delta={own_delta!r} and delta_tail={delta_tail!r}."
+            )
+        tails = head["tails"] + int(n_fits) * limit.units_of_tail(delta_tail)
+        room = limit.room_beside(tails) - head["spent"]
+        return limit.epsilon_of_fit(room // int(n_fits), own_delta, float(delta_tail))
 
     def spent(self) -> tuple[float, float, float]:
         """Tell what has been spent.
@@ -270,6 +286,7 @@ class PrivacyLedger:
             f"limit ({head['epsilon']:g}, {delta:g})-DP; spent ({epsilon:.4g}, {delta:g})-DP, "
             f"{share:.1%}; left for one fit epsilon={self.remaining():.4g}, "
             f"for each of ten {self.remaining(10):.4g}",
+            *[f"of delta {head['tails'] / WHOLE:.1%} is reserved for tails"] * bool(head["tails"]),
             f"{'#':>5} {'time (UTC)':<20}{'epsilon':>9}{'delta':>9}{'share':>8}  what",
         ]
         return "\n".join([*lines, *map(_line, self.entries())])
@@ -286,6 +303,11 @@ class PrivacyLedger:
             if database.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
                 raise LedgerError(f"{self.path!r} is damaged.")
             check_sums(database, head, self.path)
+        limit = _limit_of(head)
+        for entry in self.entries():
+            cost = limit.cost_of(SimpleNamespace(**entry))
+            if not _is_alike(cost.spent, entry["spent"]) or cost.tails != entry["tails"]:
+                raise LedgerError(f"{self.path!r} is damaged: charge {entry['id']} is not its own.")
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[sqlite3.Connection, dict[str, Any]]]:
@@ -326,18 +348,44 @@ def _limit_of(head: dict[str, Any]) -> Limit:
     return Limit(head["epsilon"], head["delta"], head["mu"])
 
 
-def _refusal(path: str, spent: Any, left: float) -> str:
+def _check_record(spent: Any) -> None:
+    """Refuse what is no record, before the file is opened."""
+    numbers = [getattr(spent, name, None) for name in _NUMBERS]
+    if not all(isinstance(one, Real) for one in numbers) or not isinstance(spent.unit, str):
+        raise TypeError(
+            f"spent must be the record of a fit, its privacy_spent_, got {type(spent).__name__}."
+        )
+    mu, delta_tail, epsilon, delta = map(float, numbers)  # type: ignore[arg-type]
+    if not (mu >= 0 and epsilon > 0 and 0 <= delta_tail <= delta < 1):
+        raise ValueError(
+            "spent is no record: it needs mu >= 0, epsilon > 0 and 0 <= delta_tail <= delta < 1, "
+            f"got {mu!r}, {epsilon!r}, {delta_tail!r} and {delta!r}."
+        )
+
+
+def _refusal(path: str, spent: Any, limit: Limit, head: dict[str, Any]) -> str:
+    """Say what is left."""
+    left = limit.epsilon_of_fit(limit.room_beside(head["tails"]) - head["spent"])
+    more = ""
+    if spent.delta_tail:
+        more = f" It reserves {spent.delta_tail:.4g} of delta as well: a smaller delta takes less."
     return (
         f"The fit has epsilon={spent.epsilon:.4g}, and the ledger {path!r} has less left: "
-        f"{left:.4g} at its own delta. Nothing has been released or charged. In a search pass "
-        "error_score='raise', which would go on to the next candidate otherwise."
+        f"{left:.4g} at its own delta.{more} Nothing has been released or charged. In a search "
+        "pass error_score='raise', which would go on to the next candidate otherwise."
     )
+
+
+def _is_alike(units: int, kept: int) -> bool:
+    """Compare costs that two versions of the functions behind mu may round differently."""
+    return abs(units - kept) <= max(1, kept >> 24)
 
 
 def _line(entry: dict[str, Any]) -> str:
     """Print one charge."""
     numbers = f"{entry['epsilon']:>9.4g}{entry['delta']:>9.2g}{entry['spent'] / WHOLE:>8.2%}"
-    return f"{entry['id']:>5} {entry['time'][:19]:<20}{numbers}  {entry['what']}"
+    what = entry["what"] if entry["what"].isprintable() else ascii(entry["what"])
+    return f"{entry['id']:>5} {entry['time'][:19]:<20}{numbers}  {what}"
 
 
 def _now() -> str:

@@ -3,15 +3,19 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from skdp.exceptions import BudgetError
 from skdp.privacy import gaussian_dp, pure_dp
+from skdp.privacy.currency import largest_epsilon
 
 __all__ = ["WHOLE", "Cost", "Limit"]
 
 #: Units that the whole limit has.
 WHOLE = 2**62
+# Half of what the functions of Gaussian differential privacy round to the safe side by.
+_LESS_SAFETY = 5e-10
 # Relative: what is told of sums is rounded to the safe side by that much.
 _SAFETY = 1e-12
 
@@ -68,9 +72,16 @@ class Limit:
         if self.delta == 0:
             if record.delta or record.delta_tail:
                 raise BudgetError("The ledger has delta=0: charge only fits with delta=0 to it.")
-            return Cost(_units(Fraction(record.epsilon), Fraction(self.epsilon)), 0)
-        tails = math.ceil(Fraction(record.delta_tail) / Fraction(self.delta) * WHOLE)
-        return Cost(_units(Fraction(record.mu) ** 2, Fraction(self.mu) ** 2), tails)
+            return Cost(_units(Fraction(float(record.epsilon)), Fraction(self.epsilon)), 0)
+        mu = Fraction(float(record.mu))
+        cost = _units(mu**2, Fraction(self.mu) ** 2)
+        return Cost(cost, self.units_of_tail(float(record.delta_tail)))
+
+    def units_of_tail(self, delta_tail: float) -> int:
+        """Express a part of delta in units, rounded up."""
+        if delta_tail == 0:
+            return 0
+        return math.ceil(Fraction(delta_tail) / Fraction(self.delta) * WHOLE)
 
     def room_beside(self, tails: int) -> int:
         """Compute how many units may be spent beside so many of delta, rounded down."""
@@ -79,20 +90,32 @@ class Limit:
         if tails >= WHOLE:
             return -1
         delta_tail = math.nextafter(tails / WHOLE * self.delta, math.inf)
+        if delta_tail >= self.delta:
+            return -1
         mu = gaussian_dp.mu_from_epsilon_delta(self.epsilon, self.delta, delta_tail)
-        return math.floor(Fraction(mu) ** 2 / Fraction(self.mu) ** 2 * WHOLE)
+        # It is rounded down by twice as much; a fit with exactly this tail has to fit.
+        mu *= 1 + _LESS_SAFETY
+        return min(WHOLE, math.floor(Fraction(mu) ** 2 / Fraction(self.mu) ** 2 * WHOLE))
 
-    def epsilon_of_fit(self, units: int, delta: float | None = None) -> float:
+    def epsilon_of_fit(
+        self, units: int, delta: float | None = None, delta_tail: float = 0.0
+    ) -> float:
         """Compute the largest epsilon of a fit that costs at most so many units, rounded down."""
         if units <= 0:
             return 0.0
         if self.delta == 0:
             return self.epsilon * (units / WHOLE) * (1 - _SAFETY)
-        delta = self.delta if delta is None else delta
-        epsilon = gaussian_dp.epsilon_at(self.mu * math.sqrt(units / WHOLE), delta)
+        delta, mu = self.delta if delta is None else delta, self.mu * math.sqrt(units / WHOLE)
+        if delta == 0:
+            epsilon, mu_of = pure_dp.epsilon_from_mu(mu), pure_dp.mu_from_epsilon
+        else:
+            epsilon = largest_epsilon(mu, delta, delta_tail)
+            mu_of = partial(gaussian_dp.mu_from_epsilon_delta, delta=delta, delta_tail=delta_tail)
         # What it is the epsilon of may be more by rounding.
-        while epsilon > 0 and self._units_of(epsilon, delta) > units:
-            epsilon *= 1 - 1e-9
+        less = _SAFETY
+        while epsilon > 0 and self._units_of(mu_of(epsilon)) > units:
+            epsilon *= max(0.0, 1 - less)
+            less *= 2
         return epsilon
 
     def epsilon_of_sum(self, cost: Cost) -> tuple[float, float]:
@@ -105,8 +128,7 @@ class Limit:
         tail = cost.tails / WHOLE * self.delta
         return mu, gaussian_dp.epsilon_at(mu, self.delta, tail)
 
-    def _units_of(self, epsilon: float, delta: float) -> int:
-        mu = gaussian_dp.mu_from_epsilon_delta(epsilon, delta)
+    def _units_of(self, mu: float) -> int:
         return _units(Fraction(mu) ** 2, Fraction(self.mu) ** 2)
 
 

@@ -13,8 +13,9 @@ from typing import NamedTuple
 from sklearn.base import clone
 
 from skdp.model_selection._candidates import Candidate, Path, Step
-from skdp.model_selection._private_steps import SAFETY, mu_of
+from skdp.model_selection._private_steps import mu_of
 from skdp.privacy import gaussian_dp
+from skdp.privacy.currency import largest_epsilon
 
 __all__ = ["Allotment", "FitCosts", "allot", "fits_of_steps", "spending"]
 
@@ -132,7 +133,7 @@ def spending(mu: float, delta: float, delta_tail: float = 0.0) -> dict[str, floa
     if math.isinf(mu):
         return {"epsilon": math.inf, "delta": delta}
     part = delta_tail / delta
-    while (epsilon := gaussian_dp.epsilon_at(mu * SAFETY, delta, part * delta)) <= 0:
+    while (epsilon := largest_epsilon(mu, delta, part * delta)) <= 0:
         delta *= _LESS
     return {"epsilon": epsilon, "delta": delta}
 

@@ -10,9 +10,14 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils import Bunch, check_random_state, check_scalar
 from sklearn.utils._indexing import _safe_indexing
 
+from skdp.decomposition import DPLowRankFactorizer
 from skdp.model_selection._private_steps import epsilon_of_mu, mu_of, private_steps
 
 __all__ = ["epsilon_curve", "matched_noise"]
+
+# Whose statistics are sums over rows, or users.
+_UNITS = ("row", "record", "response", "user")
+_MATCHED = ("epsilon", "delta", "ledger")
 
 
 def matched_noise(estimator: Any, *, n_rows: int, n_public: int) -> Any:
@@ -29,9 +34,9 @@ def matched_noise(estimator: Any, *, n_rows: int, n_public: int) -> Any:
         The estimator as it will be fitted to private rows: a private one, or a pipeline with such
         steps. It is not changed.
     n_rows : int
-        Number of rows of the private fit.
+        Number of rows of the private fit; of users for :class:`skdp.DPPersonalizedRegressor`.
     n_public : int
-        Number of public rows of one fit: in a search with k folds, of k - 1 of them.
+        Number of public rows, or users, of one fit: in a search with k folds, of k - 1 of them.
 
     Returns
     -------
@@ -41,7 +46,8 @@ def matched_noise(estimator: Any, *, n_rows: int, n_public: int) -> Any:
     Raises
     ------
     ValueError
-        If there is no private step, or one has a ledger or no noise.
+        If there is no private step, or one has a ledger, no noise, or a unit other than a row, a
+        record, a response or a user: statistics of single entries do not grow with the rows.
 
     Notes
     -----
@@ -61,8 +67,9 @@ def matched_noise(estimator: Any, *, n_rows: int, n_public: int) -> Any:
     steps = _checked_steps(estimator)
     matched = clone(estimator)
     for prefix, step in steps.items():
-        mu = mu_of(step) * float(n_rows) / float(n_public)
-        matched.set_params(**{f"{prefix}epsilon": epsilon_of_mu(step, mu)})
+        mu = mu_of(step) * (n_rows / n_public)
+        epsilon = _checked_epsilon(epsilon_of_mu(step, mu), mu)
+        matched.set_params(**{f"{prefix}epsilon": epsilon})
     return matched
 
 
@@ -138,7 +145,12 @@ def epsilon_curve(
     epsilons = np.asarray(epsilons, dtype=np.float64)
     if epsilons.ndim != 1 or not (epsilons > 0).all() or not np.isfinite(epsilons).all():
         raise ValueError(f"epsilons must be a list of positive finite numbers, got {epsilons!r}.")
-    _checked_steps(estimator)
+    if any(_is_of_users(step) for step in _checked_steps(estimator).values()):
+        raise ValueError(
+            "A curve splits rows, and users are not to be split: fit clones of "
+            "matched_noise(estimator, n_rows=..., n_public=...) to public users, both being "
+            "numbers of users."
+        )
     score = check_scoring(estimator, scoring)
     splits = ShuffleSplit(
         n_repeats, test_size=test_size, random_state=check_random_state(random_state)
@@ -154,10 +166,11 @@ def epsilon_curve(
 
 
 def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
-    """Return the private steps; refuse those that would charge a ledger, or have no noise."""
+    """Return the private steps; refuse those that would charge a ledger, or cannot be matched."""
     steps = private_steps(estimator)
     if not steps:
         raise ValueError(f"{type(estimator).__name__} has no private step.")
+    _check_searched(estimator)
     for prefix, step in steps.items():
         if step.ledger is not None:
             raise ValueError(f"{prefix}ledger must be None: fits to public rows cost nothing.")
@@ -165,7 +178,37 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
             raise ValueError(f"{prefix}epsilon must be finite, got {step.epsilon!r}.")
         if step.delta == 0:
             raise ValueError(f"{prefix}delta must be positive, got 0: there is no mu to match.")
+        unit = getattr(step, "privacy_unit", "user")
+        if isinstance(step, DPLowRankFactorizer) or unit not in _UNITS:
+            raise ValueError(
+                f"{prefix.rstrip('_') or 'estimator'}={type(step).__name__} with "
+                f"privacy_unit={unit!r} cannot be matched: only statistics that are sums over rows "
+                f"can, of the units {_UNITS}. The rows' own factors are none."
+            )
     return steps
+
+
+def _is_of_users(step: Any) -> bool:
+    return not hasattr(step, "privacy_unit")
+
+
+def _check_searched(estimator: Any) -> None:
+    """Refuse a search over what is matched."""
+    for name in ("param_grid", "param_distributions"):
+        grids = getattr(estimator, name, None)
+        for grid in [grids] if isinstance(grids, dict) else grids or []:
+            for searched in grid:
+                if searched.rpartition("__")[2] in _MATCHED:
+                    raise ValueError(f"{searched!r} of {name} must not be searched: it is matched.")
+
+
+def _checked_epsilon(epsilon: float, mu: float) -> float:
+    """Refuse what would be no noise, or nothing but noise."""
+    if not 0 < epsilon < np.inf:
+        raise ValueError(
+            f"n_rows and n_public are too far apart: mu={mu!r} goes with epsilon={epsilon!r}."
+        )
+    return epsilon
 
 
 def _with_total(estimator: Any, epsilon: float) -> Any:

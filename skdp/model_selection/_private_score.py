@@ -126,7 +126,7 @@ def private_score(
     Assumed public: the number of rows, and the estimator. Where the rows were set apart before, by
     their positions or at random, a row is in the fit or in the score, never in both, so that the
     two together cost the larger of both records, not their sum [1]_; a ledger, which does not know
-    which rows are meant, charges both. A split that looks at responses, such as `stratify`, is none.
+    which rows are meant, charges both. A split that looks at responses is none.
 
     References
     ----------

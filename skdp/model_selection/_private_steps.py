@@ -11,8 +11,9 @@ from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer
 
 from skdp._estimator import PrivateEstimator
 from skdp.privacy import gaussian_dp
+from skdp.privacy.currency import largest_epsilon
 
-__all__ = ["SAFETY", "epsilon_of_mu", "is_passed_through", "is_stateless", "mu_of", "private_steps"]
+__all__ = ["epsilon_of_mu", "is_passed_through", "is_stateless", "mu_of", "private_steps"]
 
 # Classes that learn nothing. Not the tag requires_fit=False, which that of a Gaussian process is,
 # too; and no subclasses, which may learn.
@@ -26,9 +27,6 @@ _STATELESS = frozenset(
         Normalizer,
     }
 )
-
-#: An epsilon is rounded down by that much more, so that its mu is not above the one asked.
-SAFETY = 1 - 1e-9
 
 
 def private_steps(estimator: BaseEstimator) -> dict[str, PrivateEstimator]:
@@ -46,10 +44,12 @@ def private_steps(estimator: BaseEstimator) -> dict[str, PrivateEstimator]:
     """
     if isinstance(estimator, PrivateEstimator):
         return {"": estimator}
+    parameters = estimator.get_params(deep=True)
+    frozen = tuple(f"{name}__" for name in parameters if is_passed_through(parameters[name]))
     return {
         f"{name}__": value
-        for name, value in estimator.get_params(deep=True).items()
-        if isinstance(value, PrivateEstimator)
+        for name, value in parameters.items()
+        if isinstance(value, PrivateEstimator) and not f"{name}__".startswith(frozen)
     }
 
 
@@ -63,7 +63,7 @@ def mu_of(step: Any) -> float:
 def epsilon_of_mu(step: Any, mu: float) -> float:
     """Compute the epsilon at which a private estimator spends that mu, rounded down."""
     tail = step._reserved_tail()
-    return gaussian_dp.epsilon_at(mu * SAFETY, float(step.delta), tail)
+    return largest_epsilon(mu, float(step.delta), tail)
 
 
 def is_stateless(step: Any) -> bool:

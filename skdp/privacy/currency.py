@@ -10,8 +10,10 @@ from skdp.privacy import gaussian_dp, pure_dp
 from skdp.privacy.lattice import SCALE_MARGIN, largest_size
 from skdp.privacy.noise import distinct_entries, joint_entries
 
-__all__ = ["Currency"]
+__all__ = ["Currency", "largest_epsilon"]
 
+# How much an epsilon is lowered by at first, relative, where rounding has raised it.
+_LEAST_STEP = 1e-14
 _PURE = ("laplace", "spherical")
 # Its choices cost half the mu that other mechanisms of their epsilon may.
 _CHOICE = "exponential"
@@ -129,3 +131,27 @@ class Currency:
         if self.is_pure:
             return self.epsilon * share
         return pure_dp.epsilon_from_mu(self.mu * math.sqrt(share))
+
+
+def largest_epsilon(mu: float, delta: float, delta_tail: float = 0.0) -> float:
+    """Largest epsilon of a fit that spends at most mu at that delta.
+
+    Parameters
+    ----------
+    mu : float
+        Dimensionless, ``0 <= mu <= inf``.
+    delta : float
+        Probability, ``0 < delta < 1``.
+    delta_tail : float, default=0.0
+        Part of `delta` that is reserved for a tail event, below it.
+
+    Returns
+    -------
+    float
+        The epsilon, rounded down: `mu_from_epsilon_delta` of it does not exceed `mu`.
+    """
+    epsilon, less = gaussian_dp.epsilon_at(mu, delta, delta_tail), _LEAST_STEP
+    while epsilon > 0 and gaussian_dp.mu_from_epsilon_delta(epsilon, delta, delta_tail) > mu:
+        epsilon *= max(0.0, 1 - less)
+        less *= 2
+    return epsilon

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import sqlite3
+import struct
 import subprocess
 import sys
 import threading
@@ -157,11 +158,34 @@ def test_other_databases_and_versions_are_refused(ledger, pragma):
         ledger.charge(Fit(0.5))
 
 
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_no_flipped_bit_of_the_limit_raises_it(tmp_path, delta):
+    path = tmp_path / "limit"
+    ledger = PrivacyLedger.create(path, dataset="x", epsilon=4.0, delta=delta)
+    ledger.charge(Fit(0.2, 1.0, delta))
+    sound, left = path.read_bytes(), ledger.remaining()
+    mu = Limit.of(4.0, delta).mu
+    places = [sound.index(struct.pack(">d", number)) for number in (mu, delta) if number]
+    n_refused = 0
+    for place in range(min(places) - 24, max(places) + 8):
+        for bit in range(8):
+            damaged = bytearray(sound)
+            damaged[place] ^= 1 << bit
+            path.write_bytes(damaged)
+            try:
+                assert ledger.remaining() <= left
+                ledger.charge(Fit(0.2, 1.0, delta))
+                assert ledger.remaining() < left
+            except LedgerError:
+                n_refused += 1
+    assert n_refused > 100
+
+
 @pytest.mark.parametrize("n_bytes", [60, pytest.param(300, marks=pytest.mark.slow)])
 def test_damage_is_refused_or_of_no_matter(ledger, n_bytes):
     for _ in range(4):
         ledger.charge(Fit(0.2), "fit")
-    sound, spent = Path(ledger.path).read_bytes(), ledger.spent()
+    sound, spent, left = Path(ledger.path).read_bytes(), ledger.spent(), ledger.remaining()
     generator = np.random.default_rng(0)
     n_refused = 0
     for place in generator.integers(0, len(sound), n_bytes):
@@ -170,6 +194,7 @@ def test_damage_is_refused_or_of_no_matter(ledger, n_bytes):
         Path(ledger.path).write_bytes(damaged)
         try:
             ledger.verify()
+            assert ledger.remaining() <= left
             ledger.charge(Fit(0.2), "after")
             assert ledger.spent()[0] >= spent[0]
         except LedgerError:

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import os
 import pickle
 import subprocess
 import sys
@@ -11,9 +12,9 @@ import pytest
 from ledger_processes import Fit
 from sklearn.base import clone
 
-from skdp import BudgetError, LedgerError, PrivacyLedger
+from skdp import DPPCA, BudgetError, LedgerError, PrivacyLedger
 from skdp.ledger._limit import WHOLE, Limit
-from skdp.privacy import PrivacyBudget, gaussian_dp
+from skdp.privacy import PrivacyBudget, gaussian_dp, pure_dp
 
 LIMIT = {"dataset": "people", "epsilon": 4.0, "delta": 1e-6}
 
@@ -95,12 +96,13 @@ def test_a_ledger_of_pure_privacy_counts_epsilon(tmp_path):
         (Fit(1.0, unit="entry"), "counts row with adjacency 'replace'"),
         (Fit(1.0, adjacency="zero_out"), "takes a ledger of its own"),
         (Fit(math.inf, math.inf), "no cost to charge"),
-        (Fit(math.nan), "no cost to charge"),
-        (Fit(-1.0), "no cost to charge"),
+        (Fit(math.nan), "is no record"),
+        (Fit(-1.0), "is no record"),
+        (Fit("1.0"), "must be the record of a fit"),
     ],
 )
 def test_what_cannot_be_counted_is_refused(ledger, fit, told):
-    with pytest.raises(BudgetError, match=told):
+    with pytest.raises((BudgetError, TypeError, ValueError), match=told):
         ledger.charge(fit)
     assert ledger.entries() == []
 
@@ -197,3 +199,63 @@ def test_costs_are_whole_numbers_rounded_up():
     rooms = [limit.room_beside(int(share * WHOLE)) for share in (0.1, 0.5, 0.9, 0.9999)]
     assert rooms == sorted(rooms, reverse=True)
     assert rooms[-1] > 0
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 30.0])
+@pytest.mark.parametrize("tail", [1e-3, 0.1, 0.5])
+def test_one_fit_with_a_tail_of_the_whole_limit_fits(tmp_path, epsilon, tail):
+    limit = {**LIMIT, "epsilon": epsilon}
+    ledger = PrivacyLedger.create(tmp_path / "file", **limit)
+    ledger.charge(Fit(mu_of(epsilon, tail=tail * 1e-6), epsilon, delta_tail=tail * 1e-6))
+    assert ledger.spent()[1] <= epsilon * (1 + 1e-9)
+    assert "is reserved for tails" in ledger.report()
+
+
+def test_tails_are_told_of(tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "file", **LIMIT)
+    epsilon = ledger.remaining(5, 1e-6, delta_tail=1e-7)
+    for _ in range(5):
+        ledger.charge(Fit(mu_of(epsilon, tail=1e-7), epsilon, delta_tail=1e-7))
+    ledger = PrivacyLedger.create(tmp_path / "other", **LIMIT)
+    assert ledger.remaining(10, delta_tail=1e-7) == 0
+    for _ in range(9):
+        ledger.charge(Fit(1e-3, 1e-3, delta_tail=1e-7))
+    with pytest.raises(BudgetError, match=r"reserves 1e-07 of delta as well"):
+        ledger.charge(Fit(1e-3, 1e-3, delta_tail=1e-7))
+
+
+def test_pure_fits_of_a_ledger_with_a_delta(ledger):
+    epsilon = ledger.remaining(3, delta=0)
+    assert 0 < epsilon < 1
+    for _ in range(3):
+        mu = pure_dp.mu_from_epsilon(epsilon)
+        ledger.charge(Fit(mu, epsilon, 0.0))
+    assert ledger.remaining(delta=0) < epsilon
+
+
+@pytest.mark.parametrize("n_fits", [0, -1, 2.5, math.nan, math.inf])
+def test_numbers_of_fits_that_are_none_are_refused(ledger, n_fits):
+    with pytest.raises(ValueError, match="n_fits must be an int"):
+        ledger.remaining(n_fits)
+
+
+def test_a_failed_creation_leaves_no_file(tmp_path):
+    with pytest.raises(LedgerError):
+        PrivacyLedger.create(tmp_path / "file", **{**LIMIT, "dataset": "\ud800"})
+    assert not list(tmp_path.iterdir())
+    PrivacyLedger.create(os.fsencode(tmp_path / "file"), **LIMIT).verify()
+
+
+def test_a_charge_takes_one_line_of_the_report(ledger):
+    ledger.charge(a_fit(1.0), what="DPPCA.fit\n    2 2030-01-01  forged")
+    assert len(ledger.report().splitlines()) == 4
+
+
+def test_only_a_ledger_is_one(ledger):
+    class Other:
+        def charge(self, spent, what=""):
+            pass
+
+    for wrong in (Other(), PrivacyLedger, str(ledger.path)):
+        with pytest.raises(ValueError, match="ledger"):
+            DPPCA(2, ledger=wrong).fit(np.eye(9, 4))

@@ -95,7 +95,7 @@ def test_too_small_a_range_is_noticed(monkeypatch):
 
 def test_the_best_candidate_is_chosen_where_noise_is_small():
     generator = np.random.default_rng(1)
-    losses = generator.exponential(size=(20_000, 5)) + [0.5, 0.3, 0.0, 0.3, 0.5]
+    losses = generator.exponential(size=(20_000, 5)) + np.array([0.5, 0.3, 0.0, 0.3, 0.5])
     counts = np.zeros(5)
     for _ in range(20):
         counts[int(chosen(losses, "replace")[0].released[-1])] += 1

@@ -3,13 +3,25 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from skdp import DPPCA, DPTraceRegressor, PrivacyLedger
+from skdp import (
+    DPPCA,
+    DPLowRankFactorizer,
+    DPPersonalizedRegressor,
+    DPTraceRegressor,
+    DPTruncatedSVD,
+    PrivacyLedger,
+)
 from skdp.model_selection import epsilon_curve, matched_noise
 from skdp.model_selection._matched_noise import _with_total
 from skdp.model_selection._private_steps import mu_of, private_steps
+from skdp.privacy.currency import largest_epsilon
+from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
+from skdp.units import Entry, FrobeniusChange, SparseRow
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -78,3 +90,53 @@ def test_what_has_nothing_to_match_is_refused(tmp_path):
     for epsilons in ([0], [np.inf], [[1]]):
         with pytest.raises(ValueError, match="epsilons must be a list of positive"):
             epsilon_curve(DPPCA(), np.zeros((10, 2)), epsilons=epsilons, n_rows=100)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        DPTruncatedSVD(2, privacy_unit=Entry((0, 1))),
+        DPTruncatedSVD(2, privacy_unit=SparseRow(3, (0, 1))),
+        DPLowRankFactorizer(2),
+        DPLowRankFactorizer(2, privacy_unit=FrobeniusChange(0.1)),
+    ],
+)
+def test_what_is_no_sum_over_rows_is_not_matched(wrong):
+    # Their noise does not average out over rows: fits to few would have far too little.
+    with pytest.raises(ValueError, match="cannot be matched"):
+        matched_noise(wrong, n_rows=100, n_public=10)
+
+
+def test_users_are_matched_by_their_numbers_and_have_no_curve():
+    personal = DPPersonalizedRegressor(2)
+    matched = matched_noise(personal, n_rows=1000, n_public=100)
+    assert mu_of(matched) == pytest.approx(10 * mu_of(personal), rel=1e-6)
+    with pytest.raises(ValueError, match="users are not to be split"):
+        epsilon_curve(personal, np.zeros((10, 2)), np.zeros(10), epsilons=[1], n_rows=100)
+
+
+def test_sizes_too_far_apart_are_refused():
+    for sizes in ((10, 10**12), (10**250, 1)):
+        with pytest.raises(ValueError, match="too far apart"):
+            matched_noise(DPPCA(2), n_rows=sizes[0], n_public=sizes[1])
+
+
+def test_a_search_over_what_is_matched_is_refused():
+    for name in ("epsilon", "delta", "ledger"):
+        with pytest.raises(ValueError, match="must not be searched"):
+            matched_noise(GridSearchCV(DPPCA(2), {name: [1]}), n_rows=100, n_public=10)
+    frozen = FrozenEstimator(DPPCA(2).fit(np.eye(9, 4)))
+    matched = matched_noise(make_pipeline(frozen, DPTraceRegressor()), n_rows=100, n_public=10)
+    assert mu_of(matched.steps[1][1]) == pytest.approx(10 * mu_of(DPTraceRegressor()), rel=1e-6)
+    assert matched.steps[0][1].estimator.epsilon == 1.0
+
+
+@pytest.mark.parametrize("tail", [0.0, 0.1, 0.9])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.1])
+def test_the_largest_epsilon_never_costs_more(delta, tail):
+    for mu in np.geomspace(1e-6, 1e3, 200):
+        found = largest_epsilon(mu, delta, tail * delta)
+        if found > 0:
+            cost = mu_from_epsilon_delta(found, delta, tail * delta)
+            assert cost <= mu
+            assert cost == pytest.approx(mu, rel=1e-6)

@@ -36,7 +36,7 @@ def halves(seed, n_rows, n_train):
 def test_the_number_of_components_is_found_with_one_release():
     X, ranks = load_digits().data, [2, 3, 4, 6, 8, 11, 15, 20, 26, 34, 45]
     losses = {name: [] for name in ("search", *ranks)}
-    for seed in seeds(10):
+    for seed in seeds(20):
         train, test = (X[rows] for rows in halves(seed, len(X), 1437))
         pca = DPPCA(row_norm=40, mean_norm=64)
         search = DPGridSearch(pca, {"n_components": ranks}, random_state=seed).fit(train)
@@ -49,7 +49,7 @@ def test_the_number_of_components_is_found_with_one_release():
             losses[rank].append(-model.score(test))
     means = {name: np.mean(values) for name, values in losses.items()}
     best = min(means[rank] for rank in ranks)
-    assert means["search"] <= best + 0.6
+    assert means["search"] <= best + 1
     assert np.median([means[rank] for rank in ranks]) > means["search"]
 
 

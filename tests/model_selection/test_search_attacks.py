@@ -24,7 +24,11 @@ SEARCHES = {
     "power": (DPPCA(1, solver="power"), {"n_components": [1, 2]}, None),
     "regression": (REGRESSION, {"n_iter": [1, 2]}, None),
     "absolute": (REGRESSION, {"clip_quantile": [0.3, 0.8]}, "neg_mean_absolute_error"),
-    "rows": (REGRESSION, {"n_iter": [1, 2]}, lambda model, X, y: -np.abs(model.predict(X) - y) ** 3),
+    "rows": (
+        REGRESSION,
+        {"n_iter": [1, 2]},
+        lambda model, X, y: -(np.abs(model.predict(X) - y) ** 3),
+    ),
     "pipeline": (
         make_pipeline(Normalizer(), PCA, REGRESSION),
         {"dppca__n_components": [1, 2], "dptraceregressor__n_iter": [2]},

@@ -1,0 +1,299 @@
+"""The steps of a fitted estimator: what each has learned, and at what price."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    VotingClassifier,
+    VotingRegressor,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._estimator import PrivateEstimator
+from skdp.model_selection._planned_fits import (
+    UnknownFits,
+    bill_of,
+    candidate_of,
+    is_accepted,
+    planned_fits,
+    records_of,
+)
+from skdp.model_selection._private_steps import is_passed_through, is_stateless, private_steps
+from skdp.privacy import PrivacySpent
+
+__all__ = ["FROZEN", "LEARNS_NOTHING", "NOT_PRIVATE", "PRIVATE", "PrivacyStep", "fitted_steps"]
+
+PRIVATE, NOT_PRIVATE = "private", "not private"
+LEARNS_NOTHING, FROZEN = "learns nothing", "frozen"
+
+# Classes that learn nothing beside what they hold. No subclasses, which may.
+_HOLDERS = frozenset(
+    {
+        ColumnTransformer,
+        FeatureUnion,
+        MultiOutputClassifier,
+        MultiOutputRegressor,
+        Pipeline,
+        TransformedTargetRegressor,
+        VotingClassifier,
+        VotingRegressor,
+    }
+)
+_BAGS = frozenset({BaggingClassifier, BaggingRegressor})
+
+_LEARNED = "learned from the data without privacy"
+_MAY_HAVE = "may have learned from the data without privacy, or fitted more often than is counted"
+_INFINITE = "had an epsilon of inf, which is no privacy"
+_DRAWS_TWICE = "may draw a row several times, which costs more than is counted (bootstrap=False)"
+_CHOSE = "chose by scores computed from the data without privacy; DPGridSearch chooses privately"
+_ONLY_SCORES = "has nothing but scores, computed from the data without privacy"
+_UNCOUNTED = "fitted private steps more often than is counted"
+
+
+class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
+    """What a step of a fitted estimator has learned, and at what price.
+
+    Parameters
+    ----------
+    path : str
+        Where it is, such as ``"dppca"`` or ``"union__svd"``; of the estimator itself ``""``.
+    class_name : str
+        Name of its class.
+    status : str
+        ``"private"``, ``"learns nothing"``, ``"frozen"`` or ``"not private"``.
+    records : tuple of PrivacySpent, default=()
+        What it has spent. Those of a frozen step are not part of any total.
+    note : str, default=""
+        What is to be said of it.
+    seeded : bool, default=False
+        Whether noise of it came from a seed.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skdp import DPPCA, privacy_spent
+    >>> report = privacy_spent(DPPCA(2, row_norm=40, mean_norm=60).fit(load_digits().data))
+    >>> report.steps[0].status
+    'private'
+    """
+
+    path: str
+    class_name: str
+    status: str
+    records: tuple[PrivacySpent, ...] = ()
+    note: str = ""
+    seeded: bool = False
+
+    @property
+    def label(self) -> str:
+        """Path and class, as a verdict names it."""
+        return f"{self.path} ({self.class_name})" if self.path else self.class_name
+
+
+def fitted_steps(estimator: Any, path: str = "") -> Iterator[PrivacyStep]:
+    """Walk through a fitted estimator.
+
+    Parameters
+    ----------
+    estimator : estimator
+        What was fitted. No data are read.
+    path : str, default=""
+        Where it is.
+
+    Yields
+    ------
+    PrivacyStep
+        Each step, the outer one first.
+
+    Raises
+    ------
+    NotFittedError
+        If a private step has not been fitted.
+    """
+    record = _own_record(estimator)
+    if isinstance(estimator, str) and estimator == "drop":
+        return
+    if isinstance(estimator, FrozenEstimator):
+        yield from map(_as_frozen, fitted_steps(estimator.estimator, path))
+    elif is_passed_through(estimator):
+        yield PrivacyStep(path, "passthrough", LEARNS_NOTHING)
+    elif record is None and isinstance(estimator, BaseSearchCV):
+        yield from _steps_of_search(estimator, path)
+    else:
+        # Seen before the step itself: trees of a forest need not be told one by one.
+        inner = tuple(
+            step
+            for name, part in _fitted_parts(estimator)
+            for step in fitted_steps(part, _joined(path, name))
+        )
+        yield from _with_itself(estimator, record, path, inner)
+
+
+def _with_itself(
+    estimator: Any, record: PrivacySpent | None, path: str, inner: tuple[PrivacyStep, ...]
+) -> Iterable[PrivacyStep]:
+    """Put a step before those that it holds, unless it is no more than these."""
+    name = type(estimator).__name__
+    if record is not None:
+        return (_private(path, name, record), *inner)
+    if isinstance(estimator, PrivateEstimator):
+        raise _not_fitted(estimator)
+    if is_stateless(estimator):
+        return (PrivacyStep(path, name, LEARNS_NOTHING),)
+    if type(estimator) in _HOLDERS | _BAGS and not inner:
+        check_is_fitted(estimator)
+    if type(estimator) in _HOLDERS:
+        return inner
+    if type(estimator) in _BAGS:
+        twice = PrivacyStep(path, name, NOT_PRIVATE, note=_DRAWS_TWICE)
+        return (twice, *inner) if estimator.bootstrap else inner
+    if any(step.records for step in inner):
+        return (PrivacyStep(path, name, NOT_PRIVATE, note=_MAY_HAVE), *inner)
+    if isinstance(estimator, BaseEstimator) and private_steps(estimator):
+        check_is_fitted(estimator)
+        return (PrivacyStep(path, name, NOT_PRIVATE, note=_MAY_HAVE),)
+    return (PrivacyStep(path, name, NOT_PRIVATE, note=_LEARNED),)
+
+
+def _private(path: str, name: str, record: PrivacySpent) -> PrivacyStep:
+    """Return a step with a record, which is no privacy if its epsilon is infinite."""
+    if np.isinf(record.epsilon):
+        return PrivacyStep(path, name, NOT_PRIVATE, (record,), _INFINITE, record.seeded)
+    return PrivacyStep(path, name, PRIVATE, (record,), "", record.seeded)
+
+
+def _as_frozen(step: PrivacyStep) -> PrivacyStep:
+    """Return a step of a frozen estimator, which was fitted before."""
+    if step.status == LEARNS_NOTHING:
+        return step
+    return step._replace(status=FROZEN, note="")
+
+
+def _steps_of_search(search: Any, path: str) -> Iterator[PrivacyStep]:
+    """Walk through a search of scikit-learn, with all fits that it has made."""
+    if not hasattr(search, "cv_results_"):
+        raise _not_fitted(search)
+    yield _search_itself(search, path)
+    if hasattr(search, "best_estimator_"):
+        yield from fitted_steps(search.best_estimator_, _joined(path, "estimator"))
+
+
+def _search_itself(search: Any, path: str) -> PrivacyStep:
+    """Count what the candidates have cost on the folds, and judge the choice."""
+    name, n_candidates = type(search).__name__, len(search.cv_results_["params"])
+    fits, is_known = _fits_of_candidates(search)
+    records = records_of(bill_of(fits))
+    seeded = any(getattr(step, "random_state", None) is not None for step, _ in fits)
+    complaints = {
+        _CHOSE: n_candidates > 1,
+        _ONLY_SCORES: n_candidates == 1 and not hasattr(search, "best_estimator_"),
+        _UNCOUNTED: not is_known,
+        _INFINITE: any(np.isinf(record.epsilon) for record in records),
+    }
+    if any(complaints.values()):
+        note = ", and ".join(complaint for complaint, applies in complaints.items() if applies)
+        return PrivacyStep(path, name, NOT_PRIVATE, records, note, seeded)
+    return PrivacyStep(path, name, PRIVATE if records else LEARNS_NOTHING, records, "", seeded)
+
+
+def _fits_of_candidates(search: Any) -> tuple[list[tuple[Any, int]], bool]:
+    """List the private fits on the folds, and tell whether these are all."""
+    fits, is_known = [], True
+    for params in search.cv_results_["params"]:
+        try:
+            planned = planned_fits(candidate_of(search, params))
+        except UnknownFits:
+            is_known = False
+        else:
+            # One that `fit` refused has no score, and has released nothing.
+            fits += [(step, n * int(search.n_splits_)) for step, n in planned if is_accepted(step)]
+    return fits, is_known
+
+
+def _own_record(estimator: Any) -> PrivacySpent | None:
+    record = getattr(estimator, "privacy_spent_", None)
+    return record if isinstance(record, PrivacySpent) else None
+
+
+def _not_fitted(estimator: Any) -> NotFittedError:
+    return NotFittedError(
+        f"This {type(estimator).__name__} instance is not fitted yet: nothing has been spent."
+    )
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}__{name}" if path else name
+
+
+def _fitted_parts(estimator: Any) -> list[tuple[str, Any]]:
+    """Return what an estimator has fitted, by names, as far as it can be known."""
+    if isinstance(estimator, Pipeline):
+        return list(estimator.steps)
+    if isinstance(estimator, FeatureUnion):
+        return list(estimator.transformer_list)
+    if isinstance(estimator, ColumnTransformer):
+        check_is_fitted(estimator)
+        return [
+            (name, part)
+            for name, part, columns in estimator.transformers_
+            if not _selects_nothing(columns)
+        ]
+    if isinstance(estimator, TransformedTargetRegressor):
+        check_is_fitted(estimator)
+        return [("transformer", estimator.transformer_), ("regressor", estimator.regressor_)]
+    return _held_parts(estimator)
+
+
+def _held_parts(estimator: Any) -> list[tuple[str, Any]]:
+    """Return the fitted estimators that any other kind of estimator holds."""
+    several = _flattened(getattr(estimator, "estimators_", ()))
+    names = [str(number) for number in range(len(several))]
+    given = getattr(estimator, "estimators", None)
+    if isinstance(given, list) and all(isinstance(one, tuple) for one in given):
+        named = [name for name, part in given if not is_passed_through(part)]
+        names = named if len(named) == len(several) else names
+    parts = list(zip(names, several, strict=True))
+    # Beside several ones, a single one is the pattern for these.
+    single = () if several else ("best_estimator_", "estimator_", "base_estimator_")
+    first = next((name for name in single if _is_fitted(getattr(estimator, name, None))), None)
+    if first is not None:
+        parts.append(("estimator", getattr(estimator, first)))
+    if _is_fitted(getattr(estimator, "final_estimator_", None)):
+        parts.append(("final_estimator", estimator.final_estimator_))
+    return parts
+
+
+def _flattened(held: Any) -> list[Any]:
+    if isinstance(held, dict):
+        return _flattened(list(held.values()))
+    if isinstance(held, list | tuple | np.ndarray):
+        return [part for one in held for part in _flattened(one)]
+    return [held] if hasattr(held, "fit") else []
+
+
+def _is_fitted(estimator: Any) -> bool:
+    if not hasattr(estimator, "fit"):
+        return False
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
+
+
+def _selects_nothing(columns: Any) -> bool:
+    """Tell whether a transformer is given no columns, and thus is not fitted."""
+    if isinstance(columns, str | slice) or np.ndim(columns) == 0:
+        return False
+    chosen = np.asarray(columns)
+    return chosen.size == 0 or (chosen.dtype == bool and not chosen.any())

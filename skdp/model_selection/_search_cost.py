@@ -1,0 +1,213 @@
+"""What a search of scikit-learn on private rows would cost, before it is made."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_scalar
+
+from skdp._estimator import PrivateEstimator
+from skdp.model_selection._planned_fits import (
+    Bill,
+    bill_of,
+    candidate_of,
+    candidates_of,
+    composed,
+    n_splits_of,
+    planned_fits,
+    records_of,
+)
+from skdp.model_selection._privacy_report import guarantee
+from skdp.model_selection._private_steps import is_passed_through
+from skdp.privacy import PrivacySpent, gaussian_dp
+
+__all__ = ["SearchCost", "search_cost"]
+
+# Relative, as in the epsilon of matched noise.
+_SAFETY = 1e-9
+_DIGITS_SHOWN = 3
+
+
+@dataclass(frozen=True, repr=False)
+class SearchCost:  # numpydoc ignore=PR02
+    """What a search of scikit-learn would cost.
+
+    Parameters
+    ----------
+    n_fits : int
+        Number of fits of private steps.
+    spent : PrivacySpent
+        What all of these cost together.
+    n_search_fits : int
+        Number of fits of the search, each of all steps.
+    within : tuple of (float, float) or None, default=None
+        Epsilon and delta that each private step has now; None if these differ.
+    epsilon_each : float or None, default=None
+        Epsilon for each private step with which the whole search stays within these; None if that
+        is not easily told.
+
+    Notes
+    -----
+    **Privacy.** Computed from parameters, and as public as these.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from skdp import DPPCA
+    >>> from skdp.model_selection import search_cost
+    >>> search = GridSearchCV(DPPCA(), {"n_components": [2, 4, 8]}, cv=5)
+    >>> round(search_cost(search, n_rows=1000, n_features=20).epsilon_each, 2)
+    0.24
+    """
+
+    n_fits: int
+    spent: PrivacySpent
+    n_search_fits: int
+    within: tuple[float, float] | None = None
+    epsilon_each: float | None = None
+
+    def __repr__(self) -> str:
+        told = (
+            f"{_counted(self.n_fits, 'private fit')} in {_counted(self.n_search_fits, 'fit')} of "
+            f"the search: {guarantee(self.spent)}"
+        )
+        if self.within is None or self.epsilon_each is None:
+            return told
+        epsilon, delta = self.within
+        return (
+            f"{told}; to stay within ({epsilon:.4g}, {delta:.4g}) pass "
+            f"epsilon={_rounded_down(self.epsilon_each):g} to each private step"
+        )
+
+
+def search_cost(
+    search: Any, n_rows: int, n_features: int, *, same_unit: bool = False
+) -> SearchCost:
+    """Tell what a search of scikit-learn on private rows would cost, before it is made.
+
+    Every candidate is fitted on every fold, and the best one once more: all of these fits spend
+    privacy, and the guarantee is that of all of them together.
+
+    Parameters
+    ----------
+    search : GridSearchCV or RandomizedSearchCV
+        The search. It is not changed, nothing is drawn from its random state, and no data are read.
+    n_rows : int
+        Number of rows of the X to come.
+    n_features : int
+        Number of its features.
+    same_unit : bool, default=False
+        Whether the caller says that a record of a regression is a row of the other steps with its
+        response, as it is in a pipeline that is fitted to X and y.
+
+    Returns
+    -------
+    SearchCost
+        Number of private fits, and the record of all of them.
+
+    Raises
+    ------
+    TypeError
+        If `search` is no search.
+    ValueError
+        If the number of fits or their cost is not known before: of successive halving, of a
+        splitter that needs data, of an `epsilon` that is drawn at random without a seed; if there
+        is no private step, or a parameter is not acceptable to one; if the steps protect different
+        units or differ in adjacency.
+
+    See Also
+    --------
+    skdp.privacy_spent : What it has cost afterwards.
+    skdp.model_selection.matched_noise : Searching on public rows, which costs nothing.
+
+    Notes
+    -----
+    **Privacy.** No data are read and nothing is spent.
+
+    The last fit is taken to be the most expensive candidate, and steps that a pipeline would cache
+    are counted as fitted again: the real cost may be lower. The scores are not part of it: they are
+    computed from the rows without privacy, and so is what is chosen by them.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from skdp import DPPCA
+    >>> from skdp.model_selection import search_cost
+    >>> search = GridSearchCV(DPPCA(), {"n_components": [2, 4, 8, 16]}, cv=12)
+    >>> search_cost(search, n_rows=1000, n_features=20)
+    49 private fits in 49 fits of the search: (8.779, 1e-06)-DP per row, adjacency 'replace'; ...
+    """
+    for name, size in (("n_rows", n_rows), ("n_features", n_features)):
+        check_scalar(size, name, Integral, min_val=1)
+    if not isinstance(search, BaseSearchCV):
+        raise TypeError(
+            "search must be a GridSearchCV or a RandomizedSearchCV of scikit-learn, got "
+            f"{type(search).__name__}."
+        )
+    candidates = [candidate_of(search, params) for params in candidates_of(search)]
+    for candidate in candidates:
+        _check_first_step(candidate, int(n_rows), int(n_features))
+    bills = [bill_of(planned_fits(candidate)) for candidate in candidates]
+    if not any(bills):
+        raise ValueError(f"{type(search.estimator).__name__} has no private step.")
+    n_splits = n_splits_of(search)
+    whole, spent = _most_expensive(bills, n_splits, refit=bool(search.refit), same_unit=same_unit)
+    n_search_fits = len(bills) * n_splits + bool(search.refit)
+    return SearchCost(whole.total(), spent, n_search_fits, *_advice(whole))
+
+
+def _check_first_step(estimator: Any, n_rows: int, n_features: int) -> None:
+    """Refuse what a fit would refuse by the shape, where the shape is that of X."""
+    while isinstance(estimator, Pipeline):
+        steps = [step for _, step in estimator.steps if not _is_nothing(step)]
+        estimator = steps[0] if steps else None
+    if isinstance(estimator, PrivateEstimator):
+        estimator.plan(n_rows, n_features)
+
+
+def _is_nothing(step: Any) -> bool:
+    return is_passed_through(step) and not hasattr(step, "fit")
+
+
+def _most_expensive(
+    bills: list[Counter[PrivacySpent]], n_splits: int, *, refit: bool, same_unit: bool
+) -> tuple[Counter[PrivacySpent], PrivacySpent]:
+    """Compose all fits on the folds, with the last one that costs most."""
+    folds: Counter[PrivacySpent] = Counter()
+    for bill in bills:
+        folds.update({record: times * n_splits for record, times in bill.items()})
+    last = {frozenset(bill.items()): bill for bill in bills}.values() if refit else [Counter()]
+    wholes = [folds + bill for bill in last]
+    return max(
+        ((whole, composed(records_of(whole), same_unit=same_unit)) for whole in wholes),
+        key=lambda found: (found[1].epsilon, found[1].delta, found[1].mu),
+    )
+
+
+def _advice(bill: Bill) -> tuple[tuple[float, float] | None, float | None]:
+    """Return what each step is asked for, and the epsilon that brings all of them within it."""
+    asked = {(record.epsilon, record.delta) for record in bill}
+    if len(asked) > 1:
+        return None, None
+    (epsilon, delta), n_fits = asked.pop(), sum(bill.values())
+    if math.isinf(epsilon) or any(record.delta_tail for record in bill):
+        return (epsilon, delta), None
+    if delta == 0:
+        return (epsilon, delta), epsilon / n_fits * (1 - _SAFETY)
+    mu = gaussian_dp.mu_from_epsilon_delta(epsilon, delta) / math.sqrt(n_fits)
+    each = gaussian_dp.epsilon_at(mu * (1 - _SAFETY) ** 2, delta) * (1 - _SAFETY)
+    return (epsilon, delta), each or None
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _rounded_down(value: float) -> float:
+    """Round to few digits, such that what is passed on does not cost more."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - _DIGITS_SHOWN + 1)
+    return math.floor(value / unit) * unit

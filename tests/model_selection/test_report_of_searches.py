@@ -1,0 +1,185 @@
+"""What searches of scikit-learn have cost: all of their fits, and a choice that is not private."""
+
+import math
+
+import pytest
+from sklearn.ensemble import StackingRegressor
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - for what it brings
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, ShuffleSplit
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
+from small_pipelines import (
+    FOLDS,
+    GRID,
+    MU,
+    X,
+    Y,
+    pca,
+    regressor,
+    search_of_both,
+    statuses,
+    svd,
+    total,
+)
+
+from skdp import PrivacyLedger
+from skdp.model_selection import privacy_spent, search_cost
+from skdp.privacy import gaussian_dp
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skdp.PrivacyWarning", "ignore::sklearn.exceptions.FitFailedWarning"
+)
+
+
+def test_all_fits_of_a_search_are_counted_as_a_ledger_counts_them(tmp_path):
+    ledger = PrivacyLedger.create(
+        tmp_path / "people.skdp",
+        dataset="people",
+        epsilon=50.0,
+        delta=1e-5,
+        unit=("row", "record"),
+    )
+    both = make_pipeline(pca(ledger=ledger), regressor(ledger=ledger))
+    search = GridSearchCV(both, GRID, cv=FOLDS, error_score="raise").fit(X, Y)
+    report = privacy_spent(search, same_unit=True)
+    assert len(ledger.entries()) == 38
+    assert report.spent.mu == total(*[MU] * 38)
+    assert report.spent.mu == pytest.approx(ledger.spent()[0], rel=1e-6)
+    before = search_cost(search_of_both(), 120, 6, same_unit=True)
+    assert (before.n_fits, before.n_search_fits) == (38, 19)
+    assert before.spent.mu == pytest.approx(report.spent.mu, rel=1e-9)
+    assert not report.is_private
+    assert report.verdict == (
+        "Not private: GridSearchCV chose by scores computed from the data without privacy; "
+        "DPGridSearch chooses privately"
+    )
+    assert statuses(report) == {
+        "": "not private",
+        "estimator__dppca": "private",
+        "estimator__dptraceregressor": "private",
+    }
+    with pytest.raises(ValueError, match="same_unit=True"):
+        privacy_spent(search)
+
+
+def test_the_epsilon_of_each_candidate_is_its_own():
+    search = GridSearchCV(pca(), {"epsilon": [0.5, 1.0, 4.0]}, cv=FOLDS).fit(X)
+    mus = [gaussian_dp.mu_from_epsilon_delta(epsilon, 1e-6) for epsilon in (0.5, 1.0, 4.0)]
+    folds = [mu for mu in mus for _ in range(3)]
+    report = privacy_spent(search)
+    refit = gaussian_dp.mu_from_epsilon_delta(search.best_params_["epsilon"], 1e-6)
+    assert report.spent.mu == total(*folds, refit)
+    before = search_cost(GridSearchCV(pca(), {"epsilon": [0.5, 1.0, 4.0]}, cv=FOLDS), 120, 6)
+    assert before.spent.mu == total(*folds, mus[-1])
+    assert before.epsilon_each is None
+
+
+def test_a_search_without_a_last_fit():
+    search = GridSearchCV(pca(), {"n_components": [1, 2]}, cv=FOLDS, refit=False).fit(X)
+    report = privacy_spent(search)
+    assert report.spent.mu == total(*[MU] * 6)
+    assert [step.class_name for step in report.steps] == ["GridSearchCV"]
+    cost = search_cost(search, 120, 6)
+    assert (cost.n_fits, cost.n_search_fits) == (6, 6)
+    assert cost.spent.mu == total(*[MU] * 6)
+
+
+def test_with_one_candidate_there_was_nothing_to_choose():
+    search = GridSearchCV(pca(), {"n_components": [2]}, cv=FOLDS).fit(X)
+    report = privacy_spent(search)
+    assert report.is_private
+    assert report.spent.mu == total(*[MU] * 4)
+    scores = GridSearchCV(pca(), {"n_components": [2]}, cv=FOLDS, refit=False).fit(X)
+    assert not privacy_spent(scores).is_private
+    scaled = GridSearchCV(make_pipeline(StandardScaler(), pca()), {}, cv=FOLDS).fit(X)
+    assert "estimator__standardscaler" in privacy_spent(scaled).verdict
+
+
+def test_halving_counts_every_round():
+    search = HalvingGridSearchCV(
+        pca(), {"n_components": [1, 2, 3]}, cv=FOLDS, min_resources=30, factor=2
+    ).fit(X)
+    n_fits = 3 * len(search.cv_results_["params"]) + 1
+    assert n_fits > 3 * 3 + 1
+    assert privacy_spent(search).spent.mu == total(*[MU] * n_fits)
+
+
+def test_halving_over_epsilon_counts_what_each_round_spent():
+    search = HalvingGridSearchCV(
+        pca(),
+        {"n_components": [1, 2]},
+        cv=FOLDS,
+        resource="epsilon",
+        min_resources=1,
+        max_resources=4,
+        factor=2,
+    ).fit(X)
+    asked = [params["epsilon"] for params in search.cv_results_["params"]]
+    mus = [gaussian_dp.mu_from_epsilon_delta(epsilon, 1e-6) for epsilon in asked for _ in range(3)]
+    assert len(set(asked)) > 1
+    assert privacy_spent(search).spent.mu == total(*mus, search.best_estimator_.privacy_spent_.mu)
+
+
+def test_a_search_with_a_seed_is_counted_and_named():
+    search = GridSearchCV(pca(random_state=0), {"n_components": [2]}, cv=FOLDS).fit(X)
+    report = privacy_spent(search)
+    assert report.spent.mu == total(*[MU] * 4)
+    assert "random_state of GridSearchCV, estimator (DPPCA)" in report.verdict
+
+
+@pytest.mark.filterwarnings("ignore:One or more of the test scores")
+def test_candidates_that_fit_refused_have_cost_nothing():
+    search = GridSearchCV(pca(), {"n_components": [2], "epsilon": [1.0, -1.0]}, cv=FOLDS).fit(X)
+    assert privacy_spent(search).spent.mu == total(*[MU] * 4)
+
+
+def test_candidates_that_are_estimators_stay_as_they_are():
+    steps = [pca(epsilon=2.0), svd(epsilon=2.0), "passthrough"]
+    pipeline = Pipeline([("first", "passthrough"), ("second", pca())])
+    grid = {"first": steps}
+    search = GridSearchCV(pipeline, grid, cv=FOLDS, scoring=lambda *_: 0.0).fit(X)
+    two = gaussian_dp.mu_from_epsilon_delta(2.0, 1e-6)
+    report = privacy_spent(search)
+    assert report.spent.mu == total(*[MU] * 9, *[two] * 6, MU, two)
+    assert not hasattr(steps[0], "components_")
+
+
+def test_a_search_in_a_pipeline_and_a_pipeline_in_a_search():
+    inner = GridSearchCV(pca(), {"n_components": [1, 2]}, cv=FOLDS)
+    pipeline = Pipeline([("norm", Normalizer()), ("search", inner)]).fit(X)
+    report = privacy_spent(pipeline)
+    assert report.spent.mu == total(*[MU] * 7)
+    assert "search (GridSearchCV) chose by scores" in report.verdict
+    assert statuses(report)["search__estimator"] == "private"
+    outer = GridSearchCV(inner, {"estimator__row_norm": [2.0, 3.0]}, cv=ShuffleSplit(2)).fit(X)
+    # Four fits of seven each, and a last one.
+    assert privacy_spent(outer).spent.mu == total(*[MU] * 35)
+    assert search_cost(outer, 120, 6).n_fits == 35
+
+
+def test_a_search_of_a_search_of_unknown_fits_says_so():
+    stack = StackingRegressor([("a", regressor())], final_estimator=Ridge(), cv=3)
+    search = GridSearchCV(stack, {"passthrough": [True]}, cv=FOLDS).fit(X, Y)
+    report = privacy_spent(search)
+    assert "GridSearchCV fitted private steps more often than is counted" in report.verdict
+    with pytest.raises(ValueError, match="How often StackingRegressor"):
+        search_cost(search, 120, 6)
+
+
+def test_a_search_without_private_steps_is_not_private():
+    search = GridSearchCV(Ridge(), {"alpha": [1, 2]}, cv=FOLDS).fit(X, Y)
+    report = privacy_spent(search)
+    assert (report.spent, report.is_private) == (None, False)
+    with pytest.raises(ValueError, match="Ridge has no private step"):
+        search_cost(search, 120, 6)
+
+
+def test_a_search_at_infinite_epsilon_is_no_privacy():
+    search = GridSearchCV(pca(epsilon=math.inf), {"n_components": [2]}, cv=FOLDS).fit(X)
+    report = privacy_spent(search)
+    assert not report.is_private
+    assert "inf, which is no privacy" in report.verdict
+    cost = search_cost(search, 120, 6)
+    assert math.isinf(cost.spent.epsilon)
+    assert cost.epsilon_each is None

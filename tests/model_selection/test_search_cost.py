@@ -1,0 +1,257 @@
+"""What searches of scikit-learn would cost: every fit counted, without data."""
+
+import math
+import pickle
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy.stats import uniform
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import BaggingRegressor, VotingRegressor
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - for what it brings
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    HalvingGridSearchCV,
+    LeaveOneGroupOut,
+    LeaveOneOut,
+    PredefinedSplit,
+    RandomizedSearchCV,
+    ShuffleSplit,
+)
+from sklearn.pipeline import make_pipeline
+from small_pipelines import (
+    FOLDS,
+    GRID,
+    MU,
+    X,
+    Y,
+    columns,
+    pca,
+    regressor,
+    search_of_both,
+    svd,
+    total,
+    union,
+)
+
+from skdp import DPPCA, DPLowRankFactorizer, DPPersonalizedRegressor, DPTruncatedSVD
+from skdp.model_selection import privacy_spent, search_cost
+from skdp.model_selection._planned_fits import bill_of, records_of
+from skdp.privacy import gaussian_dp
+from skdp.units import Edge, Entry, FrobeniusChange, Interaction, SparseRow, SpectralChange
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skdp.PrivacyWarning", "ignore::sklearn.exceptions.FitFailedWarning"
+)
+
+
+def test_a_search_of_a_newcomer():
+    search = GridSearchCV(DPPCA(epsilon=2.0), {"n_components": [1, 2, 3, 4]}, cv=12)
+    cost = search_cost(search, 1797, 64)
+    mu = 7 * gaussian_dp.mu_from_epsilon_delta(2.0, 1e-6)
+    assert (cost.n_fits, cost.n_search_fits) == (49, 49)
+    assert cost.spent.mu == pytest.approx(mu, rel=1e-6)
+    assert cost.spent.epsilon == pytest.approx(gaussian_dp.epsilon_at(mu, 1e-6), rel=1e-6)
+    assert 18 < cost.spent.epsilon < 22
+    assert cost.spent.delta == 1e-6
+    assert "49 private fits in 49 fits of the search" in repr(cost)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 8.0])
+def test_the_advice_is_kept(epsilon):
+    def cost_at(asked):
+        both = make_pipeline(pca(epsilon=asked), regressor(epsilon=asked))
+        return search_cost(GridSearchCV(both, GRID, cv=5), 120, 6, same_unit=True)
+
+    cost = cost_at(epsilon)
+    told = float(repr(cost).rpartition("pass epsilon=")[2].split()[0])
+    assert cost.within == (epsilon, 1e-6)
+    assert told <= cost.epsilon_each < told * 1.02
+    assert 0.95 * epsilon < cost_at(told).spent.epsilon <= epsilon
+    assert 0.999 * epsilon < cost_at(cost.epsilon_each).spent.epsilon <= epsilon
+
+
+def test_pure_costs_add():
+    svd = DPTruncatedSVD(1, privacy_unit=Entry((0, 1)), delta=0.0, epsilon=0.5)
+    cost = search_cost(GridSearchCV(svd, {"n_components": [1, 2]}, cv=3), 120, 6)
+    assert cost.n_fits == 7
+    assert cost.spent.epsilon == pytest.approx(3.5)
+    assert cost.spent.delta == 0
+    assert cost.epsilon_each == pytest.approx(0.5 / 7)
+
+
+STEPS = [
+    pca(),
+    pca(adjacency="zero_out"),
+    pca(epsilon=math.inf),
+    regressor(privacy_unit="response"),
+    regressor(init="spectral"),
+    regressor(),
+    DPPersonalizedRegressor(1),
+    DPLowRankFactorizer(1, privacy_unit=Entry((0, 1)), delta=0.0),
+    DPLowRankFactorizer(1, privacy_unit=FrobeniusChange(1.0)),
+    DPTruncatedSVD(1, privacy_unit=Edge((0, 1))),
+    DPTruncatedSVD(1, privacy_unit=Interaction()),
+    DPTruncatedSVD(1, privacy_unit=SpectralChange()),
+    DPTruncatedSVD(1, privacy_unit=SparseRow(max_entries=3, bounds=(0, 1))),
+]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("times", [1, 2, 9])
+def test_a_planned_record_is_that_of_the_plan_and_repeats_as_it_composes(step, times):
+    (one,) = bill_of([(step, 1)])
+    plan = step.plan(200, 200)
+    for name in ("epsilon", "delta", "unit", "adjacency", "enforced", "delta_tail"):
+        assert getattr(one, name) == getattr(plan, name)
+    assert one.mu >= plan.mu
+    (whole,) = records_of(bill_of([(step, times)]))
+    expected = one.compose(*[one] * (times - 1))
+    for name in ("epsilon", "delta", "mu", "delta_tail"):
+        assert getattr(whole, name) == pytest.approx(getattr(expected, name), rel=1e-8)
+    assert math.fsum(release.share for release in whole.releases) == pytest.approx(1.0)
+    if math.isfinite(whole.epsilon):
+        assert whole.epsilon_at(1e-4) == pytest.approx(expected.epsilon_at(1e-4), rel=1e-6)
+
+
+def test_tails_add():
+    search = GridSearchCV(regressor(init="spectral"), {"n_iter": [1, 2]}, cv=FOLDS).fit(X, Y)
+    tail = regressor(init="spectral")._reserved_tail()
+    for spent in (privacy_spent(search).spent, search_cost(search, 120, 6).spent):
+        assert spent.delta_tail == pytest.approx(7 * tail)
+        assert spent.delta == pytest.approx(1e-6 + 6 * tail)
+        assert spent.epsilon >= gaussian_dp.epsilon_at(spent.mu, spent.delta, spent.delta_tail)
+
+
+@pytest.mark.parametrize(
+    ("cv", "n_splits"),
+    [
+        (None, 5),
+        (4, 4),
+        (ShuffleSplit(7), 7),
+        (PredefinedSplit([0, 0, 1, -1]), 2),
+        (GroupKFold(3), 3),
+        ([([0, 1], [2]), ([1, 2], [0])], 2),
+    ],
+)
+def test_folds_are_counted_by_the_splitter(cv, n_splits):
+    cost = search_cost(GridSearchCV(pca(), {"n_components": [1, 2, 3]}, cv=cv), 120, 6)
+    assert cost.n_search_fits == 3 * n_splits + 1
+
+
+@pytest.mark.parametrize("cv", [LeaveOneOut(), LeaveOneGroupOut()])
+def test_a_splitter_that_needs_data_is_named(cv):
+    with pytest.raises(ValueError, match=f"cv={type(cv).__name__} needs data"):
+        search_cost(GridSearchCV(pca(), {"n_components": [1]}, cv=cv), 120, 6)
+
+
+def test_an_iterator_of_folds_is_not_used_up():
+    folds = iter(list(FOLDS.split(X)))
+    with pytest.raises(ValueError, match="iterator"):
+        search_cost(GridSearchCV(pca(), {"n_components": [1]}, cv=folds), 120, 6)
+    assert len(list(folds)) == 3
+
+
+def test_random_candidates():
+    names = {"n_components": [1, 2, 3], "row_norm": uniform(1, 5)}
+    cost = search_cost(RandomizedSearchCV(pca(), names, n_iter=4, cv=3), 120, 6)
+    assert cost.n_search_fits == 13
+    # Fewer combinations than asked for.
+    with pytest.warns(UserWarning, match="smaller than"):
+        few = search_cost(RandomizedSearchCV(pca(), {"n_components": [1, 2]}, cv=3), 120, 6)
+    assert few.n_search_fits == 7
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"epsilon": uniform(0.1, 2)},
+        {"epsilon": [0.5, 1.0]},
+        {"adjacency": ["replace", "zero_out"]},
+        [{"epsilon": [0.5]}, {"epsilon": [1.0]}],
+    ],
+)
+def test_costs_that_are_drawn_are_known_with_a_seed_only(names):
+    search = RandomizedSearchCV(pca(), names, n_iter=2, cv=3)
+    with pytest.raises(ValueError, match="drawn at random, from"):
+        search_cost(search, 120, 6)
+    search.random_state = np.random.RandomState(0)
+    state = pickle.dumps(search.random_state)
+    with pytest.raises(ValueError, match="random_state"):
+        search_cost(search, 120, 6)
+    assert pickle.dumps(search.random_state) == state
+
+
+def test_a_seeded_search_costs_what_was_told():
+    search = RandomizedSearchCV(
+        pca(), {"epsilon": uniform(0.1, 2)}, n_iter=3, cv=FOLDS, random_state=3, refit=False
+    )
+    told = search_cost(search, 120, 6).spent
+    assert told.mu == pytest.approx(privacy_spent(search.fit(X)).spent.mu, rel=1e-9)
+
+
+def test_equal_prices_may_be_drawn():
+    names = {"epsilon": [1.0], "solver": ["auto", "covariance"], "n_components": [1, 2]}
+    assert search_cost(RandomizedSearchCV(pca(), names, n_iter=2, cv=3), 120, 6).n_fits == 7
+
+
+def test_halving_is_not_known_before():
+    search = HalvingGridSearchCV(pca(), {"n_components": [1, 2]})
+    with pytest.raises(ValueError, match="HalvingGridSearchCV makes is not known"):
+        search_cost(search, 120, 6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((pca(), 120, 6), TypeError, "must be a GridSearchCV"),
+        ((GridSearchCV(pca(), {}), 0, 6), ValueError, "n_rows"),
+        ((GridSearchCV(pca(), {}), 120, 1.5), TypeError, "n_features"),
+        ((GridSearchCV(pca(), {"n_components": [9]}), 120, 6), ValueError, "n_components"),
+        (
+            (GridSearchCV(make_pipeline(None, pca()), {"dppca__epsilon": [-1]}), 120, 6),
+            ValueError,
+            "epsilon",
+        ),
+        ((search_of_both(), 120, 6), ValueError, "same_unit=True"),
+    ],
+)
+def test_what_can_not_be_told_is_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        search_cost(*arguments)
+
+
+def test_an_ensemble_in_a_search():
+    bag = BaggingRegressor(regressor(), n_estimators=5, bootstrap=False)
+    search = GridSearchCV(bag, {"estimator__n_iter": [1, 2]}, cv=FOLDS).fit(X, Y)
+    assert search_cost(search, 120, 6).n_fits == 35
+    assert privacy_spent(search).spent.mu == total(*[MU] * 35)
+    target = TransformedTargetRegressor(VotingRegressor([("a", regressor()), ("b", "drop")]))
+    assert search_cost(GridSearchCV(target, {}, cv=3), 120, 6).n_fits == 4
+    parts = make_pipeline(columns(), union())
+    assert search_cost(GridSearchCV(parts, {}, cv=3), 120, 6).n_fits == 4 * 5
+
+
+def test_nothing_reads_data_or_changes_a_search():
+    search = search_of_both()
+    before = repr(search.get_params())
+    search_cost(search, 10**9, 6, same_unit=True)
+    assert repr(search.get_params()) == before
+    assert not hasattr(search, "cv_results_")
+
+
+def test_candidates_that_are_estimators_are_not_changed():
+    step = pca(epsilon=2.0)
+    pipeline = make_pipeline(pca())
+    grid = {"dppca": [step], "dppca__epsilon": [0.5, 3.0]}
+    mus = [gaussian_dp.mu_from_epsilon_delta(epsilon, 1e-6) for epsilon in (0.5, 3.0)]
+    cost = search_cost(GridSearchCV(pipeline, grid, cv=2), 120, 6)
+    assert cost.spent.mu == total(*mus, *mus, mus[1])
+    assert step.epsilon == 2.0
+
+
+def test_equal_fits_have_one_bill():
+    bill = bill_of([(pca(), 2), (pca(center=False), 3), (svd(), 1)])
+    assert sorted(Counter(bill).values()) == [1, 5]
