@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from types import FrameType
 
 __all__ = ["BudgetError", "LedgerError", "PrivacyWarning", "warn_of_privacy"]
 
@@ -43,9 +44,33 @@ class LedgerError(RuntimeError):
     """
 
 
+# What lies between a line of the user and a fit, in the same thread or at the start of another.
+_BETWEEN = {
+    "concurrent",
+    "contextlib",
+    "joblib",
+    "multiprocessing",
+    "runpy",
+    "skdp",
+    "sklearn",
+    "threading",
+}
+
+
 def warn_of_privacy(message: str) -> None:
-    """Warn at the line of the user that led here, past skdp and scikit-learn."""
-    frame, level = sys._getframe(), 1
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith(("skdp.", "sklearn.")):
+    """Warn at the line of the user that led here, past skdp, scikit-learn and joblib.
+
+    In a thread or process of its own there is none; the warning is then at a line of skdp.
+    """
+    frame: FrameType | None = sys._getframe()
+    level = own = 1
+    while frame and (room := _room_of(frame)) in _BETWEEN:
+        own = level if room == "skdp" else own
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, PrivacyWarning, stacklevel=level)
+    warnings.warn(message, PrivacyWarning, stacklevel=level if frame else own)
+
+
+def _room_of(frame: FrameType) -> str:
+    """Return the top package of the code of a frame, also of one that runs as a script."""
+    names = frame.f_globals
+    return str(names.get("__package__") or names.get("__name__", "")).partition(".")[0]
