@@ -3,6 +3,7 @@
 import math
 import pickle
 import warnings
+from functools import partial
 
 import joblib
 import numpy as np
@@ -26,6 +27,7 @@ from skdp import (
     LedgerError,
     PrivacyLedger,
 )
+from skdp.model_selection import DPGridSearch
 from skdp.privacy import PrivacyBudget
 from skdp.units import Entry, Update
 
@@ -181,6 +183,20 @@ def test_a_search_beyond_the_limit_goes_on_to_the_end_otherwise(nearly_empty):
     assert nearly_empty.spent()[2] <= 1
 
 
+def test_a_search_beyond_the_limit_has_nothing_left_for_the_best_one(nearly_empty):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitFailedWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        equal = search(nearly_empty)
+        equal.estimator.set_params(dppca__epsilon=0.1, dptraceregressor__epsilon=0.1)
+        equal.set_params(param_grid={"dppca__n_components": [1, 2, 3, 4, 5, 6]})
+        # Raised by the last fit, after all others have spent what there was.
+        with pytest.raises(BudgetError, match="has less left"):
+            equal.fit(X, Y)
+    assert nearly_empty.spent()[2] <= 1
+    assert nearly_empty.remaining(delta=1e-6) < 0.1
+
+
 def test_what_is_left_tells_how_large_a_search_may_be(nearly_empty):
     epsilon = nearly_empty.remaining(38, delta=1e-6)
     pipeline = make_pipeline(
@@ -193,7 +209,17 @@ def test_what_is_left_tells_how_large_a_search_may_be(nearly_empty):
     assert nearly_empty.remaining(delta=1e-6) < epsilon
 
 
-@pytest.mark.parametrize("make", [DPPCA, DPTraceRegressor, DPPersonalizedRegressor])
+CHECKED = {
+    "DPPCA": DPPCA,
+    "DPTruncatedSVD": DPTruncatedSVD,
+    "DPLowRankFactorizer": DPLowRankFactorizer,
+    "DPTraceRegressor": DPTraceRegressor,
+    "DPPersonalizedRegressor": DPPersonalizedRegressor,
+    "DPGridSearch": partial(DPGridSearch, DPTraceRegressor(), {"n_iter": [2, 3]}),
+}
+
+
+@pytest.mark.parametrize("make", CHECKED.values(), ids=CHECKED)
 def test_estimator_checks_pass_with_a_ledger(tmp_path, make):
     ledger = PrivacyLedger.create(
         tmp_path / "file", dataset="checks", epsilon=1e4, delta=1e-3, unit=UNITS
