@@ -53,7 +53,7 @@ class PrivacyLedger:
 
     See Also
     --------
-    PrivacySpent.compose : What fits cost together, without a file.
+    skdp.privacy.PrivacySpent.compose : What fits cost together, without a file.
 
     Notes
     -----

@@ -105,7 +105,7 @@ def epsilon_curve(
     n_rows : int
         Number of rows of the private fit.
     scoring : str, callable or None, default=None
-        As in :func:`~sklearn.model_selection.cross_validate`; None for that of the estimator.
+        As in scikit-learn's ``cross_validate``; None for that of the estimator.
     n_repeats : int, default=10
         Number of random splits.
     test_size : float, default=0.25
