@@ -146,24 +146,29 @@ class PrivateEstimator(SeededEstimator):
             warn_of_privacy(doubt)
 
     def _fit_together(
-        self, others: Sequence["PrivateEstimator"], X: Any, y: Any = None
+        self,
+        others: Sequence["PrivateEstimator"],
+        X: Any,
+        y: Any = None,
+        tell: Callable[[str], None] = warn_of_privacy,
     ) -> list[list[str]]:
         """Fit this one, and others that differ in free parameters, to one and the same releases.
 
-        Returned is what these say against the results of each.
+        What public facts say against it is told before. Returned is what the releases say against
+        the results of each.
         """
         with _unchanged_if_refused(self):
-            return self._fitted_together(others, X, y)
+            return self._fitted_together(others, X, y, tell)
 
     def _fitted_together(
-        self, others: Sequence["PrivateEstimator"], X: Any, y: Any
+        self, others: Sequence["PrivateEstimator"], X: Any, y: Any, tell: Callable[[str], None]
     ) -> list[list[str]]:
         data, facts = self._checked_input(X, y)
         problem = self._problem(facts)
         self._warn_of_settings(problem)
         plan = plan_of(problem)
         for doubt in problem.procedure.doubts(problem, plan):
-            warn_of_privacy(doubt)
+            tell(doubt)
         # What overflows becomes null; an exception or a warning would tell of single units.
         with np.errstate(all="ignore"):
             opened, budget, generator = self._open(data, problem, plan)

@@ -11,6 +11,7 @@ _NOTHING = "Nothing is returned, and nothing released."
 
 GUARANTEE = {
     "close_epoch": _NOTHING,
+    "decision_function": _ROWS,
     "finalize": _RELEASED,
     "fit": "**Covered**: the fitted attributes. The estimator itself holds ``random_state``; a "
     "pickle of it does not.",
@@ -30,6 +31,7 @@ GUARANTEE = {
     "owner only.",
     "plan": "**Public**: a function of the settings and of the public facts passed in.",
     "predict": _ROWS,
+    "predict_log_proba": _ROWS,
     "predict_proba": _ROWS,
     "reconstruct": _RELEASED,
     "release": _RELEASED,

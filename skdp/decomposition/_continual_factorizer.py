@@ -51,7 +51,7 @@ class DPContinualFactorizer(BaseStream):
     n_sketch, n_core : int or None, default=None
         As in :class:`DPStreamingFactorizer`.
     ledger : PrivacyLedger or None, default=None
-        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
+        Where the whole cost is charged when the stream is made. ``None`` keeps no ledger.
     random_state : int, RandomState or Generator instance or None, default=None
         Draws the sketches, which are no secret: what is published shows them, and updates may react
         to it. The noise comes from the operating system always.

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdp._estimator import INPUT, PrivateEstimator, Procedure, check_rows
 from skdp.data.digest import digest
+from skdp.data.finite import finite
 from skdp.data.rows import Rows
 from skdp.data.sources import RowBlocks, as_source, block_starts, holds_sparse, sum_rounding
 from skdp.decomposition._factors import Factors
@@ -97,7 +98,9 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         ndarray of shape (n_samples, n_components)
             Coordinates of the rows.
         """
-        return self._project(X)
+        # A finite row may overflow, and what reads the result would refuse it.
+        with np.errstate(all="ignore"):
+            return finite(self._project(X))
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Map coordinates back to the space of the rows.
@@ -113,7 +116,9 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             Rows in the span of the components.
         """
         check_is_fitted(self)
-        return self._restore(check_array(X, dtype=(np.float64, np.float32), estimator=self))
+        checked = check_array(X, dtype=(np.float64, np.float32), estimator=self)
+        with np.errstate(all="ignore"):
+            return finite(self._restore(checked))
 
     def _checked_input(self, X: Any, y: Any) -> tuple[Any, MatrixFacts]:
         checked = X

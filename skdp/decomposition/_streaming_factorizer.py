@@ -63,7 +63,7 @@ class DPStreamingFactorizer(BaseStream):
         private only if nobody knows the sketch before the stream ends. ``"auto"`` takes it for
         changes of the matrix with sketch "haar" and ``random_state=None``.
     ledger : PrivacyLedger or None, default=None
-        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
+        Where the whole cost is charged when the stream is made. ``None`` keeps no ledger.
     random_state : int, RandomState or Generator instance or None, default=None
         Draws the sketches, which are no secret but for ``"high_probability"``. The noise comes from
         the operating system always: it is drawn before there are data that it could depend on.

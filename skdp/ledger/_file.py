@@ -12,7 +12,7 @@ from typing import Any
 from skdp.exceptions import BudgetError, LedgerError
 from skdp.ledger._limit import WHOLE, Limit
 
-__all__ = ["check_sums", "create_file", "open_file", "read_head"]
+__all__ = ["check_sums", "create_file", "open_file", "read_charges", "read_head"]
 
 # "skdp".
 _APPLICATION_ID, _VERSION = 0x736B6470, 1
@@ -20,6 +20,11 @@ _HEAD: dict[str, type] = {
     **dict.fromkeys(("uuid", "dataset", "units", "adjacency", "created"), str),
     **dict.fromkeys(("epsilon", "delta", "mu"), float),
     **dict.fromkeys(("id", "spent", "tails"), int),
+}
+_CHARGE: dict[str, type] = {
+    **dict.fromkeys(("time", "what", "unit"), str),
+    **dict.fromkeys(("mu", "delta_tail", "epsilon", "delta"), float),
+    **dict.fromkeys(("id", "seeded", "enforced", "spent", "tails"), int),
 }
 # Relative: so alike are the same mu by two versions of the functions behind it.
 _SAME = 1e-8
@@ -171,6 +176,19 @@ def _is_sound(head: dict[str, Any]) -> bool:
     except ValueError:
         return False
     return math.isclose(limit.mu, head["mu"], rel_tol=_SAME) and head["units"] != ""
+
+
+def read_charges(database: sqlite3.Connection, path: str) -> list[dict[str, Any]]:
+    """Read all charges, the oldest first; refuse a file in which one is damaged."""
+    cursor = database.execute("SELECT * FROM charge ORDER BY id")
+    names = [column[0] for column in cursor.description]
+    charges = [dict(zip(names, row, strict=True)) for row in cursor]
+    for charge in charges:
+        if {name: type(value) for name, value in charge.items()} != _CHARGE or not (
+            0 <= charge["mu"] < math.inf and 0 <= charge["delta_tail"] < 1
+        ):
+            raise LedgerError(f"{path!r} is damaged: a charge is not what it was.")
+    return charges
 
 
 def check_sums(database: sqlite3.Connection, head: dict[str, Any], path: str) -> None:

@@ -11,8 +11,9 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 from skdp.exceptions import BudgetError, LedgerError
-from skdp.ledger._file import check_sums, create_file, open_file, read_head
+from skdp.ledger._file import check_sums, create_file, open_file, read_charges, read_head
 from skdp.ledger._limit import WHOLE, Cost, Limit
+from skdp.ledger._report import limit_of, report_of
 from skdp.privacy.adjacency import ADJACENCIES
 
 __all__ = ["PrivacyLedger"]
@@ -129,6 +130,8 @@ class PrivacyLedger:
             If an argument is not acceptable.
         FileExistsError
             If there is a file.
+        OSError, LedgerError
+            If the file cannot be made.
         """
         limit = Limit.of(epsilon, delta)
         units = (unit,) if isinstance(unit, str) else tuple(unit)
@@ -164,6 +167,8 @@ class PrivacyLedger:
         ------
         BudgetError
             If it costs more than is left, or protects something else; nothing is charged then.
+        TypeError, ValueError
+            If `spent` is no record.
         LedgerError
             If the file cannot be read or written; nothing may be released then.
         """
@@ -174,7 +179,7 @@ class PrivacyLedger:
             head = read_head(database, self.path)
             check_sums(database, head, self.path)
             _check_kind(head, spent)
-            limit = _limit_of(head)
+            limit = limit_of(head)
             cost = limit.cost_of(spent)
             room = limit.room_beside(head["tails"] + cost.tails) - head["spent"]
             if cost.spent > room:
@@ -198,7 +203,8 @@ class PrivacyLedger:
         delta : float or None, default=None
             Their delta; None for that of the ledger.
         delta_tail : float, default=0.0
-            Part of it that each of them reserves, as :meth:`~skdp.DPTraceRegressor.plan` tells.
+            Part of it that each of them reserves, a half at most, as
+            :meth:`~skdp.DPTraceRegressor.plan` tells.
 
         Returns
         -------
@@ -215,8 +221,10 @@ class PrivacyLedger:
         if not isinstance(n_fits, Integral) or n_fits < 1:
             raise ValueError(f"n_fits must be an int of at least 1, got {n_fits!r}.")
         with self._opened() as (_, head):
-            limit = _limit_of(head)
+            limit = limit_of(head)
         own_delta = limit.delta if delta is None else float(delta)
+        if limit.delta == 0 and own_delta:
+            raise ValueError(f"delta must be 0, as that of the ledger, got {own_delta!r}.")
         if not 0 <= own_delta < 1 or not 0 <= delta_tail <= own_delta / 2:
             raise ValueError(
                 "delta must be in [0, 1), and delta_tail at most a half of it, got "
@@ -245,7 +253,7 @@ class PrivacyLedger:
         """
         with self._opened() as (_, head):
             cost = Cost(head["spent"], head["tails"])
-            return *_limit_of(head).epsilon_of_sum(cost), head["spent"] / WHOLE
+            return *limit_of(head).epsilon_of_sum(cost), head["spent"] / WHOLE
 
     def entries(self) -> list[dict[str, Any]]:
         """List all charges.
@@ -261,8 +269,7 @@ class PrivacyLedger:
             If the file cannot be read.
         """
         with self._opened() as (database, _):
-            database.row_factory = sqlite3.Row
-            return [dict(row) for row in database.execute("SELECT * FROM charge ORDER BY id")]
+            return read_charges(database, self.path)
 
     def report(self) -> str:
         """Print the limit, what is left of it, and all charges.
@@ -277,19 +284,9 @@ class PrivacyLedger:
         LedgerError
             If the file cannot be read.
         """
-        with self._opened() as (_, head):
-            pass
-        _, epsilon, share = self.spent()
-        delta, units = head["delta"], head["units"].replace("\n", " or ")
-        lines = [
-            f"{self.path}: {head['dataset']!r}, per {units}, adjacency {head['adjacency']!r}",
-            f"limit ({head['epsilon']:g}, {delta:g})-DP; spent ({epsilon:.4g}, {delta:g})-DP, "
-            f"{share:.1%}; left for one fit epsilon={self.remaining():.4g}, "
-            f"for each of ten {self.remaining(10):.4g}",
-            *[f"of delta {head['tails'] / WHOLE:.1%} is reserved for tails"] * bool(head["tails"]),
-            f"{'#':>5} {'time (UTC)':<20}{'epsilon':>9}{'delta':>9}{'share':>8}  what",
-        ]
-        return "\n".join([*lines, *map(_line, self.entries())])
+        with self._opened() as (database, head):
+            charges = read_charges(database, self.path)
+        return report_of(self.path, head, charges)
 
     def verify(self) -> None:
         """Check that the file is sound, and that its totals are the sums of its charges.
@@ -303,11 +300,11 @@ class PrivacyLedger:
             if database.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
                 raise LedgerError(f"{self.path!r} is damaged.")
             check_sums(database, head, self.path)
-        limit = _limit_of(head)
-        for entry in self.entries():
-            cost = limit.cost_of(SimpleNamespace(**entry))
-            if not _is_alike(cost.spent, entry["spent"]) or cost.tails != entry["tails"]:
-                raise LedgerError(f"{self.path!r} is damaged: charge {entry['id']} is not its own.")
+            limit = limit_of(head)
+            for charge in read_charges(database, self.path):
+                cost = limit.cost_of(SimpleNamespace(**charge))
+                if not _is_alike(cost.spent, charge["spent"]) or cost.tails != charge["tails"]:
+                    raise LedgerError(f"{self.path!r} is damaged: charge {charge['id']} is wrong.")
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[sqlite3.Connection, dict[str, Any]]]:
@@ -344,14 +341,13 @@ def _check_kind(head: dict[str, Any], spent: Any) -> None:
         )
 
 
-def _limit_of(head: dict[str, Any]) -> Limit:
-    return Limit(head["epsilon"], head["delta"], head["mu"])
-
-
 def _check_record(spent: Any) -> None:
     """Refuse what is no record, before the file is opened."""
     numbers = [getattr(spent, name, None) for name in _NUMBERS]
-    if not all(isinstance(one, Real) for one in numbers) or not isinstance(spent.unit, str):
+    texts = [getattr(spent, name, None) for name in ("unit", "adjacency")]
+    flags = [getattr(spent, name, None) for name in ("seeded", "enforced")]
+    are_numbers = all(isinstance(one, Real) for one in numbers)
+    if not are_numbers or not all(isinstance(one, str) for one in texts) or None in flags:
         raise TypeError(
             f"spent must be the record of a fit, its privacy_spent_, got {type(spent).__name__}."
         )
@@ -379,13 +375,6 @@ def _refusal(path: str, spent: Any, limit: Limit, head: dict[str, Any]) -> str:
 def _is_alike(units: int, kept: int) -> bool:
     """Compare costs that two versions of the functions behind mu may round differently."""
     return abs(units - kept) <= max(1, kept >> 24)
-
-
-def _line(entry: dict[str, Any]) -> str:
-    """Print one charge."""
-    numbers = f"{entry['epsilon']:>9.4g}{entry['delta']:>9.2g}{entry['spent'] / WHOLE:>8.2%}"
-    what = entry["what"] if entry["what"].isprintable() else ascii(entry["what"])
-    return f"{entry['id']:>5} {entry['time'][:19]:<20}{numbers}  {what}"
 
 
 def _now() -> str:

@@ -8,7 +8,7 @@ on it. One that takes G fits, with a last one of the candidate that is chosen, s
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sklearn.base import clone
 
@@ -17,13 +17,13 @@ from skdp.model_selection._private_steps import mu_of
 from skdp.privacy import gaussian_dp
 from skdp.privacy.currency import largest_epsilon
 
-__all__ = ["Allotment", "FitCosts", "allot", "fits_of_steps", "spending"]
+__all__ = ["Allotment", "FitCosts", "allot", "fits_of_steps", "pay", "spending"]
 
 # Share of the choice: with one release for all candidates, and with several.
 _CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10
 _FINAL_PARTS = 9
 # Of delta, where an epsilon would be 0 at it.
-_LESS = 1e-2
+_LESS, _LEAST_DELTA = 1e-2, 1e-290
 
 
 class FitCosts(NamedTuple):
@@ -113,6 +113,23 @@ def allot(
     )
 
 
+def pay(step: Any, mu: float, delta: float) -> None:
+    """Give a private step the epsilon and the delta at which it spends that mu.
+
+    Parameters
+    ----------
+    step : estimator
+        What is to be fitted; its parameters are set.
+    mu : float
+        Gaussian differential privacy of the fit.
+    delta : float
+        Its delta.
+    """
+    # A finite epsilon, at which it knows what it reserves.
+    step.set_params(epsilon=mu if math.isinf(mu) else 1.0, delta=delta)
+    step.set_params(**spending(mu, delta, step._reserved_tail()))
+
+
 def spending(mu: float, delta: float, delta_tail: float = 0.0) -> dict[str, float]:
     """Return an epsilon and a delta that together spend that mu, rounded down.
 
@@ -133,9 +150,11 @@ def spending(mu: float, delta: float, delta_tail: float = 0.0) -> dict[str, floa
     if math.isinf(mu):
         return {"epsilon": math.inf, "delta": delta}
     part = delta_tail / delta
-    while (epsilon := largest_epsilon(mu, delta, part * delta)) <= 0:
+    while delta > _LEAST_DELTA:
+        if (epsilon := largest_epsilon(mu, delta, part * delta)) > 0:
+            return {"epsilon": epsilon, "delta": delta}
         delta *= _LESS
-    return {"epsilon": epsilon, "delta": delta}
+    raise ValueError(f"epsilon is too small to be shared: a fit would get mu={mu!r}.")
 
 
 def _shares(steps: Sequence[Step], n_fits: dict[int, int]) -> dict[int, float]:
@@ -150,5 +169,7 @@ def _shares(steps: Sequence[Step], n_fits: dict[int, int]) -> dict[int, float]:
 def _largest_tail(step: Step, number: int, candidates: Sequence[Candidate], delta: float) -> float:
     """Return the largest part of that delta that a fit of a step may reserve."""
     settings = [candidate.of_steps[number] for candidate in candidates]
-    configured = [clone(step.estimator).set_params(**own, delta=delta) for own in settings]
+    configured = [
+        clone(step.estimator).set_params(**own, epsilon=1.0, delta=delta) for own in settings
+    ]
     return max(float(one._reserved_tail()) for one in configured)

@@ -12,27 +12,30 @@ from typing import Any, NamedTuple
 import joblib
 import numpy as np
 from sklearn.base import clone
-from sklearn.feature_extraction import FeatureHasher
-from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
-from skdp._estimator import PrivateEstimator, plan_of
+from skdp._estimator import PrivateEstimator
 from skdp.model_selection._private_steps import is_passed_through, is_stateless
-from skdp.privacy import Plan
+from skdp.model_selection._public_steps import transformed, untold
 from skdp.privacy.precision import plain
 from skdp.units import SparseRow
 
-__all__ = ["Candidate", "Path", "Step", "candidates_of", "common_unit", "paths_of", "steps_of"]
+__all__ = [
+    "Candidate",
+    "Path",
+    "Step",
+    "candidates_of",
+    "common_unit",
+    "configured_step",
+    "paths_of",
+    "steps_of",
+]
 
-_NOT_TUNED = (
-    "epsilon",
-    "delta",
-    "adjacency",
-    "privacy_unit",
-    "random_state",
-    "ledger",
-    "n_jobs",
-)
+_GUARANTEE = {"epsilon", "delta", "adjacency", "privacy_unit"}
+_NOT_TUNED = {"random_state", "ledger", "n_jobs"}
 # What one row is, or its response; a record is a row with its response where both are fitted to.
 _UNITS = {
     frozenset({"row"}): "row",
@@ -71,13 +74,13 @@ class Path:
         Of each step which fit it takes: candidates with equal ones share it.
     results : tuple of hashable
         The same with the free parameters of the step.
-    plans : tuple of Plan or None
-        What its private steps release, as far as that can be known.
+    facts : tuple of object
+        Public facts of what its private steps are fitted to, as far as they can be known.
     """
 
     fits: tuple[Hashable, ...]
     results: tuple[Hashable, ...]
-    plans: tuple[Plan | None, ...]
+    facts: tuple[Any, ...]
 
 
 def steps_of(estimator: Any) -> list[Step]:
@@ -89,8 +92,8 @@ def steps_of(estimator: Any) -> list[Step]:
                 "estimator must not have memory, which writes rows to disk: pass memory=None."
             )
         steps = [Step(name, step) for name, step in estimator.steps]
-    for step in steps:
-        _check_step(step)
+    for number, step in enumerate(steps):
+        _check_step(step, is_behind=any(one.is_private for one in steps[:number]))
     private = [step.estimator for step in steps if step.is_private]
     if not private:
         raise ValueError(
@@ -107,14 +110,22 @@ def steps_of(estimator: Any) -> list[Step]:
     return steps
 
 
-def _check_step(step: Step) -> None:
+def _check_step(step: Step, *, is_behind: bool) -> None:
     name, estimator = step
+    if is_behind and isinstance(estimator, AdditiveChi2Sampler):
+        raise ValueError(
+            f"{_called(name)}AdditiveChi2Sampler refuses rows with negative entries, which would "
+            "tell of single rows behind a private step. Put it before all private steps."
+        )
+    if isinstance(estimator, FrozenEstimator):
+        check_is_fitted(estimator)
     if not step.is_private:
         if not is_stateless(estimator) and not is_passed_through(estimator):
             raise ValueError(
                 f"{_called(name)}{type(estimator).__name__} may learn from the rows without "
                 "privacy. Take a private step, one that learns nothing, such as Normalizer, or "
-                "wrap what was fitted on public rows in sklearn.frozen.FrozenEstimator."
+                "wrap what was fitted on public rows in sklearn.frozen.FrozenEstimator. A Pipeline "
+                "within a Pipeline, and what else holds estimators, is not looked into."
             )
         return
     for parameter in ("ledger", "random_state"):
@@ -138,17 +149,29 @@ def candidates_of(
     candidates = []
     for parameters in grid:
         for name in parameters:
-            if name.rpartition("__")[2] in _NOT_TUNED:
-                raise ValueError(
-                    f"{name!r} must not be searched: it is what the search promises, not how well "
-                    "it learns. What more epsilon buys is what "
-                    "skdp.model_selection.epsilon_curve tells, from public rows."
-                )
-        clone(estimator).set_params(**parameters)
+            _check_searched(name)
         candidates.append(Candidate(parameters, _split(parameters, steps)))
+        # Refuses what is no parameter.
+        clone(estimator).set_params(**parameters)
     if not candidates:
         raise ValueError("There are no candidates.")
     return candidates
+
+
+def _check_searched(name: str) -> None:
+    """Refuse what a search is about, and what is its own."""
+    parts = set(name.split("__"))
+    if parts & _GUARANTEE and "privacy_unit__" not in name:
+        raise ValueError(
+            f"{name!r} must not be searched: it is what the search promises, not how well it "
+            "learns. What more epsilon buys is what skdp.model_selection.epsilon_curve tells, from "
+            "public rows."
+        )
+    if parts & _NOT_TUNED:
+        raise ValueError(
+            f"{name!r} must not be searched: ledger and random_state are those of the search, and "
+            "n_jobs is to be set on the estimator."
+        )
 
 
 def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str, Any], ...]:
@@ -156,47 +179,67 @@ def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str,
     if not steps[0].name:
         return (parameters,)
     split: dict[str, dict[str, Any]] = {step.name: {} for step in steps}
+    fitted = {step.name for step in steps if is_passed_through(step.estimator)}
     for name, value in parameters.items():
         step, _, own = name.partition("__")
-        if step not in split or not own:
+        if step not in split or not own or step in fitted:
             raise ValueError(
-                f"{name!r} must not be searched: only parameters of steps are, as 'step__name'."
+                f"{name!r} must not be searched: only parameters of steps that are fitted are, as "
+                "'step__name'."
             )
         split[step][own] = value
     return tuple(split.values())
 
 
-def paths_of(candidates: Sequence[Candidate], steps: Sequence[Step], X: Any) -> list[Path]:
+def paths_of(
+    candidates: Sequence[Candidate], steps: Sequence[Step], X: Any, y: Any, *, epsilon: float
+) -> list[Path]:
     """Plan all candidates by public facts of X; refuse what any fit would refuse."""
-    return [_path(candidate, steps, X) for candidate in candidates]
+    return [_path(candidate, steps, X, y, epsilon) for candidate in candidates]
 
 
-def _path(candidate: Candidate, steps: Sequence[Step], X: Any) -> Path:
+def _path(candidate: Candidate, steps: Sequence[Step], X: Any, y: Any, epsilon: float) -> Path:
     fits: list[Hashable] = []
     results: list[Hashable] = []
-    plans: list[Plan | None] = []
+    facts: list[Any] = []
     before: Hashable = ()
-    n_rows, width = _sizes(X)
-    like = X
+    like, n_rows, width, is_checked = X, 0, None, False
     for step, parameters in zip(steps, candidate.of_steps, strict=True):
-        plan, free = None, frozenset[str]()
-        configured = step.estimator
-        if not is_passed_through(configured):
-            configured = clone(configured).set_params(**parameters)
+        configured, free, own = configured_step(step, parameters), frozenset[str](), parameters
+        facts.append(None)
         if step.is_private:
+            configured.set_params(epsilon=epsilon)
             configured._validate_params()
+            if not is_checked:
+                # What follows gets rows that are fine if these are.
+                configured._checked_input(like, y)
+                (n_rows, width), is_checked = _sizes(like), True
             if width is not None:
-                problem = configured._problem(configured._facts_like(n_rows, width, like))
-                plan, free = plan_of(problem), configured._free_parameters(problem)
-        fits.append((before, _key(parameters, without=free)))
-        before = (before, _key(parameters))
+                facts[-1] = configured._facts_like(n_rows, width, like)
+                free = configured._free_parameters(configured._problem(facts[-1]))
+            own = configured.get_params(deep=False)
+        fits.append((before, tuple(sorted(free)), _key(own, without=free)))
+        before = (before, _key(own))
         results.append(before)
-        plans.append(plan)
-        if step.is_private or is_stateless(configured):
-            width, like = _width_behind(configured, n_rows, width), None
-        elif not isinstance(configured, str | None):
-            width, like = None, None
-    return Path(tuple(fits), tuple(results), tuple(plans))
+        if is_checked:
+            width, like = _width_behind(configured, step, n_rows, width), None
+        else:
+            like = _public_result(step.name, configured, like)
+    return Path(tuple(fits), tuple(results), tuple(facts))
+
+
+def configured_step(step: Step, parameters: dict[str, Any]) -> Any:
+    """Return a clone of a step with the parameters of a candidate; what was fitted, as it is."""
+    if is_passed_through(step.estimator):
+        return step.estimator
+    return clone(step.estimator).set_params(**parameters)
+
+
+def _public_result(name: str, step: Any, rows: Any) -> Any:
+    """Send rows through a step that learns nothing, as its fit will."""
+    if is_stateless(step):
+        step = untold(f"Step {name!r}", step.fit, rows)
+    return transformed([(name, step)], rows)
 
 
 def _sizes(X: Any) -> tuple[int, int | None]:
@@ -205,15 +248,19 @@ def _sizes(X: Any) -> tuple[int, int | None]:
     return shape[0], math.prod(shape[1:]) if len(shape) > 1 else None
 
 
-def _width_behind(step: Any, n_rows: int, width: int | None) -> int | None:
-    """Return how many features a step leaves, None if its fit decides."""
-    if isinstance(step, HashingVectorizer | FeatureHasher):
-        return int(step.n_features)
-    if width is None:
+def _width_behind(fitted: Any, step: Step, n_rows: int, width: int | None) -> int | None:
+    """Return how many features a step leaves, None if its fit decides or there are none."""
+    if width is None or fitted is None or isinstance(fitted, str):
+        return width
+    if not step.is_private:
+        # Public rows tell whether it takes as many features.
+        some = np.ones((2, width))
+        fitted = fitted.fit(some) if is_stateless(fitted) else fitted
+        if hasattr(fitted, "transform"):
+            return int(fitted.transform(some).shape[1])
+        fitted.predict(some)
         return None
-    if not isinstance(step, PrivateEstimator):
-        return int(clone(step).fit_transform(np.ones((1, width))).shape[1])
-    n_components = plain(getattr(step, "n_components", 0))
+    n_components = plain(getattr(fitted, "n_components", 0))
     if n_components is None:
         return min(n_rows, width)
     return n_components if isinstance(n_components, int) else None

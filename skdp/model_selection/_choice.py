@@ -12,7 +12,7 @@ from skdp.privacy import Plan, PlannedRelease, PrivacyBudget, sensitivity
 from skdp.privacy.plan import make_plan, planned_search
 from skdp.privacy.quantile import SCALE_GRID
 
-__all__ = ["choose", "plan_choice", "regrets"]
+__all__ = ["choose", "in_steps", "plan_choice", "regrets", "release_level"]
 
 _RANGE = "range of losses"
 # Part of the choice's share for that search.
@@ -80,8 +80,7 @@ def choose(losses: np.ndarray, budget: PrivacyBudget, *, is_bounded: bool) -> in
         Number of a candidate.
     """
     if not is_bounded:
-        ranges = np.ptp(losses, axis=1)
-        level = budget.quantile(_RANGE, ranges, q=_quantile(budget, len(losses)), grid=SCALE_GRID)
+        level = release_level(_RANGE, np.ptp(losses, axis=1), budget, most=_MOST)
         losses = regrets(losses, level)
     change = sensitivity.loss_range(1.0, budget.adjacency)
     return budget.exponential("choice", losses.sum(axis=0), sensitivity=change)
@@ -103,11 +102,45 @@ def regrets(losses: np.ndarray, level: float) -> np.ndarray:
         From -1/2 to 1/2, in multiples of a power of two.
     """
     around = losses - np.median(losses, axis=1, keepdims=True)
-    clipped = np.clip(around / level, -0.5, 0.5)
-    return np.asarray(np.rint(clipped / _STEP) * _STEP)
+    return in_steps(np.clip(around / level, -0.5, 0.5))
 
 
-def _quantile(budget: PrivacyBudget, n_rows: int) -> float:
+def release_level(name: str, values: np.ndarray, budget: PrivacyBudget, *, most: float) -> float:
+    """Release a quantile of values, `most` or a lower one with few rows, but the median at least.
+
+    Parameters
+    ----------
+    name : str
+        Name of the release.
+    values : ndarray of shape (n_rows,)
+        One value a row.
+    budget : PrivacyBudget
+        Its plan begins with this search.
+    most : float
+        The quantile.
+
+    Returns
+    -------
+    float
+        The level.
+    """
     assert budget.plan is not None
     scale = budget.plan.releases[0].noise_scale or 0.0
-    return min(_MOST, max(_LEAST, 1 - _COUNT_MARGIN * scale / n_rows))
+    q = max(_LEAST, min(most, 1 - _COUNT_MARGIN * scale / len(values)))
+    return budget.quantile(name, values, q=q, grid=SCALE_GRID)
+
+
+def in_steps(values: np.ndarray) -> np.ndarray:
+    """Round values of at most 1 in size to multiples of a power of two, whose sums are exact.
+
+    Parameters
+    ----------
+    values : ndarray
+        Values.
+
+    Returns
+    -------
+    ndarray
+        Rounded values, no further apart than before if they were apart by such a multiple.
+    """
+    return np.asarray(np.rint(values / _STEP) * _STEP)

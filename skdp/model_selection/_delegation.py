@@ -16,6 +16,10 @@ def _delegates(name: str) -> Callable[[Any], bool]:
     """Make the check that what is searched, or found, has a method."""
 
     def _has(search: Any) -> bool:
+        if not search.refit:
+            raise AttributeError(
+                f"{type(search).__name__} with refit=False has no estimator, and no {name}."
+            )
         getattr(getattr(search, "best_estimator_", search.estimator), name)
         return True
 
@@ -26,6 +30,7 @@ class FoundEstimator(SeededEstimator):
     """Predicts, transforms and scores by `best_estimator_`."""
 
     estimator: Any
+    refit: bool
     best_estimator_: Any
 
     @available_if(_delegates("predict"))
@@ -59,6 +64,38 @@ class FoundEstimator(SeededEstimator):
             What its `predict_proba` returns, which the guarantee does not cover.
         """
         return self._best().predict_proba(X)
+
+    @available_if(_delegates("predict_log_proba"))
+    def predict_log_proba(self, X: Any) -> Any:
+        """Predict logarithms of probabilities with the estimator that was chosen.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            What its `predict_log_proba` returns, which the guarantee does not cover.
+        """
+        return self._best().predict_log_proba(X)
+
+    @available_if(_delegates("decision_function"))
+    def decision_function(self, X: Any) -> Any:
+        """Compute the decision function of the estimator that was chosen.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            What its `decision_function` returns, which the guarantee does not cover.
+        """
+        return self._best().decision_function(X)
 
     @available_if(_delegates("score_samples"))
     def score_samples(self, X: Any) -> Any:
@@ -156,7 +193,7 @@ class FoundEstimator(SeededEstimator):
         Returns
         -------
         float
-            What its `score` returns, which the guarantee does not cover.
+            What its `score` returns, whatever `scoring` is, which the guarantee does not cover.
         """
         return float(self._best().score(X) if y is None else self._best().score(X, y))
 
@@ -167,7 +204,7 @@ class FoundEstimator(SeededEstimator):
 
     @property
     def best_score_(self) -> float:
-        """None is released."""
+        """Not there: no score is released."""
         raise AttributeError(
             f"{type(self).__name__} has no best_score_: no score is released. "
             "skdp.model_selection.private_score releases one, of rows of their own."
@@ -175,8 +212,6 @@ class FoundEstimator(SeededEstimator):
 
     def _best(self) -> Any:
         check_is_fitted(self)
-        if not hasattr(self, "best_estimator_"):
-            raise AttributeError(f"{type(self).__name__} with refit=False has no estimator.")
         return self.best_estimator_
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -7,13 +7,15 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from skdp.model_selection._allotment import FitCosts, spending
-from skdp.model_selection._candidates import Candidate, Path, Step
+from skdp._estimator import plan_of
+from skdp.model_selection._allotment import Allotment, FitCosts, pay
+from skdp.model_selection._candidates import Candidate, Path, Step, configured_step
 from skdp.model_selection._private_steps import is_passed_through
+from skdp.model_selection._public_steps import transformed, untold
 from skdp.privacy import PrivacySpent
 from skdp.privacy.noise import derived_seed
 
-__all__ = ["Search", "fit_candidates", "refit"]
+__all__ = ["Search", "doubts_of_fits", "fit_candidates", "refit"]
 
 
 @dataclass
@@ -54,6 +56,37 @@ class Search:
         """Keep the record of what has a label, which its releases are named by."""
         named = (replace(one, name=f"{label}: {one.name}") for one in spent.releases)
         self.records.append(replace(spent, releases=tuple(named)))
+
+
+def doubts_of_fits(search: Search, allotment: Allotment) -> list[str]:
+    """Plan all fits with what they may spend; refuse what that does not pay for.
+
+    Parameters
+    ----------
+    search : Search
+        What is searched.
+    allotment : Allotment
+        What its fits may spend.
+
+    Returns
+    -------
+    list of str
+        What public facts say against the last fits.
+    """
+    doubts: dict[str, None] = {}
+    for costs in (allotment.search, allotment.final):
+        for candidate, path in zip(search.candidates, search.paths, strict=True):
+            for number, mu in costs.mus.items():
+                facts = path.facts[number]
+                if facts is None:
+                    continue
+                one = configured_step(search.steps[number], candidate.of_steps[number])
+                pay(one, mu, costs.delta)
+                problem = one._problem(facts)
+                found = problem.procedure.doubts(problem, plan_of(problem))
+                if costs is allotment.final or number not in allotment.final.mus:
+                    doubts.update(dict.fromkeys(found))
+    return list(doubts)
 
 
 def fit_candidates(search: Search, X: Any, y: Any, costs: FitCosts) -> list[Any]:
@@ -103,9 +136,8 @@ def refit(
     estimator
         The new model.
     """
-    kept = [fitted for _, fitted in model.steps[:n_kept]] if n_kept else []
-    for fitted in kept:
-        X = _transformed(fitted, X)
+    before = model.steps[:n_kept] if n_kept else []
+    kept, X = [fitted for _, fitted in before], transformed(before, X)
     models: list[Any] = [None] * len(search.candidates)
     _fit_from(search, [number], kept, X, y, costs, models)
     return models[number]
@@ -128,7 +160,8 @@ def _fit_from(
         for branch, result in zip(branches, results, strict=True):
             done = [*fitted, result]
             if len(done) < len(search.steps):
-                _fit_from(search, branch, done, _transformed(result, X), y, costs, models)
+                rows = transformed([(search.steps[number].name, result)], X)
+                _fit_from(search, branch, done, rows, y, costs, models)
             else:
                 for j in branch:
                     models[j] = _assembled(search, done)
@@ -154,23 +187,19 @@ def _fit_step(
     step = search.steps[number]
     if is_passed_through(step.estimator):
         return [step.estimator] * len(candidates)
-    settings = [search.candidates[j].of_steps[number] for j in candidates]
-    configured = [clone(step.estimator).set_params(**setting) for setting in settings]
+    configured = [configured_step(step, search.candidates[j].of_steps[number]) for j in candidates]
     if not step.is_private:
-        return [one.fit(X, y) for one in configured]
+        return [untold(f"Step {step.name!r}", one.fit, X, y) for one in configured]
     label = f"fit {len(search.records) + 1}"
     for one in configured:
-        one.set_params(delta=costs.delta, random_state=search.seed_of(label))
-        one.set_params(**spending(costs.mus[number], costs.delta, one._reserved_tail()))
+        pay(one, costs.mus[number], costs.delta)
+        one.set_params(random_state=search.seed_of(label))
     first, *others = configured
-    doubts = first._fit_together(others, X, y)
+    # What public facts say against it has been told before.
+    doubts = first._fit_together(others, X, y, tell=lambda doubt: None)
     search.doubts.update(zip(map(id, configured), doubts, strict=True))
     search.keep(first.privacy_spent_, label)
     return configured
-
-
-def _transformed(fitted: Any, X: Any) -> Any:
-    return X if fitted is None or isinstance(fitted, str) else fitted.transform(X)
 
 
 def _assembled(search: Search, fitted: Sequence[Any]) -> Any:

@@ -21,11 +21,13 @@ class DPGridSearch(BaseDPSearch):
     Parameters
     ----------
     estimator : estimator
-        A private estimator for rows, records or responses, or a
+        A private estimator for rows, records or responses, or one
         :class:`~sklearn.pipeline.Pipeline` of such steps, steps that learn nothing (`Binarizer`,
         `Normalizer`, `FunctionTransformer`, `AdditiveChi2Sampler`, `HashingVectorizer`,
-        `FeatureHasher`) and :class:`~sklearn.frozen.FrozenEstimator`. Its own epsilons only say in
-        which ratio private steps share the budget.
+        `FeatureHasher`) and :class:`~sklearn.frozen.FrozenEstimator`. That a function of a
+        `FunctionTransformer` takes every row by itself, and that what is frozen was fitted to
+        public rows, is for the caller to see to. Its own epsilons only say in which ratio private
+        steps share the budget.
     param_grid : dict or list of dict
         Parameters mapped to lists of values, as of :class:`~sklearn.model_selection.GridSearchCV`.
         Those of the guarantee are refused: :func:`skdp.model_selection.epsilon_curve` tells what
@@ -43,7 +45,8 @@ class DPGridSearch(BaseDPSearch):
         accuracy of a classifier, the squared error of what predicts, the log-likelihood of what has
         one, and the reconstruction error of others, which is least with most components.
     refit : bool, default=True
-        Whether there is an estimator in the end. ``False`` spends all on the choice.
+        Whether there is an estimator in the end. Without it the fits of the search have what a last
+        fit would have had.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged, once, before the first release.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -87,7 +90,8 @@ class DPGridSearch(BaseDPSearch):
     and a last fit nine times as much as one of the search. Not covered: what `predict`, `transform`
     and `score` return.
 
-    Candidates are judged by the rows that they were fitted to: holding rows back costs more than
+    There is no `n_jobs`, no `cv` and no `error_score`: set the threads of the estimator. Candidates
+    are judged by the rows that they were fitted to: holding rows back costs more than
     it gains, as privacy bounds overfitting. Where every candidate takes a fit of its own, a search
     seldom beats a sensible default at an epsilon up to 2: :doc:`/user_guide/choosing_settings`.
 

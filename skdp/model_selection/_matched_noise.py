@@ -12,6 +12,7 @@ from sklearn.utils._indexing import _safe_indexing
 
 from skdp.decomposition import DPLowRankFactorizer
 from skdp.model_selection._private_steps import epsilon_of_mu, mu_of, private_steps
+from skdp.model_selection._search import BaseDPSearch
 
 __all__ = ["epsilon_curve", "matched_noise"]
 
@@ -143,7 +144,8 @@ def epsilon_curve(
     check_scalar(test_size, "test_size", Real, min_val=0, max_val=1, include_boundaries="neither")
     check_scalar(n_rows, "n_rows", Integral, min_val=1)
     epsilons = np.asarray(epsilons, dtype=np.float64)
-    if epsilons.ndim != 1 or not (epsilons > 0).all() or not np.isfinite(epsilons).all():
+    is_list = epsilons.ndim == 1 and epsilons.size > 0
+    if not is_list or not ((epsilons > 0) & np.isfinite(epsilons)).all():
         raise ValueError(f"epsilons must be a list of positive finite numbers, got {epsilons!r}.")
     if any(_is_of_users(step) for step in _checked_steps(estimator).values()):
         raise ValueError(
@@ -171,6 +173,12 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
     if not steps:
         raise ValueError(f"{type(estimator).__name__} has no private step.")
     _check_searched(estimator)
+    for name, value in {"": estimator, **estimator.get_params()}.items():
+        if isinstance(value, BaseDPSearch):
+            raise ValueError(
+                f"{name or 'estimator'}={type(value).__name__} cannot be matched: on public rows "
+                "take GridSearchCV, which costs nothing there."
+            )
     for prefix, step in steps.items():
         if step.ledger is not None:
             raise ValueError(f"{prefix}ledger must be None: fits to public rows cost nothing.")

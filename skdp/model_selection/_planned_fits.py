@@ -32,6 +32,7 @@ from skdp.model_selection._private_steps import (
     mu_of,
     private_steps,
 )
+from skdp.model_selection._search import BaseDPSearch
 from skdp.privacy import PrivacySpent, Release, gaussian_dp, pure_dp
 from skdp.units._unit import Unit
 
@@ -89,6 +90,11 @@ def planned_fits(estimator: Any) -> Fits:
         return _fits_of_search(estimator)
     parts = _parts(estimator)
     if parts is None:
+        if isinstance(estimator, BaseDPSearch):
+            raise UnknownFits(
+                f"{type(estimator).__name__} costs its own epsilon and delta, however many fits it "
+                "makes: there is nothing to add up."
+            )
         if isinstance(estimator, BaseEstimator) and private_steps(estimator):
             raise UnknownFits(
                 f"How often {type(estimator).__name__} fits its private steps is not known; keep "

@@ -6,14 +6,20 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from skdp._estimator import doubt_of_delta
 from skdp._parameters import BUDGET, SEED, validate_plain, warn_of_guesses
 from skdp.data.digest import digest
 from skdp.data.sources import as_source
 from skdp.exceptions import warn_of_privacy
-from skdp.model_selection._row_losses import check_scoring, row_losses, usual_scoring
+from skdp.model_selection._choice import in_steps, release_level
+from skdp.model_selection._row_losses import (
+    check_responses,
+    check_scoring,
+    row_losses,
+    usual_scoring,
+)
 from skdp.privacy import Plan, PlannedRelease, PrivacyBudget, PrivacySpent, sensitivity
 from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.noise import NoiseSource, draw_seed
@@ -25,10 +31,7 @@ __all__ = ["PrivateScore", "private_score"]
 
 _LEVEL = "level of losses"
 # Part of the budget for what losses are clipped to; most of them are below it.
-_LEVEL_SHARE = 0.2
-_QUANTILE, _COUNT_MARGIN, _LEAST = 0.95, 4.0, 0.5
-# Losses are rounded to that part of the level, so that their sums are exact.
-_STEP = 2.0**-20
+_LEVEL_SHARE, _QUANTILE = 0.2, 0.95
 _CONSTRAINTS: dict[str, Any] = {
     **BUDGET,
     **SEED,
@@ -47,7 +50,10 @@ class PrivateScore:  # numpydoc ignore=PR02
     value : float
         The score, greater being better.
     std : float
-        Standard deviation of its noise. That of the rows comes on top.
+        Standard deviation of its noise. What clipping takes away, and how far the mean of other
+        rows would be off, comes on top.
+    level : float
+        What losses were clipped to; 1 for accuracy, which needs none.
     privacy_spent : PrivacySpent
         What it has cost.
 
@@ -56,12 +62,13 @@ class PrivateScore:  # numpydoc ignore=PR02
     >>> from skdp.privacy import PrivacyBudget
     >>> from skdp.model_selection import PrivateScore
     >>> spent = PrivacyBudget(1.0, 1e-6, unit="row", adjacency="replace").spent()
-    >>> PrivateScore(0.91, 0.02, spent).value
+    >>> PrivateScore(0.91, 0.02, 1.0, spent).value
     0.91
     """
 
     value: float
     std: float
+    level: float
     privacy_spent: PrivacySpent
 
 
@@ -79,8 +86,9 @@ def private_score(
 ) -> PrivateScore:
     r"""Score a fitted estimator on private rows that it has not seen, with noise.
 
-    Released is the mean over the rows of losses that are clipped at a private .95 quantile of their
-    sizes, and turned into a score.
+    Released is the mean over the rows of losses that are clipped, and turned into a score: at a
+    private .95 quantile of their sizes, and a lower one with few rows, but the median at least. So
+    large losses count less than they are, and the score looks better than the mean of all would.
 
     Parameters
     ----------
@@ -106,7 +114,7 @@ def private_score(
     Returns
     -------
     PrivateScore
-        The score, the standard deviation of its noise, and what it has cost.
+        The score, the standard deviation of its noise, the level, and what it has cost.
 
     Raises
     ------
@@ -123,10 +131,12 @@ def private_score(
     Adjacency: `adjacency`. Mechanism: ten Gaussian counts for the level, for a fifth of the budget,
     and a Gaussian mean; accuracy needs no level. One row moves the mean of n losses in [0, B] by at
     most B / n, of log-likelihoods and of callables, in [-B, B], by twice as much with "replace".
-    Assumed public: the number of rows, and the estimator. Where the rows were set apart before, by
-    their positions or at random, a row is in the fit or in the score, never in both, so that the
-    two together cost the larger of both records, not their sum [1]_; a ledger, which does not know
-    which rows are meant, charges both. A split that looks at responses is none.
+    Assumed public: the number of rows, and the estimator. Where rows were set apart before, a row
+    is in the fit or in the score, never in both, so that the two together cost the larger of both
+    records, not their sum [1]_, if they are about the same unit and adjacency. The split must not
+    look at rows: a random one that nobody knows does not; one by positions or by a known seed does
+    not where the order of the rows tells nothing of them. A split that looks at responses is none.
+    A ledger, which does not know which rows are meant, charges both.
 
     References
     ----------
@@ -139,22 +149,21 @@ def private_score(
     >>> from sklearn.model_selection import train_test_split
     >>> from skdp import DPPCA
     >>> from skdp.model_selection import private_score
-    >>> train, test = train_test_split(load_digits().data, random_state=0)
+    >>> train, test = train_test_split(load_digits().data)
     >>> pca = DPPCA(5, row_norm=40, mean_norm=64).fit(train)
     >>> private_score(pca, test, epsilon=1.0).privacy_spent.epsilon
     1.0
     """
     _check_arguments(epsilon, delta, adjacency, ledger, random_state)
     check_is_fitted(estimator)
-    scoring = scoring or usual_scoring(estimator)
+    scoring = usual_scoring(estimator) if scoring is None else scoring
     if scoring == "r2":
         raise ValueError(
             "scoring='r2' is no mean of rows, so that one of them may move it without limit: pass "
             "'neg_mean_squared_error'."
         )
     check_scoring(scoring, estimator)
-    if y is not None:
-        check_consistent_length(X, y)
+    check_responses(X, y, scoring, type(estimator).__name__)
     losses, n_rows = row_losses(scoring, estimator, X, y), _num_samples(X)
     is_bounded, is_signed = scoring == "accuracy", callable(scoring) or scoring in _SIGNED
     plan = _plan(
@@ -172,8 +181,8 @@ def private_score(
     noise = NoiseSource(seed, () if seed is None else (digest(as_source(losses[:, np.newaxis])),))
     charge = None if ledger is None else lambda spent: ledger.charge(spent, what="private_score")
     budget = PrivacyBudget.of(plan, noise, charge)
-    mean, std = _release_mean(losses, budget, is_bounded=is_bounded, is_signed=is_signed)
-    return PrivateScore(1 - mean if is_bounded else -mean, std, budget.spent())
+    mean, std, level = _release_mean(losses, budget, is_bounded=is_bounded, is_signed=is_signed)
+    return PrivateScore(1 - mean if is_bounded else -mean, std, level, budget.spent())
 
 
 def _check_arguments(
@@ -195,18 +204,14 @@ def _plan(epsilon: float, delta: float, unit: str, adjacency: str, *, is_bounded
 
 def _release_mean(
     losses: np.ndarray, budget: PrivacyBudget, *, is_bounded: bool, is_signed: bool
-) -> tuple[float, float]:
-    """Release the mean of clipped losses, and tell the scale of its noise."""
+) -> tuple[float, float, float]:
+    """Release the mean of clipped losses; tell the scale of its noise, and what they are cut to."""
     n_rows, level = len(losses), 1.0
     if not is_bounded:
-        assert budget.plan is not None
-        scale = budget.plan.releases[0].noise_scale or 0.0
-        q = max(_LEAST, min(_QUANTILE, 1 - _COUNT_MARGIN * scale / n_rows))
-        level = budget.quantile(_LEVEL, np.abs(losses), q=q, grid=SCALE_GRID)
-    clipped = np.clip(losses / level, -1.0 if is_signed else 0.0, 1.0)
-    total = (np.rint(clipped / _STEP) * _STEP).sum()
+        level = release_level(_LEVEL, np.abs(losses), budget, most=_QUANTILE)
+    total = in_steps(np.clip(losses / level, -1.0 if is_signed else 0.0, 1.0)).sum()
     change = sensitivity.count()
     if is_signed:
-        change = sensitivity.loss_range(1.0, budget.adjacency)
+        change = sensitivity.response_sum(1.0, math.inf, 1.0, budget.adjacency)
     released, scale = budget.gaussian("sum of losses", total, sensitivity=change)
-    return float(released) * level / n_rows, scale * level / n_rows
+    return float(released) * level / n_rows, scale * level / n_rows, level

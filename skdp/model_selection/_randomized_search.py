@@ -36,7 +36,8 @@ class DPRandomizedSearch(BaseDPSearch):
     scoring : str, callable or None, default=None
         As of :class:`DPGridSearch`.
     refit : bool, default=True
-        Whether there is an estimator in the end. ``False`` spends all on the choice.
+        Whether there is an estimator in the end. Without it the fits of the search have what a last
+        fit would have had.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged, once, before the first release.
     random_state : int, RandomState or Generator instance or None, default=None

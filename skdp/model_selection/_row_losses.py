@@ -6,12 +6,16 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import is_classifier
-from sklearn.utils import gen_batches
-from sklearn.utils.validation import _num_samples, column_or_1d
+from sklearn.pipeline import Pipeline
+from sklearn.utils import assert_all_finite, gen_batches
+from sklearn.utils.validation import _num_samples, check_consistent_length, column_or_1d
 
+from skdp._estimator import quiet
 from skdp.data.sources import canonical_csr
+from skdp.linear_model._responses import checked_responses
+from skdp.model_selection._public_steps import restored, transformed, untold
 
-__all__ = ["SCORES", "check_scoring", "row_losses", "usual_scoring"]
+__all__ = ["NAMES", "SCORES", "check_responses", "check_scoring", "row_losses", "usual_scoring"]
 
 # Rows that are written out together.
 _BATCH = 4096
@@ -19,47 +23,38 @@ _BATCH = 4096
 _LARGEST_LOSS = 1e100
 
 
-def _squares(model: Any, X: Any, y: Any) -> np.ndarray:
-    return np.asarray((model.predict(X) - y) ** 2)
+def _squares(model: Any, rows: Any, y: Any) -> np.ndarray:
+    return np.asarray((model.predict(rows) - y) ** 2)
 
 
-def _in_batches(losses: Callable[[Any, Any], np.ndarray]) -> Callable[..., np.ndarray]:
-    """Write sparse rows out, a batch at a time."""
-
-    def _of_all(model: Any, X: Any, y: Any) -> np.ndarray:
-        if not issparse(X):
-            return losses(model, X)
-        rows = canonical_csr(X)
-        batches = gen_batches(rows.shape[0], _BATCH)
-        return np.concatenate([losses(model, rows[batch].toarray()) for batch in batches])
-
-    return _of_all
+def _unlikelihoods(model: Any, rows: Any, y: Any) -> np.ndarray:
+    return _of_written_out(lambda part: -np.asarray(model.score_samples(part)), rows)
 
 
-def _unlikelihoods(model: Any, X: Any) -> np.ndarray:
-    return -np.asarray(model.score_samples(X))
-
-
-def _reconstruction_errors(model: Any, X: Any) -> np.ndarray:
-    rest = np.asarray(X) - model.inverse_transform(model.transform(X))
-    return np.asarray(np.square(rest).sum(axis=1))
+def _of_written_out(losses: Callable[[Any], np.ndarray], rows: Any) -> np.ndarray:
+    """Compute losses of rows; sparse ones are written out, a batch at a time."""
+    if not issparse(rows):
+        return losses(rows)
+    rows = canonical_csr(rows)
+    batches = gen_batches(rows.shape[0], _BATCH)
+    return np.concatenate([losses(rows[batch].toarray()) for batch in batches])
 
 
 #: What a row loses, by the name of the score. R2 has the order of the squares: the responses are
 #: the same for all candidates.
 SCORES: dict[str, Callable[..., np.ndarray]] = {
-    "accuracy": lambda model, X, y: (model.predict(X) != y).astype(float),
+    "accuracy": lambda model, rows, y: (model.predict(rows) != y).astype(float),
     "r2": _squares,
     "neg_mean_squared_error": _squares,
-    "neg_mean_absolute_error": lambda model, X, y: np.abs(model.predict(X) - y),
-    "log_likelihood": _in_batches(_unlikelihoods),
-    "reconstruction": _in_batches(_reconstruction_errors),
+    "neg_mean_absolute_error": lambda model, rows, y: np.abs(model.predict(rows) - y),
+    "log_likelihood": _unlikelihoods,
 }
-
-
+_RECONSTRUCTION = "reconstruction"
+#: Names of all scores.
+NAMES = (*SCORES, _RECONSTRUCTION)
 _METHODS = {
     "log_likelihood": ("score_samples",),
-    "reconstruction": ("transform", "inverse_transform"),
+    _RECONSTRUCTION: ("transform", "inverse_transform"),
 }
 
 
@@ -67,9 +62,9 @@ def check_scoring(scoring: Any, estimator: Any) -> None:
     """Refuse what is no mean over rows, which one of them could move without limit; or has none."""
     if callable(scoring):
         return
-    if scoring not in SCORES:
+    if scoring not in NAMES:
         raise ValueError(
-            f"scoring={scoring!r} is none of {tuple(SCORES)}. Others, such as an area under a "
+            f"scoring={scoring!r} is none of {NAMES}. Others, such as an area under a "
             "curve, are no mean over rows, so that one row may move them without limit; a callable "
             "(estimator, X, y) returns a score for each row, from that row alone."
         )
@@ -80,6 +75,25 @@ def check_scoring(scoring: Any, estimator: Any) -> None:
                 "which has none: pass another one, or a callable (estimator, X, y) that returns a "
                 "score for each row, from that row alone."
             )
+
+
+def check_responses(X: Any, y: Any, scoring: Any, name: str, *, required: bool = False) -> None:
+    """Refuse responses that a score, or a fit if they are required, would refuse."""
+    is_scored = not callable(scoring) and scoring not in _METHODS
+    if y is None:
+        if required or is_scored:
+            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        return
+    check_consistent_length(X, y)
+    if required or (is_scored and scoring != "accuracy"):
+        checked_responses(y)
+    elif is_scored:
+        _check_labels(y)
+
+
+@quiet
+def _check_labels(y: Any) -> None:
+    assert_all_finite(column_or_1d(y), input_name="y")
 
 
 def usual_scoring(estimator: Any) -> str:
@@ -110,12 +124,15 @@ def row_losses(scoring: Any, model: Any, X: Any, y: Any) -> np.ndarray:
     ndarray of shape (n_samples,)
         One loss a row; what overflows is large.
     """
-    with np.errstate(all="ignore"):
-        if callable(scoring):
-            losses = -np.asarray(scoring(model, X, y), dtype=np.float64)
-        else:
-            responses = y if y is None else column_or_1d(y)
-            losses = np.asarray(SCORES[scoring](model, X, responses), dtype=np.float64)
+    if callable(scoring):
+        losses = -np.asarray(untold("scoring", scoring, model, X, y), dtype=np.float64)
+    elif scoring == _RECONSTRUCTION:
+        losses = _of_written_out(lambda rows: _reconstruction_errors(model, rows), X)
+    else:
+        *before, (name, last) = _steps_of(model)
+        rows, responses = transformed(before, X), y if y is None else column_or_1d(y)
+        losses = untold(f"predicting by {name!r}", SCORES[scoring], last, rows, responses)
+    losses = np.asarray(losses, dtype=np.float64)
     n_rows = _num_samples(X)
     if losses.shape != (n_rows,):
         raise ValueError(
@@ -124,3 +141,14 @@ def row_losses(scoring: Any, model: Any, X: Any, y: Any) -> np.ndarray:
     large = _LARGEST_LOSS
     bounded = np.nan_to_num(losses, nan=large, posinf=large, neginf=-large)
     return np.asarray(np.clip(bounded, -large, large))
+
+
+def _steps_of(model: Any) -> list[tuple[str, Any]]:
+    return list(model.steps) if isinstance(model, Pipeline) else [(type(model).__name__, model)]
+
+
+def _reconstruction_errors(model: Any, rows: Any) -> np.ndarray:
+    steps = _steps_of(model)
+    back = restored(steps, transformed(steps, rows))
+    with np.errstate(all="ignore"):
+        return np.asarray(np.square(np.asarray(rows) - np.asarray(back)).sum(axis=1))

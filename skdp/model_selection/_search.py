@@ -7,18 +7,16 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import MetaEstimatorMixin, _fit_context, clone
-from sklearn.pipeline import Pipeline
+from sklearn.base import MetaEstimatorMixin, _fit_context
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods
-from sklearn.utils.validation import _num_samples, check_consistent_length
+from sklearn.utils.validation import _num_samples
 
-from skdp._estimator import PrivateEstimator, doubt_of_delta
+from skdp._estimator import doubt_of_delta
 from skdp._parameters import BUDGET, SEED, warn_of_guesses
 from skdp.data.digest import digest
 from skdp.data.sources import RowBlocks, as_source
-from skdp.exceptions import BudgetError, warn_of_privacy
-from skdp.linear_model._responses import checked_responses
+from skdp.exceptions import warn_of_privacy
 from skdp.model_selection._allotment import Allotment, allot, fits_of_steps, spending
 from skdp.model_selection._candidates import (
     Candidate,
@@ -30,10 +28,14 @@ from skdp.model_selection._candidates import (
 )
 from skdp.model_selection._choice import choose, plan_choice
 from skdp.model_selection._delegation import FoundEstimator
-from skdp.model_selection._fitting import Search, fit_candidates, refit
-from skdp.model_selection._private_steps import is_stateless
-from skdp.model_selection._row_losses import check_scoring, row_losses, usual_scoring
-from skdp.privacy import PrivacyBudget, PrivacySpent
+from skdp.model_selection._fitting import Search, doubts_of_fits, fit_candidates, refit
+from skdp.model_selection._row_losses import (
+    check_responses,
+    check_scoring,
+    row_losses,
+    usual_scoring,
+)
+from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.noise import NoiseSource, draw_seed
 from skdp.privacy.precision import plain
 
@@ -44,7 +46,6 @@ _MOST_FITS = 5
 # By how much rounding may let the sum of what was spent exceed the whole.
 _ROUNDING = 1e-9
 _OF_THE_FEATURES = ("n_features_in_", "feature_names_in_")
-_WITHOUT_RESPONSES = ("log_likelihood", "reconstruction")
 
 
 class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
@@ -87,26 +88,27 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         Raises
         ------
         ValueError
-            If X, y, a parameter or a candidate is not acceptable; nothing has been spent then.
+            If X, y, a parameter or a candidate is not acceptable; nothing has been spent then. Also
+            if a callable `scoring` raises, or returns something else than a number for each row,
+            for which all fits have been spent.
         BudgetError
             If the ledger has less left; nothing has been spent then.
         """
-        scoring = self.scoring or usual_scoring(self.estimator)
+        scoring = usual_scoring(self.estimator) if self.scoring is None else self.scoring
         check_scoring(scoring, self.estimator)
         search = self._search(X, y, scoring)
         allotment = self._allotment(search)
-        n_rows = _num_samples(X)
-        self._warn(n_rows, allotment)
         whole = self._whole(search, allotment)
+        choice = _choice_plan(search, allotment.choice, whole, is_bounded=scoring == "accuracy")
+        n_rows = _num_samples(X)
+        self._warn(n_rows, allotment, doubts_of_fits(search, allotment))
         if self.ledger is not None:
             self.ledger.charge(whole, what=f"{type(self).__name__}.fit, {n_rows} {whole.unit}s")
         models = fit_candidates(search, X, y, allotment.search)
         best = 0
-        if allotment.choice:
+        if choice is not None:
             losses = np.column_stack([row_losses(scoring, model, X, y) for model in models])
-            best = _chosen(
-                search, losses, allotment.choice, whole, is_bounded=scoring == "accuracy"
-            )
+            best = _chosen(search, losses, choice, is_bounded=scoring == "accuracy")
         model = models[best]
         if allotment.final.mus:
             model = refit(search, best, model, min(allotment.final.mus), X, y, allotment.final)
@@ -118,8 +120,12 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         steps = steps_of(self.estimator)
         seed = draw_seed(self.random_state)
         candidates = candidates_of(self._grid(seed), self.estimator, steps)
-        _check_input(X, y, steps, candidates[0], scoring)
-        paths = paths_of(candidates, steps, X)
+        if isinstance(X, RowBlocks):
+            raise ValueError("X is a RowBlocks, which a search does not take: pass an array.")
+        private = [step.estimator for step in steps if step.is_private]
+        is_fitted_to = any(get_tags(one).target_tags.required for one in private)
+        check_responses(X, y, scoring, type(steps[-1].estimator).__name__, required=is_fitted_to)
+        paths = paths_of(candidates, steps, X, y, epsilon=float(plain(self.epsilon)))
         return Search(self.estimator, steps, candidates, paths, seed)
 
     def _allotment(self, search: Search) -> Allotment:
@@ -147,12 +153,13 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
             delta_tail=allotment.delta_tail,
         )
 
-    def _warn(self, n_rows: int, allotment: Allotment) -> None:
+    def _warn(self, n_rows: int, allotment: Allotment, doubts: Sequence[str]) -> None:
         """Say what public facts make of the guarantee, and of the result."""
         if math.isinf(allotment.mu):
             return
         warn_of_guesses(self.random_state)
-        for doubt in doubt_of_delta(float(self.epsilon), float(self.delta), "rows", n_rows):
+        own = doubt_of_delta(float(self.epsilon), float(self.delta), "rows", n_rows)
+        for doubt in (*own, *doubts):
             warn_of_privacy(doubt)
         most = max(allotment.n_fits.values())
         if most > _MOST_FITS:
@@ -179,50 +186,29 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         self.privacy_spent_ = spent
         if self.refit:
             self.best_estimator_ = model
-        for part in _private_parts(model):
-            # What is published must not show less than what was spent on it.
-            part.privacy_spent_ = spent
-        for part in _private_parts(model):
+        parts = _stamped(model, search.steps, spent, self.ledger)
+        for part in parts:
             for doubt in search.doubts.get(id(part), ()):
                 warn_of_privacy(doubt)
 
 
-def _check_input(X: Any, y: Any, steps: Sequence[Step], candidate: Candidate, scoring: Any) -> None:
-    """Refuse what any of the fits would refuse, before anything is spent."""
-    if isinstance(X, RowBlocks):
-        raise ValueError("X is a RowBlocks, which a search does not take: pass an array.")
-    private = [step.estimator for step in steps if step.is_private]
-    requires = any(get_tags(one).target_tags.required for one in private)
-    if y is None and (requires or (isinstance(scoring, str) and scoring not in _WITHOUT_RESPONSES)):
-        name = type(steps[-1].estimator).__name__
-        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-    rows = X
-    for step, parameters in zip(steps, candidate.of_steps, strict=True):
-        if step.is_private:
-            # What follows gets rows that are fine if these are.
-            clone(step.estimator).set_params(**parameters)._checked_input(rows, y)
-            break
-        if is_stateless(step.estimator):
-            rows = clone(step.estimator).set_params(**parameters).fit_transform(rows)
-        elif hasattr(step.estimator, "transform"):
-            rows = step.estimator.transform(rows)
-    if y is not None:
-        check_consistent_length(X, y)
-        if requires:
-            checked_responses(y)
-
-
-def _chosen(
-    search: Search, losses: np.ndarray, mu: float, whole: PrivacySpent, *, is_bounded: bool
-) -> int:
-    """Choose privately among the candidates, by the losses of the rows that they were fitted to."""
-    plan = plan_choice(
-        losses.shape[1],
+def _choice_plan(
+    search: Search, mu: float, whole: PrivacySpent, *, is_bounded: bool
+) -> Plan | None:
+    """Plan the choice; None if there is nothing to choose."""
+    if not mu:
+        return None
+    return plan_choice(
+        len(search.candidates),
         **spending(mu, whole.delta),
         unit=whole.unit,
         adjacency=whole.adjacency,
         is_bounded=is_bounded,
     )
+
+
+def _chosen(search: Search, losses: np.ndarray, plan: Plan, *, is_bounded: bool) -> int:
+    """Choose privately among the candidates, by the losses of the rows that they were fitted to."""
     seed = search.seed_of("choice")
     noise = NoiseSource(seed, () if seed is None else (digest(as_source(losses)),))
     budget = PrivacyBudget.of(plan, noise)
@@ -235,8 +221,9 @@ def _total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent
     """Return the record of everything, with its releases."""
     # Steps of one pipeline get the same rows: a record is a row with its response.
     composed = records[0].compose(*records[1:], same_unit=True)
-    if composed.mu > whole.mu * (1 + _ROUNDING):
-        raise BudgetError(f"The search has spent mu={composed.mu}, and was given {whole.mu}.")
+    is_over = composed.mu > whole.mu * (1 + _ROUNDING)
+    if is_over or composed.delta_tail > whole.delta_tail * (1 + _ROUNDING):
+        raise RuntimeError(f"The search has spent mu={composed.mu}, and was given {whole.mu}.")
     return replace(
         composed,
         epsilon=whole.epsilon,
@@ -246,10 +233,19 @@ def _total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent
     )
 
 
-def _private_parts(model: Any) -> list[Any]:
-    """Return a model and its private steps."""
-    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else []
-    return [model, *(step for step in steps if isinstance(step, PrivateEstimator))]
+def _stamped(model: Any, steps: Sequence[Step], spent: PrivacySpent, ledger: Any) -> list[Any]:
+    """Let a model and its private steps carry the record of the search; return these steps."""
+    model.privacy_spent_ = spent
+    parts = []
+    for step in steps:
+        if step.is_private:
+            part = model.named_steps[step.name] if step.name else model
+            part.privacy_spent_ = spent
+            # To fit it again costs what it says, and what takes the noise out is not kept.
+            asked = {name: getattr(step.estimator, name) for name in ("epsilon", "delta")}
+            part.set_params(**asked, ledger=ledger, random_state=None)
+            parts.append(part)
+    return parts
 
 
 def _table(candidates: Sequence[Candidate], best: int) -> dict[str, Any]:

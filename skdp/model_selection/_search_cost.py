@@ -24,10 +24,11 @@ from skdp.model_selection._planned_fits import (
 from skdp.model_selection._privacy_report import guarantee
 from skdp.model_selection._private_steps import is_passed_through
 from skdp.privacy import PrivacySpent, gaussian_dp
+from skdp.privacy.currency import largest_epsilon
 
 __all__ = ["SearchCost", "search_cost"]
 
-# Relative, as in the epsilon of matched noise.
+# Relative: by what epsilons and their sums are rounded up elsewhere.
 _SAFETY = 1e-9
 _DIGITS_SHOWN = 3
 
@@ -199,8 +200,8 @@ def _advice(bill: Bill) -> tuple[tuple[float, float] | None, float | None]:
     if delta == 0:
         return (epsilon, delta), epsilon / n_fits * (1 - _SAFETY)
     mu = gaussian_dp.mu_from_epsilon_delta(epsilon, delta) / math.sqrt(n_fits)
-    each = gaussian_dp.epsilon_at(mu * (1 - _SAFETY) ** 2, delta) * (1 - _SAFETY)
-    return (epsilon, delta), each or None
+    # The sum, its square root and the epsilon of the whole are each rounded up.
+    return (epsilon, delta), largest_epsilon(mu * (1 - 3 * _SAFETY), delta) or None
 
 
 def _counted(number: int, what: str) -> str:

@@ -7,7 +7,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -267,10 +266,27 @@ def test_the_order_is_that_of_the_charges_whatever_the_clock_says(ledger, monkey
 def test_an_operation_waits_for_its_turn(ledger):
     other = sqlite3.connect(ledger.path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN EXCLUSIVE")
-    timer = threading.Timer(0.3, lambda: other.execute("ROLLBACK"))
-    timer.start()
-    start = time.monotonic()
-    ledger.charge(Fit(0.5))
-    assert time.monotonic() - start > 0.1
-    timer.join()
+    order = []
+    charging = threading.Thread(target=lambda: (ledger.charge(Fit(0.5)), order.append("charged")))
+    charging.start()
+    charging.join(0.3)
+    order.append("released")
+    other.execute("ROLLBACK")
+    charging.join()
     other.close()
+    assert order == ["released", "charged"]
+
+
+DAMAGES = ["mu = 'x'", "mu = 9e999", "mu = -1", "delta_tail = 'x'", "epsilon = 'x'", "what = x'00'"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_charge_is_told_as_one(ledger, damage):
+    ledger.charge(Fit(0.5), "fit")
+    with sqlite3.connect(ledger.path) as database:
+        database.execute("DROP TRIGGER charges_stay")
+        database.execute(f"UPDATE charge SET {damage}")
+    database.close()
+    for use in (ledger.verify, ledger.entries, ledger.report):
+        with pytest.raises(LedgerError, match="damaged"):
+            use()

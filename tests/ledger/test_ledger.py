@@ -239,6 +239,12 @@ def test_numbers_of_fits_that_are_none_are_refused(ledger, n_fits):
         ledger.remaining(n_fits)
 
 
+def test_a_ledger_without_delta_has_none_left(tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "file", **{**LIMIT, "delta": 0.0})
+    with pytest.raises(ValueError, match="delta must be 0"):
+        ledger.remaining(delta=1e-6)
+
+
 def test_a_failed_creation_leaves_no_file(tmp_path):
     with pytest.raises(LedgerError):
         PrivacyLedger.create(tmp_path / "file", **{**LIMIT, "dataset": "\ud800"})

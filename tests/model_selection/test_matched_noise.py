@@ -16,7 +16,7 @@ from skdp import (
     DPTruncatedSVD,
     PrivacyLedger,
 )
-from skdp.model_selection import epsilon_curve, matched_noise
+from skdp.model_selection import DPGridSearch, epsilon_curve, matched_noise
 from skdp.model_selection._matched_noise import _with_total
 from skdp.model_selection._private_steps import mu_of, private_steps
 from skdp.privacy.currency import largest_epsilon
@@ -87,7 +87,7 @@ def test_what_has_nothing_to_match_is_refused(tmp_path):
             matched_noise(wrong, **sizes)
         with pytest.raises(ValueError, match=told):
             epsilon_curve(wrong, np.zeros((10, 2)), epsilons=[1], n_rows=100)
-    for epsilons in ([0], [np.inf], [[1]]):
+    for epsilons in ([0], [np.inf], [[1]], []):
         with pytest.raises(ValueError, match="epsilons must be a list of positive"):
             epsilon_curve(DPPCA(), np.zeros((10, 2)), epsilons=epsilons, n_rows=100)
 
@@ -122,6 +122,9 @@ def test_sizes_too_far_apart_are_refused():
 
 
 def test_a_search_over_what_is_matched_is_refused():
+    for search in (DPGridSearch(DPPCA(2), {}), make_pipeline(DPGridSearch(DPPCA(2), {}))):
+        with pytest.raises(ValueError, match="take GridSearchCV"):
+            matched_noise(search, n_rows=100, n_public=10)
     for name in ("epsilon", "delta", "ledger"):
         with pytest.raises(ValueError, match="must not be searched"):
             matched_noise(GridSearchCV(DPPCA(2), {name: [1]}), n_rows=100, n_public=10)

@@ -1,6 +1,7 @@
 """Private searches: what they cost, what they refuse, and what they leave."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 
 from skdp import (
     DPPCA,
@@ -145,8 +147,11 @@ def test_what_was_found_does_what_it_can():
     assert not hasattr(regression, "transform")
     without = DPGridSearch(DPTraceRegressor(), {"n_iter": [2, 3]}, refit=False).fit(X, Y)
     assert not hasattr(without, "best_estimator_")
-    with pytest.raises(AttributeError, match="refit=False"):
-        without.predict(X)
+    assert not hasattr(without, "predict")
+    with pytest.raises(AttributeError) as refused:
+        _ = without.predict
+    assert "refit=False" in str(refused.value.__cause__)
+    assert not hasattr(DPGridSearch(DPPCA(), {}, refit=False), "fit_transform")
 
 
 def test_a_classifier_of_public_rows_may_follow():
@@ -245,6 +250,8 @@ def test_what_the_ledger_refuses_leaves_nothing(tmp_path):
     assert ledger.entries() == []
 
 
+REGRESSION = DPTraceRegressor()
+FROZEN = FrozenEstimator(Ridge().fit(X[:, :2], Y))
 BAD = [
     (make_pipeline(StandardScaler(), DPPCA(2)), {}, "StandardScaler may learn from the rows"),
     (make_pipeline(GaussianProcessRegressor(), DPPCA(2)), {}, "GaussianProcessRegressor may learn"),
@@ -267,6 +274,13 @@ BAD = [
     (DPPCA(2), {"n_components": [2, 9]}, "n_components=9 must be at most"),
     (DPPCA(2), {"n_components": [2, -1]}, "n_components"),
     (DPPCA(2), {"nothing": [2]}, "nothing"),
+    (DPPCA(2), {"ledger__path": ["x"]}, "must not be searched"),
+    (DPPCA(2, row_norm=1.0), {"row_norm": [1.0, np.inf]}, "row_norm=inf with epsilon"),
+    (DPPCA(2, epsilon=np.inf, row_norm=np.inf), {}, "row_norm=inf with epsilon"),
+    (make_pipeline(DPPCA(2), FROZEN), {"frozenestimator__estimator": [Ridge()]}, "are fitted are"),
+    (make_pipeline(DPPCA(3), FROZEN), {"dppca__n_components": [4]}, "features"),
+    (make_pipeline(DPPCA(2), FrozenEstimator(Ridge())), {}, "not fitted yet"),
+    (make_pipeline(DPPCA(2), AdditiveChi2Sampler(), REGRESSION), {}, "behind a private step"),
     (PIPELINE, {"dppca": [DPPCA(2), DPPCA(3)]}, "only parameters of steps"),
     (PIPELINE, {"dppca__n_components": [1, 9]}, "n_components=9 must be at most"),
     (PIPELINE, {"dptraceregressor__rank": [1, 2]}, "rank=2 exceeds"),
@@ -343,12 +357,13 @@ def test_many_fits_and_guessable_seeds_are_warned_of():
 
 
 def test_without_noise_the_best_is_chosen():
-    search = DPGridSearch(DPPCA(), {"n_components": [1, 2, 3]}, epsilon=np.inf).fit(X)
-    models = [DPPCA(k, epsilon=np.inf).fit(X) for k in (1, 2, 3)]
-    regrets = np.array([-model.score_samples(X) for model in models]).T
-    assert search.best_index_ in range(3)
-    assert regrets.shape == (80, 3)
+    spread = np.diag([9.0, 5.0, 0.1, 0.1])
+    rows = np.random.default_rng(3).standard_normal((500, 4)) @ spread
+    search = DPGridSearch(DPPCA(), {"n_components": [1, 2]}, epsilon=np.inf).fit(rows)
+    assert search.best_params_ == {"n_components": 2}
     assert search.privacy_spent_.epsilon == np.inf
+    worse = DPGridSearch(DPTraceRegressor(), {"n_iter": [1, 50]}, epsilon=np.inf).fit(X, Y)
+    assert worse.best_params_ == {"n_iter": 50}
 
 
 def test_parameters_that_are_arrays_are_compared_by_value():
@@ -407,3 +422,79 @@ def test_a_score_is_charged_and_refused(tmp_path):
         with pytest.raises(ValueError, match=told):
             private_score(model, X, ledger=ledger, **more)
     assert len(ledger.entries()) == 1
+
+
+def test_a_step_without_noise_of_its_own_reserves_its_tail():
+    regression = DPTraceRegressor(init="spectral", n_iter=2, epsilon=np.inf)
+    search = DPGridSearch(regression, {"step_size": [0.4, 0.5]}, epsilon=0.1, delta=1e-4)
+    spent = search.fit(X, Y).privacy_spent_
+    assert spent.delta_tail == pytest.approx(1e-5)
+    assert spent.delta_at(0.1) <= 1e-4 * (1 + 1e-9)
+
+
+def test_what_was_found_is_as_it_was_asked_for(tmp_path):
+    ledger = ledger_of(tmp_path)
+    pipeline = make_pipeline(DPPCA(2, epsilon=0.3), DPTraceRegressor(n_iter=2, delta=1e-7))
+    grid = {"dppca__n_components": [1, 2]}
+    search = DPGridSearch(pipeline, grid, ledger=ledger, random_state=SEED).fit(X, Y)
+    pca, regression = search.best_estimator_
+    assert (pca.epsilon, pca.delta, regression.epsilon, regression.delta) == (0.3, 1e-6, 1.0, 1e-7)
+    assert pca.random_state is regression.random_state is None
+    search.best_estimator_.fit(X, Y)
+    assert len(ledger.entries()) == 3
+
+
+def test_solvers_that_differ_do_not_share_a_fit():
+    wide = np.random.default_rng(0).standard_normal((450, 420))
+    grid = [{"whiten": [True]}, {"n_components": [None]}]
+    search = DPGridSearch(DPPCA(2, mean_norm=30, row_norm=30), grid, random_state=SEED).fit(wide)
+    assert search.n_distinct_fits_ == {"estimator": 2}
+
+
+def test_warnings_made_errors_cost_nothing(tmp_path):
+    ledger = ledger_of(tmp_path)
+    search = DPGridSearch(DPPCA(2, epsilon=1.0), {"whiten": [False, True]}, ledger=ledger)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        with pytest.raises(PrivacyWarning, match="rows are too few"):
+            search.fit(X)
+    assert ledger.entries() == []
+
+
+def test_errors_of_public_steps_and_scores_tell_no_values(tmp_path):
+    texts = np.array([["secret", "rows"]] * 80, dtype=object)
+    one_hot = FrozenEstimator(OneHotEncoder().fit([["a", "b"], ["c", "d"]]))
+    for pipeline in (make_pipeline(one_hot, DPPCA(1)), make_pipeline(Normalizer(), DPPCA(1))):
+        with pytest.raises(ValueError, match="left out") as refused:
+            DPGridSearch(pipeline, {"dppca__whiten": [False]}).fit(texts)
+        assert refused.value.__context__ is None
+    ledger = ledger_of(tmp_path)
+
+    def failing(model, X, y):
+        raise ValueError(f"row {X[0]}")
+
+    search = DPGridSearch(DPPCA(2), {"whiten": [False, True]}, scoring=failing, ledger=ledger)
+    with pytest.raises(ValueError, match="scoring raises ValueError") as refused:
+        search.fit(X)
+    assert refused.value.__context__ is None
+    for wrong in (["a"] * 80, np.ones((80, 2))):
+        pipeline = make_pipeline(DPPCA(2), FROZEN)
+        with pytest.raises(ValueError, match=r"could not convert|1d array"):
+            DPGridSearch(pipeline, {"dppca__whiten": [False]}, ledger=ledger).fit(X, wrong)
+    assert len(ledger.entries()) == 1
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1e3, 1e12])
+def test_extreme_budgets_are_kept(epsilon):
+    search = DPGridSearch(DPPCA(2), {"n_components": [1, 2], "row_norm": [1.0, 2.0]})
+    search.set_params(epsilon=epsilon).fit(X)
+    assert search.privacy_spent_.epsilon_at(1e-6) <= epsilon * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-7])
+def test_what_does_not_pay_for_its_fits_is_refused_before_the_charge(tmp_path, epsilon):
+    ledger = ledger_of(tmp_path)
+    search = DPGridSearch(DPPCA(2), {"n_components": [1, 2], "row_norm": [1.0, 2.0]})
+    with pytest.raises(ValueError, match="too small"):
+        search.set_params(epsilon=epsilon, ledger=ledger).fit(X)
+    assert ledger.entries() == []

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer
+from sklearn.preprocessing import FunctionTransformer, Normalizer
 from watched import SEED, moved, watched
 
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
 from skdp.model_selection import DPGridSearch, private_score
 from skdp.model_selection._row_losses import SCORES, row_losses
+from skdp.privacy import sensitivity
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -29,6 +30,21 @@ SEARCHES = {
         {"n_iter": [1, 2]},
         lambda model, X, y: -(np.abs(model.predict(X) - y) ** 3),
     ),
+    "bare pipeline": (
+        make_pipeline(DPPCA(2), REGRESSION),
+        {"dppca__whiten": [False, True], "dptraceregressor__n_iter": [2]},
+        None,
+    ),
+    "logarithm": (
+        make_pipeline(DPPCA(2), FunctionTransformer(np.log), REGRESSION),
+        {"dppca__n_components": [1, 2]},
+        None,
+    ),
+    "back": (
+        make_pipeline(FunctionTransformer(np.exp, np.log), DPTruncatedSVD(1)),
+        {"dptruncatedsvd__n_components": [1, 2]},
+        "reconstruction",
+    ),
     "pipeline": (
         make_pipeline(Normalizer(), PCA, REGRESSION),
         {"dppca__n_components": [1, 2], "dptraceregressor__n_iter": [2]},
@@ -37,18 +53,18 @@ SEARCHES = {
 }
 ROWS = {
     "huge": (np.full(4, 1e300), 1e300),
+    "largest": (np.full(4, 1.7e308), -1.7e308),
     "opposite": (-X[0], -Y[0]),
     "large": (np.array([1e6, 0, 0, 0]), -1e6),
     "zero": (np.zeros(4), 0.0),
     "aligned": (X[1] * 50, Y[1] * 50),
 }
-SCALES = (1e300, 1e-300, 1.0)
 
 
 def search_of(name, adjacency):
     estimator, grid, scoring = SEARCHES[name]
     estimator = clone(estimator)
-    for prefix in ("", "dppca__", "dptraceregressor__"):
+    for prefix in ("", "dppca__", "dptruncatedsvd__", "dptraceregressor__"):
         if f"{prefix}adjacency" in estimator.get_params():
             estimator.set_params(**{f"{prefix}adjacency": adjacency})
     return DPGridSearch(
@@ -71,6 +87,33 @@ def test_no_row_moves_a_search_further_than_declared(name, row):
     with watched(scripts) as after:
         search_of(name, "replace").fit(*neighbours(ROWS[row]))
     assert max(moved(before, after)) <= 1 + 1e-12
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", SEARCHES)
+def test_the_largest_rows_raise_nothing_and_warn_of_nothing(name, dtype):
+    rows, responses = X.astype(dtype), Y.astype(dtype)
+    for number in range(4):
+        largest = np.finfo(dtype).max * (-1) ** number
+        rows[number] = [largest, -largest, largest, largest]
+        responses[number] = largest
+    with np.errstate(all="warn"):
+        search = search_of(name, "replace").fit(rows, responses)
+    assert search.privacy_spent_.mu > 0
+    last = search.best_estimator_
+    last = last.steps[-1][1] if hasattr(last, "steps") else last
+    for value in vars(last).values():
+        assert not isinstance(value, np.ndarray) or np.isfinite(value).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_score_of_the_largest_rows_raises_nothing(dtype):
+    rows = X.astype(dtype)
+    models = [DPTruncatedSVD(2).fit(rows), DPPCA(2, whiten=True).fit(rows)]
+    rows[0] = np.finfo(dtype).max
+    for model in models:
+        assert np.isfinite(private_score(model, rows).value)
 
 
 @pytest.mark.parametrize("name", SEARCHES)
@@ -147,9 +190,7 @@ def test_no_row_moves_a_score_further_than_declared(scoring, adjacency):
 
 
 def test_too_small_a_sensitivity_of_a_score_is_noticed(monkeypatch):
-    from skdp.privacy import sensitivity
-
-    monkeypatch.setattr(sensitivity, "loss_range", lambda *given: 1.0)
+    monkeypatch.setattr(sensitivity, "response_sum", lambda *given: 1.0)
     model = DPTraceRegressor(random_state=SEED).fit(X, Y)
 
     def signed(model, X, y):

@@ -28,9 +28,10 @@ def user_moment(level: float, adjacency: str, rounding: float = 0.0) -> float:
 
 @in_double_precision
 def loss_range(largest: float, adjacency: str, rounding: float = 0.0) -> float:
-    r"""Sensitivity of sums of losses of public options, each loss of a user in :math:`[0, b]`.
+    r"""Sensitivity of sums of losses of public options, those of a user at most b apart.
 
-    It is by how much one option can become worse against another: `b` (`largest`) for zero_out,
+    Losses in :math:`[0, b]` are, and so are any in :math:`[-b/2, b/2]`. It is by how much one
+    option can become worse against another: `b` (`largest`) for zero_out,
     `2 b` for replace, attained by users with opposite opinions. Both sums may be rounded twice.
     """
     return largest * (choose(adjacency, zero_out=1.0, replace=2.0) + 4 * rounding)

@@ -1,0 +1,52 @@
+"""What a ledger says to people."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from skdp.ledger._limit import WHOLE, Cost, Limit
+
+__all__ = ["limit_of", "report_of"]
+
+
+def limit_of(head: dict[str, Any]) -> Limit:
+    """Return the limit of a ledger."""
+    return Limit(head["epsilon"], head["delta"], head["mu"])
+
+
+def report_of(path: str, head: dict[str, Any], charges: Sequence[dict[str, Any]]) -> str:
+    """Print the limit, what is left of it, and all charges.
+
+    Parameters
+    ----------
+    path : str
+        Where the file is.
+    head : dict
+        What the ledger is about, and its totals.
+    charges : sequence of dict
+        Its charges.
+
+    Returns
+    -------
+    str
+        A line for each, below a few of the whole.
+    """
+    limit, delta, units = limit_of(head), head["delta"], head["units"].replace("\n", " or ")
+    _, epsilon = limit.epsilon_of_sum(Cost(head["spent"], head["tails"]))
+    room = limit.room_beside(head["tails"]) - head["spent"]
+    one, ten = limit.epsilon_of_fit(room), limit.epsilon_of_fit(room // 10)
+    lines = [
+        f"{path}: {head['dataset']!r}, per {units}, adjacency {head['adjacency']!r}",
+        f"limit ({head['epsilon']:g}, {delta:g})-DP; spent ({epsilon:.4g}, {delta:g})-DP, "
+        f"{head['spent'] / WHOLE:.1%}; left for one fit epsilon={one:.4g}, "
+        f"for each of ten {ten:.4g}",
+        *[f"of delta {head['tails'] / WHOLE:.1%} is reserved for tails"] * bool(head["tails"]),
+        f"{'#':>5} {'time (UTC)':<20}{'epsilon':>9}{'delta':>9}{'share':>8}  what",
+    ]
+    return "\n".join([*lines, *map(_line, charges)])
+
+
+def _line(charge: dict[str, Any]) -> str:
+    """Print one charge."""
+    numbers = f"{charge['epsilon']:>9.4g}{charge['delta']:>9.2g}{charge['spent'] / WHOLE:>8.2%}"
+    what = charge["what"] if charge["what"].isprintable() else ascii(charge["what"])
+    return f"{charge['id']:>5} {charge['time'][:19]:<20}{numbers}  {what}"
