@@ -40,7 +40,7 @@ __all__ = [
     "UnknownFits",
     "bill_of",
     "candidate_of",
-    "candidates_of",
+    "params_of_search",
     "composed",
     "is_accepted",
     "n_splits_of",
@@ -110,7 +110,7 @@ def candidate_of(search: Any, params: dict[str, Any]) -> Any:
     return clone(search.estimator).set_params(**clone(params, safe=False))
 
 
-def candidates_of(search: Any) -> list[dict[str, Any]]:
+def params_of_search(search: Any) -> list[dict[str, Any]]:
     """List the parameters of all candidates of a search to come.
 
     Parameters
@@ -238,7 +238,7 @@ def _parts(estimator: Any) -> list[tuple[Any, int]] | None:
 
 
 def _fits_of_search(search: Any) -> Fits:
-    candidates = [planned_fits(candidate_of(search, params)) for params in candidates_of(search)]
+    candidates = [planned_fits(candidate_of(search, params)) for params in params_of_search(search)]
     n_splits = n_splits_of(search)
     fits = [(step, n * n_splits) for candidate in candidates for step, n in candidate]
     if search.refit is False:

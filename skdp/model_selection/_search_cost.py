@@ -15,7 +15,7 @@ from skdp.model_selection._planned_fits import (
     Bill,
     bill_of,
     candidate_of,
-    candidates_of,
+    params_of_search,
     composed,
     n_splits_of,
     planned_fits,
@@ -149,7 +149,7 @@ def search_cost(
             "search must be a GridSearchCV or a RandomizedSearchCV of scikit-learn, got "
             f"{type(search).__name__}."
         )
-    candidates = [candidate_of(search, params) for params in candidates_of(search)]
+    candidates = [candidate_of(search, params) for params in params_of_search(search)]
     for candidate in candidates:
         _check_first_step(candidate, int(n_rows), int(n_features))
     bills = [bill_of(planned_fits(candidate)) for candidate in candidates]

@@ -112,7 +112,7 @@ OTHER_PARAMETERS = {
 def test_any_other_parameter_has_noise_of_its_own():
     # Shared noise at two epsilons solves for the data exactly.
     estimator = estimator_of("rgrad", random_state=SECRET)
-    assert {*OTHER_PARAMETERS, "n_jobs", "random_state"} == set(estimator.get_params())
+    assert {*OTHER_PARAMETERS, "ledger", "n_jobs", "random_state"} == set(estimator.get_params())
     base = noise_of(estimator, X, y)
     assert np.array_equal(base, noise_of(clone(estimator), X, y))
     others = {**OTHER_PARAMETERS, "random_state": SECRET + 1}
