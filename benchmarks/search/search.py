@@ -59,27 +59,27 @@ One fit of the same settings has the same noise in all lines.
 FINDINGS = """\
 ## What the tables say
 
-Public rows at matched noise find what is next to the best candidate in hindsight, and beat every
-search on private rows nearly everywhere, for nothing: the squared residual is 522 at epsilon 1,
-where the best is 519 and the default 574; matrices have .26 instead of 1.87. It fails where 60 rows
-tell too little, as of the number of components at epsilon 2 and 4, where the likelihood takes too
-few; and where nearly all candidates are worse than nothing, as the whole job at epsilon 1, of which
-only one in ten rows is a zero. At the same epsilon, without matched noise, public rows are no
-better than the default, and of digits lead to three times its error at epsilon 4.
+Public rows at matched noise find what is next to the best candidate in hindsight, for nothing: the
+squared residual is 522 at epsilon 1, where the best has 519 and the default 574; matrices have .26
+instead of 1.87. They fail where few rows tell too little: the likelihood of some 60 images takes
+too few components at epsilon 2 and 4, and only 6 of them are a zero, in the whole job at epsilon 1.
+Without matched noise the same rows mislead: at epsilon 4 the rank of matrices remains wrong, and
+digits have three times the error of the default.
 
 A search that one fit serves is nearly free: from epsilon 1 on its number of components is as good
 as the best in hindsight. At epsilon .5 it is no better than the default.
 
 Where each candidate takes a fit, a search pays only if the default is wrong and the signal is
 strong: three ranks of matrices from epsilon 2 on, where it is as good as hindsight, and the
-components of the whole job, which have a third of the default's error at epsilon 2. Else the
-default is as good, or better: candidates are judged with three times the noise of the last fit, and
-the simplest wins, such as rank 1, or none stands out, as in the whole job at epsilon 4. With 20
-fits less than a third of the budget is left for the last one, so that most results are worse than
-with three; `DPGridSearch` warns of more than five.
+components of the whole job, which have a third of the default's error at epsilon 2. Else it gains
+little or nothing: candidates are judged with three times the noise of the last fit, so that the
+simplest wins, such as rank 1, or none stands out, as in the whole job at epsilon 4. With 20 fits
+less than a third of the budget is left for the last one: of California housing, where noise matters
+little, they are as good as three, elsewhere worse. `DPGridSearch` warns of more than five.
 
-GridSearchCV with its budget shared among all fits is worst at nearly every epsilon, up to three
-times the default, and is not private. Only at epsilon 4, and with many rows, does it come near.
+GridSearchCV on private rows loses most at nearly every epsilon, up to five times the error of the
+default, and its choice is not private. At epsilon 4 it comes near, and is better with matrices
+only.
 """
 
 
