@@ -18,6 +18,7 @@ from scipy import sparse
 from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
 from sklearn.linear_model import Ridge
 
+from benchmarks.speed.charges import Charge, new_ledger, small_pca
 from benchmarks.speed.personal import RidgeOfEach, SharedModel
 from benchmarks.speed.regression import RANK, SHAPE, GradientStep, Regression, TwoProducts
 from benchmarks.speed.streams import Compressed, Dictionary, OneByOne, Stream, updates
@@ -170,6 +171,7 @@ UNIFORM_NARROW = partial(uniform_sparse, 200_000, 500)
 DENSE = partial(dense, 100_000, 200)
 DENSE_WIDE = partial(dense, 20_000, 2000)
 MATRICES = partial(dense, 20_000, 2500)
+FEW = partial(dense, 1000, 20)
 USERS = partial(dense, 200_000, 50)
 SPIKED_500, SPIKED_1000 = partial(spiked, 500), partial(spiked, 1000)
 
@@ -268,5 +270,13 @@ CASES = [
             threads=1,
         )
         for sketch in ("countsketch", "haar")
+    ),
+    # A charge waits for the disk, of which every machine has another.
+    Case("ledger: 10,000th charge / first charge", FEW, partial(Charge, 9999), partial(Charge, 0)),
+    Case(
+        "dense 1000 x 20: DPPCA(5), with a ledger / without",
+        FEW,
+        lambda: small_pca(new_ledger()),
+        small_pca,
     ),
 ]

@@ -57,7 +57,7 @@ def report_times(case: Case, X: Any, repeats: int, scale: float) -> None:
     once = " (one run)" if case.theirs_once else ""
     ratio = our_time / their_time
     print(
-        f"    {our_time:.3f} {unit} / {their_time:.3f} {unit}{once} = {ratio:.2f}"
+        f"    {our_time:.3g} {unit} / {their_time:.3g} {unit}{once} = {ratio:.2f}"
         f"   {verdict(ratio, case.aim, scale)}",
         flush=True,
     )
