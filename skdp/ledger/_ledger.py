@@ -337,7 +337,8 @@ def _check_kind(head: dict[str, Any], spent: Any) -> None:
         raise BudgetError(
             f"The ledger counts {' or '.join(units)} with adjacency {head['adjacency']!r}, and the "
             f"fit protects {spent.unit} with adjacency {spent.adjacency!r}: that takes a ledger of "
-            "its own."
+            "its own, or one that was made with unit=('row', 'record') where a record is a row "
+            "with its response."
         )
 
 
@@ -367,8 +368,8 @@ def _refusal(path: str, spent: Any, limit: Limit, head: dict[str, Any]) -> str:
         more = f" It reserves {spent.delta_tail:.4g} of delta as well: a smaller delta takes less."
     return (
         f"The fit has epsilon={spent.epsilon:.4g}, and the ledger {path!r} has less left: "
-        f"{left:.4g} at its own delta.{more} Nothing has been released or charged. In a search "
-        "pass error_score='raise', which would go on to the next candidate otherwise."
+        f"{left:.4g} at its own delta.{more} Nothing has been released or charged. A search of "
+        "scikit-learn would go on with the next candidate: pass error_score='raise' to it."
     )
 
 

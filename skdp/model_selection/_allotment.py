@@ -27,8 +27,19 @@ _LESS, _LEAST_DELTA = 1e-2, 1e-290
 
 
 class FitCosts(NamedTuple):
-    """What a fit of each private step spends: mu by the number of the step, and delta of each."""
+    """What a fit of each private step spends.
 
+    Attributes
+    ----------
+    name : str
+        What the fits are called in the record.
+    mus : dict of int to float
+        mu by the number of the step.
+    delta : float
+        Delta of each.
+    """
+
+    name: str
     mus: dict[int, float]
     delta: float
 
@@ -105,8 +116,8 @@ def allot(
     last = {i: mu * math.sqrt(_FINAL_PARTS * part) for i, part in parts.items() if n_last[i]}
     return Allotment(
         n_fits,
-        search=FitCosts({i: mu * math.sqrt(part) for i, part in parts.items()}, fit_delta),
-        final=FitCosts(last, fit_delta),
+        search=FitCosts("fit", {i: mu * math.sqrt(part) for i, part in parts.items()}, fit_delta),
+        final=FitCosts("last fit", last, fit_delta),
         choice=mu * math.sqrt(choice) if choice else 0.0,
         mu=mu,
         delta_tail=delta_tail,

@@ -12,9 +12,9 @@ from skdp.privacy import Plan, PlannedRelease, PrivacyBudget, sensitivity
 from skdp.privacy.plan import make_plan, planned_search
 from skdp.privacy.quantile import SCALE_GRID
 
-__all__ = ["choose", "in_steps", "plan_choice", "regrets", "release_level"]
+__all__ = ["choose", "in_steps", "plan_choice", "quantile_of", "regrets", "release_level"]
 
-_RANGE = "range of losses"
+_RANGE, _CHOICE = "range of losses", "candidate"
 # Part of the choice's share for that search.
 _RANGE_SHARE = 0.1
 # The quantile that is sought, and less of it with few rows: a count of all rows stays above it.
@@ -56,7 +56,7 @@ def plan_choice(
     share = 0.0 if is_bounded else _RANGE_SHARE
     search = [] if is_bounded else planned_search(_RANGE, share, len(SCALE_GRID))
     change = sensitivity.loss_range(1.0, adjacency)
-    choice = PlannedRelease("choice", "exponential", 1 - share, change, shape=(n_candidates,))
+    choice = PlannedRelease(_CHOICE, "exponential", 1 - share, change, shape=(n_candidates,))
     return make_plan(
         [*search, choice], epsilon=epsilon, delta=delta, unit=unit, adjacency=adjacency
     )
@@ -83,7 +83,7 @@ def choose(losses: np.ndarray, budget: PrivacyBudget, *, is_bounded: bool) -> in
         level = release_level(_RANGE, np.ptp(losses, axis=1), budget, most=_MOST)
         losses = regrets(losses, level)
     change = sensitivity.loss_range(1.0, budget.adjacency)
-    return budget.exponential("choice", losses.sum(axis=0), sensitivity=change)
+    return budget.exponential(_CHOICE, losses.sum(axis=0), sensitivity=change)
 
 
 def regrets(losses: np.ndarray, level: float) -> np.ndarray:
@@ -125,9 +125,28 @@ def release_level(name: str, values: np.ndarray, budget: PrivacyBudget, *, most:
         The level.
     """
     assert budget.plan is not None
-    scale = budget.plan.releases[0].noise_scale or 0.0
-    q = max(_LEAST, min(most, 1 - _COUNT_MARGIN * scale / len(values)))
+    q = max(_LEAST, quantile_of(budget.plan, len(values), most=most))
     return budget.quantile(name, values, q=q, grid=SCALE_GRID)
+
+
+def quantile_of(plan: Plan, n_rows: int, *, most: float) -> float:
+    """Return the largest quantile that the counts of a search can tell, `most` at most.
+
+    Parameters
+    ----------
+    plan : Plan
+        It begins with the search.
+    n_rows : int
+        Number of rows.
+    most : float
+        The quantile that is wanted.
+
+    Returns
+    -------
+    float
+        The quantile; not positive if noise hides all of them.
+    """
+    return min(most, 1 - _COUNT_MARGIN * (plan.releases[0].noise_scale or 0.0) / n_rows)
 
 
 def in_steps(values: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """The fits of a search: depth first along the steps, each distinct one once."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -38,6 +39,8 @@ class Search:
         Those of the private fits so far.
     doubts : dict of int to list of str
         What results say against the models, by ``id``.
+    n_labelled : Counter
+        How many fits there were, by what they are called.
     """
 
     estimator: Any
@@ -47,6 +50,17 @@ class Search:
     seed: int | None
     records: list[PrivacySpent] = field(default_factory=list)
     doubts: dict[int, list[str]] = field(default_factory=dict)
+    n_labelled: Counter[str] = field(default_factory=Counter)
+
+    def next_label(self, name: str) -> str:
+        """Count the fits that are called so."""
+        self.n_labelled[name] += 1
+        return f"{name} {self.n_labelled[name]}"
+
+    def chooses_within(self, number: int) -> bool:
+        """Tell whether candidates differ in what is made of one fit of a step."""
+        fits = {path.fits[number] for path in self.paths}
+        return len({path.results[number] for path in self.paths}) > len(fits)
 
     def seed_of(self, label: str) -> int | None:
         """Return a seed of its own for what has a label."""
@@ -190,7 +204,7 @@ def _fit_step(
     configured = [configured_step(step, search.candidates[j].of_steps[number]) for j in candidates]
     if not step.is_private:
         return [untold(f"Step {step.name!r}", one.fit, X, y) for one in configured]
-    label = f"fit {len(search.records) + 1}"
+    label = search.next_label(costs.name)
     for one in configured:
         pay(one, costs.mus[number], costs.delta)
         one.set_params(random_state=search.seed_of(label))

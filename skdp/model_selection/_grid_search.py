@@ -56,7 +56,8 @@ class DPGridSearch(BaseDPSearch):
     Attributes
     ----------
     best_estimator_ : estimator
-        The estimator that was chosen, with ``refit=True``. Covered by the guarantee.
+        The estimator that was chosen, with ``refit=True``. Covered by the guarantee. Its `epsilon`
+        and `delta` are those that were given; what was spent is in its `privacy_spent_`.
     best_params_ : dict
         Its parameters in the grid. Covered by the guarantee.
     best_index_ : int

@@ -118,7 +118,8 @@ def epsilon_curve(
     -------
     Bunch
         ``epsilons`` of shape (n_epsilons,), ``scores`` of shape (n_epsilons, n_repeats), their
-        ``mean`` and ``std`` over the splits.
+        ``mean``, ``median`` and ``std`` over the splits. Of scores without a lower end, such as
+        R2, a single one may spoil the mean.
 
     Raises
     ------
@@ -164,7 +165,13 @@ def epsilon_curve(
             planned = _with_total(estimator, float(epsilon))
             fitted = matched_noise(planned, n_rows=n_rows, n_public=len(train)).fit(*parts[0])
             scores[place, number] = score(fitted, *parts[1])
-    return Bunch(epsilons=epsilons, scores=scores, mean=scores.mean(1), std=scores.std(1))
+    return Bunch(
+        epsilons=epsilons,
+        scores=scores,
+        mean=scores.mean(axis=1),
+        median=np.median(scores, axis=1),
+        std=scores.std(axis=1),
+    )
 
 
 def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:

@@ -40,10 +40,10 @@ __all__ = [
     "UnknownFits",
     "bill_of",
     "candidate_of",
-    "params_of_search",
     "composed",
     "is_accepted",
     "n_splits_of",
+    "params_of_search",
     "planned_fits",
     "records_of",
 ]
@@ -92,8 +92,8 @@ def planned_fits(estimator: Any) -> Fits:
     if parts is None:
         if isinstance(estimator, BaseDPSearch):
             raise UnknownFits(
-                f"{type(estimator).__name__} costs its own epsilon and delta, however many fits it "
-                "makes: there is nothing to add up."
+                f"{type(estimator).__name__} costs its whole epsilon and delta in every fit of it, "
+                "which is not added up here: keep a ledger, which does."
             )
         if isinstance(estimator, BaseEstimator) and private_steps(estimator):
             raise UnknownFits(

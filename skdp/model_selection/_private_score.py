@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import _check_n_features, _num_samples, check_is_fitted
 
 from skdp._estimator import doubt_of_delta
 from skdp._parameters import BUDGET, SEED, validate_plain, warn_of_guesses
 from skdp.data.digest import digest
 from skdp.data.sources import as_source
 from skdp.exceptions import warn_of_privacy
-from skdp.model_selection._choice import in_steps, release_level
+from skdp.model_selection._choice import in_steps, quantile_of, release_level
 from skdp.model_selection._row_losses import (
     check_responses,
     check_scoring,
@@ -31,7 +31,7 @@ __all__ = ["PrivateScore", "private_score"]
 
 _LEVEL = "level of losses"
 # Part of the budget for what losses are clipped to; most of them are below it.
-_LEVEL_SHARE, _QUANTILE = 0.2, 0.95
+_LEVEL_SHARE, _QUANTILE, _LEAST = 0.2, 0.95, 0.5
 _CONSTRAINTS: dict[str, Any] = {
     **BUDGET,
     **SEED,
@@ -41,7 +41,7 @@ _CONSTRAINTS: dict[str, Any] = {
 _SIGNED = ("log_likelihood",)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PrivateScore:  # numpydoc ignore=PR02
     """A score with noise.
 
@@ -70,6 +70,11 @@ class PrivateScore:  # numpydoc ignore=PR02
     std: float
     level: float
     privacy_spent: PrivacySpent
+
+    def __repr__(self) -> str:
+        guarantee = repr(self.privacy_spent)
+        clipped = f"losses clipped at {self.level:.4g}"
+        return f"PrivateScore: {self.value:.4g} +- {self.std:.2g}, {clipped}\n{guarantee}"
 
 
 def private_score(
@@ -163,6 +168,8 @@ def private_score(
             "'neg_mean_squared_error'."
         )
     check_scoring(scoring, estimator)
+    if hasattr(estimator, "n_features_in_") and len(getattr(X, "shape", ())) == 2:
+        _check_n_features(estimator, X, reset=False)
     check_responses(X, y, scoring, type(estimator).__name__)
     losses, n_rows = row_losses(scoring, estimator, X, y), _num_samples(X)
     is_bounded, is_signed = scoring == "accuracy", callable(scoring) or scoring in _SIGNED
@@ -175,14 +182,29 @@ def private_score(
     )
     if math.isfinite(plan.epsilon):
         warn_of_guesses(random_state)
-    for doubt in doubt_of_delta(plan.epsilon, plan.delta, "rows", n_rows):
+    few = [] if is_bounded else _doubt_of_rows(plan, n_rows)
+    for doubt in (*doubt_of_delta(plan.epsilon, plan.delta, "rows", n_rows), *few):
         warn_of_privacy(doubt)
     seed = draw_seed(random_state)
     noise = NoiseSource(seed, () if seed is None else (digest(as_source(losses[:, np.newaxis])),))
-    charge = None if ledger is None else lambda spent: ledger.charge(spent, what="private_score")
+    what = f"private_score, {n_rows} {plan.unit}s"
+    charge = None if ledger is None else lambda spent: ledger.charge(spent, what=what)
     budget = PrivacyBudget.of(plan, noise, charge)
     mean, std, level = _release_mean(losses, budget, is_bounded=is_bounded, is_signed=is_signed)
     return PrivateScore(1 - mean if is_bounded else -mean, std, level, budget.spent())
+
+
+def _doubt_of_rows(plan: Plan, n_rows: int) -> list[str]:
+    """Doubt a score of so few rows that many of the losses are clipped."""
+    quantile = quantile_of(plan, n_rows, most=_QUANTILE)
+    if quantile >= _QUANTILE:
+        return []
+    clipped = f"about {1 - quantile:.0%} of" if quantile > _LEAST else "half of"
+    return [
+        f"{n_rows} rows are few at this epsilon: {clipped} the losses are clipped, and the score "
+        "looks better than it is, by more than its std. Take more rows, a larger epsilon, or a "
+        "callable scoring whose scores differ little from row to row."
+    ]
 
 
 def _check_arguments(

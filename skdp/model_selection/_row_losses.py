@@ -1,5 +1,6 @@
 """Losses of rows: what scores are sums of, each from its own row alone."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -49,7 +50,7 @@ SCORES: dict[str, Callable[..., np.ndarray]] = {
     "neg_mean_absolute_error": lambda model, rows, y: np.abs(model.predict(rows) - y),
     "log_likelihood": _unlikelihoods,
 }
-_RECONSTRUCTION = "reconstruction"
+_ACCURACY, _RECONSTRUCTION = "accuracy", "reconstruction"
 #: Names of all scores.
 NAMES = (*SCORES, _RECONSTRUCTION)
 _METHODS = {
@@ -61,12 +62,17 @@ _METHODS = {
 def check_scoring(scoring: Any, estimator: Any) -> None:
     """Refuse what is no mean over rows, which one of them could move without limit; or has none."""
     if callable(scoring):
+        _check_callable(scoring)
         return
     if scoring not in NAMES:
         raise ValueError(
             f"scoring={scoring!r} is none of {NAMES}. Others, such as an area under a "
             "curve, are no mean over rows, so that one row may move them without limit; a callable "
             "(estimator, X, y) returns a score for each row, from that row alone."
+        )
+    if scoring == _ACCURACY and not is_classifier(estimator):
+        raise ValueError(
+            f"scoring='accuracy' is for classifiers, and {type(estimator).__name__} is none."
         )
     for method in _METHODS.get(scoring, ("predict",)):
         if not hasattr(estimator, method):
@@ -77,6 +83,26 @@ def check_scoring(scoring: Any, estimator: Any) -> None:
             )
 
 
+def _check_callable(scoring: Callable[..., Any]) -> None:
+    """Refuse a scorer of scikit-learn, which returns one number, and what takes other arguments."""
+    if hasattr(scoring, "_score_func"):
+        raise ValueError(
+            f"scoring={scoring!r} returns one score for all rows: pass one of {NAMES}, or a "
+            "callable (estimator, X, y) that returns a score for each row."
+        )
+    try:
+        inspect.signature(scoring).bind(None, None, None)
+    except TypeError:
+        fits = False
+    except ValueError:
+        # There is none to look at.
+        fits = True
+    else:
+        fits = True
+    if not fits:
+        raise ValueError("A callable scoring takes (estimator, X, y), and this one does not.")
+
+
 def check_responses(X: Any, y: Any, scoring: Any, name: str, *, required: bool = False) -> None:
     """Refuse responses that a score, or a fit if they are required, would refuse."""
     is_scored = not callable(scoring) and scoring not in _METHODS
@@ -85,7 +111,7 @@ def check_responses(X: Any, y: Any, scoring: Any, name: str, *, required: bool =
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         return
     check_consistent_length(X, y)
-    if required or (is_scored and scoring != "accuracy"):
+    if required or (is_scored and scoring != _ACCURACY):
         checked_responses(y)
     elif is_scored:
         _check_labels(y)
@@ -130,7 +156,7 @@ def row_losses(scoring: Any, model: Any, X: Any, y: Any) -> np.ndarray:
         losses = _of_written_out(lambda rows: _reconstruction_errors(model, rows), X)
     else:
         *before, (name, last) = _steps_of(model)
-        rows, responses = transformed(before, X), y if y is None else column_or_1d(y)
+        rows, responses = transformed(before, X), _responses_of(scoring, y)
         losses = untold(f"predicting by {name!r}", SCORES[scoring], last, rows, responses)
     losses = np.asarray(losses, dtype=np.float64)
     n_rows = _num_samples(X)
@@ -141,6 +167,12 @@ def row_losses(scoring: Any, model: Any, X: Any, y: Any) -> np.ndarray:
     large = _LARGEST_LOSS
     bounded = np.nan_to_num(losses, nan=large, posinf=large, neginf=-large)
     return np.asarray(np.clip(bounded, -large, large))
+
+
+def _responses_of(scoring: str, y: Any) -> Any:
+    if y is None:
+        return None
+    return column_or_1d(y) if scoring == _ACCURACY else checked_responses(y)
 
 
 def _steps_of(model: Any) -> list[tuple[str, Any]]:

@@ -20,7 +20,6 @@ from skdp.exceptions import warn_of_privacy
 from skdp.model_selection._allotment import Allotment, allot, fits_of_steps, spending
 from skdp.model_selection._candidates import (
     Candidate,
-    Step,
     candidates_of,
     common_unit,
     paths_of,
@@ -186,7 +185,7 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         self.privacy_spent_ = spent
         if self.refit:
             self.best_estimator_ = model
-        parts = _stamped(model, search.steps, spent, self.ledger)
+        parts = _stamped(model, search, spent, self.ledger)
         for part in parts:
             for doubt in search.doubts.get(id(part), ()):
                 warn_of_privacy(doubt)
@@ -233,18 +232,22 @@ def _total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent
     )
 
 
-def _stamped(model: Any, steps: Sequence[Step], spent: PrivacySpent, ledger: Any) -> list[Any]:
-    """Let a model and its private steps carry the record of the search; return these steps."""
+def _stamped(model: Any, search: Search, spent: PrivacySpent, ledger: Any) -> list[Any]:
+    """Let a model and its private steps carry the record of the search.
+
+    Returned are those of the steps whose doubts are not about what was just chosen.
+    """
     model.privacy_spent_ = spent
     parts = []
-    for step in steps:
+    for number, step in enumerate(search.steps):
         if step.is_private:
             part = model.named_steps[step.name] if step.name else model
             part.privacy_spent_ = spent
             # To fit it again costs what it says, and what takes the noise out is not kept.
             asked = {name: getattr(step.estimator, name) for name in ("epsilon", "delta")}
             part.set_params(**asked, ledger=ledger, random_state=None)
-            parts.append(part)
+            if not search.chooses_within(number):
+                parts.append(part)
     return parts
 
 

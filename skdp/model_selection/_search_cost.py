@@ -15,9 +15,9 @@ from skdp.model_selection._planned_fits import (
     Bill,
     bill_of,
     candidate_of,
-    params_of_search,
     composed,
     n_splits_of,
+    params_of_search,
     planned_fits,
     records_of,
 )

@@ -15,6 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import get_scorer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 
@@ -92,10 +93,10 @@ def test_the_last_fit_has_three_times_the_signal_of_those_of_the_search():
     releases = search.privacy_spent_.releases
     shares = {
         label: sum(one.share for one in releases if one.name.startswith(label))
-        for label in ("fit 1:", "fit 2:", "choice:", "fit 4:")
+        for label in ("fit 1:", "fit 2:", "choice:", "last fit 1:")
     }
     assert shares["fit 1:"] == pytest.approx(shares["fit 2:"])
-    assert shares["fit 4:"] == pytest.approx(9 * shares["fit 1:"], rel=1e-6)
+    assert shares["last fit 1:"] == pytest.approx(9 * shares["fit 1:"], rel=1e-6)
     assert shares["choice:"] == pytest.approx(0.1, rel=1e-6)
 
 
@@ -327,6 +328,10 @@ NAN[3, 1] = np.nan
         (RowBlocks(lambda: iter([X]), X.shape), Y, {}, "RowBlocks"),
         (X, Y, {"scoring": "roc_auc"}, "no mean over rows"),
         (X, Y, {"scoring": "log_likelihood"}, "needs the method score_samples"),
+        (X, Y, {"scoring": "accuracy"}, "is for classifiers"),
+        (X, Y, {"scoring": get_scorer("neg_mean_squared_error")}, "one score for all rows"),
+        (X, Y, {"scoring": lambda model, X: X}, "takes \\(estimator, X, y\\)"),
+        (X, [f"a{number}" for number in range(80)], {}, "could not convert"),
         (X, Y, {"delta": 0}, "delta"),
         (X, Y, {"epsilon": 0}, "epsilon"),
         (X, Y, {"param_grid": {}}, None),
@@ -410,12 +415,15 @@ def test_a_score_is_charged_and_refused(tmp_path):
     ledger = ledger_of(tmp_path, epsilon=1.0)
     model = DPPCA(2, row_norm=3, mean_norm=3).fit(X)
     private_score(model, X, epsilon=0.5, delta=1e-5, ledger=ledger)
-    assert [entry["what"] for entry in ledger.entries()] == ["private_score"]
+    assert [entry["what"] for entry in ledger.entries()] == ["private_score, 80 rows"]
     with pytest.raises(BudgetError):
         private_score(model, X, epsilon=1.0, delta=1e-5, ledger=ledger)
     for more, told in (
         ({"scoring": "r2"}, "no mean of rows"),
-        ({"scoring": "accuracy"}, "needs the method predict"),
+        ({"scoring": "accuracy"}, "is for classifiers"),
+        ({"scoring": "neg_mean_squared_error"}, "needs the method predict"),
+        ({"scoring": get_scorer("r2")}, "one score for all rows"),
+        ({"scoring": lambda model, X: X}, "takes \\(estimator, X, y\\)"),
         ({"epsilon": 0}, "epsilon"),
         ({"adjacency": "add"}, "adjacency"),
     ):
@@ -498,3 +506,33 @@ def test_what_does_not_pay_for_its_fits_is_refused_before_the_charge(tmp_path, e
     with pytest.raises(ValueError, match="too small"):
         search.set_params(epsilon=epsilon, ledger=ledger).fit(X)
     assert ledger.entries() == []
+
+
+def test_responses_that_are_texts_of_numbers_are_numbers():
+    search = DPGridSearch(DPTraceRegressor(), {"n_iter": [2, 3]}, random_state=SEED)
+    texts = clone(search).fit(X, [str(one) for one in Y])
+    np.testing.assert_array_equal(texts.predict(X), search.fit(X, Y).predict(X))
+
+
+def test_a_score_of_few_rows_is_warned_of():
+    model = DPPCA(2, row_norm=3, mean_norm=3).fit(X)
+    with pytest.warns(PrivacyWarning, match="half of the losses are clipped"):
+        private_score(model, X[:10])
+    with pytest.warns(PrivacyWarning, match="% of the losses are clipped"):
+        private_score(model, np.tile(X, (10, 1)), epsilon=1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        found = private_score(model, np.tile(X, (100, 1)), epsilon=1.0)
+    assert repr(found).startswith(f"PrivateScore: {found.value:.4g} +- ")
+    with pytest.raises(ValueError, match="features"):
+        private_score(model, X[:, :3])
+
+
+def test_what_was_chosen_is_not_doubted_for_what_was_chosen():
+    digits = load_digits().data
+    pca = DPPCA(row_norm=40, mean_norm=64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        DPGridSearch(pca, {"n_components": [20, 40]}).fit(digits)
+    with pytest.warns(PrivacyWarning, match="stand out from the noise"):
+        DPGridSearch(pca, {"n_components": [40]}).fit(digits)

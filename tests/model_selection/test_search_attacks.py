@@ -150,7 +150,7 @@ def test_releases_have_the_same_names_and_shares_on_all_data(name):
         spent = search_of(name, "zero_out").fit(*rows).privacy_spent_
         # What follows the choice may follow what was chosen.
         names = [release.name for release in spent.releases]
-        before = spent.releases[: names.index("choice: choice") + 1]
+        before = spent.releases[: names.index("choice: candidate") + 1]
         kinds.append((spent.mu, [(release.name, release.share) for release in before]))
         assert sum(release.share for release in spent.releases) == pytest.approx(1, abs=1e-5)
     assert kinds[0] == kinds[1] == kinds[2]
