@@ -107,7 +107,8 @@ for name, found in (
     ("private fits", private),
 ):
     best = np.argmax(found)
-    print(f"{name:>13}: {numbers[best]} components, {-private[best]:.2f} below the best private")
+    below = private.max() - private[best]
+    print(f"{name:>13}: {numbers[best]} components, {below:.2f} below the best private")
 
 # %%
 # The picture

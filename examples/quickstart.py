@@ -168,7 +168,7 @@ fig, ax = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
 ax.axhline(without_privacy, color=grey, linestyle="--", linewidth=1.2)
 ax.axhline(random_axes, color=grey, linestyle=":", linewidth=1.4)
 ax.text(0.11, without_privacy + 0.006, "PCA without privacy, public rows", color=grey)
-ax.text(0.16, random_axes - 0.007, "axes drawn at random", color=grey, va="top")
+ax.text(4.6, random_axes + 0.004, "axes drawn at random", color=grey, ha="right")
 
 ax.errorbar(
     epsilons,
@@ -191,7 +191,7 @@ ax.plot(
     zorder=4,
     label=f"the one private fit, {len(X_private)} rows",
 )
-ax.legend(loc="lower right", bbox_to_anchor=(1.01, 0.24), edgecolor="white", framealpha=1)
+ax.legend(loc="lower right", bbox_to_anchor=(1.01, 0.0), edgecolor="white", framealpha=1)
 
 ax.set_xscale("log", base=2)
 ax.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
