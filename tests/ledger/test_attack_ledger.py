@@ -87,8 +87,8 @@ def test_threads_and_forks_meet_the_same_file(ledger):
             each.result()
     for child in children:
         assert os.waitpid(child, 0)[1] == 0
-    whats = [entry["what"] for entry in ledger.entries()]
-    assert (whats.count("thread"), whats.count("fork")) == (15, 6)
+    names = [entry["what"] for entry in ledger.entries()]
+    assert (names.count("thread"), names.count("fork")) == (15, 6)
     ledger.verify()
 
 
