@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from skdp.data.sources import canonical_csr
+
 __all__ = ["finite"]
 
 
@@ -13,28 +15,46 @@ def finite(rows: Any) -> Any:
 
     Parameters
     ----------
-    rows : ndarray, sparse matrix or data frame
-        Rows; what holds no floating-point numbers is left as it is.
+    rows : array-like, sparse matrix or data frame
+        Rows.
 
     Returns
     -------
-    ndarray, sparse matrix or data frame
-        The same object if all is finite.
+    ndarray, CSR matrix or data frame
+        In float32 or float64; whole numbers, and what holds no numbers, are left as they are.
     """
     if issparse(rows):
-        if np.isfinite(rows.data).all():
+        return _finite_sparse(canonical_csr(rows))
+    if hasattr(rows, "select_dtypes"):
+        return _finite_frame(rows)
+    array = np.asarray(rows)
+    if array.dtype.kind in "iub":
+        return array
+    if array.dtype not in (np.float32, np.float64):
+        try:
+            with np.errstate(all="ignore"):
+                array = array.astype(np.float64)
+        except (TypeError, ValueError):
+            # Texts, for a step that takes these.
             return rows
-        rows = rows.copy()
-        rows.data = finite(rows.data)
-        return rows
-    if hasattr(rows, "fillna"):
-        return rows.fillna(0).clip(-_largest(np.float32), _largest(np.float32))
-    is_plain = isinstance(rows, np.ndarray) and rows.dtype.kind == "f"
-    if not is_plain or np.isfinite(rows).all():
-        return rows
-    largest = _largest(rows.dtype)
-    return np.nan_to_num(rows, nan=0.0, posinf=largest, neginf=-largest)
+    if np.isfinite(array).all():
+        return array
+    # Half of the largest: what is computed from factors may round up.
+    largest = float(np.finfo(array.dtype).max) / 2
+    return np.nan_to_num(array, nan=0.0, posinf=largest, neginf=-largest)
 
 
-def _largest(dtype: Any) -> float:
-    return float(np.finfo(dtype).max) / 2
+def _finite_sparse(rows: Any) -> Any:
+    if np.isfinite(rows.data).all():
+        return rows
+    rows = rows.copy()
+    rows.data = finite(rows.data)
+    return rows
+
+
+def _finite_frame(frame: Any) -> Any:
+    columns = frame.select_dtypes("floating").columns
+    if len(columns):
+        frame = frame.copy()
+        frame[columns] = finite(frame[columns].to_numpy(dtype=np.float64))
+    return frame

@@ -116,7 +116,7 @@ class Limit:
         while epsilon > 0 and self._units_of(mu_of(epsilon)) > units:
             epsilon *= max(0.0, 1 - less)
             less *= 2
-        return epsilon
+        return min(epsilon, self.epsilon) if delta <= self.delta else epsilon
 
     def epsilon_of_sum(self, cost: Cost) -> tuple[float, float]:
         """Compute the mu and, at the delta of the limit, the epsilon of so much, rounded up."""

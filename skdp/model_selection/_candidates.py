@@ -17,9 +17,9 @@ from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._estimator import PrivateEstimator
+from skdp._estimator import PrivateEstimator, quiet
 from skdp.model_selection._private_steps import is_passed_through, is_stateless
-from skdp.model_selection._public_steps import transformed, untold
+from skdp.model_selection._public_steps import fitted_to_nothing, transformed
 from skdp.privacy.precision import plain
 from skdp.units import SparseRow
 
@@ -203,7 +203,7 @@ def _path(candidate: Candidate, steps: Sequence[Step], X: Any, y: Any, epsilon: 
     results: list[Hashable] = []
     facts: list[Any] = []
     before: Hashable = ()
-    like, n_rows, width, is_checked = X, 0, None, False
+    like, n_rows, width, is_checked, is_known = X, 0, None, False, True
     for step, parameters in zip(steps, candidate.of_steps, strict=True):
         configured, free, own = configured_step(step, parameters), frozenset[str](), parameters
         facts.append(None)
@@ -216,12 +216,15 @@ def _path(candidate: Candidate, steps: Sequence[Step], X: Any, y: Any, epsilon: 
                 (n_rows, width), is_checked = _sizes(like), True
             if width is not None:
                 facts[-1] = configured._facts_like(n_rows, width, like)
-                free = configured._free_parameters(configured._problem(facts[-1]))
+                problem = configured._problem(facts[-1])
+                if is_known:
+                    free = configured._free_parameters(problem)
             own = configured.get_params(deep=False)
         fits.append((before, tuple(sorted(free)), _key(own, without=free)))
         before = (before, _key(own))
         results.append(before)
         if is_checked:
+            is_known = is_known and _leaves_known_width(configured, step)
             width, like = _width_behind(configured, step, n_rows, width), None
         else:
             like = _public_result(step.name, configured, like)
@@ -238,7 +241,7 @@ def configured_step(step: Step, parameters: dict[str, Any]) -> Any:
 def _public_result(name: str, step: Any, rows: Any) -> Any:
     """Send rows through a step that learns nothing, as its fit will."""
     if is_stateless(step):
-        step = untold(f"Step {name!r}", step.fit, rows)
+        step = fitted_to_nothing(name, step, rows)
     return transformed([(name, step)], rows)
 
 
@@ -249,21 +252,28 @@ def _sizes(X: Any) -> tuple[int, int | None]:
 
 
 def _width_behind(fitted: Any, step: Step, n_rows: int, width: int | None) -> int | None:
-    """Return how many features a step leaves, None if its fit decides or there are none."""
+    """Return how many features a step leaves, or may leave if its fit decides; None for none."""
     if width is None or fitted is None or isinstance(fitted, str):
         return width
     if not step.is_private:
         # Public rows tell whether it takes as many features.
-        some = np.ones((2, width))
-        fitted = fitted.fit(some) if is_stateless(fitted) else fitted
-        if hasattr(fitted, "transform"):
-            return int(fitted.transform(some).shape[1])
-        fitted.predict(some)
-        return None
+        some = np.ones((3, width))
+        if is_stateless(fitted):
+            fitted = fitted_to_nothing(step.name, fitted, some)
+        if not hasattr(fitted, "transform"):
+            quiet(fitted.predict)(some)
+            return None
+        shape = np.shape(transformed([(step.name, fitted)], some))
+        if len(shape) != 2 or shape[0] != 3:
+            raise ValueError(f"Step {step.name!r} makes {shape} of rows of shape {some.shape}.")
+        return int(shape[1])
     n_components = plain(getattr(fitted, "n_components", 0))
-    if n_components is None:
-        return min(n_rows, width)
-    return n_components if isinstance(n_components, int) else None
+    return n_components if isinstance(n_components, int) else min(n_rows, width)
+
+
+def _leaves_known_width(fitted: Any, step: Step) -> bool:
+    n_components = plain(getattr(fitted, "n_components", 0))
+    return not step.is_private or n_components is None or isinstance(n_components, int)
 
 
 def _key(parameters: dict[str, Any], without: frozenset[str] = frozenset()) -> Hashable:
@@ -276,8 +286,8 @@ def _value_key(value: Any) -> Hashable:
     try:
         return str(joblib.hash(plain(value)))
     except Exception:
-        # What cannot be pickled is equal to itself only, which costs more, and no privacy.
-        return id(value)
+        # What cannot be pickled is equal to nothing, which costs more, and no privacy.
+        return object()
 
 
 def common_unit(steps: Sequence[Step]) -> str:

@@ -12,7 +12,7 @@ from skdp._estimator import plan_of
 from skdp.model_selection._allotment import Allotment, FitCosts, pay
 from skdp.model_selection._candidates import Candidate, Path, Step, configured_step
 from skdp.model_selection._private_steps import is_passed_through
-from skdp.model_selection._public_steps import transformed, untold
+from skdp.model_selection._public_steps import fitted_to_nothing, transformed
 from skdp.privacy import PrivacySpent
 from skdp.privacy.noise import derived_seed
 
@@ -203,7 +203,7 @@ def _fit_step(
         return [step.estimator] * len(candidates)
     configured = [configured_step(step, search.candidates[j].of_steps[number]) for j in candidates]
     if not step.is_private:
-        return [untold(f"Step {step.name!r}", one.fit, X, y) for one in configured]
+        return [fitted_to_nothing(step.name, one, X) for one in configured]
     label = search.next_label(costs.name)
     for one in configured:
         pay(one, costs.mus[number], costs.delta)

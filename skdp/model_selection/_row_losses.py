@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.utils.validation import _num_samples, check_consistent_length, colu
 from skdp._estimator import quiet
 from skdp.data.sources import canonical_csr
 from skdp.linear_model._responses import checked_responses
-from skdp.model_selection._public_steps import restored, transformed, untold
+from skdp.model_selection._public_steps import by_rows, restored, transformed
 
 __all__ = ["NAMES", "SCORES", "check_responses", "check_scoring", "row_losses", "usual_scoring"]
 
@@ -151,13 +152,14 @@ def row_losses(scoring: Any, model: Any, X: Any, y: Any) -> np.ndarray:
         One loss a row; what overflows is large.
     """
     if callable(scoring):
-        losses = -np.asarray(untold("scoring", scoring, model, X, y), dtype=np.float64)
+        losses = -np.asarray(_called(scoring, model, X, y), dtype=np.float64)
     elif scoring == _RECONSTRUCTION:
         losses = _of_written_out(lambda rows: _reconstruction_errors(model, rows), X)
     else:
         *before, (name, last) = _steps_of(model)
         rows, responses = transformed(before, X), _responses_of(scoring, y)
-        losses = untold(f"predicting by {name!r}", SCORES[scoring], last, rows, responses)
+        what = f"Judging by {name!r}"
+        losses = _by_rows_and_responses(what, partial(SCORES[scoring], last), rows, responses)
     losses = np.asarray(losses, dtype=np.float64)
     n_rows = _num_samples(X)
     if losses.shape != (n_rows,):
@@ -167,6 +169,18 @@ def row_losses(scoring: Any, model: Any, X: Any, y: Any) -> np.ndarray:
     large = _LARGEST_LOSS
     bounded = np.nan_to_num(losses, nan=large, posinf=large, neginf=-large)
     return np.asarray(np.clip(bounded, -large, large))
+
+
+def _called(scoring: Callable[..., Any], model: Any, X: Any, y: Any) -> np.ndarray:
+    return _by_rows_and_responses("scoring", partial(scoring, model), X, y)
+
+
+def _by_rows_and_responses(
+    what: str, function: Callable[..., Any], rows: Any, responses: Any
+) -> np.ndarray:
+    if responses is None:
+        return by_rows(what, lambda part: function(part, None), rows, fill=np.nan)
+    return by_rows(what, function, rows, responses, fill=np.nan)
 
 
 def _responses_of(scoring: str, y: Any) -> Any:
@@ -182,5 +196,10 @@ def _steps_of(model: Any) -> list[tuple[str, Any]]:
 def _reconstruction_errors(model: Any, rows: Any) -> np.ndarray:
     steps = _steps_of(model)
     back = restored(steps, transformed(steps, rows))
+    if np.shape(back) != np.shape(rows):
+        raise ValueError(
+            f"scoring='reconstruction' needs rows of shape {np.shape(rows)} back, got shape "
+            f"{np.shape(back)}: pass a callable (estimator, X, y) that returns a score a row."
+        )
     with np.errstate(all="ignore"):
         return np.asarray(np.square(np.asarray(rows) - np.asarray(back)).sum(axis=1))

@@ -381,6 +381,26 @@ def test_parameters_that_are_arrays_are_compared_by_value():
     assert DPGridSearch(pipeline, grid).fit(X).n_distinct_fits_ == {"dppca": 2}
 
 
+def test_what_cannot_be_compared_shares_no_fit():
+    class Own(SparseRow):
+        pass
+
+    grid = {"privacy_unit__max_entries": [2, 3, 4, 5]}
+    search = DPGridSearch(DPTruncatedSVD(1, privacy_unit=Own(3, (-5, 5))), grid).fit(X)
+    assert search.n_distinct_fits_ == {"estimator": 4}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"response_bound": np.inf}, {"matrix_shape": (5, 4)}, {"covariance": np.eye(7)}]
+)
+def test_what_follows_an_open_number_of_components_is_checked_before(tmp_path, wrong):
+    ledger = ledger_of(tmp_path)
+    pipeline = make_pipeline(DPPCA(0.9), DPTraceRegressor(**wrong))
+    with pytest.raises(ValueError, match="|".join(wrong)):
+        DPGridSearch(pipeline, {"dppca__whiten": [False]}, ledger=ledger).fit(X, Y)
+    assert ledger.entries() == []
+
+
 def test_a_failing_score_leaves_the_charge_and_no_attribute(tmp_path):
     ledger = ledger_of(tmp_path)
     scoring = lambda model, X, y: np.zeros(3)  # noqa: E731

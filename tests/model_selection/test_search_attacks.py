@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer
+from sklearn.preprocessing import FunctionTransformer, Normalizer, PowerTransformer
 from watched import SEED, moved, watched
 
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
@@ -19,6 +21,9 @@ X = GENERATOR.standard_normal((60, 4)) * [3, 2, 1, 1]
 Y = X[:, 0] + GENERATOR.standard_normal(60)
 PCA = DPPCA(row_norm=4.0, mean_norm=4.0)
 REGRESSION = DPTraceRegressor(n_iter=3)
+PUBLIC = GENERATOR.standard_normal((40, 2))
+FOREST = FrozenEstimator(RandomForestRegressor(3, random_state=0).fit(PUBLIC, PUBLIC[:, 0]))
+POWERS = FrozenEstimator(PowerTransformer().fit(PUBLIC))
 SEARCHES = {
     "free": (PCA, {"n_components": [1, 2, 3], "whiten": [False, True]}, "log_likelihood"),
     "reconstruction": (DPTruncatedSVD(1, row_norm=4.0), {"n_components": [1, 2]}, None),
@@ -44,6 +49,28 @@ SEARCHES = {
         make_pipeline(FunctionTransformer(np.exp, np.log), DPTruncatedSVD(1)),
         {"dptruncatedsvd__n_components": [1, 2]},
         "reconstruction",
+    ),
+    "forest": (
+        make_pipeline(DPPCA(2), FOREST),
+        {"dppca__whiten": [False, True]},
+        None,
+    ),
+    "powers": (
+        make_pipeline(DPPCA(2), POWERS, REGRESSION),
+        {"dppca__whiten": [False, True]},
+        lambda model, X, y: -np.abs(model.predict(X) - y),
+    ),
+    "squares": (
+        make_pipeline(DPPCA(2), FunctionTransformer(np.square), REGRESSION),
+        {"dppca__n_components": [1, 2]},
+        lambda model, X, y: -np.abs(model.predict(X) - y),
+    ),
+    "objects": (
+        make_pipeline(
+            FunctionTransformer(lambda rows: rows.astype(object) * 1e10), DPTruncatedSVD(1)
+        ),
+        {"dptruncatedsvd__n_components": [1, 2]},
+        lambda model, X, y: model.transform(X)[:, 0],
     ),
     "pipeline": (
         make_pipeline(Normalizer(), PCA, REGRESSION),
@@ -111,9 +138,20 @@ def test_the_largest_rows_raise_nothing_and_warn_of_nothing(name, dtype):
 def test_a_score_of_the_largest_rows_raises_nothing(dtype):
     rows = X.astype(dtype)
     models = [DPTruncatedSVD(2).fit(rows), DPPCA(2, whiten=True).fit(rows)]
+    models += [make_pipeline(models[1], FOREST), RandomForestRegressor(3).fit(rows, Y)]
     rows[0] = np.finfo(dtype).max
     for model in models:
-        assert np.isfinite(private_score(model, rows).value)
+        assert np.isfinite(private_score(model, rows, Y).value)
+
+
+@pytest.mark.parametrize("scoring", [None, lambda model, X, y: -np.abs(model.predict(X) - y)])
+def test_a_row_that_is_refused_changes_no_other(scoring):
+    model = RandomForestRegressor(3, random_state=0).fit(X, Y)
+    rows = neighbours((np.full(4, 1e300), 0.0))[0]
+    scoring = scoring or "neg_mean_squared_error"
+    before, after = row_losses(scoring, model, X, Y), row_losses(scoring, model, rows, Y)
+    np.testing.assert_array_equal(before[1:], after[1:])
+    assert after[0] == 1e100
 
 
 @pytest.mark.parametrize("name", SEARCHES)
