@@ -195,11 +195,12 @@ def _steps_of(model: Any) -> list[tuple[str, Any]]:
 
 def _reconstruction_errors(model: Any, rows: Any) -> np.ndarray:
     steps = _steps_of(model)
-    back = restored(steps, transformed(steps, rows))
-    if np.shape(back) != np.shape(rows):
+    back = np.asarray(restored(steps, transformed(steps, rows)))
+    given = np.asarray(rows)
+    if back.shape != given.shape:
         raise ValueError(
-            f"scoring='reconstruction' needs rows of shape {np.shape(rows)} back, got shape "
-            f"{np.shape(back)}: pass a callable (estimator, X, y) that returns a score a row."
+            f"scoring='reconstruction' needs rows of shape {given.shape} back, got shape "
+            f"{back.shape}: pass a callable (estimator, X, y) that returns a score a row."
         )
     with np.errstate(all="ignore"):
-        return np.asarray(np.square(np.asarray(rows) - np.asarray(back)).sum(axis=1))
+        return np.asarray(np.square(given - back).sum(axis=1))
