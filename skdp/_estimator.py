@@ -22,7 +22,7 @@ from skdp.ledger import PrivacyLedger
 from skdp.privacy import Plan, PlannedRelease, PrivacyBudget
 from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
-from skdp.privacy.plan import make_plan
+from skdp.privacy.plan import Paths, make_plan
 from skdp.privacy.precision import plain
 from skdp.privacy.record import PrivacySpent
 from skdp.units._resolved import ResolvedUnit
@@ -57,7 +57,7 @@ _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
 class Procedure(NamedTuple):
     """How a problem is planned and solved: pure functions of it, and of what is opened for it."""
 
-    plan: Callable[[Any], Iterable[PlannedRelease]]
+    plan: Callable[[Any], Iterable[PlannedRelease] | Paths]
     doubts: Callable[[Any, Plan], Iterable[str]]
     solve: Callable[[Any, Any, PrivacyBudget, np.random.Generator], Any]
 
@@ -275,14 +275,17 @@ def _unchanged_if_refused(estimator: PrivateEstimator) -> Iterator[None]:
 
 def plan_of(problem: Problem) -> Plan:
     """Plan the fit of a problem."""
+    planned = problem.procedure.plan(problem)
+    paths = planned if isinstance(planned, Paths) else Paths(tuple(planned), ())
     return make_plan(
-        problem.procedure.plan(problem),
+        paths.usual,
         epsilon=problem.epsilon,
         delta=problem.delta,
         unit=problem.unit.name,
         adjacency=problem.unit.adjacency,
         enforced=problem.unit.is_enforced,
         delta_tail=problem.delta_tail,
+        others=paths.others,
     )
 
 

@@ -39,6 +39,10 @@ class DenseBlock:
         """Compute the norms of the centred rows before weighting."""
         return row_norms(self._rows)
 
+    def are_mostly_positive(self) -> np.ndarray:
+        """Tell of each row before weighting whether its sum is at least half of its size."""
+        return _are_mostly_positive(self._rows.sum(axis=1), np.abs(self._rows).sum(axis=1))
+
     def total(self) -> np.ndarray:
         """Sum the rows."""
         return self._rows.sum(axis=0) if self._weights is None else self._weights @ self._rows
@@ -105,6 +109,11 @@ class SparseBlock:
             return sparse_row_norms(self._raw)
         return centered_sparse_norms(self._raw, self._center)
 
+    def are_mostly_positive(self) -> np.ndarray:
+        """Tell of each row before centring whether its sum is at least half of its size."""
+        ones = np.ones(self._raw.shape[1])
+        return _are_mostly_positive(self._raw @ ones, abs(self._raw) @ ones)
+
     def total(self) -> np.ndarray:
         """Sum the rows."""
         return self.adjoint(np.ones((self._raw.shape[0], 1)))[:, 0]
@@ -161,6 +170,11 @@ class SparseBlock:
     def _weighted(self) -> csr_array:
         data = self._raw.data * np.repeat(self._weights, np.diff(self._raw.indptr))
         return csr_array((data, self._raw.indices, self._raw.indptr), shape=self._raw.shape)
+
+
+def _are_mostly_positive(sums: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    # A row of zeros tells nothing.
+    return np.asarray((sums >= sizes / 2) & (sizes > 0), dtype=np.float64)
 
 
 def _transposed(rows: csr_array) -> csc_array:

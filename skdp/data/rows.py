@@ -89,6 +89,18 @@ class Rows:
         rows._weighting = None
         return rows._fill((self.n_rows,), lambda block: block.norms())
 
+    def mostly_positive(self) -> np.ndarray:
+        """Tell of each raw row, by itself, whether its sum is at least half of its size.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            1 or 0.
+        """
+        rows = copy.copy(self)
+        rows.center = rows._weighting = None
+        return rows._fill((self.n_rows,), lambda block: block.are_mostly_positive())
+
     def total(self) -> tuple[np.ndarray, float]:
         """Sum the rows; return the sum, of shape (n_features,), and its rounding."""
         return self._sum(lambda block: block.total()), self._rounding(1)

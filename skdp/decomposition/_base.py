@@ -94,7 +94,7 @@ class BaseDecomposition(MatrixEstimator):
         if problem.support.has_bases:
             return frozenset()
         # Only the second moment of all rows has no basis of as many columns as are asked for.
-        is_whole = problem.solver == "covariance"
+        is_whole = problem.solver == "covariance" and not problem.has_guided_power
         return frozenset({"n_components", "whiten"} if is_whole else {"whiten"})
 
     @abstractmethod

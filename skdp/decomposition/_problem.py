@@ -128,6 +128,10 @@ class DecompositionProblem:
         Part of delta that is reserved.
     releases_total : bool, default=True
         Whether the sum of squares is of use.
+    is_guided : bool, default=False
+        Whether the mean may guide the fit, if rows turn out to be mostly positive.
+    has_guided_power : bool, default=False
+        Whether the guided fit may iterate.
     """
 
     procedure: Procedure
@@ -157,6 +161,8 @@ class DecompositionProblem:
     basis_size: int = 0
     delta_tail: float = 0.0
     releases_total: bool = True
+    is_guided: bool = False
+    has_guided_power: bool = False
 
 
 def rank_of(problem: DecompositionProblem) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from skdp.exceptions import BudgetError
 from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.currency import Currency
-from skdp.privacy.plan import SHARE_TOLERANCE, Plan
+from skdp.privacy.plan import SHARE_TOLERANCE, Plan, PlannedRelease
 from skdp.privacy.record import PrivacySpent, Release
 
 __all__ = ["Account"]
@@ -39,6 +39,7 @@ class Account:
         self.adjacency = adjacency
         self.enforced = enforced
         self._plan: Plan | None = None
+        self._paths: tuple[tuple[PlannedRelease, ...], ...] = ()
         self._currency = Currency(self.epsilon, self.delta, self.delta_tail)
         self.mu = self._currency.mu
         self.is_pure = self._currency.is_pure
@@ -125,15 +126,19 @@ class Account:
                 raise BudgetError(f"Release {name!r} needs a share: there is no plan that has one.")
             self._check_share(name, float(share))
             return float(share)
-        n_released, planned = len(self._releases), self._plan.releases
-        if n_released == len(planned):
+        number = len(self._releases)
+        open_paths = [path for path in self._paths if len(path) > number]
+        if not open_paths:
             raise BudgetError(f"Release {name!r} is not planned: all that is has been released.")
-        line = planned[n_released]
-        if not line.is_for(name, mechanism) or share not in (None, line.share):
+        taken = [path for path in open_paths if path[number].is_for(name, mechanism)]
+        line = (taken or open_paths)[0][number]
+        if not taken or share not in (None, line.share):
             raise BudgetError(
                 f"Release {name!r}, {mechanism}, with share {share!r} is not next in the plan: "
                 f"{line.name!r}, {line.mechanism}, with share {line.share!r}."
             )
+        # The names so far tell which way the fit has taken.
+        self._paths = tuple(taken)
         return line.share
 
     def _check_share(self, name: str, share: float) -> None:

@@ -104,7 +104,7 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
             delta_tail=plan.delta_tail,
             charge=charge,
         )
-        budget._plan = plan
+        budget._plan, budget._paths = plan, plan.paths
         return budget
 
     # The documentation shows what a class itself defines.

@@ -1,9 +1,10 @@
 """What a fit is going to release, which public facts determine before data are read."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, takewhile
+from typing import NamedTuple
 
 from skdp.exceptions import BudgetError
 from skdp.privacy import sensitivity
@@ -13,7 +14,7 @@ from skdp.privacy.noise import joint_entries
 from skdp.privacy.quantile import search_steps
 from skdp.privacy.record import group_name, printed, search_name
 
-__all__ = ["SHARE_TOLERANCE", "Plan", "PlannedRelease", "make_plan", "planned_search"]
+__all__ = ["SHARE_TOLERANCE", "Paths", "Plan", "PlannedRelease", "make_plan", "planned_search"]
 
 #: What shares may add to beyond 1, by rounding.
 SHARE_TOLERANCE = 1e-12
@@ -96,6 +97,21 @@ class PlannedRelease:  # numpydoc ignore=PR02
         return replace(self, name=self.name + _OR + name, mechanism=_OR.join(mechanisms))
 
 
+class Paths(NamedTuple):
+    """Ways through a fit: released values decide which one is taken, and each spends the same.
+
+    Attributes
+    ----------
+    usual : sequence of PlannedRelease
+        All releases of the usual one, in order.
+    others : sequence of sequence of PlannedRelease
+        Those of the others, from the first release on.
+    """
+
+    usual: Sequence[PlannedRelease]
+    others: Sequence[Sequence[PlannedRelease]]
+
+
 @dataclass(frozen=True, repr=False)
 class Plan:  # numpydoc ignore=PR02
     """What a fit will release and spend, known before `fit`; printed like the record of one.
@@ -117,11 +133,15 @@ class Plan:  # numpydoc ignore=PR02
         caller.
     delta_tail : float, default=0.0
         Part of delta that is reserved for an event after which nothing is promised.
+    others : tuple of tuple of PlannedRelease, default=()
+        Other ways that the fit may take, as released values say, each from the first release on.
+        Their names tell at every release which of them are still open.
 
     Raises
     ------
     BudgetError
-        If a share is not positive, or all of them add to more than 1.
+        If a share is not positive, or all of them add to more than 1, or two ways differ in the
+        share of a release of one name.
 
     Examples
     --------
@@ -142,9 +162,22 @@ class Plan:  # numpydoc ignore=PR02
     releases: tuple[PlannedRelease, ...]
     enforced: bool = True
     delta_tail: float = 0.0
+    others: tuple[tuple[PlannedRelease, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        shares = [release.share for release in self.releases]
+        for path in self.paths:
+            self._check(path)
+
+    @property
+    def paths(self) -> tuple[tuple[PlannedRelease, ...], ...]:
+        """All ways that the fit may take."""
+        return (self.releases, *self.others)
+
+    def _check(self, path: Sequence[PlannedRelease]) -> None:
+        shares = [release.share for release in path]
+        same = _same_prefix(path, self.releases)
+        if shares[:same] != [release.share for release in self.releases[:same]]:
+            raise BudgetError("Two ways of a plan differ in the share of a release of one name.")
         if not min(shares, default=1.0) > 0 or not math.fsum(shares) <= 1 + SHARE_TOLERANCE:
             raise BudgetError(
                 f"The shares of a plan must be positive and add to at most 1, got {shares} with "
@@ -152,7 +185,10 @@ class Plan:  # numpydoc ignore=PR02
             )
 
     def __repr__(self) -> str:
-        rows = [_summary(list(group)) for _, group in groupby(self.releases, _search_of)]
+        rows = _summaries(self.releases)
+        for path in self.others:
+            rest = path[_same_prefix(path, self.releases) :]
+            rows += [("or, as released values say:", ""), *_summaries(rest)]
         return printed("Plan", self, (), rows)
 
 
@@ -165,6 +201,7 @@ def make_plan(
     adjacency: str,
     enforced: bool = True,
     delta_tail: float = 0.0,
+    others: Iterable[Iterable[PlannedRelease]] = (),
 ) -> Plan:
     """Make a plan of releases, with the scales of their noise.
 
@@ -182,6 +219,8 @@ def make_plan(
         Whether the bounds are enforced.
     delta_tail : float, default=0.0
         Part of `delta` that is reserved.
+    others : iterable of iterable of PlannedRelease, default=()
+        Other ways that the fit may take.
 
     Returns
     -------
@@ -201,7 +240,8 @@ def make_plan(
     priced = tuple(_priced(release, currency) for release in releases)
     shares = [release.share for release in priced]
     mu = currency.spent_mu(shares)
-    return Plan(epsilon, delta, mu, unit, adjacency, priced, enforced, delta_tail)
+    ways = tuple(tuple(_priced(release, currency) for release in path) for path in others)
+    return Plan(epsilon, delta, mu, unit, adjacency, priced, enforced, delta_tail, ways)
 
 
 def _priced(release: PlannedRelease, currency: Currency) -> PlannedRelease:
@@ -252,6 +292,16 @@ def planned_search(
         )
         for step in range(1, n_steps + 1)
     ]
+
+
+def _summaries(path: Iterable[PlannedRelease]) -> list[tuple[str, str]]:
+    return [_summary(list(group)) for _, group in groupby(path, _search_of)]
+
+
+def _same_prefix(path: Sequence[PlannedRelease], usual: Sequence[PlannedRelease]) -> int:
+    """Count the releases that both ways begin with."""
+    pairs = zip(path, usual, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0].name == pair[1].name, pairs))
 
 
 def _search_of(release: PlannedRelease) -> tuple[str, float | None, float | None, str]:

@@ -31,7 +31,7 @@ from scipy.linalg import eigh
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._rows.covariance import solve_covariance
-from skdp.decomposition._rows.moment import decompose, release_moment
+from skdp.decomposition._rows.moment import Decomposition, decompose, release_moment
 from skdp.decomposition._rows.plan import ADAPTIVE_SHARES, PROBE_LEVELS
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.linalg.spectrum import noise_edge
@@ -80,7 +80,12 @@ class _Estimate:
 
 
 def solve_adaptive(
-    rows: Rows, budget: PrivacyBudget, *, n_components: int, basis_size: int
+    rows: Rows,
+    budget: PrivacyBudget,
+    *,
+    n_components: int,
+    basis_size: int,
+    decomposed: Decomposition = decompose,
 ) -> Factors:
     """Find the leading directions of `rows`, clipped to ``rows.bound``.
 
@@ -97,7 +102,7 @@ def solve_adaptive(
         for number in range(2, _N_STEPS + 3):
             more = _release_moment(rows, budget, moment, name=f"second moment {number}")
             estimate = _average(estimate, more)
-        return decompose(estimate.matrix, estimate.scale, squared_bound=rows.bound**2)
+        return decomposed(estimate.matrix, estimate.scale, squared_bound=rows.bound**2)
     for step in range(1, _N_STEPS + 1):
         columns, scale = _release_step(rows, budget, basis, level, name=f"refinement {step}")
         estimate = _refine(estimate, basis, columns, scale)

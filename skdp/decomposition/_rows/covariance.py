@@ -10,16 +10,18 @@ privacy-preserving principal component analysis". STOC. :doi:`10.1145/2591796.25
 
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._rows.moment import decompose, release_moment
+from skdp.decomposition._rows.moment import Decomposition, decompose, release_moment
 from skdp.privacy import PrivacyBudget
 
 __all__ = ["solve_covariance"]
 
 
-def solve_covariance(rows: Rows, budget: PrivacyBudget) -> Factors:
+def solve_covariance(
+    rows: Rows, budget: PrivacyBudget, decomposed: Decomposition = decompose
+) -> Factors:
     """Decompose a noisy second moment of `rows`, clipped to ``rows.bound``.
 
     Time O(n d^2 + d^3), memory O(d^2) beside a few blocks of rows.
     """
     noisy, scale = release_moment(rows, budget, rows.gram(), name="second moment")
-    return decompose(noisy, scale)
+    return decomposed(noisy, scale)

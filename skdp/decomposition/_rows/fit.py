@@ -8,14 +8,23 @@ import numpy as np
 
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._problem import DecompositionProblem
+from skdp.decomposition._problem import DecompositionProblem, rank_of
 from skdp.decomposition._rows.adaptive import solve_adaptive
 from skdp.decomposition._rows.covariance import solve_covariance
+from skdp.decomposition._rows.guide import Guide, release_gate, release_guide
+from skdp.decomposition._rows.guided_moment import decompose_beside
+from skdp.decomposition._rows.guided_power import solve_guided_power
+from skdp.decomposition._rows.moment import Decomposition, decompose
+from skdp.decomposition._rows.names import GUIDES
 from skdp.decomposition._rows.plan import norm_quantile
 from skdp.decomposition._rows.power import solve_power
+from skdp.linalg.spectrum import noise_edge
 from skdp.privacy import PrivacyBudget, Released, sensitivity
 from skdp.privacy.clipping import SMALLEST_BOUND, clip_weights
 from skdp.privacy.quantile import SCALE_GRID
+
+# The mean has to exceed the edge of the noise by that much, by less if there are few features.
+_LEAST_MATRIX, _WIDE = 2.5, 1000
 
 __all__ = ["clip_to_norm", "solve_clipped", "solve_rows"]
 
@@ -37,9 +46,47 @@ def solve_rows(
         clipped = rows
         if problem.mean_norm is not None:
             clipped = clip_to_norm(raw, budget, problem.mean_norm, "mean_norm")
+        if problem.is_guided and release_gate(raw, budget):
+            return _solve_guided(problem, rows, clipped, budget, generator)
         mean, scale = _release_mean(clipped, budget)
     factors = solve_clipped(problem, rows, budget, generator)
     return replace(factors, mean=mean, mean_noise=scale**2, row_norm=float(rows.bound))
+
+
+def _solve_guided(
+    problem: DecompositionProblem,
+    rows: Rows,
+    clipped: Rows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> Factors:
+    """Release the mean of rows that are mostly positive, and what lies beside it."""
+    guide = release_guide(clipped, budget, GUIDES[0])
+    if problem.has_guided_power and not _shows_in_a_matrix(problem, rows, budget, guide):
+        guide = guide.averaged(release_guide(clipped, budget, GUIDES[1]))
+        factors = solve_guided_power(
+            rows, budget, guide.axis, n_components=rank_of(problem), generator=generator
+        )
+    else:
+        beside = partial(decompose_beside, axis=guide.axis)
+        factors = solve_clipped(problem, rows, budget, generator, beside)
+    return replace(factors, mean=guide.mean, mean_noise=guide.scale**2, row_norm=float(rows.bound))
+
+
+def _shows_in_a_matrix(
+    problem: DecompositionProblem, rows: Rows, budget: PrivacyBudget, guide: Guide
+) -> bool:
+    """Tell whether a noisy second moment would show what the mean shows."""
+    if problem.solver == "power":
+        return False
+    n_features, left = rows.n_features, 1.0 - sum(one.share for one in budget.spent().releases)
+    change = sensitivity.second_moment(rows.bound, budget.adjacency)
+    edge = noise_edge(budget.noise_scale(change, left) * np.sqrt(0.5), n_features)
+    factor = _LEAST_MATRIX
+    if n_features <= _WIDE:
+        factor = min(rank_of(problem) / 4, _LEAST_MATRIX)
+    cleaned = guide.cleaned
+    return bool(rows.n_rows * (cleaned @ cleaned) >= factor * edge)
 
 
 def clip_to_norm(rows: Rows, budget: PrivacyBudget, bound: float | None, name: str) -> Rows:
@@ -65,15 +112,23 @@ def _release_mean(rows: Rows, budget: PrivacyBudget) -> Released:
 
 
 def solve_clipped(
-    problem: DecompositionProblem, rows: Rows, budget: PrivacyBudget, generator: np.random.Generator
+    problem: DecompositionProblem,
+    rows: Rows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+    decomposed: Decomposition = decompose,
 ) -> Factors:
     """Run the solver on clipped rows."""
     if problem.solver == "covariance":
-        return solve_covariance(rows, budget)
+        return solve_covariance(rows, budget, decomposed)
     assert isinstance(problem.n_components, int)
     if problem.solver == "adaptive":
         return solve_adaptive(
-            rows, budget, n_components=problem.n_components, basis_size=problem.basis_size
+            rows,
+            budget,
+            n_components=problem.n_components,
+            basis_size=problem.basis_size,
+            decomposed=decomposed,
         )
     return solve_power(
         rows,

@@ -1,5 +1,7 @@
 """The noisy second moment of rows, and what its spectrum tells."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from skdp.data.rows import Rows
@@ -7,7 +9,10 @@ from skdp.decomposition._factors import Factors
 from skdp.linalg.spectrum import denoise_eigenvalues, noise_edge
 from skdp.privacy import PrivacyBudget, Released, sensitivity
 
-__all__ = ["decompose", "release_moment"]
+__all__ = ["Decomposition", "decompose", "release_moment"]
+
+#: What makes factors of a released second moment and the scale of its noise.
+Decomposition = Callable[..., Factors]
 
 
 def release_moment(

@@ -8,10 +8,16 @@ from numbers import Integral
 import numpy as np
 
 from skdp._estimator import check_finite_bound
-from skdp.decomposition._problem import DEFAULT_CUT, DecompositionProblem, check_solver
+from skdp.decomposition._problem import (
+    DEFAULT_CUT,
+    DecompositionProblem,
+    check_solver,
+    rank_of,
+)
+from skdp.decomposition._rows.names import GATE, GUIDED_STEPS, GUIDES
 from skdp.linalg.norms import row_norms
-from skdp.privacy import Plan, PlannedRelease, sensitivity
-from skdp.privacy.plan import planned_search
+from skdp.privacy import Plan, PlannedRelease, gaussian_dp, sensitivity
+from skdp.privacy.plan import Paths, planned_search
 from skdp.privacy.quantile import SCALE_GRID
 
 __all__ = [
@@ -19,6 +25,7 @@ __all__ = [
     "N_LEVELS",
     "PROBE_LEVELS",
     "doubts_of_rows",
+    "guide_shares",
     "norm_quantile",
     "plan_rows",
     "settle_rows",
@@ -31,6 +38,11 @@ _ADAPTIVE_FEATURES = (400, 1000)
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}
 # The square of so much longer a centre leaves no digit for that of a sparse row beside it.
 _LARGEST_RATIO = 1e8
+# Of a guided fit: for the count that opens it; for the mean, which falls with the square root of
+# its signal, within limits; and for that of an iteration, which comes in two parts.
+_GATE_SHARE, _GUIDE, _MOST_GUIDE = 0.005, 0.2, 0.05
+_ITERATED_GUIDE, _ITERATED_GUIDES = 1.5, (0.07, 0.5)
+_FEWEST_GUIDED, _FEWEST_ITERATED = 3, 400
 # Share of the budget for the search of a norm.
 _NORM_SHARE = 0.03
 # Those of the mean, for centring and for variances; the solver takes the rest.
@@ -84,13 +96,27 @@ def settle_rows(problem: DecompositionProblem) -> DecompositionProblem:
         solver = "adaptive" if fewest <= n_features <= largest else "covariance"
         if n_features > _LARGEST_MATRIX[problem.unit.adjacency]:
             solver = "power"
+    guided, iterates = _guidance(problem, solver)
     extra = n_components if problem.n_oversamples == "auto" else int(problem.n_oversamples)
     return replace(
         problem,
         solver=solver,
         basis_size=min(int(n_components) + int(extra), n_features),
         n_iter=problem.support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
+        is_guided=guided,
+        has_guided_power=iterates,
     )
+
+
+def _guidance(problem: DecompositionProblem, solver: str) -> tuple[bool, bool]:
+    """Tell whether the mean may guide a fit, and an iteration of it."""
+    n_features = problem.shape[1]
+    is_guided = problem.is_private and problem.releases_mean and problem.center is None
+    is_usual = problem.n_iter == problem.n_oversamples == "auto"
+    if not is_guided or n_features < _FEWEST_GUIDED or (solver == "power" and not is_usual):
+        return False, False
+    is_open = problem.solver == "auto" and n_features >= _FEWEST_ITERATED
+    return True, is_usual and (is_open or solver == "power")
 
 
 def _check_bounds(problem: DecompositionProblem) -> None:
@@ -175,8 +201,10 @@ def _quantile(count: PlannedRelease, n_rows: int) -> float:
     return min(_NORM_QUANTILE, 1 - _COUNT_MARGIN * (count.noise_scale or 0.0) / n_rows)
 
 
-def plan_rows(problem: DecompositionProblem) -> list[PlannedRelease]:
+def plan_rows(problem: DecompositionProblem) -> list[PlannedRelease] | Paths:
     """Plan all releases in their order."""
+    if problem.is_guided:
+        return _plan_guided(problem)
     is_centered, (n_rows, n_features) = isinstance(problem.center, str), problem.shape
     mean_norm, mean_of = problem.mean_norm, "mean_norm"
     if mean_norm is None and not is_centered:
@@ -199,6 +227,70 @@ def plan_rows(problem: DecompositionProblem) -> list[PlannedRelease]:
     order = ("mean_norm", "mean", "row_norm") if is_centered else ("row_norm", "mean")
     before = [line for name in order if shares[name] for line in lines[name]]
     return before + _PLANS[problem.solver](problem, 1.0 - math.fsum(shares.values()))
+
+
+def _plan_guided(problem: DecompositionProblem) -> Paths:
+    """Plan a fit whose mean may guide it, with all ways that it may take."""
+    norm_share = _NORM_SHARE * (problem.row_norm is None)
+    search = planned_search("row_norm", norm_share, len(SCALE_GRID)) if norm_share else []
+    gate = PlannedRelease(GATE, "gaussian", _GATE_SHARE, sensitivity.count())
+    before, left = [*search, gate], 1.0 - norm_share - _GATE_SHARE
+    usual = [_plan_mean(problem, "mean", _MEAN_SHARE)]
+    usual += _PLANS[problem.solver](problem, left - _MEAN_SHARE)
+    first, more = guide_shares(problem)
+    guide, again = (
+        _plan_mean(problem, name, share) for name, share in zip(GUIDES, (first, more), strict=True)
+    )
+    others = []
+    if problem.solver != "power":
+        others.append([guide, *_PLANS[problem.solver](problem, left - first)])
+    if problem.has_guided_power:
+        others.append([guide, again, *_plan_guided_power(problem, left - first - more)])
+    return Paths([*before, *usual], [[*before, *other] for other in others])
+
+
+def guide_shares(problem: DecompositionProblem) -> tuple[float, float]:
+    """Return the share of the guiding mean, and that of its repetition for an iteration.
+
+    Both follow the signal that the longest possible sum of rows has beside its noise: the weaker
+    it is, the more goes to the mean, which noise hides last.
+    """
+    n_rows, n_features = problem.shape
+    mu = gaussian_dp.mu_from_epsilon_delta(problem.epsilon, problem.delta)
+    change = sensitivity.row_sum(1.0, problem.unit.adjacency)
+    signal = np.sqrt(n_rows * mu / (change * np.sqrt(n_features)))
+    first = float(np.clip(_GUIDE / signal, _MEAN_SHARE, _MOST_GUIDE))
+    whole = float(np.clip(_ITERATED_GUIDE / signal, *_ITERATED_GUIDES))
+    return first, whole - first
+
+
+def _plan_mean(problem: DecompositionProblem, name: str, share: float) -> PlannedRelease:
+    norm, follows = problem.mean_norm, "mean_norm"
+    if norm is None:
+        norm, follows = problem.row_norm, "row_norm"
+    change = None
+    if norm is not None:
+        adjacency, rounding = problem.unit.adjacency, problem.rounding
+        change = sensitivity.row_sum(norm, adjacency, rounding) / problem.shape[0]
+    return PlannedRelease(name, "gaussian", share, change, None, follows, (problem.shape[1],))
+
+
+def _plan_guided_power(problem: DecompositionProblem, share: float) -> list[PlannedRelease]:
+    """Plan the steps beside the mean, and the spectrum."""
+    weights = _GROWTH ** np.arange(GUIDED_STEPS)
+    shares = share * (1 - _LEVEL_SHARE - _SPECTRUM_SHARE) * weights / weights.sum()
+    counts = sensitivity.histogram(problem.unit.adjacency)
+    n_features = problem.shape[1]
+    n_columns = min(rank_of(problem) + 1, n_features - 1)
+    lines = []
+    for step, step_share in enumerate(shares.tolist(), start=1):
+        level, part = f"clip level {step}", share * _LEVEL_SHARE / GUIDED_STEPS
+        lines.append(PlannedRelease(level, "gaussian", part, counts, shape=(N_LEVELS,)))
+        shape = (n_features, n_columns)
+        name = f"guided step {step}"
+        lines.append(PlannedRelease(name, "gaussian", step_share, None, None, level, shape))
+    spectrum = _plan_moment(problem, share * _SPECTRUM_SHARE, "projected second moment")
+    return [*lines, replace(spectrum, shape=(n_columns + 2,) * 2)]
 
 
 def _plan_moment(problem: DecompositionProblem, share: float, name: str) -> PlannedRelease:

@@ -30,7 +30,7 @@ from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.histogram import quantile_from_counts
 
-__all__ = ["solve_power"]
+__all__ = ["release_level", "release_spectrum", "solve_power", "thinned"]
 
 _LEVEL_QUANTILE = 0.2
 _LEVEL_GRID = np.geomspace(0.01, 1.0, N_LEVELS)
@@ -50,10 +50,10 @@ def solve_power(
 
     Time O(nnz p) a pass, a pass a step; memory O(n + d p), nothing of size d x d or n x p.
     """
-    sample = rows.thinned(_LEVEL_ROWS)
+    sample = thinned(rows)
     basis = random_basis(rows.n_features, basis_size, generator)
     for step in range(1, n_iter + 1):
-        level = _release_level(sample, budget, basis, name=f"clip level {step}")
+        level = release_level(sample, budget, basis, name=f"clip level {step}")
         product, rounding = rows.normal_product(basis, partial(clip_rows, bound=level))
         noisy, step_noise = budget.gaussian(
             f"power step {step}",
@@ -66,10 +66,15 @@ def solve_power(
     # Noise alone has singular values up to this edge.
     edge = step_noise * (np.sqrt(rows.n_features) + np.sqrt(basis_size))
     n_above_noise = int(np.sum(np.linalg.svd(noisy, compute_uv=False) > edge))
-    return _release_spectrum(rows, budget, basis, n_above_noise)
+    return release_spectrum(rows, budget, basis, n_above_noise)
 
 
-def _release_level(rows: Rows, budget: PrivacyBudget, basis: np.ndarray, *, name: str) -> float:
+def thinned(rows: Rows) -> Rows:
+    """Return as many of the rows as the choice of a level needs."""
+    return rows.thinned(_LEVEL_ROWS)
+
+
+def release_level(rows: Rows, budget: PrivacyBudget, basis: np.ndarray, *, name: str) -> float:
     """Choose where to clip the projections on `basis`, as a quantile of their norms."""
     if not budget.is_private:
         return np.inf
@@ -78,7 +83,7 @@ def _release_level(rows: Rows, budget: PrivacyBudget, basis: np.ndarray, *, name
     return quantile_from_counts(counts, edges, _LEVEL_QUANTILE)
 
 
-def _release_spectrum(
+def release_spectrum(
     rows: Rows, budget: PrivacyBudget, basis: np.ndarray, n_above_noise: int
 ) -> Factors:
     """Rayleigh-Ritz: second moment of the projections, and what lies outside the basis."""

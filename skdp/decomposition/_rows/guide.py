@@ -1,0 +1,70 @@
+r"""The mean of rows as a guide to their first component, where their entries are mostly positive.
+
+On a table without negative entries, as one of people and items, the mean row is nearly the first
+right singular vector, and its release carries far less noise than a second moment. Whether a table
+is of that kind is asked first: a count of the rows whose sum is at least half of the sum of their
+sizes, which a row moves by 1. The released mean loses its noise by what is known of its entries:
+that they are not negative.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.data.rows import Rows
+from skdp.decomposition._rows.names import GATE
+from skdp.linalg.positive_means import positive_means
+from skdp.privacy import PrivacyBudget, sensitivity
+
+__all__ = ["Guide", "release_gate", "release_guide"]
+
+
+@dataclass(frozen=True)
+class Guide:
+    """A released mean of rows that are mostly positive.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_features,)
+        The mean with its noise, of which it is free on average.
+    scale : float
+        Standard deviation of the noise in an entry.
+    share : float
+        What has been spent on it.
+    """
+
+    mean: np.ndarray
+    scale: float
+    share: float
+
+    @property
+    def cleaned(self) -> np.ndarray:
+        """The mean with as little noise as its entries, which are not negative, allow."""
+        return positive_means(self.mean, self.scale)
+
+    @property
+    def axis(self) -> np.ndarray:
+        """Its direction, of length 1."""
+        cleaned = self.cleaned
+        return np.asarray(cleaned / np.linalg.norm(cleaned))
+
+    def averaged(self, other: "Guide") -> "Guide":
+        """Average with another release, by what was spent."""
+        share = self.share + other.share
+        mean = (self.share * self.mean + other.share * other.mean) / share
+        return Guide(mean, float(self.scale * np.sqrt(self.share / share)), share)
+
+
+def release_gate(rows: Rows, budget: PrivacyBudget) -> bool:
+    """Release whether most of the rows are mostly positive."""
+    count = np.nansum(rows.mostly_positive())
+    noisy, _ = budget.gaussian(GATE, count, sensitivity=sensitivity.count())
+    return bool(noisy > rows.n_rows / 2)
+
+
+def release_guide(rows: Rows, budget: PrivacyBudget, name: str) -> Guide:
+    """Release the mean of rows, clipped to ``rows.bound``."""
+    total, rounding = rows.total()
+    change = sensitivity.row_sum(rows.bound, budget.adjacency, rounding) / rows.n_rows
+    mean, scale = budget.gaussian(name, total / rows.n_rows, sensitivity=change)
+    return Guide(mean, scale, budget.spent().releases[-1].share)

@@ -1,0 +1,87 @@
+r"""Power iteration beside the released mean, which joins the basis in the end.
+
+The columns stay orthogonal to the mean m, the first component that need not be sought. After each
+step they are turned to their singular vectors, and shrunk by :math:`1 - \sigma^2 / e` within groups
+of features of about the same mean, where e is the mean square of the column in the group: items
+that nobody knows carry nothing but noise, whatever the others do.
+
+References
+----------
+M. Hardt, E. Price (2014). "The noisy power method: a meta algorithm with applications". NIPS.
+:arxiv:`1311.2495`
+"""
+
+from functools import partial
+
+import numpy as np
+
+from skdp.data.rows import Rows
+from skdp.decomposition._factors import Factors
+from skdp.decomposition._rows.names import GUIDED_STEPS
+from skdp.decomposition._rows.power import release_level, release_spectrum, thinned
+from skdp.linalg.subspace import orthonormal_basis
+from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy.clipping import clip_rows
+
+__all__ = ["solve_guided_power"]
+
+# Features of the first group; each of the next has twice as many.
+_FIRST_GROUP = 16
+# No column is shrunk to less than that in a group.
+_LEAST_KEPT = 0.05
+
+
+def solve_guided_power(
+    rows: Rows,
+    budget: PrivacyBudget,
+    axis: np.ndarray,
+    *,
+    n_components: int,
+    generator: np.random.Generator,
+) -> Factors:
+    """Find the leading directions of `rows`, of which `axis` is about the first.
+
+    Time O(nnz k) a pass, a pass a step; memory O(n + d k).
+    """
+    n_features = rows.n_features
+    groups = _groups(axis)
+    sample = thinned(rows)
+    columns = generator.normal(size=(n_features, min(n_components + 1, n_features - 1)))
+    for step in range(1, GUIDED_STEPS + 1):
+        basis = orthonormal_basis(_beside(axis, columns))
+        level = release_level(sample, budget, basis, name=f"clip level {step}")
+        product, rounding = rows.normal_product(basis, partial(clip_rows, bound=level))
+        noisy, scale = budget.gaussian(
+            f"guided step {step}",
+            product,
+            sensitivity=sensitivity.clipped_projection(
+                rows.bound, level, budget.adjacency, rounding
+            ),
+        )
+        noisy = _beside(axis, noisy)
+        columns = _shrunk(noisy, scale, groups)
+    edge = scale * (np.sqrt(n_features) + np.sqrt(columns.shape[1]))
+    n_above = 1 + int(np.sum(np.linalg.svd(noisy, compute_uv=False) > edge))
+    whole = orthonormal_basis(np.column_stack([axis, columns]))
+    return release_spectrum(rows, budget, whole, n_above)
+
+
+def _beside(axis: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Take the part along the axis out of the columns."""
+    return columns - np.outer(axis, axis @ columns)
+
+
+def _groups(axis: np.ndarray) -> list[np.ndarray]:
+    """Group features by descending entries, each group twice as large as the one before."""
+    n_groups = int(np.log2(len(axis) / _FIRST_GROUP + 1))
+    ends = _FIRST_GROUP * (2 ** np.arange(1, n_groups + 1) - 1)
+    return np.split(np.argsort(-axis, kind="stable"), ends[ends < len(axis)])
+
+
+def _shrunk(noisy: np.ndarray, scale: float, groups: list[np.ndarray]) -> np.ndarray:
+    """Turn columns to their singular vectors, and shrink them where they are noise."""
+    columns = np.asarray(noisy @ np.linalg.svd(noisy, full_matrices=False)[2].T)
+    for group in groups:
+        energy = np.mean(np.square(columns[group] / scale), axis=0) if scale else np.inf
+        columns[group] *= np.maximum(1 - 1 / np.maximum(energy, 1e-12), _LEAST_KEPT)
+    return columns
