@@ -28,6 +28,7 @@ __all__ = [
     "guide_shares",
     "norm_quantile",
     "plan_rows",
+    "plan_unguided",
     "settle_rows",
 ]
 
@@ -202,9 +203,12 @@ def _quantile(count: PlannedRelease, n_rows: int) -> float:
 
 
 def plan_rows(problem: DecompositionProblem) -> list[PlannedRelease] | Paths:
-    """Plan all releases in their order."""
-    if problem.is_guided:
-        return _plan_guided(problem)
+    """Plan all releases in their order, with all ways that a fit may take."""
+    return _plan_guided(problem) if problem.is_guided else plan_unguided(problem)
+
+
+def plan_unguided(problem: DecompositionProblem) -> list[PlannedRelease]:
+    """Plan all releases in their order, of a fit that no mean guides."""
     is_centered, (n_rows, n_features) = isinstance(problem.center, str), problem.shape
     mean_norm, mean_of = problem.mean_norm, "mean_norm"
     if mean_norm is None and not is_centered:

@@ -17,7 +17,7 @@ from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import DecompositionProblem, rank_of
 from skdp.decomposition._rows.fit import clip_to_norm, solve_clipped
-from skdp.decomposition._rows.plan import plan_rows
+from skdp.decomposition._rows.plan import plan_unguided
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.privacy import PlannedRelease, PrivacyBudget, sensitivity
 
@@ -32,7 +32,7 @@ _LEAST_SIGNAL = 0.1
 def plan_projection(problem: DecompositionProblem) -> list[PlannedRelease]:
     """Plan the releases of the components, and that of the rows projected on them."""
     components = [
-        replace(line, share=line.share * (1 - _PROJECTION_SHARE)) for line in plan_rows(problem)
+        replace(line, share=line.share * (1 - _PROJECTION_SHARE)) for line in plan_unguided(problem)
     ]
     change = None
     if problem.row_norm is not None:
