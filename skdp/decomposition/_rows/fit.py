@@ -98,7 +98,8 @@ def clip_to_norm(rows: Rows, budget: PrivacyBudget, bound: float | None, name: s
     norms = None
     if bound is None:
         norms = rows.norms()
-        q = norm_quantile(name, budget.plan, len(norms))
+        assert budget.plan is not None
+        q = norm_quantile(name, budget.plan, (len(norms), rows.n_features))
         bound = budget.quantile(name, norms, q=q, grid=SCALE_GRID)
     weighting = partial(clip_weights, bound=bound, n_features=rows.n_features)
     return rows.clipped(bound, weighting, norms)

@@ -61,6 +61,8 @@ ADAPTIVE_SHARES = (0.30, 0.02, 0.13, 0.52, 0.03)
 #: than variance; the last clips nothing.
 PROBE_LEVELS = (0.2, 0.4, 1.0)
 _NORM_QUANTILE, _LEAST_QUANTILE = 0.95, 0.5
+# From which signal on more than the median is sought, and by how much for e times as much.
+_LEAST_SIGNAL, _QUANTILE_GROWTH = 50.0, 0.18
 # So many standard deviations a count of all rows stays above the quantile sought: one step of the
 # search that goes wrong can end far away.
 _COUNT_MARGIN = 4.0
@@ -188,14 +190,26 @@ def doubts_of_rows(problem: DecompositionProblem, plan: Plan) -> list[str]:
     ]
 
 
-def norm_quantile(name: str, plan: Plan | None, n_rows: int) -> float:
-    """Choose the quantile that is sought as a norm: .95, and a lower one with few rows.
+def norm_quantile(name: str, plan: Plan, shape: tuple[int, int]) -> float:
+    """Choose the quantile that is sought as a norm.
 
-    With these the noise of a count would blur it. Below the median nothing is gained.
+    That of the rows before centring is .95. The other one goes from the median, where noise is all,
+    to .95 where there is hardly any: with the logarithm of the signal that the longest possible sum
+    of rows has beside its noise. With few rows the noise of a count would blur a high one; below
+    the median nothing is gained.
     """
-    assert plan is not None
     (line,) = (line for line in plan.releases if line.name == f"{name}, count 1")
-    return max(_quantile(line, n_rows), _LEAST_QUANTILE)
+    sought = _NORM_QUANTILE
+    if name == "row_norm":
+        signal = signal_of(shape, plan.mu, plan.adjacency)
+        sought = _LEAST_QUANTILE + _QUANTILE_GROWTH * math.log(max(signal / _LEAST_SIGNAL, 1.0))
+    return max(min(sought, _quantile(line, shape[0])), _LEAST_QUANTILE)
+
+
+def signal_of(shape: tuple[int, int], mu: float, adjacency: str) -> float:
+    """Compare the longest possible sum of rows with its noise, if all of mu were spent on it."""
+    n_rows, n_features = shape
+    return n_rows * mu / (sensitivity.row_sum(1.0, adjacency) * math.sqrt(n_features))
 
 
 def _quantile(count: PlannedRelease, n_rows: int) -> float:
@@ -259,10 +273,8 @@ def guide_shares(problem: DecompositionProblem) -> tuple[float, float]:
     Both follow the signal that the longest possible sum of rows has beside its noise: the weaker
     it is, the more goes to the mean, which noise hides last.
     """
-    n_rows, n_features = problem.shape
     mu = gaussian_dp.mu_from_epsilon_delta(problem.epsilon, problem.delta)
-    change = sensitivity.row_sum(1.0, problem.unit.adjacency)
-    signal = np.sqrt(n_rows * mu / (change * np.sqrt(n_features)))
+    signal = math.sqrt(signal_of(problem.shape, mu, problem.unit.adjacency))
     first = float(np.clip(_GUIDE / signal, _MEAN_SHARE, _MOST_GUIDE))
     whole = float(np.clip(_ITERATED_GUIDE / signal, *_ITERATED_GUIDES))
     return first, whole - first
