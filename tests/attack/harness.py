@@ -48,6 +48,9 @@ class NullRows(Rows):
     def norms(self):
         return self._forget(super().norms())
 
+    def mostly_positive(self):
+        return self._forget(super().mostly_positive())
+
     def _weights_of(self, rows, block):
         weights = super()._weights_of(rows, block)
         if self.null is not None and weights is not None and rows.start <= self.null < rows.stop:

@@ -11,7 +11,8 @@ from harness import Group, Slip, null_row
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.datasets import make_spiked
-from skdp.decomposition._rows import adaptive
+from skdp.decomposition._rows import adaptive, fit, guide
+from skdp.decomposition._rows.names import GATE
 
 N, D = 40, 6
 MODELS = {
@@ -20,8 +21,10 @@ MODELS = {
     "pca, public centre": (DPPCA, {"center": np.linspace(-1, 1, D)}),
     "pca, not centred": (DPPCA, {"center": False}),
 }
-# "refined" is the adaptive solver made to take the branch that so few rows do not deserve.
+# "refined" is the adaptive solver made to take the branch that so few rows do not deserve; of
+# guided fits the gate is open, and shut in all others.
 SOLVERS = ("covariance", "adaptive", "refined", "power")
+GUIDED = {"guided covariance": "covariance", "guided adaptive": "adaptive", "guided power": "power"}
 NORMS = {"given": {"row_norm": 1.0, "mean_norm": 1.5}, "private": {}}
 ADJACENCIES = ("replace", "zero_out")
 RELEASED = {
@@ -53,7 +56,7 @@ class Cell:
         return make(
             **{
                 "n_components": 2,
-                "solver": "adaptive" if self.solver == "refined" else self.solver,
+                "solver": {"refined": "adaptive", **GUIDED}.get(self.solver, self.solver),
                 "adjacency": self.adjacency,
                 **parameters,
                 **bounds,
@@ -65,7 +68,10 @@ class Cell:
         return ", ".join((self.model, self.solver, self.adjacency, self.norms))
 
 
-CELLS = tuple(itertools.starmap(Cell, itertools.product(MODELS, SOLVERS, ADJACENCIES, NORMS)))
+CELLS = (
+    *itertools.starmap(Cell, itertools.product(MODELS, SOLVERS, ADJACENCIES, NORMS)),
+    *itertools.starmap(Cell, itertools.product(["svd"], GUIDED, ADJACENCIES, NORMS)),
+)
 
 
 def each(*solvers):
@@ -78,10 +84,23 @@ def each(*solvers):
 def setting(cell):
     """Take the branch that a cell is about."""
     with ExitStack() as changes:
+        changes.enter_context(
+            patch.object(fit, "release_gate", gate_that_is(cell.solver in GUIDED))
+        )
         if cell.solver == "refined":
             changes.enter_context(patch.object(adaptive, "_LEAST_GAIN", 0.0))
             changes.enter_context(patch.object(adaptive, "_can_be_refined", lambda *_: True))
         yield
+
+
+def gate_that_is(is_open):
+    """Make the gate answer one way, whatever it releases."""
+
+    def release_gate(rows, budget):
+        guide.release_gate(rows, budget)
+        return is_open
+
+    return release_gate
 
 
 def datasets(cell=None):
@@ -163,6 +182,9 @@ SLIPS = {
         ("svd", "refined", "clipped_projection", "refinement 1"),
         ("svd", "refined", "projected_spectrum", "projected variances"),
         ("pca", "covariance", "row_sum", "mean"),
+        ("svd", "guided covariance", "row_sum", "guiding mean"),
+        ("svd", "guided power", "row_sum", "guiding mean again"),
+        ("svd", "guided power", "clipped_projection", "guided step 1"),
     )
     for adjacency in ADJACENCIES
 }
@@ -180,8 +202,13 @@ def public(cell):
 
 def is_reached(cell, worst):
     """Whether an attack got far; a count moves by 1 whatever is tried."""
-    sums = [worst[name] for name in worst if "count" not in name and "clip level" not in name]
+    sums = [worst[name] for name in worst if not is_count(name)]
     return max(sums) > 0.7
+
+
+def is_count(name):
+    """Whether a release counts rows."""
+    return "count" in name or "clip level" in name or name == GATE
 
 
 def strangers(cell, X):
