@@ -5,14 +5,14 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from skdp.exceptions import BudgetError, LedgerError
 from skdp.ledger._limit import WHOLE, Limit
 
-__all__ = ["check_sums", "create_file", "open_file", "read_charges", "read_head"]
+__all__ = ["check_sums", "create_file", "open_file", "read_charges", "read_head", "rows_of"]
 
 # "skdp".
 _APPLICATION_ID, _VERSION = 0x736B6470, 1
@@ -151,17 +151,24 @@ def _connected(path: str) -> Iterator[sqlite3.Connection]:
             database.close()
 
 
+def rows_of(database: sqlite3.Connection, query: str) -> list[dict[str, Any]]:
+    """Read all rows of a query, by the names of their columns."""
+    # A cursor that an error keeps alive would hold its lock beyond the end of the connection.
+    with closing(database.execute(query)) as cursor:
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
 def read_head(database: sqlite3.Connection, path: str) -> dict[str, Any]:
     """Read what a ledger is about, and its totals; refuse a file that is no ledger."""
-    if database.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+    if rows_of(database, "PRAGMA application_id") != [{"application_id": _APPLICATION_ID}]:
         raise LedgerError(f"{path!r} is not a ledger.")
-    if database.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+    if rows_of(database, "PRAGMA user_version") != [{"user_version": _VERSION}]:
         raise LedgerError(f"{path!r} was written by another version of skdp.")
-    cursor = database.execute("SELECT * FROM ledger")
-    row = cursor.fetchone()
-    if row is None:
+    heads = rows_of(database, "SELECT * FROM ledger")
+    if len(heads) != 1:
         raise LedgerError(f"{path!r} is not a ledger: it has no limit.")
-    head = dict(zip([column[0] for column in cursor.description], row, strict=True))
+    (head,) = heads
     if not _is_sound(head):
         raise LedgerError(f"{path!r} is damaged: its limit is not what it was.")
     return head
@@ -180,9 +187,7 @@ def _is_sound(head: dict[str, Any]) -> bool:
 
 def read_charges(database: sqlite3.Connection, path: str) -> list[dict[str, Any]]:
     """Read all charges, the oldest first; refuse a file in which one is damaged."""
-    cursor = database.execute("SELECT * FROM charge ORDER BY id")
-    names = [column[0] for column in cursor.description]
-    charges = [dict(zip(names, row, strict=True)) for row in cursor]
+    charges = rows_of(database, "SELECT * FROM charge ORDER BY id")
     for charge in charges:
         if {name: type(value) for name, value in charge.items()} != _CHARGE or not (
             0 <= charge["mu"] < math.inf and 0 <= charge["delta_tail"] < 1
@@ -193,9 +198,11 @@ def read_charges(database: sqlite3.Connection, path: str) -> list[dict[str, Any]
 
 def check_sums(database: sqlite3.Connection, head: dict[str, Any], path: str) -> None:
     """Refuse a file whose totals are not the sums of its charges, or that lacks some of these."""
-    spent, tails, n_charges, last = database.execute(
-        "SELECT coalesce(sum(spent), 0), coalesce(sum(tails), 0), count(*), coalesce(max(id), 0) "
-        "FROM charge"
-    ).fetchone()
-    if (spent, tails) != (head["spent"], head["tails"]) or n_charges != last:
+    (sums,) = rows_of(
+        database,
+        "SELECT coalesce(sum(spent), 0) AS spent, coalesce(sum(tails), 0) AS tails, "
+        "count(*) AS n_charges, coalesce(max(id), 0) AS last FROM charge",
+    )
+    is_whole = sums["n_charges"] == sums["last"]
+    if not is_whole or any(sums[name] != head[name] for name in ("spent", "tails")):
         raise LedgerError(f"{path!r} does not add up: charges were removed or changed.")

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 from skdp.exceptions import BudgetError, LedgerError
-from skdp.ledger._file import check_sums, create_file, open_file, read_charges, read_head
+from skdp.ledger._file import check_sums, create_file, open_file, read_charges, read_head, rows_of
 from skdp.ledger._limit import WHOLE, Cost, Limit
 from skdp.ledger._report import limit_of, report_of
 from skdp.privacy.adjacency import ADJACENCIES
@@ -297,7 +297,7 @@ class PrivacyLedger:
             If they are not.
         """
         with self._opened() as (database, head):
-            if database.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
+            if rows_of(database, "PRAGMA integrity_check") != [{"integrity_check": "ok"}]:
                 raise LedgerError(f"{self.path!r} is damaged.")
             check_sums(database, head, self.path)
             limit = limit_of(head)

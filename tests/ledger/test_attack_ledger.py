@@ -157,6 +157,25 @@ def test_other_databases_and_versions_are_refused(ledger, pragma):
         ledger.charge(Fit(0.5))
 
 
+def test_an_error_that_is_kept_locks_nobody_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(_file, "_TIMEOUT", 0.5)
+    path = tmp_path / "kept"
+    ledger = PrivacyLedger.create(path, **LIMIT)
+    other = PrivacyLedger.create(tmp_path / "other", **LIMIT)
+    sound, kept = path.read_bytes(), []
+    for content in ((tmp_path / "other").read_bytes(), sound.replace(b"row", b"r\xffw")):
+        path.write_bytes(content)
+        for use in (ledger.remaining, ledger.verify, lambda: ledger.charge(Fit(0.1))):
+            try:
+                use()
+            except LedgerError as error:
+                kept.append(error)
+        path.write_bytes(sound)
+        ledger.charge(Fit(0.1))
+    assert len(kept) == 6
+    other.charge(Fit(0.1))
+
+
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_no_flipped_bit_of_the_limit_raises_it(tmp_path, delta):
     path = tmp_path / "limit"
