@@ -47,8 +47,8 @@ class DPTruncatedSVD(BaseDecomposition):
     row_norm : float or None, default=None
         For ``privacy_unit="row"``, refused with others: public bound on the Euclidean norm of a
         row, in the units of X; longer rows are scaled down to it. From 1e-100 to 1e100, or ``inf``
-        with ``epsilon=inf``. ``None`` estimates the .95 quantile of the norms privately, a lower
-        one if there are few rows; with ``epsilon=inf`` it clips nothing.
+        with ``epsilon=inf``. ``None`` finds one privately, from the median of the norms where noise
+        is all to the .95 quantile: :ref:`private-scale`; with ``epsilon=inf`` it clips nothing.
     mean_norm : float or None, default=None
         The same bound for the column means, which `explained_variance_` needs. ``None`` takes that
         of `row_norm`.
