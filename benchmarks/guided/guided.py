@@ -1,0 +1,171 @@
+r"""Components of tables of people and items, with and without the mean as a guide.
+
+`DPTruncatedSVD` with whole rows as units: as it is, with its gate held shut, and the direction of
+the mean alone; and with private bounds, sought at several quantiles. Run
+
+    python -m benchmarks.guided.guided                  # 6 seeds, some 5 minutes on one core
+    python -m benchmarks.guided.guided --quick          # 2 seeds
+    python -m benchmarks.guided.guided --only Gowalla   # tables so named
+    python -m benchmarks.guided.guided --write          # guided.md beside it
+
+MovieLens, Gowalla and the web log are looked for in the folder that the environment variable
+`SKDP_DATA` names, and left out without it.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from benchmarks.data import at_hand
+from benchmarks.guided.tables import TABLES, Table, held
+from benchmarks.report import (
+    Measured,
+    Values,
+    ignore_drowned_signal,
+    mean_and_error,
+    measured,
+    need_two_seeds,
+    parser_for,
+    seeds_asked_for,
+    table,
+)
+from skdp import DPTruncatedSVD
+from skdp.decomposition._rows import fit, guide, plan
+from skdp.linalg.positive_means import positive_means
+from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy.adjacency import ADJACENCIES
+from skdp.privacy.clipping import clip_weights
+
+HERE = Path(__file__).parent
+SEEDS = 6
+EPSILONS = (0.5, 1.0, 2.0, 4.0)
+RANKS = (1, 5, 10)
+QUANTILES = (0.95, 0.5, 0.25)
+DELTA = 1e-6
+# Printed here, hence good for repeatable tables and for nothing else.
+KEY = 0x3E0A9D4C71B24F58A6D2C90B17E5F364
+
+TITLE = """\
+# People and items: the mean as a guide
+
+Written by `python -m benchmarks.guided.guided --write`. Sum of squares along the private components
+over that along as many best ones: mean ± standard error of {} seeds, for epsilon {}, delta 1e-6,
+and a person, that is a row, as the unit. "Gate shut" is what a fit does without a guide; "mean
+alone" spends everything on the mean, whose direction is the only component.
+"""
+BOUNDS = """\
+## Private bounds
+
+`row_norm=None`, five components: the quantile that the rule takes, and three others throughout.
+"""
+
+
+def shut_gate(rows: Any, budget: PrivacyBudget) -> bool:
+    """Release the count, and do not follow it."""
+    guide.release_gate(rows, budget)
+    return False
+
+
+def mean_alone(chosen: Table, epsilon: float, adjacency: str, seed: int) -> np.ndarray:
+    """Release nothing but the mean; return its direction, cleaned, as one component."""
+    X, bound = chosen.load(), chosen.median_norm
+    norms = np.sqrt(X.power(2).sum(axis=1))
+    total = X.T @ clip_weights(norms, bound, X.shape[1])
+    budget = PrivacyBudget(epsilon, DELTA, unit="row", adjacency=adjacency)
+    change = sensitivity.row_sum(bound, adjacency)
+    noisy, scale = budget.gaussian("mean", total, sensitivity=change, share=1.0)
+    cleaned = positive_means(noisy, scale)
+    return (cleaned / np.linalg.norm(cleaned))[np.newaxis]
+
+
+def fitted(chosen: Table, seed: int, **settings: Any) -> float:
+    svd = DPTruncatedSVD(delta=DELTA, random_state=KEY + seed, **settings).fit(chosen.load())
+    return held(chosen, svd.components_)
+
+
+def guided(chosen: Table, seed: int) -> Iterator[Measured]:
+    """Measure all ways at the median norm."""
+    for adjacency in ADJACENCIES:
+        for epsilon in EPSILONS:
+            key = f"{adjacency}, {epsilon}"
+            yield (
+                ("mean alone, k=1", key),
+                held(chosen, mean_alone(chosen, epsilon, adjacency, seed)),
+            )
+            for rank in RANKS:
+                settings = {
+                    "n_components": rank,
+                    "epsilon": epsilon,
+                    "adjacency": adjacency,
+                    "row_norm": chosen.median_norm,
+                }
+                yield (f"guided, k={rank}", key), fitted(chosen, seed, **settings)
+                with patch.object(fit, "release_gate", shut_gate):
+                    yield (f"gate shut, k={rank}", key), fitted(chosen, seed, **settings)
+
+
+def bounded(chosen: Table, seed: int) -> Iterator[Measured]:
+    """Measure private bounds."""
+    for adjacency in ADJACENCIES:
+        for epsilon in EPSILONS:
+            settings = {"n_components": 5, "epsilon": epsilon, "adjacency": adjacency}
+            key = f"{adjacency}, {epsilon}"
+            yield ("by the rule", key), fitted(chosen, seed, **settings)
+            for quantile in QUANTILES:
+                # The same quantile whatever the signal.
+                fixed = {"_LEAST_QUANTILE": quantile, "_QUANTILE_GROWTH": 0.0}
+                with patch.multiple(plan, **fixed):
+                    yield (f"at {quantile}", key), fitted(chosen, seed, **settings)
+
+
+def tabulated(values: Values) -> str:
+    rows = dict.fromkeys(row for row, _ in values)
+    columns = dict.fromkeys(column for _, column in values)
+    cells = [[row, *(mean_and_error(values[row, c], 3) for c in columns)] for row in sorted(rows)]
+    return table(["", *columns], cells)
+
+
+def part(chosen: Table, n_seeds: int) -> str:
+    n_rows, n_features = chosen.load().shape
+    title = f"### {chosen.name}, {n_rows} x {n_features}"
+    return f"{title}\n\n{tabulated(measured(partial(guided, chosen), n_seeds))}"
+
+
+def part_of_bounds(chosen: Table, n_seeds: int) -> str:
+    return f"### {chosen.name}\n\n{tabulated(measured(partial(bounded, chosen), n_seeds))}"
+
+
+def main() -> None:
+    parser = parser_for(
+        __doc__,
+        seeds=f"seeds of each cell, default {SEEDS}",
+        only="tables with this in their name",
+        quick="2 seeds",
+        write="replace guided.md",
+    )
+    arguments = parser.parse_args()
+    n_seeds = seeds_asked_for(arguments, usual=SEEDS, quick=2)
+    need_two_seeds(parser, n_seeds)
+    tables = at_hand([one for one in TABLES if arguments.only in one.name])
+    if arguments.write and (len(tables) < len(TABLES) or n_seeds < SEEDS):
+        parser.error(f"the committed table has all tables and at least {SEEDS} seeds")
+    ignore_drowned_signal()
+
+    parts = [TITLE.format(n_seeds, ", ".join(map(str, EPSILONS))).rstrip()]
+    for chosen in tables:
+        parts.append(part(chosen, n_seeds))
+        print(parts[-1], flush=True)
+    parts.append(BOUNDS.rstrip())
+    for chosen in tables:
+        parts.append(part_of_bounds(chosen, n_seeds))
+        print(parts[-1], flush=True)
+    if arguments.write:
+        (HERE / "guided.md").write_text("\n\n".join(parts) + "\n")
+
+
+if __name__ == "__main__":
+    main()
