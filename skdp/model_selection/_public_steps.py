@@ -17,7 +17,12 @@ from sklearn.utils.validation import _num_samples
 
 from skdp.data.finite import finite
 
-__all__ = ["by_rows", "fitted_to_nothing", "restored", "transformed"]
+__all__ = [
+    "by_rows",
+    "fitted_to_nothing",
+    "restored",
+    "transformed",
+]
 
 
 def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -50,6 +55,8 @@ def by_rows(what: str, function: Callable[..., Any], *inputs: Any, fill: float) 
         return quietly(function, *inputs)
     except Exception:
         refused = [row for row in range(_num_samples(inputs[0])) if _refuses(function, inputs, row)]
+    if not is_finite(inputs[0]):
+        raise ValueError(f"Input X contains NaN or infinity, which {what} refuses.")
     stand_in = _of_ones(inputs)
     if not refused or stand_in is None or _refuses(function, stand_in, 0):
         # Outside the handler, whose error would be attached and may tell values.
@@ -73,6 +80,8 @@ def _of_ones(inputs: Sequence[Any]) -> list[Any] | None:
     """Make public inputs of one row; None for rows that hold no numbers."""
     rows, *responses = inputs
     first = _safe_indexing(rows, [0])
+    if isinstance(first, np.ndarray) and first.dtype.kind in "biuf":
+        return [np.ones_like(first), *(np.ones(1) for _ in responses)]
     try:
         ones = csr_array(np.ones(first.shape)) if issparse(first) else first * 0 + 1
     except (AttributeError, TypeError):
@@ -132,12 +141,23 @@ def transformed(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
     Returns
     -------
     array-like of shape (n_samples, ...)
-        What comes out, finite.
+        What comes out, finite if the rows are.
     """
     for name, step in steps:
         if step is not None and not isinstance(step, str):
-            rows = finite(by_rows(f"Step {name!r}", step.transform, rows, fill=0.0))
+            result = by_rows(f"Step {name!r}", step.transform, rows, fill=0.0)
+            # What overflows is made finite, and what never was finite is refused by what follows.
+            rows = finite(result) if is_finite(rows) else result
     return rows
+
+
+def is_finite(rows: Any) -> bool:
+    """Tell whether all numbers are finite; what holds none has nothing to ask."""
+    try:
+        values = np.asarray(rows.data if issparse(rows) else rows, dtype=np.float64)
+    except (TypeError, ValueError):
+        return True
+    return bool(np.isfinite(values).all())
 
 
 def restored(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:

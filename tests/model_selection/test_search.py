@@ -4,6 +4,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone, is_regressor
@@ -17,7 +18,13 @@ from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    StandardScaler,
+)
 
 from skdp import (
     DPPCA,
@@ -350,6 +357,36 @@ def test_bad_input_is_refused_before_anything_is_spent(tmp_path, rows, responses
     assert refused.value.__context__ is None or "NaN" not in told
     assert ledger.entries() == []
     assert not hasattr(search, "best_index_")
+
+
+@pytest.mark.parametrize("row", [0, 3])
+@pytest.mark.parametrize("gap", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("contain", [np.array, csr_array, pd.DataFrame])
+def test_gaps_are_refused_unless_a_public_step_fills_them(tmp_path, row, gap, contain):
+    rows = X.copy()
+    rows[row, 1] = gap
+    given, ledger = contain(rows), ledger_of(tmp_path)
+    for step in (Normalizer(), FunctionTransformer(), Binarizer()):
+        for steps in ([step], [FunctionTransformer(), step]):
+            pipeline = make_pipeline(*steps, DPPCA(2))
+            with pytest.raises(ValueError, match="Input X contains"):
+                DPGridSearch(pipeline, {"dppca__whiten": [False]}, ledger=ledger).fit(given)
+            with pytest.raises(ValueError, match="Input X contains"):
+                private_score(pipeline.fit(contain(X)), given, ledger=ledger)
+    assert ledger.entries() == []
+    filled = make_pipeline(FunctionTransformer(filled_by_zero), DPPCA(2))
+    search = DPGridSearch(filled, {"dppca__whiten": [False]}, random_state=SEED).fit(given)
+    exact = DPGridSearch(filled, {"dppca__whiten": [False]}, random_state=SEED)
+    exact.fit(contain(np.where(np.isfinite(rows), rows, 0.0)))
+    np.testing.assert_array_equal(search.best_estimator_[1].mean_, exact.best_estimator_[1].mean_)
+
+
+def filled_by_zero(rows):
+    if isinstance(rows, csr_array):
+        rows = rows.copy()
+        rows.data = np.nan_to_num(rows.data, posinf=0, neginf=0)
+        return rows
+    return np.nan_to_num(np.asarray(rows), posinf=0, neginf=0)
 
 
 def test_many_fits_and_guessable_seeds_are_warned_of():
