@@ -40,8 +40,14 @@ class DenseBlock:
         return row_norms(self._rows)
 
     def are_mostly_positive(self) -> np.ndarray:
-        """Tell of each row before weighting whether its sum is at least half of its size."""
-        return _are_mostly_positive(self._rows.sum(axis=1), np.abs(self._rows).sum(axis=1))
+        """Tell of each row before weighting whether its sum is at least half of its size.
+
+        The block cannot be used again.
+        """
+        # In one order of the entries, whatever block a row is in.
+        rows = np.ascontiguousarray(self._rows)
+        sums = rows.sum(axis=1)
+        return _are_mostly_positive(sums, np.abs(rows, out=self._scratch).sum(axis=1))
 
     def total(self) -> np.ndarray:
         """Sum the rows."""

@@ -5,7 +5,13 @@ from scipy.special import gammaln
 
 from skdp.linalg.norms import UNIT_ROUNDOFF
 
-__all__ = ["components_for_ratio", "denoise_eigenvalues", "most_likely_rank", "noise_edge"]
+__all__ = [
+    "components_for_ratio",
+    "denoise_eigenvalues",
+    "eigenvalue_pushes",
+    "most_likely_rank",
+    "noise_edge",
+]
 
 # Cumulated ratios that differ by so many units in the last place are the same.
 _TIE = 16
@@ -15,6 +21,25 @@ _NEGLIGIBLE = 1e-15
 
 def denoise_eigenvalues(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarray:
     r"""Take out the upward push that symmetric Gaussian noise gives to eigenvalues.
+
+    Parameters
+    ----------
+    eigenvalues : ndarray of shape (d,)
+        Noisy eigenvalues, descending.
+    entry_scale : float
+        Standard deviation of the noise off the diagonal.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+        Cleaned eigenvalues, descending and not negative.
+    """
+    cleaned = eigenvalues - eigenvalue_pushes(eigenvalues, entry_scale)
+    return np.maximum(np.minimum.accumulate(cleaned), 0.0)
+
+
+def eigenvalue_pushes(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarray:
+    r"""Estimate the upward push that symmetric Gaussian noise gives to eigenvalues.
 
     To second order noise of standard deviation :math:`\tau` off the diagonal moves an eigenvalue by
     :math:`\tau^2 \sum_j 1/(\lambda_i - \lambda_j)`; with the noisy eigenvalues in the sum this is
@@ -31,7 +56,7 @@ def denoise_eigenvalues(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarr
     Returns
     -------
     ndarray of shape (d,)
-        Cleaned eigenvalues, descending and not negative.
+        Pushes, not negative.
 
     References
     ----------
@@ -39,15 +64,14 @@ def denoise_eigenvalues(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarr
        from random matrix theory". Physics Reports 666. :doi:`10.1016/j.physrep.2016.10.005`
     """
     if entry_scale == 0:
-        return np.maximum(eigenvalues, 0.0)
+        return np.zeros(len(eigenvalues))
     largest_push = entry_scale * np.sqrt(len(eigenvalues))
     with np.errstate(divide="ignore"):
         gaps = eigenvalues[:, None] - eigenvalues
         # Only the smaller eigenvalues push: near the edge the larger ones would cancel them.
         # By ratios: squares of scales may overflow.
         pushes = entry_scale * np.triu(entry_scale / gaps, 1).sum(axis=1)
-    cleaned = eigenvalues - np.minimum(pushes, largest_push)
-    return np.maximum(np.minimum.accumulate(cleaned), 0.0)
+    return np.asarray(np.minimum(pushes, largest_push))
 
 
 def noise_edge(entry_scale: float, n_features: int) -> float:

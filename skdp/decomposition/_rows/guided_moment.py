@@ -10,7 +10,7 @@ import numpy as np
 
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._rows.moment import decompose
-from skdp.linalg.spectrum import noise_edge
+from skdp.linalg.spectrum import eigenvalue_pushes, noise_edge
 
 __all__ = ["decompose_beside"]
 
@@ -18,8 +18,6 @@ __all__ = ["decompose_beside"]
 _LEAST_VALUE = 3.0
 # Far enough for no eigenvalue to be beyond.
 _FAR = 10.0
-# Vectors that capture nothing keep their order.
-_ORDER = 1e-9
 
 
 def decompose_beside(
@@ -30,36 +28,71 @@ def decompose_beside(
     All are relative to `squared_bound`.
     """
     n_features = len(noisy)
-    along, value = noisy @ axis, float(axis @ noisy @ axis)
-    if value < _LEAST_VALUE * max(scale, float(np.trace(noisy)) / n_features):
+    along = noisy @ axis
+    value, total = float(axis @ along), float(np.trace(noisy))
+    if value < _LEAST_VALUE * max(scale, total / n_features):
         return decompose(noisy, scale, squared_bound)
     entry_scale = scale * np.sqrt(0.5)
-    cross = along - value * axis
-    noise = (n_features - 1) * np.square(entry_scale / max(float(np.linalg.norm(cross)), 1e-300))
-    kept = max(1.0 - noise, 0.0) * cross
-    lead = axis + kept / value
-    rest = noisy - np.outer(axis, along) - np.outer(cross, axis) - np.outer(kept, kept) / value
-    rest -= _FAR * np.linalg.norm(noisy) * np.outer(axis, axis)
-    eigenvalues, vectors = np.linalg.eigh(rest)
-    # Without the axis, which is last.
-    eigenvalues, vectors = eigenvalues[:0:-1], vectors[:, :0:-1]
-    captured = _captured(eigenvalues, entry_scale)
-    clean = (vectors * captured) @ vectors.T + value * np.outer(lead, lead)
-    values, turned = np.linalg.eigh(clean)
+    cross = _shrunk(along - value * axis, entry_scale)
+    eigenvalues, vectors = _decompose_rest(noisy, axis, along, cross / np.sqrt(value))
+    # Noise pushes the variance along a vector down as it pushes its eigenvalue up.
+    captured = eigenvalues - 2 * eigenvalue_pushes(eigenvalues, entry_scale)
+    captured = np.maximum(np.minimum.accumulate(captured), 0.0)
+    values, components = _joined(value, axis + cross / value, axis, captured, vectors)
     return Factors(
-        components=turned.T[::-1],
-        eigenvalues=squared_bound * np.maximum(values[::-1], 0.0),
-        total=squared_bound * float(np.trace(noisy)),
+        components=components,
+        eigenvalues=squared_bound * values,
+        total=squared_bound * total,
         noise_scale=squared_bound * scale,
         n_above_noise=1 + int(np.sum(eigenvalues > noise_edge(entry_scale, n_features))),
     )
 
 
-def _captured(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarray:
-    """Estimate the variance along noisy eigenvectors: noise pushes it down as it pushes them up."""
-    with np.errstate(divide="ignore"):
-        gaps = eigenvalues[:, np.newaxis] - eigenvalues
-        pushes = entry_scale * np.triu(entry_scale / gaps, 1).sum(axis=1)
-    pushes = np.minimum(pushes, entry_scale * np.sqrt(len(eigenvalues)))
-    captured = np.maximum(eigenvalues - 2 * pushes, 0.0)
-    return np.asarray(np.minimum.accumulate(captured) + _ORDER * np.maximum(eigenvalues, 0.0))
+def _shrunk(cross: np.ndarray, entry_scale: float) -> np.ndarray:
+    """Shrink a vector to what stands out from noise in its entries."""
+    length = float(np.linalg.norm(cross))
+    noise = (len(cross) - 1) * np.square(entry_scale / max(length, np.finfo(np.float64).tiny))
+    return max(1.0 - noise, 0.0) * cross
+
+
+def _decompose_rest(
+    noisy: np.ndarray, axis: np.ndarray, along: np.ndarray, deflation: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Decompose what is left beside the axis; return eigenvalues, descending, and columns."""
+    beside = along - (axis @ along) * axis
+    far = along + _FAR * np.linalg.norm(noisy) * axis
+    rest = noisy - np.column_stack([axis, beside, deflation]) @ np.array([far, axis, deflation])
+    eigenvalues, vectors = np.linalg.eigh(rest)
+    # The axis is last.
+    return eigenvalues[:0:-1], vectors[:, :0:-1]
+
+
+def _joined(
+    value: float, lead: np.ndarray, axis: np.ndarray, captured: np.ndarray, vectors: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Decompose ``value * outer(lead, lead) + vectors @ diag(captured) @ vectors.T``.
+
+    All of it lies in the axis, the vectors that capture something, and one beyond them.
+    """
+    n_kept = int(np.count_nonzero(captured))
+    rest = _turned(vectors[:, n_kept:], lead)
+    basis = np.column_stack([axis, vectors[:, :n_kept], rest[:, :1]])
+    held = np.zeros(basis.shape[1])
+    held[1 : n_kept + 1] = captured[:n_kept]
+    coordinates = basis.T @ lead
+    values, turn = np.linalg.eigh(np.diag(held) + value * np.outer(coordinates, coordinates))
+    # The least of them is what deflation leaves, which holds no more than the vectors beyond.
+    *leading, least = (basis @ turn[:, ::-1]).T
+    components = np.vstack([*leading, rest[:, 1:].T, least])
+    eigenvalues = np.zeros(len(axis))
+    eigenvalues[: len(values)] = np.maximum(values[::-1], 0.0)
+    return eigenvalues, components
+
+
+def _turned(vectors: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Reflect orthonormal columns within their span, the first to what they hold of `target`."""
+    normal = vectors.T @ target
+    if not normal.any():
+        return vectors
+    normal[0] += np.copysign(np.linalg.norm(normal), normal[0])
+    return vectors - np.outer(vectors @ normal, normal * (2 / (normal @ normal)))
