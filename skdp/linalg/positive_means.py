@@ -20,6 +20,8 @@ _REACH = 8
 # Points of the grid, and different numbers, in a unit of the noise.
 _PER_UNIT = 8
 _N_STEPS = 100
+# Where no number is more, in units of the noise, nothing stands out.
+_LEAST = 1e-9
 
 
 def positive_means(noisy: np.ndarray, scale: float) -> np.ndarray:
@@ -43,7 +45,7 @@ def positive_means(noisy: np.ndarray, scale: float) -> np.ndarray:
     near = found <= _REACH
     if near.any():
         found[near] = _posterior_means(found[near])
-    return scale * found if found.any() else np.full(len(found), scale)
+    return scale * found if found.max() > _LEAST else np.full(len(found), scale)
 
 
 def _posterior_means(values: np.ndarray) -> np.ndarray:

@@ -82,7 +82,7 @@ def expected_subspace_error(
     With a private centre the noise of the mean is added as well. Clipping is accounted for on
     average: the eigenvalues are scaled such that their sum, the mean squared norm, does not exceed
     ``row_norm ** 2``. Its effect on the directions is not predicted, nor the difference between
-    the sample and its population.
+    the sample and its population, nor what ``DPTruncatedSVD`` gains where the mean guides it.
 
     References
     ----------

@@ -165,8 +165,17 @@ class Plan:  # numpydoc ignore=PR02
     others: tuple[tuple[PlannedRelease, ...], ...] = ()
 
     def __post_init__(self) -> None:
+        shares: dict[tuple[str, ...], float] = {}
         for path in self.paths:
             self._check(path)
+            names: tuple[str, ...] = ()
+            for line in path:
+                names += (line.name,)
+                if shares.setdefault(names, line.share) != line.share:
+                    raise BudgetError(
+                        f"Two ways of a plan differ in the share of {line.name!r}, which does not "
+                        "tell them apart."
+                    )
 
     @property
     def paths(self) -> tuple[tuple[PlannedRelease, ...], ...]:
@@ -175,9 +184,6 @@ class Plan:  # numpydoc ignore=PR02
 
     def _check(self, path: Sequence[PlannedRelease]) -> None:
         shares = [release.share for release in path]
-        same = _same_prefix(path, self.releases)
-        if shares[:same] != [release.share for release in self.releases[:same]]:
-            raise BudgetError("Two ways of a plan differ in the share of a release of one name.")
         if not min(shares, default=1.0) > 0 or not math.fsum(shares) <= 1 + SHARE_TOLERANCE:
             raise BudgetError(
                 f"The shares of a plan must be positive and add to at most 1, got {shares} with "

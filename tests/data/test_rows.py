@@ -146,6 +146,39 @@ def test_norms_are_those_of_dense_rows(container):
     np.testing.assert_array_equal(weighted.norms(), centred)
 
 
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_rows_are_mostly_positive_as_they_are_whatever_the_center(container):
+    expected = 2 * X.sum(axis=1) >= np.abs(X).sum(axis=1)
+    expected &= X.any(axis=1)
+    assert 0.1 < expected.mean() < 0.9
+    for center, weighted in ((None, False), (None, True), (CENTER, True)):
+        rows = view(CONTAINERS[container](), center, weighted)
+        np.testing.assert_array_equal(rows.mostly_positive(), expected)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_verdicts_that_hang_on_rounding_do_not_depend_on_the_block(make, order):
+    # A quarter of the size is negative, but for rounding: which side it takes is all the same, if
+    # it is always the same one.
+    generator = np.random.default_rng(6)
+    sizes = np.repeat(generator.uniform(0.1, 1, size=(600, 250)), 4, axis=1)
+    rows = generator.permuted(sizes * np.tile([1, 1, 1, -1], 250), axis=1)
+    rows = np.asarray(rows, order=order)
+    whole = Rows(as_source(make(rows))).mostly_positive()
+    assert 0.1 < whole.mean() < 0.9
+    for size in (1, 2, 7, 599):
+        starts = range(0, len(rows), size)
+        blocks = RowBlocks(
+            lambda size=size, starts=starts: (make(rows[at : at + size]) for at in starts),
+            shape=rows.shape,
+        )
+        np.testing.assert_array_equal(Rows(as_source(blocks)).mostly_positive(), whole)
+    changed = rows[::-1].copy(order)
+    changed[5] = rows[5]
+    assert Rows(as_source(make(changed))).mostly_positive()[5] == whole[5]
+
+
 @pytest.mark.parametrize(("n_rows", "n_features"), [(1, 1), (1, 4), (2, 1), (3, 7)])
 def test_few_rows_and_few_features_agree_too(n_rows, n_features):
     dense = np.random.default_rng(n_rows).normal(size=(n_rows, n_features))
@@ -174,6 +207,7 @@ def test_blocks_of_any_size_give_the_same_bits_of_a_row_as_the_whole(whole, part
     first, second = (view(CONTAINERS[name](), CENTER, weighted=True) for name in (whole, parts))
     for take in (
         lambda rows: rows.norms(),
+        lambda rows: rows.mostly_positive(),
         lambda rows: rows.matmul(RIGHT),
         lambda rows: rows.projection_norms(BASIS),
         lambda rows: rows.projection_norms(BASIS[:, :1]),
@@ -196,6 +230,7 @@ def test_what_a_row_gives_does_not_depend_on_what_the_other_rows_are(make):
         replaced[index] = X[index]
         rows, changed = (view(make(data), CENTER, weighted=True) for data in (X, replaced))
         assert rows.projection_norms(BASIS)[index] == changed.projection_norms(BASIS)[index]
+        assert rows.mostly_positive()[index] == changed.mostly_positive()[index]
         np.testing.assert_array_equal(rows.matmul(RIGHT)[index], changed.matmul(RIGHT)[index])
 
 
@@ -216,6 +251,7 @@ def test_rows_of_absurd_length_give_nothing_and_say_nothing(make, center):
         lambda view: view.projected_moment(BASIS)[0],
     ):
         np.testing.assert_allclose(take(seen), take(kept), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(seen.mostly_positive()[absurd], [1.0, 0.0])
     np.testing.assert_array_equal(seen.matmul(RIGHT)[absurd], 0.0)
     np.testing.assert_array_equal(seen.projection_norms(BASIS)[absurd], 0.0)
 

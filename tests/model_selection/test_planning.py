@@ -115,7 +115,7 @@ def test_agrees_with_the_formula_for_many_features():
 def test_noise_is_that_of_a_fit(make, parameters):
     X = spiked_rows((2_000, 10), 0)
     estimator = make(2, **BOUNDS, **parameters)
-    mean, moment = estimator.fit(X).privacy_spent_.releases
+    *_, mean, moment = estimator.fit(X).privacy_spent_.releases
     noise = _noise_of(estimator, *X.shape)
     assert noise.entry_scale == pytest.approx(moment.noise_scale / np.sqrt(2), rel=1e-4)
     assert noise.mean_scale == pytest.approx(mean.noise_scale if make is DPPCA else 0.0, rel=1e-4)

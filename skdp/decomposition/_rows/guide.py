@@ -13,6 +13,7 @@ import numpy as np
 
 from skdp.data.rows import Rows
 from skdp.decomposition._rows.names import GATE
+from skdp.linalg.norms import row_norms
 from skdp.linalg.positive_means import positive_means
 from skdp.privacy import PrivacyBudget, sensitivity
 
@@ -44,9 +45,9 @@ class Guide:
 
     @property
     def axis(self) -> np.ndarray:
-        """Its direction, of length 1."""
+        """Direction of the cleaned mean, of length 1."""
         cleaned = self.cleaned
-        return np.asarray(cleaned / np.linalg.norm(cleaned))
+        return np.asarray(cleaned / row_norms(cleaned[np.newaxis]))
 
     def averaged(self, other: "Guide") -> "Guide":
         """Average with another release, by what was spent."""

@@ -1,0 +1,252 @@
+"""Rows of tables without negative entries: the gate, the mean that guides, and both ways on."""
+
+import math
+
+import numpy as np
+import pytest
+from row_cells import gate_that_is
+
+from skdp import DPPCA, DPTruncatedSVD, RowBlocks
+from skdp.data.rows import Rows
+from skdp.data.sources import as_source
+from skdp.datasets import make_interactions, make_spiked
+from skdp.decomposition._rows import fit
+from skdp.decomposition._rows.guide import Guide
+from skdp.decomposition._rows.guided_moment import decompose_beside
+from skdp.decomposition._rows.moment import decompose
+from skdp.decomposition._rows.names import GATE, GUIDES
+from skdp.decomposition._rows.plan import norm_quantile
+from skdp.metrics import captured_variance
+
+pytestmark = pytest.mark.filterwarnings("ignore:Only .* stand:skdp.PrivacyWarning")
+# Good for repeatable tests, and for nothing else.
+KEY = 0x5B1E7C20D94F4A6A8E33C7A1F06D2B98
+ADJACENCIES = ("replace", "zero_out")
+
+
+def table(n_people=2000, n_items=500, seed=0):
+    return make_interactions(
+        n_people, n_items, n_interactions=20 * n_people, n_tastes=3, random_state=seed
+    )
+
+
+def names(estimator):
+    return [release.name for release in estimator.privacy_spent_.releases]
+
+
+def held(X, estimator):
+    """Sum of squares along the components."""
+    return float(np.square(X @ estimator.components_.T).sum())
+
+
+def axis_of(X):
+    mean = X.mean(axis=0)
+    return mean / np.linalg.norm(mean)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("n_components", [1, 3])
+def test_components_hold_more_where_noise_hides_the_second_moment(
+    monkeypatch, adjacency, n_components
+):
+    X = table()
+    epsilon = 0.5 if adjacency == "replace" else 0.25
+    means = []
+    for is_open in (True, False):
+        monkeypatch.setattr(fit, "release_gate", gate_that_is(is_open))
+        fits = [
+            DPTruncatedSVD(
+                n_components,
+                epsilon=epsilon,
+                row_norm=4.0,
+                adjacency=adjacency,
+                random_state=KEY + seed,
+            ).fit(X)
+            for seed in range(6)
+        ]
+        means.append(np.mean([held(X, estimator) for estimator in fits]))
+    assert means[0] > 1.2 * means[1]
+
+
+def test_which_way_is_taken_follows_the_rows_and_the_noise():
+    X = table()
+    guided = DPTruncatedSVD(3, epsilon=0.3, row_norm=4.0, random_state=KEY).fit(X)
+    assert names(guided)[:3] == [GATE, *GUIDES]
+    assert names(guided)[-2:] == ["guided step 4", "projected second moment"]
+    strong = DPTruncatedSVD(3, epsilon=50.0, row_norm=4.0, random_state=KEY).fit(X)
+    assert names(strong)[:3] == [GATE, GUIDES[0], "second moment 1"]
+    for other in (X.toarray() - X.mean(axis=0), -X):
+        shut = DPTruncatedSVD(3, row_norm=4.0, random_state=KEY).fit(other)
+        assert names(shut)[:3] == [GATE, "mean", "second moment 1"]
+
+
+@pytest.mark.parametrize(
+    ("make", "settings"),
+    [
+        (DPTruncatedSVD, {"solver": "power", "n_iter": 3}),
+        (DPTruncatedSVD, {"solver": "power", "n_oversamples": 2}),
+        (DPTruncatedSVD, {"epsilon": math.inf}),
+        (DPPCA, {}),
+        (DPPCA, {"center": False}),
+    ],
+)
+def test_what_is_asked_for_otherwise_has_no_gate(make, settings):
+    svd = make(2, row_norm=4.0, **settings)
+    plan = svd.plan(2000, 500)
+    assert not plan.others
+    assert GATE not in [line.name for line in plan.releases]
+
+
+def test_an_explicit_solver_is_taken():
+    X = table()
+    for solver in ("covariance", "adaptive"):
+        svd = DPTruncatedSVD(3, row_norm=4.0, solver=solver, random_state=KEY).fit(X)
+        assert names(svd)[1] == GUIDES[0]
+        assert not any("step" in name for name in names(svd))
+    svd = DPTruncatedSVD(3, epsilon=50.0, row_norm=4.0, solver="power", random_state=KEY).fit(X)
+    assert "guided step 4" in names(svd)
+
+
+@pytest.mark.parametrize("n_features", [2, 3, 399, 400, 2001])
+@pytest.mark.parametrize("solver", ["auto", "covariance", "power"])
+@pytest.mark.parametrize("row_norm", [None, 1.0])
+def test_every_way_of_a_plan_spends_everything_and_differs_by_its_names(
+    n_features, solver, row_norm
+):
+    svd = DPTruncatedSVD(2, solver=solver, row_norm=row_norm)
+    plan = svd.plan(5000, n_features)
+    told = set()
+    for path in plan.paths:
+        assert math.fsum(line.share for line in path) == pytest.approx(1, abs=1e-12)
+        told.add(tuple(line.name for line in path))
+    assert len(told) == len(plan.paths)
+    iterates = any("guided step 1" in path for path in told)
+    assert bool(plan.others) == (n_features >= 3)
+    fewest = {"auto": 400, "covariance": math.inf, "power": 3}[solver]
+    assert iterates == (n_features >= fewest)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 50.0], ids=["iteration", "matrix"])
+def test_every_container_has_the_same_releases_and_attributes(epsilon):
+    X = table()
+    dense = X.toarray()
+    containers = {
+        "csr": X,
+        "dense": dense,
+        "Fortran": np.asfortranarray(dense),
+        "blocks": RowBlocks(lambda: iter([dense[:700], dense[700:]]), shape=X.shape),
+        "sparse blocks": RowBlocks(lambda: iter([X[:700], X[700:]]), shape=X.shape),
+    }
+    found = set()
+    for data in containers.values():
+        svd = DPTruncatedSVD(3, epsilon=epsilon, row_norm=4.0, random_state=KEY).fit(data)
+        found.add(tuple((r.name, r.mechanism, r.share) for r in svd.privacy_spent_.releases))
+        assert svd.transform(data).shape == (2000, 3)
+        assert svd.components_.shape == (3, 500)
+        np.testing.assert_allclose(svd.components_ @ svd.components_.T, np.eye(3), atol=1e-12)
+        assert (np.diff(svd.singular_values_) <= 0).all()
+    assert len(found) == 1
+
+
+def test_a_fit_repeats_with_its_seed():
+    X = table()
+    for solver in ("auto", "covariance"):
+        one, other = (
+            DPTruncatedSVD(3, row_norm=4.0, solver=solver, random_state=KEY).fit(X)
+            for _ in range(2)
+        )
+        np.testing.assert_array_equal(one.components_, other.components_)
+        assert one.privacy_spent_ == other.privacy_spent_
+
+
+def test_the_gate_counts_each_row_by_itself():
+    X = np.abs(np.random.default_rng(0).normal(size=(100, 4)))
+    X[:49] *= -1
+    X[49] = 0
+    counts = []
+    for row in (X[99].copy(), -X[99], np.full(4, 1e300), np.zeros(4), [1e300, -1e300, 1, 0]):
+        X[99] = row
+        counts.append(Rows(as_source(X)).mostly_positive().sum())
+    assert counts == [50, 49, 50, 49, 49]
+
+
+def test_averaged_guides_have_the_noise_of_both_shares():
+    one = Guide(np.array([1.0, 0.0]), 3.0, 0.1)
+    other = Guide(np.array([0.0, 1.0]), 1.0, 0.9)
+    both = one.averaged(other)
+    np.testing.assert_allclose(both.mean, [0.1, 0.9])
+    assert both.share == 1.0
+    assert both.scale == pytest.approx(np.sqrt(0.01 * 9 + 0.81))
+
+
+@pytest.mark.parametrize("unit", [1e-50, 1.0, 1e50])
+def test_beside_the_mean_the_matrix_is_decomposed_exactly_if_noise_is_little(unit):
+    X = unit * np.abs(np.random.default_rng(0).normal(size=(400, 30)) + 1)
+    moment = X.T @ X
+    squared = float(np.trace(moment))
+    factors = decompose_beside(moment / squared, 1e-12, axis_of(X), squared)
+    exact = decompose(moment / squared, 0.0, squared)
+    # Beside the leading vector the mean is deflated to second order.
+    np.testing.assert_allclose(factors.eigenvalues[0], exact.eigenvalues[0], rtol=1e-3)
+    assert abs(factors.components[0] @ exact.components[0]) > 1 - 1e-6
+    np.testing.assert_allclose(factors.components @ factors.components.T, np.eye(30), atol=1e-10)
+    assert factors.total == pytest.approx(squared)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 0.003, 0.02, 10.0])
+def test_factors_beside_the_mean_are_in_order_and_orthonormal(scale):
+    generator = np.random.default_rng(1)
+    X = table().toarray()[:, :120]
+    moment = X.T @ X / np.square(X).sum()
+    noise = generator.normal(size=moment.shape) * scale
+    factors = decompose_beside(moment + (noise + noise.T) / 2, scale, axis_of(X))
+    np.testing.assert_allclose(factors.components @ factors.components.T, np.eye(120), atol=1e-10)
+    assert (factors.eigenvalues >= 0).all()
+    assert (np.diff(factors.eigenvalues) <= 1e-12).all()
+    assert factors.n_above_noise >= (scale < 1)
+
+
+def test_beside_a_mean_that_says_nothing_the_matrix_speaks_alone():
+    X = make_spiked(500, 40, k=2, random_state=0)[0]
+    moment = X.T @ X
+    axis = np.linalg.eigh(moment)[1][:, 0]
+    ours, plain = decompose_beside(moment, 1e-3, axis), decompose(moment, 1e-3)
+    np.testing.assert_array_equal(ours.components, plain.components)
+
+
+def test_what_the_guide_finds_is_no_worse_the_more_is_spent():
+    X = table()
+    dense = X.toarray()
+    shares = [
+        np.mean(
+            [
+                captured_variance(
+                    DPTruncatedSVD(1, epsilon=epsilon, row_norm=4.0, random_state=KEY + seed)
+                    .fit(X)
+                    .components_,
+                    dense,
+                )
+                for seed in range(4)
+            ]
+        )
+        for epsilon in (0.5, 2.0, 8.0)
+    ]
+    assert shares[0] < shares[1] < shares[2]
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_the_quantile_sought_goes_from_the_median_to_95(adjacency):
+    def sought(n_rows, n_features, epsilon, name="row_norm"):
+        plan = DPTruncatedSVD(2, epsilon=epsilon, adjacency=adjacency).plan(n_rows, n_features)
+        return norm_quantile(name, plan, (n_rows, n_features))
+
+    assert sought(943, 1682, 1.0) == 0.5
+    assert sought(100_000, 20, 8.0) == 0.95
+    found = [sought(29858, 1000, epsilon) for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0)]
+    assert found == sorted(found)
+    assert 0.5 < found[-1] <= 0.95
+    # Few rows blur counts, whatever their signal.
+    assert sought(300, 3, 1.0) == 0.5
+    centred = DPPCA(2, adjacency=adjacency).plan(100_000, 5000)
+    assert norm_quantile("mean_norm", centred, (100_000, 5000)) == 0.95
+    assert norm_quantile("row_norm", centred, (100_000, 5000)) < 0.95
