@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.decomposition import TruncatedSVD
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer
+from sklearn.preprocessing import Normalizer, normalize
 
 from skdp import DPTruncatedSVD, PrivacyWarning
 from skdp.datasets import make_interactions
@@ -36,7 +36,7 @@ print(f"{X.shape[0]} users, {X.shape[1]} items, {X.nnz} clicks")
 print(f"clicks of a user: median {np.median(clicks):.0f}, most {clicks[-1]:.0f}")
 
 # %%
-# Four fits
+# Five fits
 # ---------
 # The first three protect a click, that is one entry of the table: whether this user met this item.
 # "alternating" multiplies the table by released bases; "input" adds noise to every entry, and is
@@ -60,12 +60,15 @@ estimators = {
     ),
     "user": make_pipeline(Normalizer(), DPTruncatedSVD(n_components, delta=delta, row_norm=1.0)),
 }
+estimators["not guided"] = clone(estimators["user"]).set_params(
+    dptruncatedsvd__solver="power", dptruncatedsvd__n_iter=3
+)
 
 
 def fit(name, epsilon):
     """A private fit, for the pipeline its last step."""
     estimator = clone(estimators[name])
-    if name == "user":
+    if name in ("user", "not guided"):
         return estimator.set_params(dptruncatedsvd__epsilon=epsilon).fit(X)[-1]
     return estimator.set_params(epsilon=epsilon).fit(X)
 
@@ -132,11 +135,57 @@ for name in estimators:
         print(f"{name + ', epsilon = 4:':<43}{same_group(fit(name, 4.0), groups):.0%}")
 print(f"by chance: {np.mean(groups[:, np.newaxis] == groups):.0%}")
 
-colours = {"entry": "#1f5fa8", "interaction": "#2a8c82", "user": "#5f6368", "input": "#c8452d"}
+# %%
+# Items for a user
+# ----------------
+# ``transform`` says what the clicks of a user are worth in each component, and
+# ``inverse_transform`` what that is worth in items. The largest are recommended, what the user has
+# met left out. One click of each user is hidden from the fit, to be looked for among 25 items.
+
+positions = X.indptr[:-1] + np.random.default_rng(0).integers(np.diff(X.indptr))
+hidden = X.indices[positions]
+known = X.copy()
+known.data[positions] = 0
+known.eliminate_zeros()
+rows = normalize(known)
+
+
+def hits(scores):
+    scores = np.where(known.toarray() > 0, -np.inf, scores)
+    top_items = np.argsort(-scores, axis=1)[:, :25]
+    return np.mean((top_items == hidden[:, np.newaxis]).any(axis=1))
+
+
+def scores_of(svd):
+    svd.fit(rows)
+    return svd.inverse_transform(svd.transform(rows))
+
+
+user = estimators["user"][-1]
+print(f"hidden click among 25 items, exact:  {hits(scores_of(clone(exact))):.1%}")
+for epsilon in (1.0, 4.0, 16.0):
+    private = clone(user).set_params(epsilon=epsilon)
+    print(f"a whole user, epsilon = {epsilon:<13g}{hits(scores_of(private)):.1%}")
+print(f"the most popular ones:               {hits(known.mean(axis=0)):.1%}")
+print(f"by chance:                           {25 / X.shape[1]:.1%}")
+
+# %%
+# The components, and all that is computed from them alone, may be published: which items are close,
+# say. The items of a user may not, as ``transform`` adds no noise to the row that it is given: they
+# are for that user's eyes. :doc:`/user_guide/people_and_items` has the recipe by itself.
+
+colours = {
+    "entry": "#1f5fa8",
+    "interaction": "#2a8c82",
+    "user": "#5f6368",
+    "not guided": "#b0b4b9",
+    "input": "#c8452d",
+}
 labels = {  # text, and where a curve has room for it
     "entry": ("one click,\nalternating", (1.2, 0.98, "left")),
     "interaction": ("one click,\nequal weights", (0.27, 0.74, "left")),
-    "user": ("a whole user", (1.1, 0.4, "left")),
+    "user": ("a whole user", (0.27, 0.55, "left")),
+    "not guided": ("a whole user,\nnot guided", (1.6, 0.45, "left")),
     "input": ("one click, noise\non every entry", (2.5, 0.3, "left")),
 }
 
