@@ -50,7 +50,7 @@ class PlannedRelease:  # numpydoc ignore=PR02
     >>> from skdp import DPTruncatedSVD
     >>> plan = DPTruncatedSVD(row_norm=1.0).plan(n_samples=1000, n_features=20)
     >>> plan.releases[0].name, plan.releases[0].share
-    ('mean', 0.02)
+    ('positive rows', 0.005)
     """
 
     name: str
