@@ -178,14 +178,14 @@ colours = {
     "entry": "#1f5fa8",
     "interaction": "#2a8c82",
     "user": "#5f6368",
-    "not guided": "#b0b4b9",
+    "not guided": "#9aa0a6",
     "input": "#c8452d",
 }
 labels = {  # text, and where a curve has room for it
-    "entry": ("one click,\nalternating", (1.2, 0.98, "left")),
-    "interaction": ("one click,\nequal weights", (0.27, 0.74, "left")),
-    "user": ("a whole user", (0.27, 0.55, "left")),
-    "not guided": ("a whole user,\nnot guided", (1.6, 0.45, "left")),
+    "entry": ("one click,\nalternating", (1.1, 0.98, "left")),
+    "interaction": ("one click,\nequal weights", (0.25, 0.84, "left")),
+    "user": ("a whole user", (3.2, 0.86, "left")),
+    "not guided": ("a whole user,\nnot guided", (1.22, 0.46, "left")),
     "input": ("one click, noise\non every entry", (2.5, 0.3, "left")),
 }
 

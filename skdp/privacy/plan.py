@@ -165,6 +165,9 @@ class Plan:  # numpydoc ignore=PR02
     others: tuple[tuple[PlannedRelease, ...], ...] = ()
 
     def __post_init__(self) -> None:
+        sums = [math.fsum(line.share for line in path) for path in self.paths]
+        if max(sums) - min(sums) > SHARE_TOLERANCE:
+            raise BudgetError(f"The ways of a plan must spend the same, got shares of {sums}.")
         shares: dict[tuple[str, ...], float] = {}
         for path in self.paths:
             self._check(path)

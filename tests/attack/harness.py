@@ -49,7 +49,7 @@ class NullRows(Rows):
         return self._forget(super().norms())
 
     def mostly_positive(self):
-        return self._forget(super().mostly_positive())
+        return np.nan_to_num(self._forget(super().mostly_positive()))
 
     def _weights_of(self, rows, block):
         weights = super()._weights_of(rows, block)

@@ -12,7 +12,7 @@ from harness import Group, Slip, null_row
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.datasets import make_spiked
 from skdp.decomposition._rows import adaptive, fit, guide
-from skdp.decomposition._rows.names import GATE
+from skdp.decomposition._rows.plan import GATE
 
 N, D = 40, 6
 MODELS = {

@@ -14,8 +14,7 @@ from skdp.decomposition._rows import fit
 from skdp.decomposition._rows.guide import Guide
 from skdp.decomposition._rows.guided_moment import decompose_beside
 from skdp.decomposition._rows.moment import decompose
-from skdp.decomposition._rows.names import GATE, GUIDES
-from skdp.decomposition._rows.plan import norm_quantile
+from skdp.decomposition._rows.plan import GATE, GUIDES, norm_quantile
 from skdp.metrics import captured_variance
 
 pytestmark = pytest.mark.filterwarnings("ignore:Only .* stand:skdp.PrivacyWarning")

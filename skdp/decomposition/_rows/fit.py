@@ -11,22 +11,22 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import DecompositionProblem, rank_of
 from skdp.decomposition._rows.adaptive import solve_adaptive
 from skdp.decomposition._rows.covariance import solve_covariance
-from skdp.decomposition._rows.guide import Guide, release_gate, release_guide
+from skdp.decomposition._rows.guide import Guide, release_gate, release_guide, release_mean
 from skdp.decomposition._rows.guided_moment import decompose_beside
 from skdp.decomposition._rows.guided_power import solve_guided_power
 from skdp.decomposition._rows.moment import Decomposition, decompose
-from skdp.decomposition._rows.names import GUIDES
-from skdp.decomposition._rows.plan import norm_quantile
+from skdp.decomposition._rows.plan import GUIDES, norm_quantile
 from skdp.decomposition._rows.power import solve_power
 from skdp.linalg.spectrum import noise_edge
-from skdp.privacy import PrivacyBudget, Released, sensitivity
+from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import SMALLEST_BOUND, clip_weights
 from skdp.privacy.quantile import SCALE_GRID
 
-# The mean has to exceed the edge of the noise by that much, by less if there are few features.
-_LEAST_MATRIX, _WIDE = 2.5, 1000
-
 __all__ = ["clip_to_norm", "solve_clipped", "solve_rows"]
+
+# What the mean shows has to be so many times the edge of the noise of a matrix for that to be
+# released, with up to 1000 features less for fewer than ten components: the first ones stand out.
+_LEAST_RATIO, _COMPONENTS_PER_EDGE, _MANY_FEATURES = 2.5, 4, 1000
 
 
 def solve_rows(
@@ -37,7 +37,7 @@ def solve_rows(
     if isinstance(problem.center, str):
         clipped = clip_to_norm(raw, budget, problem.mean_norm, "mean_norm")
         # The rest is about the released mean, whatever its noise.
-        mean, _ = _release_mean(clipped, budget)
+        mean, _ = release_mean(clipped, budget)
     elif problem.center is not None:
         mean = problem.center
     rows = raw if problem.center is None else raw.centered(mean)
@@ -48,7 +48,7 @@ def solve_rows(
             clipped = clip_to_norm(raw, budget, problem.mean_norm, "mean_norm")
         if problem.is_guided and release_gate(raw, budget):
             return _solve_guided(problem, rows, clipped, budget, generator)
-        mean, scale = _release_mean(clipped, budget)
+        mean, scale = release_mean(clipped, budget)
     factors = solve_clipped(problem, rows, budget, generator)
     return replace(factors, mean=mean, mean_noise=scale**2, row_norm=float(rows.bound))
 
@@ -79,14 +79,13 @@ def _shows_in_a_matrix(
     """Tell whether a noisy second moment would show what the mean shows."""
     if problem.solver == "power":
         return False
-    n_features, left = rows.n_features, 1.0 - sum(one.share for one in budget.spent().releases)
-    change = sensitivity.second_moment(rows.bound, budget.adjacency)
-    edge = noise_edge(budget.noise_scale(change, left) * np.sqrt(0.5), n_features)
-    factor = _LEAST_MATRIX
-    if n_features <= _WIDE:
-        factor = min(rank_of(problem) / 4, _LEAST_MATRIX)
-    cleaned = guide.cleaned
-    return bool(rows.n_rows * (cleaned @ cleaned) >= factor * edge)
+    least = _LEAST_RATIO
+    if rows.n_features <= _MANY_FEATURES:
+        least = min(rank_of(problem) / _COMPONENTS_PER_EDGE, least)
+    left = 1.0 - sum(one.share for one in budget.spent().releases)
+    scale = budget.noise_scale(sensitivity.second_moment(rows.bound, budget.adjacency), left)
+    edge = noise_edge(scale * np.sqrt(0.5), rows.n_features)
+    return bool(rows.n_rows * (guide.cleaned @ guide.cleaned) >= least * edge)
 
 
 def clip_to_norm(rows: Rows, budget: PrivacyBudget, bound: float | None, name: str) -> Rows:
@@ -103,13 +102,6 @@ def clip_to_norm(rows: Rows, budget: PrivacyBudget, bound: float | None, name: s
         bound = budget.quantile(name, norms, q=q, grid=SCALE_GRID)
     weighting = partial(clip_weights, bound=bound, n_features=rows.n_features)
     return rows.clipped(bound, weighting, norms)
-
-
-def _release_mean(rows: Rows, budget: PrivacyBudget) -> Released:
-    """Release the mean of `rows`, clipped to ``rows.bound``."""
-    total, rounding = rows.total()
-    change = sensitivity.row_sum(rows.bound, budget.adjacency, rounding) / rows.n_rows
-    return budget.gaussian("mean", total / rows.n_rows, sensitivity=change)
 
 
 def solve_clipped(

@@ -2,22 +2,23 @@ r"""The mean of rows as a guide to their first component, where their entries ar
 
 On a table without negative entries, as one of people and items, the mean row is nearly the first
 right singular vector, and its release carries far less noise than a second moment. Whether a table
-is of that kind is asked first: a count of the rows whose sum is at least half of the sum of their
-sizes, which a row moves by 1. The released mean loses its noise by what is known of its entries:
-that they are not negative.
+is of that kind is asked first: a count of the rows, but those of zeros, whose sum is at least half
+of the sum of their absolute values, which a row moves by 1. Noise is taken out of the entries of
+the released mean, which are then known not to be negative.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from skdp.data.rows import Rows
-from skdp.decomposition._rows.names import GATE
+from skdp.decomposition._rows.plan import GATE
 from skdp.linalg.norms import row_norms
 from skdp.linalg.positive_means import positive_means
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget, Released, sensitivity
 
-__all__ = ["Guide", "release_gate", "release_guide"]
+__all__ = ["Guide", "release_gate", "release_guide", "release_mean"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Guide:
     scale: float
     share: float
 
-    @property
+    @cached_property
     def cleaned(self) -> np.ndarray:
         """The mean with as little noise as its entries, which are not negative, allow."""
         return positive_means(self.mean, self.scale)
@@ -57,15 +58,20 @@ class Guide:
 
 
 def release_gate(rows: Rows, budget: PrivacyBudget) -> bool:
-    """Release whether most of the rows are mostly positive."""
-    count = np.nansum(rows.mostly_positive())
+    """Release how many rows are mostly positive; tell whether most of them are."""
+    count = rows.mostly_positive().sum()
     noisy, _ = budget.gaussian(GATE, count, sensitivity=sensitivity.count())
     return bool(noisy > rows.n_rows / 2)
 
 
 def release_guide(rows: Rows, budget: PrivacyBudget, name: str) -> Guide:
+    """Release the mean of rows, clipped to ``rows.bound``, as a guide."""
+    mean, scale = release_mean(rows, budget, name)
+    return Guide(mean, scale, budget.spent().releases[-1].share)
+
+
+def release_mean(rows: Rows, budget: PrivacyBudget, name: str = "mean") -> Released:
     """Release the mean of rows, clipped to ``rows.bound``."""
     total, rounding = rows.total()
     change = sensitivity.row_sum(rows.bound, budget.adjacency, rounding) / rows.n_rows
-    mean, scale = budget.gaussian(name, total / rows.n_rows, sensitivity=change)
-    return Guide(mean, scale, budget.spent().releases[-1].share)
+    return budget.gaussian(name, total / rows.n_rows, sensitivity=change)

@@ -27,13 +27,16 @@ def decompose_beside(
 
     All are relative to `squared_bound`.
     """
+    # Squares of its entries must not overflow.
+    unit = max(float(noisy.max()), -float(noisy.min())) or 1.0
+    noisy, scale, squared_bound = noisy / unit, scale / unit, squared_bound * unit
     n_features = len(noisy)
     along = noisy @ axis
     value, total = float(axis @ along), float(np.trace(noisy))
     if value < _LEAST_VALUE * max(scale, total / n_features):
         return decompose(noisy, scale, squared_bound)
     entry_scale = scale * np.sqrt(0.5)
-    cross = _shrunk(along - value * axis, entry_scale)
+    cross = _shrunk_cross(along - value * axis, entry_scale)
     eigenvalues, vectors = _decompose_rest(noisy, axis, along, cross / np.sqrt(value))
     # Noise pushes the variance along a vector down as it pushes its eigenvalue up.
     captured = eigenvalues - 2 * eigenvalue_pushes(eigenvalues, entry_scale)
@@ -48,7 +51,7 @@ def decompose_beside(
     )
 
 
-def _shrunk(cross: np.ndarray, entry_scale: float) -> np.ndarray:
+def _shrunk_cross(cross: np.ndarray, entry_scale: float) -> np.ndarray:
     """Shrink a vector to what stands out from noise in its entries."""
     length = float(np.linalg.norm(cross))
     noise = (len(cross) - 1) * np.square(entry_scale / max(length, np.finfo(np.float64).tiny))
@@ -81,7 +84,7 @@ def _joined(
     held[1 : n_kept + 1] = captured[:n_kept]
     coordinates = basis.T @ lead
     values, turn = np.linalg.eigh(np.diag(held) + value * np.outer(coordinates, coordinates))
-    # The least of them is what deflation leaves, which holds no more than the vectors beyond.
+    # The least is 0 where a vector has been added beyond the kept ones: it goes last.
     *leading, least = (basis @ turn[:, ::-1]).T
     components = np.vstack([*leading, rest[:, 1:].T, least])
     eigenvalues = np.zeros(len(axis))

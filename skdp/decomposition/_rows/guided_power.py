@@ -11,17 +11,19 @@ M. Hardt, E. Price (2014). "The noisy power method: a meta algorithm with applic
 :arxiv:`1311.2495`
 """
 
-from functools import partial
-
 import numpy as np
 
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._rows.names import GUIDED_STEPS
-from skdp.decomposition._rows.power import release_level, release_spectrum, thinned
+from skdp.decomposition._rows.plan import GUIDED_STEPS
+from skdp.decomposition._rows.power import (
+    count_above_noise,
+    release_spectrum,
+    release_step,
+    thinned,
+)
 from skdp.linalg.subspace import orthonormal_basis
-from skdp.privacy import PrivacyBudget, sensitivity
-from skdp.privacy.clipping import clip_rows
+from skdp.privacy import PrivacyBudget
 
 __all__ = ["solve_guided_power"]
 
@@ -49,21 +51,13 @@ def solve_guided_power(
     columns = generator.normal(size=(n_features, min(n_components + 1, n_features - 1)))
     for step in range(1, GUIDED_STEPS + 1):
         basis = orthonormal_basis(_beside(axis, columns))
-        level = release_level(sample, budget, basis, name=f"clip level {step}")
-        product, rounding = rows.normal_product(basis, partial(clip_rows, bound=level))
-        noisy, scale = budget.gaussian(
-            f"guided step {step}",
-            product,
-            sensitivity=sensitivity.clipped_projection(
-                rows.bound, level, budget.adjacency, rounding
-            ),
+        noisy, scale = release_step(
+            rows, sample, budget, basis, names=(f"clip level {step}", f"guided step {step}")
         )
         noisy = _beside(axis, noisy)
-        columns = _shrunk(noisy, scale, groups)
-    edge = scale * (np.sqrt(n_features) + np.sqrt(columns.shape[1]))
-    n_above = 1 + int(np.sum(np.linalg.svd(noisy, compute_uv=False) > edge))
+        columns = _shrunk_by_group(noisy, scale, groups)
     whole = orthonormal_basis(np.column_stack([axis, columns]))
-    return release_spectrum(rows, budget, whole, n_above)
+    return release_spectrum(rows, budget, whole, 1 + count_above_noise(noisy, scale))
 
 
 def _beside(axis: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -78,7 +72,7 @@ def _groups(axis: np.ndarray) -> list[np.ndarray]:
     return np.split(np.argsort(-axis, kind="stable"), ends[ends < len(axis)])
 
 
-def _shrunk(noisy: np.ndarray, scale: float, groups: list[np.ndarray]) -> np.ndarray:
+def _shrunk_by_group(noisy: np.ndarray, scale: float, groups: list[np.ndarray]) -> np.ndarray:
     """Turn columns to their singular vectors, and shrink them where they are noise."""
     columns = np.asarray(noisy @ np.linalg.svd(noisy, full_matrices=False)[2].T)
     for group in groups:

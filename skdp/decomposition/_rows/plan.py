@@ -14,7 +14,6 @@ from skdp.decomposition._problem import (
     check_solver,
     rank_of,
 )
-from skdp.decomposition._rows.names import GATE, GUIDED_STEPS, GUIDES
 from skdp.linalg.norms import row_norms
 from skdp.privacy import Plan, PlannedRelease, gaussian_dp, sensitivity
 from skdp.privacy.plan import Paths, planned_search
@@ -22,10 +21,12 @@ from skdp.privacy.quantile import SCALE_GRID
 
 __all__ = [
     "ADAPTIVE_SHARES",
+    "GATE",
+    "GUIDED_STEPS",
+    "GUIDES",
     "N_LEVELS",
     "PROBE_LEVELS",
     "doubts_of_rows",
-    "guide_shares",
     "norm_quantile",
     "plan_rows",
     "plan_unguided",
@@ -39,11 +40,15 @@ _ADAPTIVE_FEATURES = (400, 1000)
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}
 # The square of so much longer a centre leaves no digit for that of a sparse row beside it.
 _LARGEST_RATIO = 1e8
-# Of a guided fit: for the count that opens it; for the mean, which falls with the square root of
-# its signal, within limits; and for that of an iteration, which comes in two parts.
-_GATE_SHARE, _GUIDE, _MOST_GUIDE = 0.005, 0.2, 0.05
-_ITERATED_GUIDE, _ITERATED_GUIDES = 1.5, (0.07, 0.5)
-_FEWEST_GUIDED, _FEWEST_ITERATED = 3, 400
+#: Of a guided fit: the count that opens it, the means, and how many steps its iteration has. More
+#: of them split the budget further.
+GATE, GUIDES, GUIDED_STEPS = "positive rows", ("guiding mean", "guiding mean again"), 4
+# Share of the count. That of the mean falls with the square root of its signal, within limits; that
+# of both means before an iteration does so, too.
+_GATE_SHARE = 0.005
+_GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)
+_ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.5)
+_FEWEST_GUIDED_FEATURES, _FEWEST_ITERATED_FEATURES = 3, 400
 # Share of the budget for the search of a norm.
 _NORM_SHARE = 0.03
 # Those of the mean, for centring and for variances; the solver takes the rest.
@@ -99,14 +104,14 @@ def settle_rows(problem: DecompositionProblem) -> DecompositionProblem:
         solver = "adaptive" if fewest <= n_features <= largest else "covariance"
         if n_features > _LARGEST_MATRIX[problem.unit.adjacency]:
             solver = "power"
-    guided, iterates = _guidance(problem, solver)
+    is_guided, iterates = _guidance(problem, solver)
     extra = n_components if problem.n_oversamples == "auto" else int(problem.n_oversamples)
     return replace(
         problem,
         solver=solver,
         basis_size=min(int(n_components) + int(extra), n_features),
         n_iter=problem.support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
-        is_guided=guided,
+        is_guided=is_guided,
         has_guided_power=iterates,
     )
 
@@ -116,10 +121,14 @@ def _guidance(problem: DecompositionProblem, solver: str) -> tuple[bool, bool]:
     n_features = problem.shape[1]
     is_guided = problem.is_private and problem.releases_mean and problem.center is None
     is_usual = problem.n_iter == problem.n_oversamples == "auto"
-    if not is_guided or n_features < _FEWEST_GUIDED or (solver == "power" and not is_usual):
+    if (
+        not is_guided
+        or n_features < _FEWEST_GUIDED_FEATURES
+        or (solver == "power" and not is_usual)
+    ):
         return False, False
-    is_open = problem.solver == "auto" and n_features >= _FEWEST_ITERATED
-    return True, is_usual and (is_open or solver == "power")
+    may_iterate = problem.solver == "auto" and n_features >= _FEWEST_ITERATED_FEATURES
+    return True, is_usual and (may_iterate or solver == "power")
 
 
 def _check_bounds(problem: DecompositionProblem) -> None:
@@ -223,23 +232,16 @@ def plan_rows(problem: DecompositionProblem) -> list[PlannedRelease] | Paths:
 
 def plan_unguided(problem: DecompositionProblem) -> list[PlannedRelease]:
     """Plan all releases in their order, of a fit that no mean guides."""
-    is_centered, (n_rows, n_features) = isinstance(problem.center, str), problem.shape
-    mean_norm, mean_of = problem.mean_norm, "mean_norm"
-    if mean_norm is None and not is_centered:
-        mean_norm, mean_of = problem.row_norm, "row_norm"
-    change = None
-    if mean_norm is not None:
-        adjacency, rounding = problem.unit.adjacency, problem.rounding
-        change = sensitivity.row_sum(mean_norm, adjacency, rounding) / n_rows
+    is_centered = isinstance(problem.center, str)
     shares = {
-        "mean_norm": _NORM_SHARE * (is_centered and mean_norm is None),
+        "mean_norm": _NORM_SHARE * (is_centered and problem.mean_norm is None),
         "mean": _CENTER_SHARE if is_centered else _MEAN_SHARE * problem.releases_mean,
         "row_norm": _NORM_SHARE * (problem.row_norm is None),
     }
-    shape, n_points = (n_features,), len(SCALE_GRID)
+    n_points = len(SCALE_GRID)
     lines: dict[str, list[PlannedRelease]] = {
         "mean_norm": planned_search("mean_norm", shares["mean_norm"], n_points),
-        "mean": [PlannedRelease("mean", "gaussian", shares["mean"], change, None, mean_of, shape)],
+        "mean": [_plan_mean(problem, "mean", shares["mean"])],
         "row_norm": planned_search("row_norm", shares["row_norm"], n_points),
     }
     order = ("mean_norm", "mean", "row_norm") if is_centered else ("row_norm", "mean")
@@ -255,7 +257,7 @@ def _plan_guided(problem: DecompositionProblem) -> Paths:
     before, left = [*search, gate], 1.0 - norm_share - _GATE_SHARE
     usual = [_plan_mean(problem, "mean", _MEAN_SHARE)]
     usual += _PLANS[problem.solver](problem, left - _MEAN_SHARE)
-    first, more = guide_shares(problem)
+    first, more = _guide_shares(problem)
     guide, again = (
         _plan_mean(problem, name, share) for name, share in zip(GUIDES, (first, more), strict=True)
     )
@@ -267,7 +269,7 @@ def _plan_guided(problem: DecompositionProblem) -> Paths:
     return Paths([*before, *usual], [[*before, *other] for other in others])
 
 
-def guide_shares(problem: DecompositionProblem) -> tuple[float, float]:
+def _guide_shares(problem: DecompositionProblem) -> tuple[float, float]:
     """Return the share of the guiding mean, and that of its repetition for an iteration.
 
     Both follow the signal that the longest possible sum of rows has beside its noise: the weaker
@@ -275,14 +277,14 @@ def guide_shares(problem: DecompositionProblem) -> tuple[float, float]:
     """
     mu = gaussian_dp.mu_from_epsilon_delta(problem.epsilon, problem.delta)
     signal = math.sqrt(signal_of(problem.shape, mu, problem.unit.adjacency))
-    first = float(np.clip(_GUIDE / signal, _MEAN_SHARE, _MOST_GUIDE))
-    whole = float(np.clip(_ITERATED_GUIDE / signal, *_ITERATED_GUIDES))
+    first = float(np.clip(_GUIDE_FACTOR / signal, *_GUIDE_LIMITS))
+    whole = float(np.clip(_ITERATED_FACTOR / signal, *_ITERATED_LIMITS))
     return first, whole - first
 
 
 def _plan_mean(problem: DecompositionProblem, name: str, share: float) -> PlannedRelease:
     norm, follows = problem.mean_norm, "mean_norm"
-    if norm is None:
+    if norm is None and problem.center is None:
         norm, follows = problem.row_norm, "row_norm"
     change = None
     if norm is not None:
@@ -292,21 +294,10 @@ def _plan_mean(problem: DecompositionProblem, name: str, share: float) -> Planne
 
 
 def _plan_guided_power(problem: DecompositionProblem, share: float) -> list[PlannedRelease]:
-    """Plan the steps beside the mean, and the spectrum."""
-    weights = _GROWTH ** np.arange(GUIDED_STEPS)
-    shares = share * (1 - _LEVEL_SHARE - _SPECTRUM_SHARE) * weights / weights.sum()
-    counts = sensitivity.histogram(problem.unit.adjacency)
-    n_features = problem.shape[1]
-    n_columns = min(rank_of(problem) + 1, n_features - 1)
-    lines = []
-    for step, step_share in enumerate(shares.tolist(), start=1):
-        level, part = f"clip level {step}", share * _LEVEL_SHARE / GUIDED_STEPS
-        lines.append(PlannedRelease(level, "gaussian", part, counts, shape=(N_LEVELS,)))
-        shape = (n_features, n_columns)
-        name = f"guided step {step}"
-        lines.append(PlannedRelease(name, "gaussian", step_share, None, None, level, shape))
-    spectrum = _plan_moment(problem, share * _SPECTRUM_SHARE, "projected second moment")
-    return [*lines, replace(spectrum, shape=(n_columns + 2,) * 2)]
+    """Plan the steps beside the mean, which joins the basis in the end."""
+    n_columns = min(rank_of(problem) + 1, problem.shape[1] - 1)
+    *steps, spectrum = _plan_iteration(problem, share, "guided step", GUIDED_STEPS, n_columns)
+    return [*steps, replace(spectrum, shape=(n_columns + 2,) * 2)]
 
 
 def _plan_moment(problem: DecompositionProblem, share: float, name: str) -> PlannedRelease:
@@ -348,15 +339,20 @@ def _plan_adaptive(problem: DecompositionProblem, share: float) -> list[PlannedR
 
 
 def _plan_power(problem: DecompositionProblem, share: float) -> list[PlannedRelease]:
+    return _plan_iteration(problem, share, "power step", int(problem.n_iter), problem.basis_size)
+
+
+def _plan_iteration(
+    problem: DecompositionProblem, share: float, kind: str, n_steps: int, n_columns: int
+) -> list[PlannedRelease]:
     """Plan a clip level and a product for each step, and the spectrum."""
-    adjacency, n_iter = problem.unit.adjacency, int(problem.n_iter)
-    norm, shape = problem.row_norm, (problem.shape[1], problem.basis_size)
-    weights = _GROWTH ** np.arange(n_iter)
+    adjacency, shape = problem.unit.adjacency, (problem.shape[1], n_columns)
+    weights = _GROWTH ** np.arange(n_steps)
     shares = share * (1 - _LEVEL_SHARE - _SPECTRUM_SHARE) * weights / weights.sum()
-    level_share, lines = share * _LEVEL_SHARE / n_iter, []
+    level_share, lines = share * _LEVEL_SHARE / n_steps, []
     change = None
-    if norm is not None and not problem.is_private:
-        change = sensitivity.clipped_projection(norm, math.inf, adjacency)
+    if problem.row_norm is not None and not problem.is_private:
+        change = sensitivity.clipped_projection(problem.row_norm, math.inf, adjacency)
     for step, step_share in enumerate(shares.tolist(), start=1):
         follows = f"clip level {step}"
         if problem.is_private:
@@ -364,11 +360,11 @@ def _plan_power(problem: DecompositionProblem, share: float) -> list[PlannedRele
             lines.append(
                 PlannedRelease(follows, "gaussian", level_share, counts, shape=(N_LEVELS,))
             )
-        name = f"power step {step}"
+        name = f"{kind} {step}"
         lines.append(PlannedRelease(name, "gaussian", step_share, change, None, follows, shape))
     # Its sensitivity is that of a second moment.
     spectrum = _plan_moment(problem, share * _SPECTRUM_SHARE, "projected second moment")
-    return [*lines, replace(spectrum, shape=(shape[1] + 1,) * 2)]
+    return [*lines, replace(spectrum, shape=(n_columns + 1,) * 2)]
 
 
 _PLANS: dict[str, Callable[[DecompositionProblem, float], list[PlannedRelease]]] = {

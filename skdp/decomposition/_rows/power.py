@@ -26,11 +26,11 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._rows.plan import N_LEVELS
 from skdp.linalg.spectrum import denoise_eigenvalues
 from skdp.linalg.subspace import orthonormal_basis, random_basis
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget, Released, sensitivity
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.histogram import quantile_from_counts
 
-__all__ = ["release_level", "release_spectrum", "solve_power", "thinned"]
+__all__ = ["count_above_noise", "release_spectrum", "release_step", "solve_power", "thinned"]
 
 _LEVEL_QUANTILE = 0.2
 _LEVEL_GRID = np.geomspace(0.01, 1.0, N_LEVELS)
@@ -53,20 +53,28 @@ def solve_power(
     sample = thinned(rows)
     basis = random_basis(rows.n_features, basis_size, generator)
     for step in range(1, n_iter + 1):
-        level = release_level(sample, budget, basis, name=f"clip level {step}")
-        product, rounding = rows.normal_product(basis, partial(clip_rows, bound=level))
-        noisy, step_noise = budget.gaussian(
-            f"power step {step}",
-            product,
-            sensitivity=sensitivity.clipped_projection(
-                rows.bound, level, budget.adjacency, rounding
-            ),
+        noisy, step_noise = release_step(
+            rows, sample, budget, basis, names=(f"clip level {step}", f"power step {step}")
         )
         basis = orthonormal_basis(noisy)
-    # Noise alone has singular values up to this edge.
-    edge = step_noise * (np.sqrt(rows.n_features) + np.sqrt(basis_size))
-    n_above_noise = int(np.sum(np.linalg.svd(noisy, compute_uv=False) > edge))
-    return release_spectrum(rows, budget, basis, n_above_noise)
+    return release_spectrum(rows, budget, basis, count_above_noise(noisy, step_noise))
+
+
+def release_step(
+    rows: Rows, sample: Rows, budget: PrivacyBudget, basis: np.ndarray, *, names: tuple[str, str]
+) -> Released:
+    """Release the rows times their clipped projections, whose level `sample` tells."""
+    of_level, of_step = names
+    level = release_level(sample, budget, basis, name=of_level)
+    product, rounding = rows.normal_product(basis, partial(clip_rows, bound=level))
+    change = sensitivity.clipped_projection(rows.bound, level, budget.adjacency, rounding)
+    return budget.gaussian(of_step, product, sensitivity=change)
+
+
+def count_above_noise(noisy: np.ndarray, scale: float) -> int:
+    """Count the singular values that are larger than those of noise alone."""
+    edge = scale * np.sum(np.sqrt(noisy.shape))
+    return int(np.sum(np.linalg.svd(noisy, compute_uv=False) > edge))
 
 
 def thinned(rows: Rows) -> Rows:
