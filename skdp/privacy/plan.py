@@ -127,7 +127,7 @@ class Plan:  # numpydoc ignore=PR02
     adjacency : str
         How neighbouring datasets differ.
     releases : tuple of PlannedRelease
-        What will be released, in order.
+        What will be released, in order; if there are others, along the usual way.
     enforced : bool, default=True
         Whether the bounds behind the sensitivities are enforced by clipping, or promised by the
         caller.
@@ -140,8 +140,8 @@ class Plan:  # numpydoc ignore=PR02
     Raises
     ------
     BudgetError
-        If a share is not positive, or all of them add to more than 1, or two ways differ in the
-        share of a release of one name.
+        If a share is not positive, or all of them add to more than 1, or two ways differ in what
+        they spend, or in the share of a release that does not tell them apart.
 
     Examples
     --------
@@ -165,12 +165,13 @@ class Plan:  # numpydoc ignore=PR02
     others: tuple[tuple[PlannedRelease, ...], ...] = ()
 
     def __post_init__(self) -> None:
+        for path in self.paths:
+            self._check(path)
         sums = [math.fsum(line.share for line in path) for path in self.paths]
         if max(sums) - min(sums) > SHARE_TOLERANCE:
             raise BudgetError(f"The ways of a plan must spend the same, got shares of {sums}.")
         shares: dict[tuple[str, ...], float] = {}
         for path in self.paths:
-            self._check(path)
             names: tuple[str, ...] = ()
             for line in path:
                 names += (line.name,)

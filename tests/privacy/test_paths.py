@@ -66,6 +66,8 @@ def test_what_no_way_has_next_is_refused(names):
 def test_ways_that_spend_too_much_or_cannot_be_told_apart_are_refused():
     with pytest.raises(BudgetError, match="at most 1"):
         plan_of(USUAL, (*HALVES, line("one more", 0.1)))
+    with pytest.raises(BudgetError, match="spend the same"):
+        plan_of(USUAL, HALVES[:2])
     with pytest.raises(BudgetError, match="differ in the share"):
         plan_of(USUAL, (line("gate", 0.2), line("rest", 0.8)))
     with pytest.raises(BudgetError, match="differ in the share of 'half 1'"):

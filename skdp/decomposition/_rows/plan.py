@@ -120,12 +120,9 @@ def _guidance(problem: DecompositionProblem, solver: str) -> tuple[bool, bool]:
     """Tell whether the mean may guide a fit, and an iteration of it."""
     n_features = problem.shape[1]
     is_guided = problem.is_private and problem.releases_mean and problem.center is None
+    is_guided = is_guided and n_features >= _FEWEST_GUIDED_FEATURES
     is_usual = problem.n_iter == problem.n_oversamples == "auto"
-    if (
-        not is_guided
-        or n_features < _FEWEST_GUIDED_FEATURES
-        or (solver == "power" and not is_usual)
-    ):
+    if not is_guided or (solver == "power" and not is_usual):
         return False, False
     may_iterate = problem.solver == "auto" and n_features >= _FEWEST_ITERATED_FEATURES
     return True, is_usual and (may_iterate or solver == "power")
@@ -284,7 +281,7 @@ def _guide_shares(problem: DecompositionProblem) -> tuple[float, float]:
 
 def _plan_mean(problem: DecompositionProblem, name: str, share: float) -> PlannedRelease:
     norm, follows = problem.mean_norm, "mean_norm"
-    if norm is None and problem.center is None:
+    if norm is None and not isinstance(problem.center, str):
         norm, follows = problem.row_norm, "row_norm"
     change = None
     if norm is not None:
