@@ -16,7 +16,7 @@ from sklearn.utils import check_array, check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._parameters import SEED, SeededEstimator, warn_of_guesses
-from skdp.data.sources import canonical_csr
+from skdp.data.sources import canonical_csr, plain_csr
 from skdp.exceptions import warn_of_privacy
 from skdp.ledger import PrivacyLedger
 from skdp.privacy import Plan, PlannedRelease, PrivacyBudget
@@ -324,6 +324,9 @@ def quiet(check: Callable[P, R]) -> Callable[P, R]:
 @quiet
 def check_rows(X: Any, estimator_name: str) -> Any:
     """Validate X as scikit-learn does, without warnings or errors that tell values."""
+    if issparse(X) and X.ndim == 2:
+        # Which adds up no duplicates.
+        X = plain_csr(X)
     checked = check_array(X, **INPUT, estimator=estimator_name, input_name="X")
     if issparse(checked):
         # Duplicate entries of a cell may be finite and their sum not.

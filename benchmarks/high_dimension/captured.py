@@ -71,7 +71,7 @@ capture, divided by what the best ones capture, at epsilon 1 and delta 1e-6: mea
 of {} seeds, the best private mean in bold. The figures in the headings are numbers of features;
 20 000 rows of norm at most 1, and 24 216 and 26 925 of norm 1 for gowalla. Five components for
 spiked data and heavy rows, ten for the rest. "Clipped at median" is `row_norm=None` with the median
-in the place of the .95 quantile; all others know that 1 bounds the rows. The methods stand in
+for the quantile that is sought; all others know that 1 bounds the rows. The methods stand in
 `methods.py`: "rescaled" follows CoinPress (Biswas et al. 2020, arXiv:2006.06618), "separate"
 follows Dong, Liang and Yi (2022, arXiv:2205.14324).
 """

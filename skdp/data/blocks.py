@@ -40,12 +40,12 @@ class DenseBlock:
         return row_norms(self._rows)
 
     def are_mostly_positive(self) -> np.ndarray:
-        """Tell of each row before weighting whether its sum is at least half of its size.
+        """Tell of each row before weighting whether its sum is at least half of that of its sizes.
 
         The block cannot be used again.
         """
         # In one order of the entries, whatever block a row is in.
-        rows = np.ascontiguousarray(self._rows)
+        rows = np.require(self._rows, requirements=["C", "A"])
         sums = rows.sum(axis=1)
         return _are_mostly_positive(sums, np.abs(rows, out=self._scratch).sum(axis=1))
 
@@ -116,9 +116,9 @@ class SparseBlock:
         return centered_sparse_norms(self._raw, self._center)
 
     def are_mostly_positive(self) -> np.ndarray:
-        """Tell of each row before centring whether its sum is at least half of its size."""
-        ones = np.ones(self._raw.shape[1])
-        return _are_mostly_positive(self._raw @ ones, abs(self._raw) @ ones)
+        """Tell of each row before centring whether its sum is at least half of that of sizes."""
+        raw, ones = self._raw.astype(np.float64, copy=False), np.ones(self._raw.shape[1])
+        return _are_mostly_positive(raw @ ones, abs(raw) @ ones)
 
     def total(self) -> np.ndarray:
         """Sum the rows."""

@@ -90,7 +90,9 @@ class Rows:
         return rows._fill((self.n_rows,), lambda block: block.norms())
 
     def mostly_positive(self) -> np.ndarray:
-        """Tell of each raw row, by itself, whether its sum is at least half of its size.
+        """Tell of each raw row, by itself, whether its sum is at least half of that of its sizes.
+
+        Rows of zeros are not; neither are those whose sum is not a number.
 
         Returns
         -------

@@ -20,6 +20,7 @@ __all__ = [
     "block_starts",
     "canonical_csr",
     "holds_sparse",
+    "plain_csr",
     "sum_rounding",
 ]
 
@@ -267,14 +268,29 @@ def sum_rounding(starts: np.ndarray) -> float:
 
 
 def canonical_csr(X: Any) -> sparse.csr_array:
-    """Convert to CSR with one entry a cell: the norm of a row is not that of its duplicates."""
-    X = X.tocsr()
-    # A new object: the flag of the old one may say it is canonical where it is not.
-    X = sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
+    """Convert to CSR with one entry a cell: the norm of a row is not that of its duplicates.
+
+    They are added up in the order in which the row has them, whatever other rows are like.
+    """
+    X = plain_csr(X)
     if not X.has_canonical_format:
-        X = X.copy()
+        # There and back sorts columns and keeps the order of duplicates, which `sort_indices`, if
+        # any row needs it, does not.
+        X = sparse.csr_array(X.tocsc().tocsr())
         X.sum_duplicates()
     return X
+
+
+def plain_csr(X: Any) -> sparse.csr_array:
+    """Convert to CSR with the entries as they are, duplicates and all."""
+    if X.ndim == 2 and X.format not in ("csr", "csc"):
+        X = X.tocoo(copy=False)
+        X = sparse.coo_array((X.data, (X.row, X.col)), shape=X.shape)
+        # Otherwise they would be added up.
+        X.has_canonical_format = True
+    X = X.tocsr()
+    # A new object: the flag of the old one may say it is canonical where it is not.
+    return sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
 
 
 def _csr_rows(X: sparse.csr_array, rows: slice) -> sparse.csr_array:

@@ -51,8 +51,8 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
     row_norm : float or None, default=None
         For ``privacy_unit="row"``, refused with others: public bound on the Euclidean norm of a row
         **after** centring, in the units of X; longer rows are scaled down to it. From 1e-100 to
-        1e100, or ``inf`` with ``epsilon=inf``. ``None`` finds one privately, from the median where
-        noise is all to .95: :ref:`private-scale`; with ``epsilon=inf`` it clips nothing.
+        1e100, or ``inf`` with ``epsilon=inf``. ``None`` finds a quantile of the norms privately, by
+        the rule of :class:`DPTruncatedSVD`; with ``epsilon=inf`` it clips nothing.
     mean_norm : float or None, default=None
         The same bound **before** centring, for the private mean. ``None`` estimates it privately,
         too. Refused unless ``center="private"``. If X is sparse, at most 1e8 times `row_norm`.

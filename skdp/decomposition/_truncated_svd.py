@@ -22,9 +22,10 @@ class DPTruncatedSVD(BaseDecomposition):
     protect a single rating, click or friendship, and people with many of them far less.
 
     Finds the leading right singular vectors of X without centring it, so that sparse data stay
-    sparse, and publishes them, the singular values and the explained variances under
-    (epsilon, delta)-differential privacy. With ``epsilon=inf``, no bounds and a solver that sees
-    the whole matrix ("covariance" or "input") it computes what
+    sparse, and publishes them, the singular values and the explained variances under (epsilon,
+    delta)-differential privacy. For rows without negative entries, as those of people and items,
+    the released mean guides the search: :ref:`mean-as-a-guide`. With ``epsilon=inf``, no bounds and
+    a solver that sees the whole matrix ("covariance" or "input") it computes what
     :class:`sklearn.decomposition.TruncatedSVD` does.
 
     Parameters
@@ -45,10 +46,11 @@ class DPTruncatedSVD(BaseDecomposition):
         Neighbouring datasets differ by exchanging one row or entry for any other, or by one that is
         null, which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     row_norm : float or None, default=None
-        For ``privacy_unit="row"``, refused with others: public bound on the Euclidean norm of a
-        row, in the units of X; longer rows are scaled down to it. From 1e-100 to 1e100, or ``inf``
-        with ``epsilon=inf``. ``None`` finds one privately, from the median of the norms where noise
-        is all to the .95 quantile: :ref:`private-scale`; with ``epsilon=inf`` it clips nothing.
+        For ``privacy_unit="row"``, refused with others: public bound on the norm of a row, in the
+        units of X; longer rows are scaled down to it. From 1e-100 to 1e100, or ``inf`` with
+        ``epsilon=inf``. ``None`` finds a quantile privately, .5 + .18 ln(r / 50), from .5 to .95, r
+        being n_samples mu / (2 sqrt(n_features)), twice that with ``"zero_out"``; lower with few
+        rows; with ``epsilon=inf`` nothing.
     mean_norm : float or None, default=None
         The same bound for the column means, which `explained_variance_` needs. ``None`` takes that
         of `row_norm`.
@@ -58,11 +60,12 @@ class DPTruncatedSVD(BaseDecomposition):
         memory; ``"adaptive"`` refines it where that pays; ``"power"`` iterates, in
         O(n_samples + n_features * n_components) memory.
         For other units ``"alternating"``, ``"power"`` and ``"deflation"`` multiply released bases
-        by X, and ``"input"`` adds noise to every entry. ``"auto"`` goes by public facts:
-        :ref:`solvers`, :ref:`solvers-of-units`.
+        by X, and ``"input"`` adds noise to every entry. ``"auto"`` goes by public facts, and where
+        the mean guides rows by released values: :ref:`solvers`, :ref:`solvers-of-units`.
     n_iter : int or "auto", default="auto"
-        Number of steps of an iteration, 1 to 100. ``"auto"`` is 3 for rows, and 5 to 8 for other
-        units. More steps split the budget further.
+        Number of steps of an iteration, 1 to 100. ``"auto"`` is 3 for rows, 4 beside a mean that
+        guides, and 5 to 8 for other units. With a number here or for `n_oversamples` the mean
+        guides no iteration.
     n_oversamples : int or "auto", default="auto"
         Columns beyond `n_components` in a basis; deflation has none. ``"auto"`` is `n_components`
         for the adaptive and the power solver of rows; else 1, or 0 with ``delta=0``.
@@ -123,12 +126,13 @@ class DPTruncatedSVD(BaseDecomposition):
     **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for
     exactly in Gaussian differential privacy, or Laplace with ``delta=0``. Rows are clipped to
     `row_norm`, and to `mean_norm` for the column means if that is given; entries are clipped to
-    their bounds. Released: the column means; ten counts if ``row_norm=None``; the sum of squares,
-    if rows are not the unit; and from the solver second moments, products with released bases, or
-    all entries. `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed
-    public: the shape of X, its dtype, whether it is dense or sparse, feature names, and parameters.
-    NaN and infinity are refused, which tells that there are none. Not covered: what `transform` and
-    `fit_transform` return, a noise-free function of the rows; and the running time.
+    their bounds. Released: for rows, how many are mostly positive; the column means, twice where
+    they guide an iteration; ten counts if ``row_norm=None``; the sum of squares, if rows are not
+    the unit; and from the solver second moments, products with released bases, or all entries.
+    `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the shape
+    of X, its dtype, whether it is dense or sparse, feature names, and parameters. NaN and infinity
+    are refused, which tells that there are none. Not covered: what `transform` and `fit_transform`
+    return, a noise-free function of the rows; and the running time.
 
     "covariance" is Analyze Gauss (Dwork et al. 2014, :doi:`10.1145/2591796.2591883`), "power" the
     private power method (Nicolas et al. 2024, :arxiv:`2411.01931`), "alternating" and "deflation"

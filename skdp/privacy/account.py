@@ -137,8 +137,7 @@ class Account:
                 f"Release {name!r}, {mechanism}, with share {share!r} is not next in the plan: "
                 f"{line.name!r}, {line.mechanism}, with share {line.share!r}."
             )
-        # The names so far tell which way the fit has taken.
-        self._paths = tuple(taken)
+        self._check_share(name, line.share)
         return line.share
 
     def _check_share(self, name: str, share: float) -> None:
@@ -160,4 +159,11 @@ class Account:
         if not self._releases and self._charge_whole is not None:
             # All of it, whatever is released: before the first number leaves.
             self._charge_whole(self._record(self.mu, ()))
+        # The names so far tell which way the fit has taken.
+        number = len(self._releases)
+        self._paths = tuple(
+            path
+            for path in self._paths
+            if len(path) > number and path[number].is_for(release.name, release.mechanism)
+        )
         self._releases.append(release)

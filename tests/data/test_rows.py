@@ -10,6 +10,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from skdp import RowBlocks
+from skdp._estimator import check_rows
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts
 from skdp.privacy.clipping import clip_rows, clip_weights
@@ -30,6 +31,7 @@ X = make_data()
 CENTER = np.random.default_rng(1).normal(size=D)
 BASIS = np.linalg.qr(np.random.default_rng(2).normal(size=(D, 2)))[0]
 RIGHT = np.random.default_rng(3).normal(size=(D, 3))
+RIGHT9 = np.random.default_rng(3).normal(size=(9, 2))
 LEFT = np.random.default_rng(4).normal(size=(N, 3))
 
 
@@ -405,6 +407,32 @@ def test_duplicates_are_summed_before_norms_are_taken(lie):
         parts = [lying(part) for part in parts]
     blocks = RowBlocks(lambda: parts, shape=X.shape)
     assert_agree(view(blocks, None, weighted=True), reference(None, weighted=True))
+
+
+def as_coo(rows):
+    indices = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), rows.indices
+    return sparse.coo_array((rows.data, indices), shape=rows.shape)
+
+
+@pytest.mark.parametrize(
+    "form", [sparse.csr_array, as_coo, sparse.csc_array], ids=["csr", "coo", "csc"]
+)
+def test_duplicates_of_a_row_add_up_alike_whatever_other_rows_are(form):
+    # Where their order matters: in another one the small numbers would be lost elsewhere.
+    generator = np.random.default_rng(7)
+    for _ in range(50):
+        columns = np.sort(generator.integers(2, size=40))
+        values = generator.choice([1e17, -1e17, 1.0, -1.0, 3.0, -3.0], size=40)
+        seen = []
+        for last in ([1, 2], [2, 1], [1, 1]):
+            rows = sparse.csr_array(
+                (np.append(values, [1.0, 1.0]), np.append(columns, last), [0, 40, 42]), shape=(2, 9)
+            )
+            given = form(rows)
+            blocks = RowBlocks(lambda given=given: [given], shape=given.shape)
+            for view in (Rows(as_source(blocks)), Rows(as_source(check_rows(given, "Any")))):
+                seen.append((view.norms()[0], view.mostly_positive()[0], *view.matmul(RIGHT9)[0]))
+        assert len(set(seen)) == 1
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])

@@ -192,6 +192,21 @@ def test_beside_the_mean_the_matrix_is_decomposed_exactly_if_noise_is_little(uni
     assert factors.total == pytest.approx(squared)
 
 
+@pytest.mark.parametrize("solver", ["covariance", "adaptive", "power"])
+@pytest.mark.parametrize("unit", [1e-100, 1e-90, 1e77, 1e100])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_rows_of_any_length_are_decomposed(solver, unit):
+    X = np.abs(np.random.default_rng(0).normal(size=(3000, 12)))
+    for epsilon in (0.1, 1.0, 100.0):
+        svd = DPTruncatedSVD(
+            3, epsilon=epsilon, solver=solver, row_norm=unit, random_state=KEY
+        ).fit(0.2 * unit * X)
+        assert GUIDES[0] in names(svd)
+        np.testing.assert_allclose(svd.components_ @ svd.components_.T, np.eye(3), atol=1e-9)
+        assert np.isfinite(svd.singular_values_).all()
+        assert np.isfinite(svd.explained_variance_).all()
+
+
 @pytest.mark.parametrize("scale", [1e-6, 0.003, 0.02, 10.0])
 def test_factors_beside_the_mean_are_in_order_and_orthonormal(scale):
     generator = np.random.default_rng(1)

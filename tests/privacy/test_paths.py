@@ -74,6 +74,23 @@ def test_ways_that_spend_too_much_or_cannot_be_told_apart_are_refused():
         plan_of(USUAL, HALVES, (GATE, line("half 1", 0.5), line("rest", 0.4)))
 
 
+def test_no_way_of_a_name_for_two_releases_spends_more():
+    either = line("gate", 0.3).or_else("door", "gaussian")
+    plan = plan_of((line("gate", 0.5), line("cheap", 0.5)), (either, line("dear", 0.7)))
+    budget = PrivacyBudget.of(plan)
+    release(budget, "gate")
+    with pytest.raises(BudgetError, match="at most 1"):
+        release(budget, "dear")
+
+
+def test_a_release_that_is_refused_leaves_all_ways_open():
+    budget = PrivacyBudget.of(plan_of(USUAL, HALVES))
+    release(budget, "gate")
+    with pytest.raises(BudgetError, match="sensitivity"):
+        budget.gaussian("all of it", np.zeros(3), sensitivity=0.0)
+    release(budget, "half 1", "half 2")
+
+
 def test_all_ways_are_printed_each_from_where_it_parts():
     printed = repr(plan_of(USUAL, HALVES))
     assert printed.count("gate") == 1
