@@ -49,8 +49,7 @@ class DPTruncatedSVD(BaseDecomposition):
         For ``privacy_unit="row"``, refused with others: public bound on the norm of a row, in the
         units of X; longer rows are scaled down to it. From 1e-100 to 1e100, or ``inf`` with
         ``epsilon=inf``. ``None`` finds a quantile privately, .5 + .18 ln(r / 50), from .5 to .95, r
-        being n_samples mu / (2 sqrt(n_features)), twice that with ``"zero_out"``; lower with few
-        rows; with ``epsilon=inf`` nothing.
+        being n_samples mu / (2 sqrt(n_features)), with ``"zero_out"`` twice; less with few rows.
     mean_norm : float or None, default=None
         The same bound for the column means, which `explained_variance_` needs. ``None`` takes that
         of `row_norm`.
@@ -63,9 +62,8 @@ class DPTruncatedSVD(BaseDecomposition):
         by X, and ``"input"`` adds noise to every entry. ``"auto"`` goes by public facts, and where
         the mean guides rows by released values: :ref:`solvers`, :ref:`solvers-of-units`.
     n_iter : int or "auto", default="auto"
-        Number of steps of an iteration, 1 to 100. ``"auto"`` is 3 for rows, 4 beside a mean that
-        guides, and 5 to 8 for other units. With a number here or for `n_oversamples` the mean
-        guides no iteration.
+        Number of steps of an iteration, 1 to 100. ``"auto"`` is 3 for rows, 4 if guided, 5 to 8 for
+        other units. A number here or for `n_oversamples` lets the mean guide no iteration.
     n_oversamples : int or "auto", default="auto"
         Columns beyond `n_components` in a basis; deflation has none. ``"auto"`` is `n_components`
         for the adaptive and the power solver of rows; else 1, or 0 with ``delta=0``.
