@@ -182,6 +182,7 @@ SLIPS = {
         ("svd", "refined", "clipped_projection", "refinement 1"),
         ("svd", "refined", "projected_spectrum", "projected variances"),
         ("pca", "covariance", "row_sum", "mean"),
+        ("svd", "guided covariance", "count", GATE),
         ("svd", "guided covariance", "row_sum", "guiding mean"),
         ("svd", "guided power", "row_sum", "guiding mean again"),
         ("svd", "guided power", "clipped_projection", "guided step 1"),
