@@ -71,7 +71,7 @@ def test_components_hold_more_where_noise_hides_the_second_moment(
 
 def test_which_way_is_taken_follows_the_rows_and_the_noise():
     X = table()
-    guided = DPTruncatedSVD(3, epsilon=0.3, row_norm=4.0, random_state=KEY).fit(X)
+    guided = DPTruncatedSVD(10, epsilon=0.3, row_norm=4.0, random_state=KEY).fit(X)
     assert names(guided)[:3] == [GATE, *GUIDES]
     assert names(guided)[-2:] == ["guided step 4", "projected second moment"]
     strong = DPTruncatedSVD(3, epsilon=50.0, row_norm=4.0, random_state=KEY).fit(X)
