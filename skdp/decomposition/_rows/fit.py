@@ -65,7 +65,7 @@ def _solve_guided(
     if problem.has_guided_power and not _shows_in_a_matrix(problem, rows, budget, guide):
         guide = guide.averaged(release_guide(clipped, budget, GUIDES[1]))
         factors = solve_guided_power(
-            rows, budget, guide.axis, n_components=rank_of(problem), generator=generator
+            rows, budget, guide, n_components=rank_of(problem), generator=generator
         )
     else:
         beside = partial(decompose_beside, axis=guide.axis)

@@ -12,7 +12,7 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._rows.moment import decompose
 from skdp.linalg.spectrum import eigenvalue_pushes, noise_edge
 
-__all__ = ["decompose_beside"]
+__all__ = ["decompose_along", "decompose_beside"]
 
 # The mean direction has to hold so many times what noise or an average direction has.
 _LEAST_VALUE = 3.0
@@ -25,17 +25,23 @@ def decompose_beside(
 ) -> Factors:
     """Decompose a released second moment whose noise has the given scale, beside a direction.
 
-    All are relative to `squared_bound`.
+    All are relative to `squared_bound`. A direction that holds little is left alone.
     """
-    # Squares of its entries must not overflow.
-    unit = max(float(noisy.max()), -float(noisy.min())) or 1.0
-    noisy, scale, squared_bound = noisy / unit, scale / unit, squared_bound * unit
-    n_features = len(noisy)
-    along = noisy @ axis
-    value, total = float(axis @ along), float(np.trace(noisy))
-    if value < _LEAST_VALUE * max(scale, total / n_features):
+    value, total = float(axis @ noisy @ axis), float(np.trace(noisy))
+    if value < _LEAST_VALUE * max(scale, total / len(noisy)):
         return decompose(noisy, scale, squared_bound)
-    entry_scale = scale * np.sqrt(0.5)
+    return decompose_along(noisy, scale, axis, squared_bound)
+
+
+def decompose_along(
+    noisy: np.ndarray, scale: float, axis: np.ndarray, squared_bound: float = 1.0
+) -> Factors:
+    """Decompose it beside a direction that holds something."""
+    # Squares of its entries must not overflow.
+    unit = max(float(noisy.max()), -float(noisy.min()))
+    noisy, scale, squared_bound = noisy / unit, scale / unit, squared_bound * unit
+    along, entry_scale = noisy @ axis, scale * np.sqrt(0.5)
+    value = float(axis @ along)
     cross = _shrunk_cross(along - value * axis, entry_scale)
     eigenvalues, vectors = _decompose_rest(noisy, axis, along, cross / np.sqrt(value))
     # Noise pushes the variance along a vector down as it pushes its eigenvalue up.
@@ -45,9 +51,9 @@ def decompose_beside(
     return Factors(
         components=components,
         eigenvalues=squared_bound * values,
-        total=squared_bound * total,
+        total=squared_bound * float(np.trace(noisy)),
         noise_scale=squared_bound * scale,
-        n_above_noise=1 + int(np.sum(eigenvalues > noise_edge(entry_scale, n_features))),
+        n_above_noise=1 + int(np.sum(eigenvalues > noise_edge(entry_scale, len(noisy)))),
     )
 
 

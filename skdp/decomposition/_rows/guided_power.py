@@ -11,14 +11,18 @@ M. Hardt, E. Price (2014). "The noisy power method: a meta algorithm with applic
 :arxiv:`1311.2495`
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
+from skdp.decomposition._rows.guide import Guide
+from skdp.decomposition._rows.guided_moment import decompose_along
 from skdp.decomposition._rows.plan import GUIDED_STEPS
 from skdp.decomposition._rows.power import (
     count_above_noise,
-    release_spectrum,
+    release_projected_moment,
     release_step,
     thinned,
 )
@@ -36,16 +40,16 @@ _LEAST_KEPT = 0.05
 def solve_guided_power(
     rows: Rows,
     budget: PrivacyBudget,
-    axis: np.ndarray,
+    guide: Guide,
     *,
     n_components: int,
     generator: np.random.Generator,
 ) -> Factors:
-    """Find the leading directions of `rows`, of which `axis` is about the first.
+    """Find the leading directions of `rows`, of which the guide's is about the first.
 
     Time O(nnz k) a pass, a pass a step; memory O(n + d k).
     """
-    n_features = rows.n_features
+    n_features, axis = rows.n_features, guide.axis
     groups = _groups(axis)
     sample = thinned(rows)
     columns = generator.normal(size=(n_features, min(n_components + 1, n_features - 1)))
@@ -56,8 +60,23 @@ def solve_guided_power(
         )
         noisy = _beside(axis, noisy)
         columns = _shrunk_by_group(noisy, scale, groups)
-    whole = orthonormal_basis(np.column_stack([axis, columns]))
-    return release_spectrum(rows, budget, whole, 1 + count_above_noise(noisy, scale))
+    n_above_noise = 1 + count_above_noise(noisy, scale)
+    factors = _release_beside(rows, budget, guide, columns)
+    return replace(factors, n_above_noise=n_above_noise)
+
+
+def _release_beside(
+    rows: Rows, budget: PrivacyBudget, guide: Guide, columns: np.ndarray
+) -> Factors:
+    """Rayleigh-Ritz in the span of the mean and the columns, as of a matrix beside the mean."""
+    basis = orthonormal_basis(np.column_stack([guide.axis, columns]))
+    noisy, scale = release_projected_moment(rows, budget, basis)
+    total, inner = float(np.trace(noisy)), noisy[:-1, :-1].copy()
+    # The sum of squares along the mean is at least that of the mean itself, which may be known
+    # better.
+    inner[0, 0] = max(inner[0, 0], rows.n_rows * float(guide.cleaned @ guide.cleaned))
+    factors = decompose_along(inner, scale, np.eye(len(inner))[0])
+    return replace(factors, components=factors.components @ basis.T, total=total)
 
 
 def _beside(axis: np.ndarray, columns: np.ndarray) -> np.ndarray:

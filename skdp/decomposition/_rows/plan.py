@@ -47,7 +47,7 @@ GATE, GUIDES, GUIDED_STEPS = "positive rows", ("guiding mean", "guiding mean aga
 # of both means before an iteration does so, too.
 _GATE_SHARE = 0.005
 _GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)
-_ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.5)
+_ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)
 _FEWEST_GUIDED_FEATURES, _FEWEST_ITERATED_FEATURES = 3, 400
 # Share of the budget for the search of a norm.
 _NORM_SHARE = 0.03

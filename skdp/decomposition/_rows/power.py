@@ -30,7 +30,13 @@ from skdp.privacy import PrivacyBudget, Released, sensitivity
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.histogram import quantile_from_counts
 
-__all__ = ["count_above_noise", "release_spectrum", "release_step", "solve_power", "thinned"]
+__all__ = [
+    "count_above_noise",
+    "release_projected_moment",
+    "release_step",
+    "solve_power",
+    "thinned",
+]
 
 _LEVEL_QUANTILE = 0.2
 _LEVEL_GRID = np.geomspace(0.01, 1.0, N_LEVELS)
@@ -57,7 +63,7 @@ def solve_power(
             rows, sample, budget, basis, names=(f"clip level {step}", f"power step {step}")
         )
         basis = orthonormal_basis(noisy)
-    return release_spectrum(rows, budget, basis, count_above_noise(noisy, step_noise))
+    return _solve_projected(rows, budget, basis, count_above_noise(noisy, step_noise))
 
 
 def release_step(
@@ -91,19 +97,12 @@ def release_level(rows: Rows, budget: PrivacyBudget, basis: np.ndarray, *, name:
     return quantile_from_counts(counts, edges, _LEVEL_QUANTILE)
 
 
-def release_spectrum(
+def _solve_projected(
     rows: Rows, budget: PrivacyBudget, basis: np.ndarray, n_above_noise: int
 ) -> Factors:
-    """Rayleigh-Ritz: second moment of the projections, and what lies outside the basis."""
+    """Rayleigh-Ritz: decompose the second moment of the projections."""
     size = basis.shape[1]
-    moment, rounding = rows.projected_moment(basis)
-    # The last row and column but for the diagonal are constant: they cost nothing, and symmetric
-    # noise has the same scale on the whole diagonal.
-    noisy, scale = budget.symmetric_gaussian(
-        "projected second moment",
-        moment,
-        sensitivity=sensitivity.projected_spectrum(rows.bound, budget.adjacency, rounding),
-    )
+    noisy, scale = release_projected_moment(rows, budget, basis)
     eigenvalues, turn = eigh(noisy[:size, :size], check_finite=False)
     eigenvalues = eigenvalues[::-1]
     return Factors(
@@ -112,4 +111,16 @@ def release_spectrum(
         total=float(np.trace(noisy)),
         noise_scale=scale,
         n_above_noise=n_above_noise,
+    )
+
+
+def release_projected_moment(rows: Rows, budget: PrivacyBudget, basis: np.ndarray) -> Released:
+    """Release the second moment of the projections, and last what lies outside the basis."""
+    moment, rounding = rows.projected_moment(basis)
+    # The last row and column but for the diagonal are constant: they cost nothing, and symmetric
+    # noise has the same scale on the whole diagonal.
+    return budget.symmetric_gaussian(
+        "projected second moment",
+        moment,
+        sensitivity=sensitivity.projected_spectrum(rows.bound, budget.adjacency, rounding),
     )
