@@ -1,5 +1,6 @@
 """Rows of tables without negative entries: the gate, the mean that guides, and both ways on."""
 
+import itertools
 import math
 
 import numpy as np
@@ -171,6 +172,18 @@ def test_the_gate_counts_each_row_by_itself():
         X[99] = row
         counts.append(Rows(as_source(X)).mostly_positive().sum())
     assert counts == [50, 49, 50, 49, 49]
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_steps", "n_columns"), [(20_000, 4, 4), (60_000, 5, 6), (10**9, 5, 6)]
+)
+def test_more_is_sought_where_the_signal_is_strong(n_rows, n_steps, n_columns):
+    # At epsilon=1 the signal is 200 from some 51,000 rows on.
+    path = DPTruncatedSVD(3, row_norm=1.0).plan(n_rows, 900).others[-1]
+    steps = [line for line in path if line.name.startswith("guided step")]
+    assert [line.shape for line in steps] == [(900, n_columns)] * n_steps
+    ratios = [after.share / before.share for before, after in itertools.pairwise(steps)]
+    np.testing.assert_allclose(ratios, 3.0 if n_steps == 4 else 2.0)
 
 
 def test_groups_of_features_double_in_the_order_of_the_mean():

@@ -15,7 +15,7 @@ from skdp.decomposition._rows.guide import Guide, release_gate, release_guide, r
 from skdp.decomposition._rows.guided_moment import decompose_beside
 from skdp.decomposition._rows.guided_power import solve_guided_power
 from skdp.decomposition._rows.moment import Decomposition, decompose
-from skdp.decomposition._rows.plan import GUIDES, norm_quantile
+from skdp.decomposition._rows.plan import GUIDES, guided_iteration, norm_quantile
 from skdp.decomposition._rows.power import solve_power
 from skdp.linalg.spectrum import noise_edge
 from skdp.privacy import PrivacyBudget, sensitivity
@@ -25,8 +25,8 @@ from skdp.privacy.quantile import SCALE_GRID
 __all__ = ["clip_to_norm", "solve_clipped", "solve_rows"]
 
 # What the mean shows has to be so many times the edge of the noise of a matrix for that to be
-# released, with up to 1000 features less for fewer than ten components: the first ones stand out.
-_LEAST_RATIO, _COMPONENTS_PER_EDGE, _MANY_FEATURES = 2.5, 4, 1000
+# released: far less for a single component, which has nothing beside it that noise could hide.
+_LEAST_RATIO, _LEAST_RATIO_OF_ONE = 8.0, 1.0
 
 
 def solve_rows(
@@ -64,8 +64,9 @@ def _solve_guided(
     guide = release_guide(clipped, budget, GUIDES[0])
     if problem.has_guided_power and not _shows_in_a_matrix(problem, rows, budget, guide):
         guide = guide.averaged(release_guide(clipped, budget, GUIDES[1]))
+        n_steps, n_columns, _ = guided_iteration(problem)
         factors = solve_guided_power(
-            rows, budget, guide, n_components=rank_of(problem), generator=generator
+            rows, budget, guide, n_steps=n_steps, n_columns=n_columns, generator=generator
         )
     else:
         beside = partial(decompose_beside, axis=guide.axis)
@@ -79,9 +80,7 @@ def _shows_in_a_matrix(
     """Tell whether a noisy second moment would show what the mean shows."""
     if problem.solver == "power":
         return False
-    least = _LEAST_RATIO
-    if rows.n_features <= _MANY_FEATURES:
-        least = min(rank_of(problem) / _COMPONENTS_PER_EDGE, least)
+    least = _LEAST_RATIO if rank_of(problem) > 1 else _LEAST_RATIO_OF_ONE
     left = 1.0 - sum(one.share for one in budget.spent().releases)
     scale = budget.noise_scale(sensitivity.second_moment(rows.bound, budget.adjacency), left)
     edge = noise_edge(scale * np.sqrt(0.5), rows.n_features)

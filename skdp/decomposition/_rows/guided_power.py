@@ -19,7 +19,6 @@ from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._rows.guide import Guide
 from skdp.decomposition._rows.guided_moment import decompose_along
-from skdp.decomposition._rows.plan import GUIDED_STEPS
 from skdp.decomposition._rows.power import (
     count_above_noise,
     release_projected_moment,
@@ -42,18 +41,19 @@ def solve_guided_power(
     budget: PrivacyBudget,
     guide: Guide,
     *,
-    n_components: int,
+    n_steps: int,
+    n_columns: int,
     generator: np.random.Generator,
 ) -> Factors:
     """Find the leading directions of `rows`, of which the guide's is about the first.
 
-    Time O(nnz k) a pass, a pass a step; memory O(n + d k).
+    Time O(nnz p) a pass, a pass a step; memory O(n + d p) for p columns.
     """
-    n_features, axis = rows.n_features, guide.axis
+    axis = guide.axis
     groups = _groups(axis)
     sample = thinned(rows)
-    columns = generator.normal(size=(n_features, min(n_components + 1, n_features - 1)))
-    for step in range(1, GUIDED_STEPS + 1):
+    columns = generator.normal(size=(rows.n_features, n_columns))
+    for step in range(1, n_steps + 1):
         basis = orthonormal_basis(_beside(axis, columns))
         noisy, scale = release_step(
             rows, sample, budget, basis, names=(f"clip level {step}", f"guided step {step}")

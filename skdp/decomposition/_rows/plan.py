@@ -22,11 +22,11 @@ from skdp.privacy.quantile import SCALE_GRID
 __all__ = [
     "ADAPTIVE_SHARES",
     "GATE",
-    "GUIDED_STEPS",
     "GUIDES",
     "N_LEVELS",
     "PROBE_LEVELS",
     "doubts_of_rows",
+    "guided_iteration",
     "norm_quantile",
     "plan_rows",
     "plan_unguided",
@@ -40,14 +40,16 @@ _ADAPTIVE_FEATURES = (400, 1000)
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}
 # The square of so much longer a centre leaves no digit for that of a sparse row beside it.
 _LARGEST_RATIO = 1e8
-#: Of a guided fit: the count that opens it, the means, and how many steps its iteration has. More
-#: of them split the budget further.
-GATE, GUIDES, GUIDED_STEPS = "positive rows", ("guiding mean", "guiding mean again"), 4
+#: Of a guided fit: the count that opens it, and the means.
+GATE, GUIDES = "positive rows", ("guiding mean", "guiding mean again")
 # Share of the count. That of the mean falls with the square root of its signal, within limits; that
 # of both means before an iteration does so, too.
 _GATE_SHARE = 0.005
 _GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)
 _ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)
+# Of its iteration: steps, columns beside those sought, and how many times the share of a step the
+# next one gets; and from which signal on the latter.
+_FEW_STEPS, _MANY_STEPS, _STRONG_SIGNAL = (4, 1, 3.0), (5, 3, 2.0), 200.0
 _FEWEST_GUIDED_FEATURES, _FEWEST_ITERATED_FEATURES = 3, 400
 # Share of the budget for the search of a norm.
 _NORM_SHARE = 0.03
@@ -272,11 +274,15 @@ def _guide_shares(problem: DecompositionProblem) -> tuple[float, float]:
     Both follow the signal that the longest possible sum of rows has beside its noise: the weaker
     it is, the more goes to the mean, which noise hides last.
     """
-    mu = gaussian_dp.mu_from_epsilon_delta(problem.epsilon, problem.delta)
-    signal = math.sqrt(signal_of(problem.shape, mu, problem.unit.adjacency))
+    signal = math.sqrt(_signal(problem))
     first = float(np.clip(_GUIDE_FACTOR / signal, *_GUIDE_LIMITS))
     whole = float(np.clip(_ITERATED_FACTOR / signal, *_ITERATED_LIMITS))
     return first, whole - first
+
+
+def _signal(problem: DecompositionProblem) -> float:
+    mu = gaussian_dp.mu_from_epsilon_delta(problem.epsilon, problem.delta)
+    return signal_of(problem.shape, mu, problem.unit.adjacency)
 
 
 def _plan_mean(problem: DecompositionProblem, name: str, share: float) -> PlannedRelease:
@@ -292,9 +298,18 @@ def _plan_mean(problem: DecompositionProblem, name: str, share: float) -> Planne
 
 def _plan_guided_power(problem: DecompositionProblem, share: float) -> list[PlannedRelease]:
     """Plan the steps beside the mean, which joins the basis in the end."""
-    n_columns = min(rank_of(problem) + 1, problem.shape[1] - 1)
-    *steps, spectrum = _plan_iteration(problem, share, "guided step", GUIDED_STEPS, n_columns)
+    n_steps, n_columns, growth = guided_iteration(problem)
+    *steps, spectrum = _plan_iteration(problem, share, "guided step", n_steps, n_columns, growth)
     return [*steps, replace(spectrum, shape=(n_columns + 2,) * 2)]
+
+
+def guided_iteration(problem: DecompositionProblem) -> tuple[int, int, float]:
+    """Choose how many steps and columns a guided iteration has, and how its shares grow.
+
+    Where there is little noise, directions that it does not hide take more of both to be found.
+    """
+    n_steps, n_more, growth = _FEW_STEPS if _signal(problem) < _STRONG_SIGNAL else _MANY_STEPS
+    return n_steps, min(rank_of(problem) + n_more, problem.shape[1] - 1), growth
 
 
 def _plan_moment(problem: DecompositionProblem, share: float, name: str) -> PlannedRelease:
@@ -336,15 +351,21 @@ def _plan_adaptive(problem: DecompositionProblem, share: float) -> list[PlannedR
 
 
 def _plan_power(problem: DecompositionProblem, share: float) -> list[PlannedRelease]:
-    return _plan_iteration(problem, share, "power step", int(problem.n_iter), problem.basis_size)
+    n_iter, basis_size = int(problem.n_iter), problem.basis_size
+    return _plan_iteration(problem, share, "power step", n_iter, basis_size, _GROWTH)
 
 
 def _plan_iteration(
-    problem: DecompositionProblem, share: float, kind: str, n_steps: int, n_columns: int
+    problem: DecompositionProblem,
+    share: float,
+    kind: str,
+    n_steps: int,
+    n_columns: int,
+    growth: float,
 ) -> list[PlannedRelease]:
     """Plan a clip level and a product for each step, and the spectrum."""
     adjacency, shape = problem.unit.adjacency, (problem.shape[1], n_columns)
-    weights = _GROWTH ** np.arange(n_steps)
+    weights = growth ** np.arange(n_steps)
     shares = share * (1 - _LEVEL_SHARE - _SPECTRUM_SHARE) * weights / weights.sum()
     level_share, lines = share * _LEVEL_SHARE / n_steps, []
     change = None
