@@ -62,8 +62,8 @@ class DPTruncatedSVD(BaseDecomposition):
         by X, and ``"input"`` adds noise to every entry. ``"auto"`` goes by public facts, and where
         the mean guides rows by released values: :ref:`solvers`, :ref:`solvers-of-units`.
     n_iter : int or "auto", default="auto"
-        Number of steps of an iteration, 1 to 100. ``"auto"`` is 3 for rows, 4 or 5 if guided, 5 to 8 for
-        other units. A number here or for `n_oversamples` lets the mean guide no iteration.
+        Number of steps of an iteration, 1 to 100. ``"auto"`` is 3 for rows, 4 or 5 if guided, else
+        5 to 8. A number here or for `n_oversamples` lets the mean guide no iteration.
     n_oversamples : int or "auto", default="auto"
         Columns beyond `n_components` in a basis; deflation has none. ``"auto"`` is `n_components`
         for the adaptive and the power solver of rows; else 1, or 0 with ``delta=0``.

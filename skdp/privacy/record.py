@@ -304,7 +304,7 @@ def printed(title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[s
         lines.append("  bounds promised by the caller, not enforced")
     width = max([_WIDTH, *(len(name) + 1 for name, _ in rows)])
     lines.append(f"  {'release':<{width}}{'share':>8}{'sensitivity':>13}{'noise scale':>13}")
-    lines += [f"  {name:<{width}}{numbers}" for name, numbers in rows[:_SHOWN]]
+    lines += [f"  {name:<{width}}{numbers}".rstrip() for name, numbers in rows[:_SHOWN]]
     if len(rows) > _SHOWN:
         lines.append(f"  and {len(rows) - _SHOWN} more")
     return "\n".join(lines)

@@ -2,12 +2,13 @@
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
 from row_cells import gate_that_is
 
-from skdp import DPPCA, DPTruncatedSVD, RowBlocks
+from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, RowBlocks
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_interactions, make_spiked
@@ -207,6 +208,25 @@ def test_the_weaker_the_signal_the_more_goes_to_the_means(adjacency):
     assert shares(1000) == pytest.approx((min(0.05, 0.2 / math.sqrt(at)), between))
     assert shares(10) == pytest.approx((0.05, 0.7))
     assert shares(10**9) == pytest.approx((0.02, 0.07))
+
+
+def test_a_guide_stands_out_if_noise_would_not_be_as_long():
+    generator = np.random.default_rng(0)
+    noise = generator.normal(size=(200, 400))
+    stand_out = [Guide(2.0 * row, 2.0, 0.1).stands_out for row in noise]
+    assert sum(stand_out) <= 2
+    assert all(Guide(2.0 * (row + 0.7), 2.0, 0.1).stands_out for row in noise)
+
+
+def test_a_bound_that_ends_at_its_least_is_doubted():
+    X = table().toarray()
+    X[500:] = 0.0
+    with pytest.warns(PrivacyWarning, match="row_norm_=1e-12 is the least"):
+        DPTruncatedSVD(2, random_state=KEY).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "Only .* stand", PrivacyWarning)
+        DPTruncatedSVD(2, row_norm=4.0, random_state=KEY).fit(X)
 
 
 def test_averaged_guides_have_the_noise_of_both_shares():

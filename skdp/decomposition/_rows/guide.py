@@ -50,6 +50,13 @@ class Guide:
         cleaned = self.cleaned
         return np.asarray(cleaned / row_norms(cleaned[np.newaxis]))
 
+    @property
+    def stands_out(self) -> bool:
+        """Whether it is longer than noise alone is, but for a chance of about .001."""
+        n_features = len(self.mean)
+        length = float(np.sum(np.square(self.mean / self.scale)))
+        return length > n_features + 3 * np.sqrt(2 * n_features)
+
     def averaged(self, other: "Guide") -> "Guide":
         """Average with another release, by what was spent."""
         share = self.share + other.share

@@ -60,7 +60,7 @@ def solve_guided_power(
         )
         noisy = _beside(axis, noisy)
         columns = _shrunk_by_group(noisy, scale, groups)
-    n_above_noise = 1 + count_above_noise(noisy, scale)
+    n_above_noise = int(guide.stands_out) + count_above_noise(noisy, scale)
     factors = _release_beside(rows, budget, guide, columns)
     return replace(factors, n_above_noise=n_above_noise)
 
