@@ -14,7 +14,7 @@ from skdp.data.sources import as_source
 from skdp.datasets import make_interactions, make_spiked
 from skdp.decomposition._rows import fit
 from skdp.decomposition._rows.guide import Guide
-from skdp.decomposition._rows.guided_moment import decompose_beside
+from skdp.decomposition._rows.guided_moment import decompose_along, decompose_beside
 from skdp.decomposition._rows.guided_power import _groups
 from skdp.decomposition._rows.moment import decompose
 from skdp.decomposition._rows.plan import GATE, GUIDES, norm_quantile
@@ -278,6 +278,18 @@ def test_factors_beside_the_mean_are_in_order_and_orthonormal(scale):
     assert (factors.eigenvalues >= 0).all()
     assert (np.diff(factors.eigenvalues) <= 1e-12).all()
     assert factors.n_above_noise >= (scale < 1)
+
+
+@pytest.mark.parametrize("value", [1e-12, 1e-3, 1.0, 1e3])
+def test_along_an_axis_of_any_value_components_are_orthonormal(value):
+    generator = np.random.default_rng(2)
+    for n_features in (2, 3, 7):
+        noisy = generator.normal(size=(n_features, n_features))
+        noisy += noisy.T
+        noisy[0, 0] = value
+        axis = np.eye(n_features)[0]
+        components = decompose_along(noisy, 1e-3, axis).components
+        np.testing.assert_allclose(components @ components.T, np.eye(n_features), atol=1e-6)
 
 
 def test_beside_a_mean_that_says_nothing_the_matrix_speaks_alone():

@@ -53,6 +53,8 @@ def solve_rows(
     return replace(factors, mean=mean, mean_noise=scale**2, row_norm=float(rows.bound))
 
 
+# What underflows is 0, also where the caller asks for an error.
+@np.errstate(under="ignore")
 def _solve_guided(
     problem: DecompositionProblem,
     rows: Rows,

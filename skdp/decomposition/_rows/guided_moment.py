@@ -69,7 +69,7 @@ def _decompose_rest(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Decompose what is left beside the axis; return eigenvalues, descending, and columns."""
     beside = along - (axis @ along) * axis
-    far = along + _FAR * np.linalg.norm(noisy) * axis
+    far = along + _FAR * (np.linalg.norm(noisy) + deflation @ deflation) * axis
     rest = noisy - np.column_stack([axis, beside, deflation]) @ np.array([far, axis, deflation])
     eigenvalues, vectors = np.linalg.eigh(rest)
     # The axis is last.

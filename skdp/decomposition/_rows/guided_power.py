@@ -73,8 +73,8 @@ def _release_beside(
     noisy, scale = release_projected_moment(rows, budget, basis)
     total, inner = float(np.trace(noisy)), noisy[:-1, :-1].copy()
     # The sum of squares along the mean is at least that of the mean itself, which may be known
-    # better.
-    inner[0, 0] = max(inner[0, 0], rows.n_rows * float(guide.cleaned @ guide.cleaned))
+    # better; a number below its noise would deflate the rest by anything.
+    inner[0, 0] = max(inner[0, 0], rows.n_rows * float(guide.cleaned @ guide.cleaned), scale)
     factors = decompose_along(inner, scale, np.eye(len(inner))[0])
     return replace(factors, components=factors.components @ basis.T, total=total)
 
