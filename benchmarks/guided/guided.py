@@ -76,7 +76,8 @@ loses two to three percent to a matrix on the 1000 most visited places (zero_out
 whose many directions are nearly alike, and gains ten to thirty on tables made of tastes; nothing
 that is released before tells which is which. At an epsilon that hides nearly everything the mean
 alone with the whole budget is as good, and better for a single component, as a fit looks for what
-lies beside it, too. The digits pay for the gate and the larger share of the mean, up to 1%.
+lies beside it, too. The digits pay for the gate and the larger share of the mean, most at
+epsilon .5: with 40 seeds 1% of ten components, and .1% in the mean of all cells.
 """
 
 

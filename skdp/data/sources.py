@@ -273,7 +273,7 @@ def canonical_csr(X: Any) -> sparse.csr_array:
     They are added up in the order in which the row has them, whatever other rows are like.
     """
     X = plain_csr(X)
-    if not X.has_canonical_format:
+    if X.ndim == 2 and not X.has_canonical_format:
         # There and back sorts columns and keeps the order of duplicates, which `sort_indices`, if
         # any row needs it, does not.
         X = sparse.csr_array(X.tocsc().tocsr())

@@ -20,20 +20,7 @@ _NEGLIGIBLE = 1e-15
 
 
 def denoise_eigenvalues(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarray:
-    r"""Take out the upward push that symmetric Gaussian noise gives to eigenvalues.
-
-    Parameters
-    ----------
-    eigenvalues : ndarray of shape (d,)
-        Noisy eigenvalues, descending.
-    entry_scale : float
-        Standard deviation of the noise off the diagonal.
-
-    Returns
-    -------
-    ndarray of shape (d,)
-        Cleaned eigenvalues, descending and not negative.
-    """
+    """Take their pushes out of descending eigenvalues; none of what is left is negative."""
     cleaned = eigenvalues - eigenvalue_pushes(eigenvalues, entry_scale)
     return np.maximum(np.minimum.accumulate(cleaned), 0.0)
 

@@ -17,12 +17,7 @@ from sklearn.utils.validation import _num_samples
 
 from skdp.data.finite import finite
 
-__all__ = [
-    "by_rows",
-    "fitted_to_nothing",
-    "restored",
-    "transformed",
-]
+__all__ = ["by_rows", "fitted_to_nothing", "restored", "transformed"]
 
 
 def quietly(function: Callable[..., Any], *arguments: Any) -> Any:

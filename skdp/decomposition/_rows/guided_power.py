@@ -95,6 +95,6 @@ def _shrunk_by_group(noisy: np.ndarray, scale: float, groups: list[np.ndarray]) 
     """Turn columns to their singular vectors, and shrink them where they are noise."""
     columns = np.asarray(noisy @ np.linalg.svd(noisy, full_matrices=False)[2].T)
     for group in groups:
-        energy = np.mean(np.square(columns[group] / scale), axis=0) if scale else np.inf
+        energy = np.mean(np.square(columns[group] / scale), axis=0)
         columns[group] *= np.maximum(1 - 1 / np.maximum(energy, 1e-12), _LEAST_KEPT)
     return columns
