@@ -35,6 +35,7 @@ __all__ = [
     "Procedure",
     "check_finite_bound",
     "check_rows",
+    "delta_tail_of",
     "doubt_of_delta",
     "in_dtype",
     "plan_of",
@@ -219,8 +220,8 @@ class PrivateEstimator(SeededEstimator):
         """Return the parameters that no release depends on: they only say what to make of it."""
         return frozenset()
 
-    def _reserved_tail(self) -> float:
-        """Return the part of delta that a fit reserves, which follows the parameters."""
+    def _reserved_part(self) -> float:
+        """Return which part of delta a fit reserves, whatever it is fitted to."""
         return 0.0
 
     def _charge_of(self, problem: Problem) -> Callable[[PrivacySpent], None] | None:
@@ -234,7 +235,7 @@ class PrivateEstimator(SeededEstimator):
         """Collect the parameters that `kind` has fields for, as plain values, with the facts."""
         names = [name for name in kind.__dataclass_fields__ if name not in facts]  # type: ignore[attr-defined]
         given = {name: plain(getattr(self, name)) for name in names if hasattr(self, name)}
-        return kind(**given, **facts)
+        return kind(**given, **facts, delta_tail=delta_tail_of(self))
 
     def _warn_of_settings(self, problem: Problem) -> None:
         """Say what public facts make of the guarantee."""
@@ -271,6 +272,12 @@ def _unchanged_if_refused(estimator: PrivateEstimator) -> Iterator[None]:
         estimator.__dict__.clear()
         estimator.__dict__.update(before)
         raise
+
+
+def delta_tail_of(estimator: Any) -> float:
+    """Tell what a fit reserves of delta: it follows the parameters, and its plan asks here."""
+    epsilon, delta = float(plain(estimator.epsilon)), float(plain(estimator.delta))
+    return delta * estimator._reserved_part() if math.isfinite(epsilon) else 0.0
 
 
 def plan_of(problem: Problem) -> Plan:

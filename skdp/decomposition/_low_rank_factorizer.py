@@ -22,7 +22,7 @@ from skdp.decomposition._reconstruction import ReconstructionMixin
 from skdp.decomposition._rows.plan import doubts_of_rows
 from skdp.decomposition._rows.projection import plan_projection, solve_projection
 from skdp.decomposition._sketches.one_pass import plan_one_pass, solve_one_pass
-from skdp.decomposition._sketches.plan import sketch_sizes, tails_of
+from skdp.decomposition._sketches.plan import RESERVED_PART
 from skdp.units._changes import FrobeniusChange, ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 from skdp.units._rows import ResolvedRow
@@ -215,7 +215,6 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
             facts,
             by_rows=_BY_ROWS,
             by_products=_IN_ONE_PASS if solver == "two_sketch" else _BY_PRODUCTS,
-            delta_tail=self._delta_tail(facts.shape, solver, is_promised=is_promised),
             is_pca=False,
             center=None,
             releases_mean=False,
@@ -244,11 +243,11 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
             return "alternating"
         return "input" if is_promised else "auto"
 
-    def _delta_tail(self, shape: tuple[int, int], solver: str, *, is_promised: bool) -> float:
-        """Reserve delta for both bounds of sketches that nobody knows before the fit."""
-        if not is_promised or solver != "two_sketch" or self.random_state is not None:
-            return 0.0
-        return math.fsum(tails_of(shape, sketch_sizes(shape, int(self.n_components)), self.delta))
+    def _reserved_part(self) -> float:
+        is_promised = isinstance(self.privacy_unit, FrobeniusChange)
+        # Sketches that nobody knows before the fit: the seed of another one may be known.
+        is_unknown = self.solver == "two_sketch" and self.random_state is None
+        return RESERVED_PART if is_promised and is_unknown else 0.0
 
     def _set_attributes(self, result: Factors, problem: DecompositionProblem) -> list[str]:
         self.__dict__.pop("row_norm_", None)

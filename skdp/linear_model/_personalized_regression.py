@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils.validation import validate_data
 
-from skdp._estimator import PrivateEstimator, Procedure, in_dtype
+from skdp._estimator import PrivateEstimator, Procedure, delta_tail_of, in_dtype
 from skdp.data.digest import digest
 from skdp.data.sources import as_source
 from skdp.data.users import Users
@@ -303,7 +303,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
             facts=facts,
             unit=(ResolvedUser if facts.has_ids else ResolvedRow)(self.adjacency),
             n_units=facts.n_users,
-            currency=Currency(epsilon, delta),
+            currency=Currency(epsilon, delta, delta_tail_of(self)),
         )
         return checked_problem(problem)
 

@@ -9,7 +9,7 @@ from joblib import effective_n_jobs
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdp._estimator import INPUT, N_JOBS, PrivateEstimator, Procedure, in_dtype
+from skdp._estimator import INPUT, N_JOBS, PrivateEstimator, Procedure, delta_tail_of, in_dtype
 from skdp.data.design import Design
 from skdp.data.digest import digest
 from skdp.data.rank_one import RankOneMatrices
@@ -304,22 +304,19 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
             )
         # Refuses 0, which joblib would refuse once a part of the budget is spent.
         effective_n_jobs(self.n_jobs)
-        delta_tail = self._reserved_tail()
         problem = self._asked(
             TraceProblem,
             procedure=_PROCEDURE,
             facts=facts,
             unit=UNITS[self.privacy_unit](self.adjacency),
             n_units=facts.n_records,
-            delta_tail=delta_tail,
-            currency=Currency(epsilon, delta, delta_tail),
+            currency=Currency(epsilon, delta, delta_tail_of(self)),
             covariance=checked_covariance(self.covariance, facts.matrix_shape),
         )
         return checked_problem(problem)
 
-    def _reserved_tail(self) -> float:
-        tests = self.init == "spectral" and self.solver != "adassp" and math.isfinite(self.epsilon)
-        return DELTA_TAIL * float(self.delta) if tests else 0.0
+    def _reserved_part(self) -> float:
+        return DELTA_TAIL if self.init == "spectral" and self.solver != "adassp" else 0.0
 
     def _open_data(
         self, data: TraceData, problem: TraceProblem

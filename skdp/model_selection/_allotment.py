@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from sklearn.base import clone
 
+from skdp._estimator import delta_tail_of
 from skdp.model_selection._candidates import Candidate, Path, Step
 from skdp.model_selection._private_steps import mu_of
 from skdp.privacy import gaussian_dp
@@ -138,7 +139,7 @@ def pay(step: Any, mu: float, delta: float) -> None:
     """
     # A finite epsilon, at which it knows what it reserves.
     step.set_params(epsilon=mu if math.isinf(mu) else 1.0, delta=delta)
-    step.set_params(**spending(mu, delta, step._reserved_tail()))
+    step.set_params(**spending(mu, delta, delta_tail_of(step)))
 
 
 def spending(mu: float, delta: float, delta_tail: float = 0.0) -> dict[str, float]:
@@ -183,4 +184,4 @@ def _largest_tail(step: Step, number: int, candidates: Sequence[Candidate], delt
     configured = [
         clone(step.estimator).set_params(**own, epsilon=1.0, delta=delta) for own in settings
     ]
-    return max(float(one._reserved_tail()) for one in configured)
+    return max(delta_tail_of(one) for one in configured)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
+from sklearn import get_config
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import (
@@ -25,7 +26,8 @@ from sklearn.model_selection import (
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from skdp._estimator import PrivateEstimator
+from skdp._estimator import PrivateEstimator, delta_tail_of
+from skdp.linear_model import DPPersonalizedRegressor
 from skdp.model_selection._private_steps import (
     is_passed_through,
     is_stateless,
@@ -33,7 +35,7 @@ from skdp.model_selection._private_steps import (
     private_steps,
 )
 from skdp.model_selection._search import BaseDPSearch
-from skdp.privacy import PrivacySpent, Release, gaussian_dp, pure_dp
+from skdp.privacy import PrivacySpent, Release, gaussian_dp
 from skdp.units._unit import Unit
 
 __all__ = [
@@ -280,26 +282,28 @@ def _planned_record(step: PrivateEstimator) -> PrivacySpent:
     """Return the record of one fit, with a release of sensitivity 1 that is worth as much."""
     step._validate_params()
     estimator: Any = step
-    epsilon, delta = float(estimator.epsilon), float(estimator.delta)
-    is_pure = delta == 0 and math.isfinite(epsilon)
-    mu = pure_dp.mu_from_epsilon(epsilon) if is_pure else mu_of(step)
     unit, enforced = _unit_of(estimator)
     record = PrivacySpent(
-        epsilon=epsilon,
-        delta=delta,
-        mu=mu,
+        epsilon=float(estimator.epsilon),
+        delta=float(estimator.delta),
+        mu=mu_of(step),
         unit=unit,
         adjacency=str(estimator.adjacency),
         seed_fingerprints=(),
         releases=(),
         enforced=enforced,
-        delta_tail=step._reserved_tail(),
+        delta_tail=delta_tail_of(step),
     )
     return _with_one_release(record, f"fit of {type(step).__name__}")
 
 
 def _unit_of(step: Any) -> tuple[str, bool]:
     """Return the name of what a step protects, and whether it enforces the bounds."""
+    if isinstance(step, DPPersonalizedRegressor):
+        # A search passes groups on where they are routed. Else each row is taken for a user.
+        is_routed = get_config()["enable_metadata_routing"]
+        told_apart = is_routed or step.require_groups or step.user_column is not None
+        return "user" if told_apart else "row", True
     given = getattr(step, "privacy_unit", None)
     if given is None:
         plan = step.plan(_SOME_ROWS, _SOME_FEATURES)

@@ -9,9 +9,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer
 
-from skdp._estimator import PrivateEstimator
-from skdp.privacy import gaussian_dp
-from skdp.privacy.currency import largest_epsilon
+from skdp._estimator import PrivateEstimator, delta_tail_of
+from skdp.privacy.currency import largest_epsilon, mu_of_whole
 
 __all__ = ["epsilon_of_mu", "is_passed_through", "is_stateless", "mu_of", "private_steps"]
 
@@ -55,15 +54,12 @@ def private_steps(estimator: BaseEstimator) -> dict[str, PrivateEstimator]:
 
 def mu_of(step: Any) -> float:
     """Compute the mu that a fit of a private estimator spends."""
-    return gaussian_dp.mu_from_epsilon_delta(
-        float(step.epsilon), float(step.delta), step._reserved_tail()
-    )
+    return mu_of_whole(float(step.epsilon), float(step.delta), delta_tail_of(step))
 
 
 def epsilon_of_mu(step: Any, mu: float) -> float:
     """Compute the epsilon at which a private estimator spends that mu, rounded down."""
-    tail = step._reserved_tail()
-    return largest_epsilon(mu, float(step.delta), tail)
+    return largest_epsilon(mu, float(step.delta), delta_tail_of(step))
 
 
 def is_stateless(step: Any) -> bool:

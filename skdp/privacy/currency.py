@@ -10,7 +10,7 @@ from skdp.privacy import gaussian_dp, pure_dp
 from skdp.privacy.lattice import SCALE_MARGIN, largest_size
 from skdp.privacy.noise import distinct_entries, joint_entries
 
-__all__ = ["Currency", "largest_epsilon"]
+__all__ = ["Currency", "largest_epsilon", "mu_of_whole"]
 
 # How much an epsilon is lowered by at first, relative, where rounding has raised it.
 _LEAST_STEP = 1e-14
@@ -57,9 +57,7 @@ class Currency:
     def __init__(self, epsilon: float, delta: float, delta_tail: float = 0.0) -> None:
         self.epsilon = epsilon
         self.is_pure = delta == 0 and math.isfinite(epsilon)
-        self.mu = _solved_mu(epsilon, delta, delta_tail)
-        if self.is_pure:
-            self.mu = pure_dp.mu_from_epsilon(epsilon)
+        self.mu = mu_of_whole(epsilon, delta, delta_tail)
         # Otherwise not one number could be released.
         if largest_size("gaussian", self.mu) < 1:
             raise ValueError(
@@ -131,6 +129,25 @@ class Currency:
         if self.is_pure:
             return self.epsilon * share
         return pure_dp.epsilon_from_mu(self.mu * math.sqrt(share))
+
+
+def mu_of_whole(epsilon: float, delta: float, delta_tail: float = 0.0) -> float:
+    """Compute the mu that a guarantee leaves to be shared.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee.
+    delta_tail : float, default=0.0
+        Part of `delta` that is reserved.
+
+    Returns
+    -------
+    float
+        The mu; with a delta of 0, that of pure differential privacy.
+    """
+    mu = _solved_mu(epsilon, delta, delta_tail)
+    return pure_dp.mu_from_epsilon(epsilon) if delta == 0 and math.isfinite(epsilon) else mu
 
 
 def largest_epsilon(mu: float, delta: float, delta_tail: float = 0.0) -> float:

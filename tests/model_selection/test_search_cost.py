@@ -6,7 +6,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from families import FAMILIES
 from scipy.stats import uniform
+from sklearn import config_context
+from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import BaggingRegressor, VotingRegressor
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - for what it brings
@@ -14,6 +17,7 @@ from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
     HalvingGridSearchCV,
+    KFold,
     LeaveOneGroupOut,
     LeaveOneOut,
     PredefinedSplit,
@@ -21,6 +25,7 @@ from sklearn.model_selection import (
     ShuffleSplit,
 )
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
 from small_pipelines import (
     FOLDS,
     GRID,
@@ -89,7 +94,7 @@ STEPS = [
     regressor(privacy_unit="response"),
     regressor(init="spectral"),
     regressor(),
-    DPPersonalizedRegressor(1),
+    DPPersonalizedRegressor(1, require_groups=True),
     DPLowRankFactorizer(1, privacy_unit=Entry((0, 1)), delta=0.0),
     DPLowRankFactorizer(1, privacy_unit=FrobeniusChange(1.0)),
     DPTruncatedSVD(1, privacy_unit=Edge((0, 1))),
@@ -116,9 +121,78 @@ def test_a_planned_record_is_that_of_the_plan_and_repeats_as_it_composes(step, t
         assert whole.epsilon_at(1e-4) == pytest.approx(expected.epsilon_at(1e-4), rel=1e-6)
 
 
+def distinct(cells):
+    """Keep a cell for each unit and solver, with and without delta."""
+    found = {}
+    for cell in cells:
+        asked = cell()
+        names = ("privacy_unit", "solver", "init", "adjacency")
+        kinds = [getattr(asked, name, None) for name in names]
+        kinds = [kind if isinstance(kind, str) else type(kind) for kind in kinds]
+        found.setdefault((type(asked), asked.delta == 0, *kinds), cell)
+    return found.values()
+
+
+CELLS = [
+    pytest.param(family, cell, id=f"{family.name}: {cell}")
+    for family in FAMILIES
+    for cell in distinct(family.cells)
+]
+
+
+@pytest.mark.parametrize(("family", "cell"), CELLS)
+def test_a_search_is_told_to_cost_what_the_records_of_its_fits_compose_to(family, cell):
+    arguments = family.arguments(family.ordinary(cell))
+    # What stands before it keeps the plan from looking at the shape.
+    search = GridSearchCV(make_pipeline(Normalizer(), cell()), {}, cv=2)
+    with config_context(enable_metadata_routing=True), family.setting(cell):
+        told = search_cost(search, 1, 1).spent
+        record = clone(cell()).fit(*arguments).privacy_spent_
+    fits = record.compose(record, record)
+    for name in ("unit", "adjacency", "enforced"):
+        assert getattr(told, name) == getattr(fits, name)
+    for name in ("epsilon", "delta", "delta_tail"):
+        assert getattr(told, name) == pytest.approx(getattr(fits, name), rel=1e-8), name
+    # Of pure noise, what shares spend as mu is less than what they spend as epsilon.
+    is_pure = told.delta == 0 and math.isfinite(told.epsilon)
+    assert told.mu >= fits.mu * (1 - 1e-8)
+    assert is_pure or told.mu == pytest.approx(fits.mu, rel=1e-8)
+
+
+@pytest.mark.parametrize("shape", [(12, 8), (400, 300), (2000, 1000), (10, 2000)])
+def test_what_two_sketches_reserve_does_not_follow_the_shape(shape):
+    step = DPLowRankFactorizer(2, privacy_unit=FrobeniusChange(1.0), solver="two_sketch")
+    plan, seeded = step.plan(*shape), clone(step).set_params(random_state=2**100).plan(*shape)
+    assert (plan.delta_tail, seeded.delta_tail) == (0.5e-6, 0)
+    (told,) = records_of(bill_of([(step, 5)]))
+    assert told.delta == pytest.approx(3e-6)
+    assert told.mu == pytest.approx(plan.mu * math.sqrt(5), rel=1e-8)
+
+
+def test_a_search_of_sketches_is_counted_with_its_tails():
+    step = DPLowRankFactorizer(1, privacy_unit=FrobeniusChange(1.0), solver="two_sketch")
+    search = GridSearchCV(step, {}, cv=KFold(4), scoring=lambda *_: 0.0)
+    search.fit(np.random.default_rng(0).normal(size=(400, 150)))
+    fit = search.best_estimator_.privacy_spent_
+    fits = fit.compose(fit, fit, fit, fit)
+    for spent in (privacy_spent(search).spent, search_cost(search, 400, 150).spent):
+        assert spent.delta == pytest.approx(fits.delta) == pytest.approx(3e-6)
+        assert spent.delta_tail == pytest.approx(fits.delta_tail)
+        assert spent.mu == pytest.approx(fits.mu)
+
+
+@pytest.mark.parametrize("solver", ["gradient", "altmin"])
+def test_users_are_rows_where_no_search_tells_them_apart(solver):
+    search = GridSearchCV(DPPersonalizedRegressor(1, solver=solver), {}, cv=FOLDS).fit(X, Y)
+    spent = privacy_spent(search).spent
+    assert spent.unit == search.best_estimator_.privacy_spent_.unit == "row"
+    told_apart = DPPersonalizedRegressor(1, solver=solver, user_column=5)
+    assert search_cost(GridSearchCV(told_apart, {}, cv=3), 120, 6).spent.unit == "user"
+
+
 def test_tails_add():
     search = GridSearchCV(regressor(init="spectral"), {"n_iter": [1, 2]}, cv=FOLDS).fit(X, Y)
-    tail = regressor(init="spectral")._reserved_tail()
+    tail = 1e-7
     for spent in (privacy_spent(search).spent, search_cost(search, 120, 6).spent):
         assert spent.delta_tail == pytest.approx(7 * tail)
         assert spent.delta == pytest.approx(1e-6 + 6 * tail)

@@ -22,6 +22,7 @@ from skdp.units._entries import ResolvedEntry
 from skdp.units._updates import ResolvedUpdate
 
 __all__ = [
+    "RESERVED_PART",
     "Sketches",
     "StreamUnit",
     "draw_sketches",
@@ -46,6 +47,8 @@ _LEAST_SIZE = 60
 _LONG_SIDE_SHARE = 0.65
 # Of delta for each of the two bounds of a random sketch.
 _TAIL_SHARE = 0.25
+#: Of delta for both, of a matrix of any shape.
+RESERVED_PART = 2 * _TAIL_SHARE
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def draw_sketches(
 
 
 def tails_of(shape: tuple[int, int], sizes: tuple[int, int], delta: float) -> tuple[float, float]:
-    """Return what is reserved of delta for Haar sketches that nobody knows, where that pays."""
+    """Return what the bounds of Haar sketches that nobody knows take of delta, where that pays."""
     tail = _TAIL_SHARE * delta
 
     def _pays(n: int, t: int) -> bool:
