@@ -235,7 +235,7 @@ class PrivateEstimator(SeededEstimator):
         """Collect the parameters that `kind` has fields for, as plain values, with the facts."""
         names = [name for name in kind.__dataclass_fields__ if name not in facts]  # type: ignore[attr-defined]
         given = {name: plain(getattr(self, name)) for name in names if hasattr(self, name)}
-        return kind(**given, **facts, delta_tail=delta_tail_of(self))
+        return kind(**{**given, **facts, "delta_tail": delta_tail_of(self)})
 
     def _warn_of_settings(self, problem: Problem) -> None:
         """Say what public facts make of the guarantee."""

@@ -8,9 +8,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 
-from skdp._printing import HIDDEN_SEED, is_printing
+from skdp._printing import HIDDEN_SEED, is_caching, is_printing
 from skdp.exceptions import warn_of_privacy
 from skdp.ledger import PrivacyLedger
+from skdp.privacy.noise import GuessableSeed, may_be_guessed
 from skdp.privacy.precision import plain
 
 __all__ = [
@@ -33,7 +34,6 @@ BUDGET: dict[str, Any] = {
     "delta": [Interval(Real, 0, 1, closed="neither")],
     "ledger": [PrivacyLedger, None],
 }
-_SMALLEST_SECRET = 2**64
 _PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
 
 
@@ -57,9 +57,9 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
 
 def warn_of_guesses(random_state: Any) -> None:
     """Say so where the seed of noise may be guessed."""
-    is_int = isinstance(random_state, Integral)
-    secret = random_state is None or (is_int and int(random_state) >= _SMALLEST_SECRET)
-    if not secret:
+    # What was made from another seed is told of where that was given.
+    if may_be_guessed(random_state) and not isinstance(random_state, GuessableSeed):
+        is_int = isinstance(random_state, Integral)
         given = "an int below 2**64" if is_int else type(random_state).__name__
         warn_of_privacy(
             f"random_state, {given}, may be guessed, and whoever guesses it can take "
@@ -97,4 +97,10 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
         state = super().__getstate__()
         if hasattr(self, "privacy_spent_"):
             state = {**state, "random_state": None}
+        elif is_caching():
+            raise ValueError(
+                f"A cache, such as memory of a Pipeline, would repeat a fit of "
+                f"{type(self).__name__} where the data are the same, noise and all: two results "
+                "would tell whether they are. Pass memory=None."
+            )
         return state

@@ -1,8 +1,8 @@
-"""Printed forms of estimators, which say that a seed was given and not which."""
+"""Who asks an estimator for its parameters: printed forms, which hide seeds, and caches of fits."""
 
 import sys
 
-__all__ = ["HIDDEN_SEED", "is_printing"]
+__all__ = ["HIDDEN_SEED", "is_caching", "is_printing"]
 
 
 class _HiddenSeed:
@@ -29,4 +29,17 @@ def is_printing() -> bool:
         if module == "sklearn.utils._pprint" or function == "_get_params_html":
             return True
         frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def is_caching() -> bool:
+    """Tell whether joblib asks for the state in order to find a result that it has kept.
+
+    Its hash is that of data and parameters. Nobody else who takes it repeats a fit.
+    """
+    frame = sys._getframe(2)
+    while frame.f_back:
+        name, frame = frame.f_code.co_name, frame.f_back
+        if name == "hash" and frame.f_globals.get("__name__") == "joblib.memory":
+            return True
     return False

@@ -6,20 +6,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.ensemble import (
-    BaggingClassifier,
-    BaggingRegressor,
-    VotingClassifier,
-    VotingRegressor,
-)
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import PrivateEstimator
+from skdp.decomposition import (
+    DPPCA,
+    DPContinualFactorizer,
+    DPLowRankFactorizer,
+    DPStreamingFactorizer,
+    DPTruncatedSVD,
+    LowRankFactors,
+)
+from skdp.linear_model import DPPersonalizedRegressor, DPTraceRegressor
+from skdp.model_selection._grid_search import DPGridSearch
+from skdp.model_selection._holders import complaint_of, complaint_of_function, is_holder
 from skdp.model_selection._planned_fits import (
     UnknownFits,
     bill_of,
@@ -29,32 +33,43 @@ from skdp.model_selection._planned_fits import (
     records_of,
 )
 from skdp.model_selection._private_steps import is_passed_through, is_stateless, private_steps
+from skdp.model_selection._randomized_search import DPRandomizedSearch
 from skdp.privacy import PrivacySpent
+from skdp.privacy.noise import may_be_guessed
 
-__all__ = ["FROZEN", "LEARNS_NOTHING", "NOT_PRIVATE", "PRIVATE", "PrivacyStep", "fitted_steps"]
+__all__ = [
+    "AS_DECLARED",
+    "FROZEN",
+    "LEARNS_NOTHING",
+    "NOT_PRIVATE",
+    "PRIVATE",
+    "PrivacyStep",
+    "fitted_steps",
+]
 
 PRIVATE, NOT_PRIVATE = "private", "not private"
 LEARNS_NOTHING, FROZEN = "learns nothing", "frozen"
 
-# Classes that learn nothing beside what they hold. No subclasses, which may.
-_HOLDERS = frozenset(
-    {
-        ColumnTransformer,
-        FeatureUnion,
-        MultiOutputClassifier,
-        MultiOutputRegressor,
-        Pipeline,
-        TransformedTargetRegressor,
-        VotingClassifier,
-        VotingRegressor,
-    }
+# Whose records tell all that was learned. Of no subclass is that known.
+_OURS = (
+    DPPCA,
+    DPContinualFactorizer,
+    DPGridSearch,
+    DPLowRankFactorizer,
+    DPPersonalizedRegressor,
+    DPRandomizedSearch,
+    DPStreamingFactorizer,
+    DPTraceRegressor,
+    DPTruncatedSVD,
+    LowRankFactors,
 )
-_BAGS = frozenset({BaggingClassifier, BaggingRegressor})
+AS_DECLARED = "as its author declares"
 
 _LEARNED = "learned from the data without privacy"
 _MAY_HAVE = "may have learned from the data without privacy, or fitted more often than is counted"
 _INFINITE = "had an epsilon of inf, which is no privacy"
-_DRAWS_TWICE = "may draw a row several times, which costs more than is counted (bootstrap=False)"
+_GUESSABLE = "had a random_state that may be guessed, and with it the noise"
+_MAY_KEEP = "may keep more than was released, as a subclass"
 _CHOSE = "chose by scores computed from the data without privacy; DPGridSearch chooses privately"
 _ONLY_SCORES = "has nothing but scores, computed from the data without privacy"
 _UNCOUNTED = "fitted private steps more often than is counted"
@@ -100,7 +115,9 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
         return f"{self.path} ({self.class_name})" if self.path else self.class_name
 
 
-def fitted_steps(estimator: Any, path: str = "") -> Iterator[PrivacyStep]:
+def fitted_steps(
+    estimator: Any, path: str = "", met: dict[int, str] | None = None
+) -> Iterator[PrivacyStep]:
     """Walk through a fitted estimator.
 
     Parameters
@@ -109,6 +126,8 @@ def fitted_steps(estimator: Any, path: str = "") -> Iterator[PrivacyStep]:
         What was fitted. No data are read.
     path : str, default=""
         Where it is.
+    met : dict of int to str or None, default=None
+        Where private estimators have been met, by ``id``.
 
     Yields
     ------
@@ -119,22 +138,27 @@ def fitted_steps(estimator: Any, path: str = "") -> Iterator[PrivacyStep]:
     ------
     NotFittedError
         If a private step has not been fitted.
+    ValueError
+        If one and the same private estimator stands in two places.
     """
+    met = {} if met is None else met
     record = _own_record(estimator)
+    if record is not None:
+        _check_met_once(estimator, path, met)
     if isinstance(estimator, str) and estimator == "drop":
         return
-    if isinstance(estimator, FrozenEstimator):
+    if type(estimator) is FrozenEstimator:
         yield from map(_as_frozen, fitted_steps(estimator.estimator, path))
     elif is_passed_through(estimator):
         yield PrivacyStep(path, "passthrough", LEARNS_NOTHING)
     elif record is None and isinstance(estimator, BaseSearchCV):
-        yield from _steps_of_search(estimator, path)
+        yield from _steps_of_search(estimator, path, met)
     else:
         # Seen before the step itself: trees of a forest need not be told one by one.
         inner = tuple(
             step
             for name, part in _fitted_parts(estimator)
-            for step in fitted_steps(part, _joined(path, name))
+            for step in fitted_steps(part, _joined(path, name), met)
         )
         yield from _with_itself(estimator, record, path, inner)
 
@@ -145,18 +169,17 @@ def _with_itself(
     """Put a step before those that it holds, unless it is no more than these."""
     name = type(estimator).__name__
     if record is not None:
-        return (_private(path, name, record), *inner)
+        return (_private(path, type(estimator), record), *inner)
     if isinstance(estimator, PrivateEstimator):
         raise _not_fitted(estimator)
     if is_stateless(estimator):
-        return (PrivacyStep(path, name, LEARNS_NOTHING),)
-    if type(estimator) in _HOLDERS | _BAGS and not inner:
-        check_is_fitted(estimator)
-    if type(estimator) in _HOLDERS:
-        return inner
-    if type(estimator) in _BAGS:
-        twice = PrivacyStep(path, name, NOT_PRIVATE, note=_DRAWS_TWICE)
-        return (twice, *inner) if estimator.bootstrap else inner
+        note = complaint_of_function(estimator)
+        return (PrivacyStep(path, name, NOT_PRIVATE if note else LEARNS_NOTHING, note=note),)
+    if is_holder(estimator):
+        if not inner:
+            check_is_fitted(estimator)
+        note = complaint_of(estimator)
+        return (PrivacyStep(path, name, NOT_PRIVATE, note=note), *inner) if note else inner
     if any(step.records for step in inner):
         return (PrivacyStep(path, name, NOT_PRIVATE, note=_MAY_HAVE), *inner)
     if isinstance(estimator, BaseEstimator) and private_steps(estimator):
@@ -165,11 +188,30 @@ def _with_itself(
     return (PrivacyStep(path, name, NOT_PRIVATE, note=_LEARNED),)
 
 
-def _private(path: str, name: str, record: PrivacySpent) -> PrivacyStep:
-    """Return a step with a record, which is no privacy if its epsilon is infinite."""
-    if np.isinf(record.epsilon):
-        return PrivacyStep(path, name, NOT_PRIVATE, (record,), _INFINITE, record.seeded)
-    return PrivacyStep(path, name, PRIVATE, (record,), "", record.seeded)
+def _private(path: str, kind: type, record: PrivacySpent) -> PrivacyStep:
+    """Return a step with a record, which alone does not make it private."""
+    complaints = {
+        _MAY_KEEP: kind not in _OURS and issubclass(kind, _OURS),
+        _INFINITE: np.isinf(record.epsilon),
+        _GUESSABLE: record.guessable,
+    }
+    note = ", and ".join(complaint for complaint, applies in complaints.items() if applies)
+    status = NOT_PRIVATE if note else PRIVATE
+    if not note and kind not in _OURS:
+        note = AS_DECLARED
+    return PrivacyStep(path, kind.__name__, status, (record,), note, record.seeded)
+
+
+def _check_met_once(estimator: Any, path: str, met: dict[int, str]) -> None:
+    """Refuse an estimator that was fitted in two places, and keeps the record of one fit."""
+    first = met.get(id(estimator))
+    if first is not None:
+        raise ValueError(
+            f"{first!r} and {path!r} are one and the same {type(estimator).__name__}: its second "
+            "fit has replaced the record of the first. Put sklearn.base.clone(...) of it into one "
+            "of the two places, and fit again."
+        )
+    met[id(estimator)] = path
 
 
 def _as_frozen(step: PrivacyStep) -> PrivacyStep:
@@ -179,13 +221,13 @@ def _as_frozen(step: PrivacyStep) -> PrivacyStep:
     return step._replace(status=FROZEN, note="")
 
 
-def _steps_of_search(search: Any, path: str) -> Iterator[PrivacyStep]:
+def _steps_of_search(search: Any, path: str, met: dict[int, str]) -> Iterator[PrivacyStep]:
     """Walk through a search of scikit-learn, with all fits that it has made."""
     if not hasattr(search, "cv_results_"):
         raise _not_fitted(search)
     yield _search_itself(search, path)
     if hasattr(search, "best_estimator_"):
-        yield from fitted_steps(search.best_estimator_, _joined(path, "estimator"))
+        yield from fitted_steps(search.best_estimator_, _joined(path, "estimator"), met)
 
 
 def _search_itself(search: Any, path: str) -> PrivacyStep:
@@ -199,6 +241,8 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
         _ONLY_SCORES: n_candidates == 1 and not hasattr(search, "best_estimator_"),
         _UNCOUNTED: not is_known,
         _INFINITE: any(np.isinf(record.epsilon) for record in records),
+        _GUESSABLE: any(may_be_guessed(getattr(step, "random_state", None)) for step, _ in fits),
+        _MAY_HAVE: not type(search).__module__.startswith("sklearn."),
     }
     if any(complaints.values()):
         note = ", and ".join(complaint for complaint, applies in complaints.items() if applies)
@@ -221,7 +265,11 @@ def _fits_of_candidates(search: Any) -> tuple[list[tuple[Any, int]], bool]:
 
 
 def _own_record(estimator: Any) -> PrivacySpent | None:
-    record = getattr(estimator, "privacy_spent_", None)
+    """Return the record that a class has set: others may show that of an estimator they hold."""
+    record = None
+    # Not isinstance, which asks an object that stands for another one.
+    if issubclass(type(estimator), (PrivateEstimator, *_OURS)):
+        record = vars(estimator).get("privacy_spent_")
     return record if isinstance(record, PrivacySpent) else None
 
 
@@ -256,26 +304,34 @@ def _fitted_parts(estimator: Any) -> list[tuple[str, Any]]:
 
 def _held_parts(estimator: Any) -> list[tuple[str, Any]]:
     """Return the fitted estimators that any other kind of estimator holds."""
-    several = _flattened(getattr(estimator, "estimators_", ()))
+    # Its own: what it passes on of another one is not what it holds.
+    own = getattr(estimator, "__dict__", {})
+    several = _flattened(own.get("estimators_", ()))
     names = [str(number) for number in range(len(several))]
-    given = getattr(estimator, "estimators", None)
+    given = own.get("estimators")
     if isinstance(given, list) and all(isinstance(one, tuple) for one in given):
         named = [name for name, part in given if not is_passed_through(part)]
         names = named if len(named) == len(several) else names
     parts = list(zip(names, several, strict=True))
     # Beside several ones, a single one is the pattern for these.
     single = () if several else ("best_estimator_", "estimator_", "base_estimator_")
-    first = next((name for name in single if _is_fitted(getattr(estimator, name, None))), None)
+    first = next((name for name in single if _is_fitted(own.get(name))), None)
     if first is not None:
-        parts.append(("estimator", getattr(estimator, first)))
-    if _is_fitted(getattr(estimator, "final_estimator_", None)):
-        parts.append(("final_estimator", estimator.final_estimator_))
-    return parts
+        parts.append(("estimator", own[first]))
+    if _is_fitted(own.get("final_estimator_")):
+        parts.append(("final_estimator", own["final_estimator_"]))
+    return parts or [
+        (f"{name}{number or ''}", part)
+        for name in own
+        for number, part in enumerate(filter(_is_fitted, _flattened(own[name])))
+    ]
 
 
 def _flattened(held: Any) -> list[Any]:
     if isinstance(held, dict):
         return _flattened(list(held.values()))
+    if isinstance(held, np.ndarray) and held.dtype != object:
+        return []
     if isinstance(held, list | tuple | np.ndarray):
         return [part for one in held for part in _flattened(one)]
     return [held] if hasattr(held, "fit") else []

@@ -9,6 +9,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.model_selection._fitted_steps import (
+    AS_DECLARED,
     FROZEN,
     NOT_PRIVATE,
     PRIVATE,
@@ -66,6 +67,8 @@ class PrivacyReport:  # numpydoc ignore=PR02
             parts.append(
                 f"no guarantee against anyone who can guess random_state of {', '.join(seeded)}"
             )
+        if declared := [step.label for step in self.steps if step.note == AS_DECLARED]:
+            parts.append(f"private {AS_DECLARED}: {', '.join(declared)}")
         if promised := [step.label for step in self._counted() if not _is_enforced(step)]:
             parts.append(f"bounds promised by the caller, not enforced, in {', '.join(promised)}")
         if frozen := [step.label for step in self.steps if step.status == FROZEN]:
@@ -126,7 +129,8 @@ def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
         If it, or a private step of it, has not been fitted.
     ValueError
         If the steps protect different units or differ in adjacency, or noise of two of them came
-        from one seed, as in :meth:`skdp.privacy.PrivacySpent.compose`.
+        from one seed, as in :meth:`skdp.privacy.PrivacySpent.compose`; or if one and the same
+        private estimator stands in two places.
 
     See Also
     --------
@@ -147,15 +151,21 @@ def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
 
     A search of scikit-learn has fitted every candidate on every fold: all of these fits are
     counted, from its candidates and folds, beside the last one. They stand in the record as one
-    release of sensitivity 1 for each price, which is worth as much. A step that a pipeline had
-    cached is counted as if it was fitted again. The scores by which the candidate was chosen are
-    computed from the rows without privacy. So the result is private only if there was nothing
-    to choose, and ``cv_results_`` not even then.
+    release of sensitivity 1 for each price, which is worth as much. The scores by which the
+    candidate was chosen are computed from the rows without privacy. So the result is private only
+    if there was nothing to choose, and ``cv_results_`` not even then.
 
     Steps that learn nothing are known by their class. A function of a ``FunctionTransformer`` may
     mix rows: that can not be seen. Of estimators of other kinds that hold private ones it is not
-    known what they have learned themselves, and they are called not private. So is bagging with
-    ``bootstrap=True``: a row that is drawn three times is protected three times less.
+    known what they have learned themselves, and they are called not private. So are bags, which
+    seed the noise of their members by small numbers and keep these, classifiers that hold others,
+    whose classes come from y, a ``ColumnTransformer`` that looks how dense its output is
+    (``sparse_threshold=0`` does not), a ``TransformedTargetRegressor`` that tries its functions on
+    y (``check_inverse=False`` does not), and a pipeline with memory of private steps.
+
+    Records are those of classes of skdp. A subclass of one may keep more than it has released, and
+    is called not private. Of another class that is made of ``PrivateEstimator`` it is said that its
+    author declares it private.
 
     Examples
     --------
@@ -177,7 +187,8 @@ def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
         kind = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
         raise TypeError(f"estimator must be a fitted estimator, got {kind}.")
     steps = tuple(fitted_steps(estimator))
-    if not any(step.records for step in steps):
+    # What shows the record of another one is not private, but fitted.
+    if not any(step.records for step in steps) and not hasattr(estimator, "privacy_spent_"):
         check_is_fitted(estimator)
     records = _distinct(steps)
     spent = composed(records, same_unit=same_unit) if records else None

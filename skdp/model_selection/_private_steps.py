@@ -70,4 +70,5 @@ def is_stateless(step: Any) -> bool:
 def is_passed_through(step: Any) -> bool:
     """Tell whether a step was fitted before, or is none."""
     is_none = step is None or (isinstance(step, str) and step in ("passthrough", "drop"))
-    return is_none or isinstance(step, FrozenEstimator)
+    # No subclass, which may fit what it holds.
+    return is_none or type(step) is FrozenEstimator

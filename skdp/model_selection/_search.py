@@ -140,16 +140,17 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
     def _whole(self, search: Search, allotment: Allotment) -> PrivacySpent:
         """Return the record of everything, before its releases."""
         first = next(step.estimator for step in search.steps if step.is_private)
-        fingerprint = NoiseSource(search.seed).fingerprint
+        noise = NoiseSource(search.seed)
         return PrivacySpent(
             epsilon=float(plain(self.epsilon)),
             delta=float(plain(self.delta)),
             mu=allotment.mu,
             unit=common_unit(search.steps),
             adjacency=first.adjacency,
-            seed_fingerprints=() if fingerprint is None else (fingerprint,),
+            seed_fingerprints=() if noise.fingerprint is None else (noise.fingerprint,),
             releases=(),
             delta_tail=allotment.delta_tail,
+            guessable=noise.is_guessable,
         )
 
     def _warn(self, n_rows: int, allotment: Allotment, doubts: Sequence[str]) -> None:

@@ -16,8 +16,8 @@ __all__ = ["Account"]
 class Account:
     """Keeps the releases of one fit and refuses to overspend; adds no noise.
 
-    The arguments are those of :class:`skdp.privacy.PrivacyBudget`; `fingerprint` is that
-    of the seed of the noise, if there is one.
+    The arguments are those of :class:`skdp.privacy.PrivacyBudget`; `fingerprint` and
+    `is_guessable` are those of the seed of the noise, if there is one.
     """
 
     def __init__(
@@ -28,6 +28,7 @@ class Account:
         unit: str,
         adjacency: str,
         fingerprint: str | None,
+        is_guessable: bool,
         enforced: bool,
         delta_tail: float,
         charge: Callable[[PrivacySpent], None] | None,
@@ -43,7 +44,7 @@ class Account:
         self._currency = Currency(self.epsilon, self.delta, self.delta_tail)
         self.mu = self._currency.mu
         self.is_pure = self._currency.is_pure
-        self._fingerprint = fingerprint
+        self._fingerprint, self._is_guessable = fingerprint, is_guessable
         self._releases: list[Release] = []
         self._charge_whole = charge
 
@@ -116,6 +117,7 @@ class Account:
             releases=releases,
             enforced=self.enforced,
             delta_tail=self.delta_tail,
+            guessable=self._is_guessable,
         )
 
     def _share_of(self, name: str, mechanism: str, share: float | None) -> float:

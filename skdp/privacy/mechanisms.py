@@ -40,6 +40,7 @@ class Mechanisms(Account):
             unit=unit,
             adjacency=adjacency,
             fingerprint=self._noise.fingerprint,
+            is_guessable=self._noise.is_guessable,
             enforced=enforced,
             delta_tail=delta_tail,
             charge=charge,

@@ -18,10 +18,12 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy.special import ndtri
 
 __all__ = [
+    "GuessableSeed",
     "NoiseSource",
     "algorithm_generator",
     "derived_seed",
     "draw_seed",
+    "may_be_guessed",
     "spherical_laplace",
     "standard_normal",
     "symmetric_normal",
@@ -31,6 +33,11 @@ _KEY_BYTES = 32
 _CHUNK = 1 << 15
 # Words for one fraction: with one more, half of its last bit could become 0.
 _MOST_WORDS = 16
+_SMALLEST_SECRET = 2**64
+
+
+class GuessableSeed(int):
+    """A large seed that was made from what may be guessed."""
 
 
 class NoiseSource:
@@ -50,10 +57,13 @@ class NoiseSource:
     ----------
     fingerprint : str or None
         Tells whether two sources have the same seed, and not which; None without a seed.
+    is_guessable : bool
+        Whether somebody may guess the seed.
     """
 
     def __init__(self, seed: int | None = None, context: Iterable[Any] = ()) -> None:
         self.fingerprint = None if seed is None else _hash(b"", ("fingerprint", seed)).hex()[:32]
+        self.is_guessable = may_be_guessed(seed)
         self._key = b"" if seed is None else _hash(b"", ("noise", seed, *context))
 
     def key(self, *release: Any) -> bytes:
@@ -61,6 +71,13 @@ class NoiseSource:
         if self.fingerprint is None:
             return os.urandom(_KEY_BYTES)
         return _hash(self._key, release)
+
+
+def may_be_guessed(random_state: Any) -> bool:
+    """Tell whether somebody may guess a seed: whether an instance has a secret cannot be seen."""
+    if isinstance(random_state, Integral) and not isinstance(random_state, GuessableSeed):
+        return int(random_state) < _SMALLEST_SECRET
+    return random_state is not None
 
 
 def draw_seed(random_state: Any) -> int | None:
@@ -71,14 +88,17 @@ def draw_seed(random_state: Any) -> int | None:
     """
     if random_state is None:
         return None
+    if isinstance(random_state, GuessableSeed):
+        return random_state
     if isinstance(random_state, Integral):
         return int(random_state)
-    return int.from_bytes(random_state.bytes(16), "little")
+    return GuessableSeed.from_bytes(random_state.bytes(16), "little")
 
 
 def derived_seed(seed: int, *purpose: Any) -> int:
     """Derive a seed of its own, of 128 bits, for one of several fits that a seed is for."""
-    return int.from_bytes(_hash(b"", ("derived", seed, *purpose))[:16], "little")
+    kind = GuessableSeed if may_be_guessed(seed) else int
+    return kind.from_bytes(_hash(b"", ("derived", seed, *purpose))[:16], "little")
 
 
 def algorithm_generator(seed: int | None) -> np.random.Generator:

@@ -101,6 +101,9 @@ class PrivacySpent:  # numpydoc ignore=PR02
         Part of delta for an event after which nothing is promised, whether it can happen yet or
         not: the guarantee is that of `mu` unless the event happens, which it does with at most this
         probability.
+    guessable : bool, default=False
+        Whether a seed that noise came from may be guessed: an int below 2**64, or a generator, of
+        which it cannot be seen whether it was made from a secret. There is no guarantee then.
 
     Examples
     --------
@@ -121,6 +124,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
     releases: tuple[Release, ...]
     enforced: bool = True
     delta_tail: float = 0.0
+    guessable: bool = False
 
     @property
     def seeded(self) -> bool:
@@ -247,6 +251,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
             releases=tuple(chain.from_iterable(shared)),
             enforced=all(record.enforced for record in records),
             delta_tail=delta_tail,
+            guessable=any(record.guessable for record in records),
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -263,6 +268,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
 
     def __repr__(self) -> str:
         notes = ["seeded: no guarantee against anyone who can guess random_state"] * self.seeded
+        if self.guessable:
+            notes = ["no privacy: random_state may be guessed, and takes the noise out"]
         rows = [_summary(list(group)) for _, group in groupby(self.releases, _search_of)]
         return printed("PrivacySpent", self, notes, rows)
 

@@ -3,31 +3,39 @@
 import math
 import pickle
 
+import joblib
 import numpy as np
+import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.ensemble import (
+    BaggingClassifier,
     BaggingRegressor,
     RandomForestRegressor,
     StackingRegressor,
+    VotingClassifier,
     VotingRegressor,
 )
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
-from sklearn.multioutput import MultiOutputRegressor
+from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 from small_pipelines import MU, X, Y, columns, pca, regressor, statuses, svd, total, union
+from toy import ClippedMean
 
 import skdp
 from skdp import DPPCA, DPLowRankFactorizer, DPStreamingFactorizer, DPTruncatedSVD
-from skdp.model_selection import privacy_spent
+from skdp.model_selection import DPGridSearch, privacy_spent
+from skdp.model_selection._fitted_steps import _OURS
 from skdp.privacy import gaussian_dp
 from skdp.units import Entry, FrobeniusChange, Update
 
+ROOMS = (skdp.decomposition, skdp.linear_model, skdp.model_selection)
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skdp.PrivacyWarning", "ignore::sklearn.exceptions.FitFailedWarning"
 )
@@ -44,20 +52,50 @@ class Remembering(TransformerMixin, BaseEstimator):
         return X
 
 
-class Wrapper(BaseEstimator):
-    """A record that is computed when it is asked for."""
+class Keeping(BaseEstimator):
+    """Keeps a row beside what it holds, and sets the record of that."""
 
-    def __init__(self, record=None):
-        self.record = record
+    def __init__(self, estimator):
+        self.estimator = estimator
+
+    def fit(self, X, y=None):
+        self.first_ = X[0]
+        self.inner_ = clone(self.estimator).fit(X)
+        self.privacy_spent_ = self.inner_.privacy_spent_
+        return self
+
+    def transform(self, X):
+        return self.inner_.transform(X)
+
+
+class Showing(Keeping):
+    """Shows the record."""
+
+    privacy_spent_ = property(lambda self: self.inner_.privacy_spent_, lambda self, record: None)
+
+
+class Delegating(Keeping):
+    """Passes on whatever it has not itself."""
+
+    def fit(self, X, y=None):
+        super().fit(X)
+        del self.privacy_spent_
+        return self
+
+    def __getattr__(self, name):
+        if name.startswith("__") or "inner_" not in vars(self):
+            raise AttributeError(name)
+        return getattr(self.inner_, name)
+
+
+class Lent(BaseEstimator):
+    """Shows a record, and has nothing else."""
+
+    def __init__(self, privacy_spent_):
+        self.privacy_spent_ = privacy_spent_
 
     def fit(self, X, y=None):
         return self
-
-    @property
-    def privacy_spent_(self):
-        if self.record is None:
-            raise AttributeError("not fitted")
-        return self.record
 
 
 def test_a_plain_estimator_is_its_own_report():
@@ -128,7 +166,14 @@ def test_steps_that_learn_nothing_are_said_to():
         (columns(("mask", pca(), [False] * 6)), {"left", "right"}),
         (Pipeline([("union", union()), ("norm", Normalizer())]), {"union__svd", "union__pca"}),
         (
-            Pipeline([("columns", ColumnTransformer([("u", union(), slice(0, 4))]))]),
+            Pipeline(
+                [
+                    (
+                        "columns",
+                        ColumnTransformer([("u", union(), slice(0, 4))], sparse_threshold=0),
+                    )
+                ]
+            ),
             {"columns__u__svd", "columns__u__pca"},
         ),
         (Pipeline([("a", svd()), ("b", Pipeline([("c", pca())]))]), {"a", "b__c"}),
@@ -144,12 +189,14 @@ def test_every_container_is_walked_through(container, private):
 
 
 def test_a_remainder_is_a_step():
-    fitted = ColumnTransformer([("a", pca(), [0, 1, 2])], remainder=StandardScaler()).fit(X)
+    fitted = ColumnTransformer(
+        [("a", pca(), [0, 1, 2])], remainder=StandardScaler(), sparse_threshold=0
+    ).fit(X)
     assert statuses(privacy_spent(fitted)) == {"a": "private", "remainder": "not private"}
 
 
 def test_a_transformed_target():
-    plain = TransformedTargetRegressor(regressor()).fit(X, Y)
+    plain = TransformedTargetRegressor(regressor(), check_inverse=False).fit(X, Y)
     report = privacy_spent(plain)
     assert statuses(report) == {"transformer": "learns nothing", "regressor": "private"}
     assert report.is_private
@@ -165,16 +212,19 @@ def test_ensembles_add_up():
     both = MultiOutputRegressor(regressor()).fit(X, np.c_[Y, Y])
     assert privacy_spent(both).spent.mu == total(MU, MU)
     bag = BaggingRegressor(regressor(), n_estimators=4, bootstrap=False, max_samples=0.5).fit(X, Y)
-    report = privacy_spent(bag)
-    assert report.is_private
-    assert report.spent.mu == total(*[MU] * 4)
+    assert privacy_spent(bag).spent.mu == total(*[MU] * 4)
 
 
-def test_a_row_that_is_drawn_several_times_is_not_protected_as_one():
-    bag = BaggingRegressor(regressor(), n_estimators=3).fit(X, Y)
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_seeds_that_a_bag_gives_its_members_are_guessed(bootstrap):
+    bag = BaggingRegressor(regressor(), n_estimators=3, bootstrap=bootstrap).fit(X, Y)
+    assert all(member.privacy_spent_.guessable for member in bag.estimators_)
     report = privacy_spent(bag)
     assert not report.is_private
-    assert "bootstrap=False" in report.verdict
+    assert statuses(report) == dict.fromkeys(["", "0", "1", "2"], "not private")
+    assert report.verdict.startswith(
+        "Not private: BaggingRegressor gives its members seeds that may be guessed, and keeps these"
+    )
 
 
 def test_estimators_that_do_more_than_they_hold_are_not_private():
@@ -214,10 +264,21 @@ def test_infinite_epsilon_is_no_privacy():
 
 
 def test_a_seed_is_named():
-    report = privacy_spent(make_pipeline(svd(), pca(random_state=0)).fit(X))
+    report = privacy_spent(make_pipeline(svd(), pca(random_state=2**100)).fit(X))
     assert report.is_private
     assert report.verdict.endswith("anyone who can guess random_state of dppca (DPPCA)")
     assert report.spent.seeded
+
+
+@pytest.mark.parametrize("seed", [0, 2**64 - 1, np.int64(7), np.random.default_rng(0)])
+def test_a_seed_that_may_be_guessed_is_no_privacy(seed):
+    report = privacy_spent(make_pipeline(svd(), pca(random_state=seed)).fit(X))
+    assert not report.is_private
+    assert report.verdict.startswith(
+        "Not private: dppca (DPPCA) had a random_state that may be guessed, and with it the noise"
+    )
+    assert report.spent.guessable
+    assert not privacy_spent(pca(random_state=seed).fit(X)).is_private
 
 
 def test_bounds_that_are_promised_are_named():
@@ -284,34 +345,188 @@ def test_a_pickle_keeps_records_apart_and_together():
     assert privacy_spent(pickle.loads(pickle.dumps(pipeline))).spent == whole
 
 
-def test_a_search_with_a_record_of_its_own_has_that():
-    class Search(BaseEstimator):
-        def fit(self, X, y=None):
-            self.best_estimator_ = make_pipeline(Normalizer(), svd(), pca()).fit(X)
-            first, second = (step.privacy_spent_ for step in self.best_estimator_[1:])
-            self.privacy_spent_ = first.compose(second)
-            for step in (self.best_estimator_, *self.best_estimator_[1:]):
-                step.privacy_spent_ = self.privacy_spent_
-            return self
-
-    search = Search().fit(X)
+def test_a_search_of_skdp_has_one_record():
+    pipeline = Pipeline([("norm", Normalizer()), ("svd", svd()), ("pca", pca())])
+    search = DPGridSearch(pipeline, {"svd__n_components": [3]}).fit(X)
     report = privacy_spent(search)
     assert report.spent is search.privacy_spent_
     assert report.is_private
-    assert list(statuses(report)) == [
-        "",
-        "estimator",
-        "estimator__normalizer",
-        "estimator__dptruncatedsvd",
-        "estimator__dppca",
-    ]
+    private = {"": "private", "estimator__svd": "private", "estimator__pca": "private"}
+    assert statuses(report) == {"estimator__norm": "learns nothing", **private}
+    assert privacy_spent(search.best_estimator_).spent is search.privacy_spent_
 
 
-def test_a_record_may_be_a_property():
-    record = pca().fit(X).privacy_spent_
-    assert privacy_spent(Wrapper(record)).spent == record
+def test_a_search_with_a_seed_that_may_be_guessed_is_not_private():
+    for seed in (3, np.random.RandomState(2)):
+        search = DPGridSearch(pca(), {"n_components": [1, 2]}, random_state=seed).fit(X)
+        assert search.privacy_spent_.guessable
+        assert not privacy_spent(search).is_private
+        assert not privacy_spent(search.best_estimator_).is_private
+    secret = DPGridSearch(pca(), {"n_components": [1, 2]}, random_state=2**100).fit(X)
+    assert privacy_spent(secret).is_private
+
+
+@pytest.mark.parametrize("kind", [Showing, Delegating, Keeping])
+def test_own_classes_that_show_the_record_of_another_one_are_not_private(kind):
+    fitted = kind(pca()).fit(X)
+    assert fitted.privacy_spent_ is not None
+    report = privacy_spent(fitted)
+    assert statuses(report) == {"": "not private", "inner_": "private"}
+    assert report.spent.mu == total(MU)
+    assert not privacy_spent(make_pipeline(Normalizer(), kind(pca()).fit(X))).is_private
+
+
+def test_who_shows_a_record_and_holds_nothing_is_not_private():
+    lent = Lent(pca().fit(X).privacy_spent_)
+    assert statuses(privacy_spent(lent)) == {"": "not private"}
+
+
+def test_a_subclass_of_a_private_class_may_keep_more():
+    class Mine(DPPCA):
+        def fit(self, X, y=None):
+            self.first_ = X[0]
+            return super().fit(X)
+
+    fitted = Mine(2, row_norm=3.0, mean_norm=3.0).fit(X)
+    report = privacy_spent(fitted)
+    assert report.verdict == "Not private: Mine may keep more than was released, as a subclass"
+    assert report.spent.mu == total(MU)
+    held = privacy_spent(make_pipeline(Normalizer(), fitted))
+    assert statuses(held) == {"normalizer": "learns nothing", "mine": "not private"}
+
+
+def test_another_private_estimator_is_as_its_author_declares():
+    report = privacy_spent(make_pipeline(Normalizer(), ClippedMean()).fit(X))
+    assert report.is_private
+    assert report.verdict == (
+        "Private end to end: (1, 1e-06)-DP per row, adjacency 'replace'; "
+        "private as its author declares: clippedmean (ClippedMean)"
+    )
     with pytest.raises(NotFittedError):
-        privacy_spent(Pipeline([("w", Wrapper())]))
+        privacy_spent(make_pipeline(Normalizer(), ClippedMean()))
+
+
+def test_every_class_of_skdp_that_sets_a_record_is_known():
+    named = {getattr(module, name) for module in (skdp, *ROOMS) for name in module.__all__}
+    kinds = {kind for kind in named if isinstance(kind, type)}
+    has_record = {kind for kind in kinds if "privacy_spent_ : PrivacySpent" in (kind.__doc__ or "")}
+    assert has_record == set(_OURS)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda one: FeatureUnion([("a", one), ("b", one)]),
+        lambda one: Pipeline([("a", one), ("b", one)]),
+        lambda one: Pipeline([("a", make_pipeline(one)), ("b", Normalizer()), ("c", one)]),
+        lambda one: FeatureUnion([("a", make_pipeline(Normalizer(), one)), ("b", one)]),
+    ],
+)
+def test_one_estimator_in_two_places_is_refused(make):
+    twice = make(DPTruncatedSVD(6, row_norm=3.0)).fit(X)
+    with pytest.raises(ValueError, match=r"one and the same DPTruncatedSVD.*clone"):
+        privacy_spent(twice)
+    frozen = FrozenEstimator(svd().fit(X))
+    both = FeatureUnion([("a", frozen), ("b", frozen), ("c", svd())]).fit(X)
+    assert privacy_spent(both).spent.mu == total(MU)
+
+
+def classified(y):
+    return (y > 0).astype(int)
+
+
+HELD = FrozenEstimator(LogisticRegression().fit(X, classified(Y)))
+
+
+@pytest.mark.parametrize(
+    "holder",
+    [
+        VotingClassifier([("a", HELD)]),
+        BaggingClassifier(HELD, bootstrap=False),
+        MultiOutputClassifier(HELD),
+    ],
+)
+def test_holders_of_classifiers_learn_the_classes(holder):
+    is_multiple = isinstance(holder, MultiOutputClassifier)
+    labels = classified(np.c_[Y, -Y] if is_multiple else Y)
+    both = make_pipeline(DPPCA(6, row_norm=3.0, mean_norm=3.0), holder).fit(X, labels)
+    verdict = privacy_spent(both).verdict
+    assert verdict.startswith(f"Not private: {type(holder).__name__.lower()} (")
+
+
+@pytest.mark.parametrize(
+    ("more", "is_private"),
+    [
+        ({}, False),
+        ({"sparse_threshold": 0}, True),
+        ({"sparse_threshold": 1e-9}, False),
+    ],
+)
+@pytest.mark.parametrize("part", ["passthrough", Normalizer(), make_pipeline(svd(), Normalizer())])
+def test_columns_that_may_be_sparse(part, more, is_private):
+    fitted = ColumnTransformer([("a", pca(), [0, 1]), ("b", part, [2, 3])], **more)
+    report = privacy_spent(fitted.fit(csr_array(X)))
+    assert report.is_private == is_private
+    assert is_private or "(sparse_threshold=0)" in report.verdict
+
+
+def test_columns_that_are_dense_in_any_case():
+    parts = [("a", pca(), [0, 1]), ("b", make_pipeline(Normalizer(), svd(), None), [2, 3])]
+    inner = [("c", FeatureUnion([("d", pca()), ("no", "drop")]), [4, 5]), ("no", "drop", [1])]
+    assert privacy_spent(ColumnTransformer([*parts, *inner]).fit(X)).is_private
+    nested = ColumnTransformer([("e", ColumnTransformer(parts), [0, 1, 2, 3])])
+    assert privacy_spent(nested.fit(X)).is_private
+
+
+def test_columns_that_a_function_chooses():
+    rows = pd.DataFrame(X, columns=list("abcdef"))
+    by_names = ColumnTransformer([("a", pca(), make_column_selector("a|b|c"))]).fit(rows)
+    assert privacy_spent(by_names).is_private
+    by_values = ColumnTransformer([("a", pca(), lambda X: list(X.columns[X.max() > 0]))])
+    assert "function" in privacy_spent(by_values.fit(rows)).verdict
+
+
+def test_a_target_whose_functions_are_tried_on_it():
+    functions = {"func": np.cbrt, "inverse_func": np.abs}
+    fitted = TransformedTargetRegressor(regressor(), **functions)
+    with pytest.warns(UserWarning, match="not strictly inverse"):
+        assert not privacy_spent(fitted.fit(X, Y)).is_private
+    fitted.set_params(check_inverse=False)
+    assert privacy_spent(fitted.fit(X, Y)).is_private
+    for is_checked in (True, False):
+        step = FunctionTransformer(np.cbrt, np.power, check_inverse=is_checked)
+        step.set_params(inverse_func=lambda X: X**3)
+        report = privacy_spent(make_pipeline(step, pca()).fit(X))
+        assert report.is_private != is_checked
+
+
+def test_memory_of_private_steps_is_refused(tmp_path):
+    before = joblib.hash(pca())
+    for step in (pca(), make_pipeline(Normalizer(), pca()), FeatureUnion([("a", svd())])):
+        cached = make_pipeline(step, regressor(), memory=str(tmp_path))
+        with pytest.raises(ValueError, match="memory=None"):
+            cached.fit(X, Y)
+    assert joblib.hash(pca()) == before != joblib.hash(pca(epsilon=2.0))
+    assert privacy_spent(make_pipeline(Normalizer(), pca(), memory=str(tmp_path)).fit(X)).is_private
+
+
+class Kept:
+    """Another cache than that of joblib."""
+
+    def __init__(self):
+        self.results = {}
+
+    def cache(self, function, **more):
+        return lambda *arguments, **more: self.results.setdefault(
+            function, function(*arguments, **more)
+        )
+
+
+def test_memory_of_another_kind_is_not_private():
+    cached = make_pipeline(pca(), regressor(), memory=Kept()).fit(X, Y)
+    report = privacy_spent(cached, same_unit=True)
+    assert not report.is_private
+    assert report.verdict.startswith("Not private: Pipeline has memory, which repeats a fit")
 
 
 def test_streams_and_what_they_give_have_a_report():
