@@ -131,12 +131,12 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
     "projection": ten counts if ``row_norm=None``, what the solver of the components releases, and
     the rows projected on them; by "input" all entries; by "alternating" products with released
     bases, and a core; by "two_sketch" both sketches. For a promised change and with
-    ``random_state=None`` the latter reserves up to half of delta for sketches that are longer than
-    nearly all are, which presumes that nobody knows them before the fit. `plan` lists every release
-    before a fit, `privacy_spent_` afterwards. Assumed public: the shape of X, its dtype, whether it
-    is dense or sparse, feature names, and parameters. NaN and infinity are refused, which tells
-    that there are none. Not covered: what `transform`, `fit_transform` and `score` return,
-    noise-free functions of the rows; and the running time.
+    ``random_state=None`` the latter reserves half of delta, at any shape, for sketches that are
+    longer than nearly all are, which presumes that nobody knows them before the fit. `plan` lists
+    every release before a fit, `privacy_spent_` afterwards. Assumed public: the shape of X, its
+    dtype, whether it is dense or sparse, feature names, and parameters. NaN and infinity are
+    refused, which tells that there are none. Not covered: what `transform`, `fit_transform` and
+    `score` return, noise-free functions of the rows; and the running time.
 
     "input" is input perturbation with the shrinkage of Gavish and Donoho (2017,
     :doi:`10.1109/TIT.2017.2653801`): before shrinking, the error is for every matrix at most

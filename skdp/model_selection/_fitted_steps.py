@@ -1,6 +1,7 @@
 """The steps of a fitted estimator: what each has learned, and at what price."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +9,12 @@ from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._search_successive_halving import (
+    HalvingGridSearchCV,
+    HalvingRandomSearchCV,
+)
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -63,6 +69,7 @@ _OURS = (
     DPTruncatedSVD,
     LowRankFactors,
 )
+_SEARCHES = (GridSearchCV, HalvingGridSearchCV, HalvingRandomSearchCV, RandomizedSearchCV)
 AS_DECLARED = "as its author declares"
 
 _LEARNED = "learned from the data without privacy"
@@ -72,6 +79,7 @@ _GUESSABLE = "had a random_state that may be guessed, and with it the noise"
 _MAY_KEEP = "may keep more than was released, as a subclass"
 _CHOSE = "chose by scores computed from the data without privacy; DPGridSearch chooses privately"
 _ONLY_SCORES = "has nothing but scores, computed from the data without privacy"
+_ONE_SEED = "fitted with one seed several times, which tells more than is counted"
 _UNCOUNTED = "fitted private steps more often than is counted"
 
 
@@ -234,15 +242,18 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
     """Count what the candidates have cost on the folds, and judge the choice."""
     name, n_candidates = type(search).__name__, len(search.cv_results_["params"])
     fits, is_known = _fits_of_candidates(search)
-    records = records_of(bill_of(fits))
-    seeded = any(getattr(step, "random_state", None) is not None for step, _ in fits)
+    seeds = [getattr(step, "random_state", None) for step, _ in fits]
+    seeded = any(seed is not None for seed in seeds)
+    guessable = any(map(may_be_guessed, seeds))
+    records = tuple(replace(record, guessable=guessable) for record in records_of(bill_of(fits)))
     complaints = {
         _CHOSE: n_candidates > 1,
         _ONLY_SCORES: n_candidates == 1 and not hasattr(search, "best_estimator_"),
         _UNCOUNTED: not is_known,
         _INFINITE: any(np.isinf(record.epsilon) for record in records),
-        _GUESSABLE: any(may_be_guessed(getattr(step, "random_state", None)) for step, _ in fits),
-        _MAY_HAVE: not type(search).__module__.startswith("sklearn."),
+        _GUESSABLE: guessable,
+        _ONE_SEED: seeded,
+        _MAY_HAVE: type(search) not in _SEARCHES,
     }
     if any(complaints.values()):
         note = ", and ".join(complaint for complaint, applies in complaints.items() if applies)

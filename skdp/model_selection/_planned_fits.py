@@ -223,18 +223,20 @@ def composed(records: Sequence[PrivacySpent], *, same_unit: bool) -> PrivacySpen
 
 def _parts(estimator: Any) -> list[tuple[Any, int]] | None:
     """Return what a fit fits, and how often; None if that is not known."""
-    if isinstance(estimator, Pipeline):
+    # No subclasses, which may fit more often.
+    kind = type(estimator)
+    if kind is Pipeline:
         return [(step, 1) for _, step in estimator.steps]
-    if isinstance(estimator, FeatureUnion):
+    if kind is FeatureUnion:
         return [(part, 1) for _, part in estimator.transformer_list]
-    if isinstance(estimator, ColumnTransformer):
+    if kind is ColumnTransformer:
         parts = [part for _, part, _ in estimator.transformers]
         return [(part, 1) for part in (*parts, estimator.remainder)]
-    if isinstance(estimator, TransformedTargetRegressor):
+    if kind is TransformedTargetRegressor:
         return [(estimator.regressor, 1), (estimator.transformer, 1)]
-    if isinstance(estimator, VotingRegressor | VotingClassifier):
+    if kind in (VotingRegressor, VotingClassifier):
         return [(part, 1) for _, part in estimator.estimators]
-    if isinstance(estimator, BaggingRegressor | BaggingClassifier):
+    if kind in (BaggingRegressor, BaggingClassifier):
         return [(estimator.estimator, int(estimator.n_estimators))]
     return None
 

@@ -63,7 +63,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
     def verdict(self) -> str:
         """What is private and what is not, in a sentence."""
         parts = [self._judgement()]
-        if seeded := [step.label for step in self.steps if step.seeded]:
+        if seeded := [step.label for step in self.steps if step.seeded and not _is_guessed(step)]:
             parts.append(
                 f"no guarantee against anyone who can guess random_state of {', '.join(seeded)}"
             )
@@ -216,6 +216,10 @@ def _complaints(steps: Iterable[PrivacyStep]) -> list[str]:
         if step.status == NOT_PRIVATE:
             found.setdefault(step.note, []).append(step.label)
     return [f"{', '.join(labels)} {note}" for note, labels in found.items()]
+
+
+def _is_guessed(step: PrivacyStep) -> bool:
+    return any(record.guessable for record in step.records)
 
 
 def _is_enforced(step: PrivacyStep) -> bool:

@@ -30,7 +30,7 @@ from toy import ClippedMean
 
 import skdp
 from skdp import DPPCA, DPLowRankFactorizer, DPStreamingFactorizer, DPTruncatedSVD
-from skdp.model_selection import DPGridSearch, privacy_spent
+from skdp.model_selection import DPGridSearch, privacy_spent, private_score
 from skdp.model_selection._fitted_steps import _OURS
 from skdp.privacy import gaussian_dp
 from skdp.units import Entry, FrobeniusChange, Update
@@ -362,8 +362,11 @@ def test_a_search_with_a_seed_that_may_be_guessed_is_not_private():
         assert search.privacy_spent_.guessable
         assert not privacy_spent(search).is_private
         assert not privacy_spent(search.best_estimator_).is_private
+        score = private_score(Ridge().fit(X, Y), X, Y, random_state=seed)
+        assert score.privacy_spent.guessable
     secret = DPGridSearch(pca(), {"n_components": [1, 2]}, random_state=2**100).fit(X)
     assert privacy_spent(secret).is_private
+    assert not pca(epsilon=math.inf, random_state=0).fit(X).privacy_spent_.guessable
 
 
 @pytest.mark.parametrize("kind", [Showing, Delegating, Keeping])

@@ -121,11 +121,24 @@ def test_halving_over_epsilon_counts_what_each_round_spent():
     assert privacy_spent(search).spent.mu == total(*mus, search.best_estimator_.privacy_spent_.mu)
 
 
-def test_a_search_with_a_seed_is_counted_and_named():
-    search = GridSearchCV(pca(random_state=0), {"n_components": [2]}, cv=FOLDS).fit(X)
+@pytest.mark.parametrize("seed", [0, 2**100])
+def test_a_search_with_a_seed_is_counted_and_named(seed):
+    search = GridSearchCV(pca(random_state=seed), {"n_components": [2]}, cv=FOLDS).fit(X)
     report = privacy_spent(search)
     assert report.spent.mu == total(*[MU] * 4)
-    assert "random_state of GridSearchCV, estimator (DPPCA)" in report.verdict
+    assert not report.is_private
+    assert "fitted with one seed several times" in report.verdict
+    named = "random_state of GridSearchCV, estimator (DPPCA)" in report.verdict
+    assert named == ("may be guessed" not in report.verdict) == (seed > 0)
+    assert report.spent.guessable == (seed == 0)
+
+
+def test_a_subclass_of_a_search_may_learn_and_fit_more():
+    mine = type("Mine", (GridSearchCV,), {})(pca(), {"n_components": [2]}, cv=FOLDS).fit(X)
+    assert "Mine may have learned" in privacy_spent(mine).verdict
+    steps = type("MySteps", (Pipeline,), {})([("pca", pca())])
+    with pytest.raises(ValueError, match="How often MySteps fits"):
+        search_cost(GridSearchCV(steps, {}, cv=FOLDS), 120, 6)
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the test scores")

@@ -386,6 +386,17 @@ def test_records_of_one_seed_do_not_compose():
     assert not filled().compose(filled()).seeded
 
 
+def test_a_record_tells_whether_its_seed_may_be_guessed():
+    secret, known = filled(seed=SECRET), filled(seed=7)
+    assert (secret.guessable, known.guessable, filled().guessable) == (False, True, False)
+    assert "seeded: no guarantee against anyone" in repr(secret)
+    assert "no privacy: random_state may be guessed" in repr(known)
+    both = filled().compose(known, secret)
+    assert both.guessable
+    assert both.as_dict()["guessable"] is True
+    assert not filled().compose(secret).guessable
+
+
 def gaussian_outputs(value, sensitivity, n_draws, label):
     # Every copy has noise of its own, so that each is a draw of the mechanism.
     budget = open_budget(20.0, noise=NoiseSource(SECRET, (label,)))

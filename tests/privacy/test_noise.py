@@ -1,6 +1,7 @@
 import hashlib
 import inspect
 import math
+import pickle
 import tracemalloc
 
 import numpy as np
@@ -11,7 +12,9 @@ from skdp.privacy import noise
 from skdp.privacy.noise import (
     NoiseSource,
     algorithm_generator,
+    derived_seed,
     draw_seed,
+    may_be_guessed,
     spherical_laplace,
     standard_normal,
     symmetric_normal,
@@ -360,6 +363,31 @@ def test_algorithm_generator_and_fingerprint_share_no_bits_with_the_noise(monkey
     algorithm_generator(SECRET)
     NoiseSource(SECRET)
     assert len(set(labels)) == 3
+
+
+@pytest.mark.parametrize(
+    ("random_state", "is_guessable"),
+    [
+        (None, False),
+        (2**64, False),
+        (2**128 - 1, False),
+        (2**64 - 1, True),
+        (np.uint64(2**64 - 1), True),
+        (0, True),
+        (np.random.default_rng(0), True),
+        (np.random.RandomState(SECRET % 2**32), True),
+    ],
+)
+def test_what_may_be_guessed_stays_so(random_state, is_guessable):
+    assert may_be_guessed(random_state) == is_guessable
+    seed = draw_seed(random_state)
+    assert NoiseSource(seed).is_guessable == is_guessable
+    if seed is not None:
+        derived = derived_seed(seed, "fit")
+        assert derived >= 2**64
+        for one in (derived, draw_seed(derived), pickle.loads(pickle.dumps(derived))):
+            assert NoiseSource(one).is_guessable == is_guessable
+            assert NoiseSource(one).key() == NoiseSource(int(derived)).key()
 
 
 def test_a_fingerprint_tells_equal_seeds_and_not_which():
