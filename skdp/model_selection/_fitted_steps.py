@@ -135,7 +135,7 @@ def fitted_steps(
     path : str, default=""
         Where it is.
     met : dict of int to str or None, default=None
-        Where private estimators have been met, by ``id``.
+        Where private estimators have been met, and those that hold this one, by ``id``.
 
     Yields
     ------
@@ -161,14 +161,23 @@ def fitted_steps(
         yield PrivacyStep(path, "passthrough", LEARNS_NOTHING)
     elif record is None and isinstance(estimator, BaseSearchCV):
         yield from _steps_of_search(estimator, path, met)
-    else:
+    elif record is not None or id(estimator) not in met:
         # Seen before the step itself: trees of a forest need not be told one by one.
-        inner = tuple(
-            step
-            for name, part in _fitted_parts(estimator)
-            for step in fitted_steps(part, _joined(path, name), met)
-        )
-        yield from _with_itself(estimator, record, path, inner)
+        yield from _with_itself(estimator, record, path, _inner_steps(estimator, path, met))
+
+
+def _inner_steps(estimator: Any, path: str, met: dict[int, str]) -> tuple[PrivacyStep, ...]:
+    """Walk through what an estimator holds, which may hold it in turn."""
+    met.setdefault(id(estimator), path)
+    inner = tuple(
+        step
+        for name, part in _fitted_parts(estimator)
+        for step in fitted_steps(part, _joined(path, name), met)
+    )
+    if _own_record(estimator) is None:
+        # It may stand in several places, unlike what is private.
+        del met[id(estimator)]
+    return inner
 
 
 def _with_itself(
@@ -334,7 +343,8 @@ def _held_parts(estimator: Any) -> list[tuple[str, Any]]:
     return parts or [
         (f"{name}{number or ''}", part)
         for name in own
-        for number, part in enumerate(filter(_is_fitted, _flattened(own[name])))
+        for number, part in enumerate(_flattened(own[name]))
+        if isinstance(part, BaseEstimator) and _is_fitted(part)
     ]
 
 

@@ -62,7 +62,7 @@ class SearchCost:  # numpydoc ignore=PR02
     >>> from skdp.model_selection import search_cost
     >>> search = GridSearchCV(DPPCA(), {"n_components": [2, 4, 8]}, cv=5)
     >>> round(search_cost(search, n_rows=1000, n_features=20).epsilon_each, 2)
-    0.24
+    0.23
     """
 
     n_fits: int

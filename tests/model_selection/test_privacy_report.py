@@ -384,6 +384,21 @@ def test_who_shows_a_record_and_holds_nothing_is_not_private():
     assert statuses(privacy_spent(lent)) == {"": "not private"}
 
 
+def test_who_holds_what_holds_it_is_walked_through_once():
+    step = Remembering()
+    pipeline = make_pipeline(step, Normalizer(), pca()).fit(X)
+    step.parent_ = pipeline
+    report = privacy_spent(pipeline)
+    assert statuses(report)["remembering"] == "not private"
+    assert report.spent.mu == total(MU)
+    pair = Remembering().fit(X)
+    pair.parts_ = [pca().fit(X), make_pipeline(svd()).fit(X), pair]
+    report = privacy_spent(pair)
+    inner = dict.fromkeys(["parts_", "parts_1__dptruncatedsvd"], "private")
+    assert statuses(report) == {"": "not private", **inner}
+    assert report.spent.mu == total(MU, MU)
+
+
 def test_a_subclass_of_a_private_class_may_keep_more():
     class Mine(DPPCA):
         def fit(self, X, y=None):
