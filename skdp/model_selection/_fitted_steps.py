@@ -40,6 +40,7 @@ from skdp.model_selection._planned_fits import (
 )
 from skdp.model_selection._private_steps import is_passed_through, is_stateless, private_steps
 from skdp.model_selection._randomized_search import DPRandomizedSearch
+from skdp.model_selection._search import BaseDPSearch
 from skdp.privacy import PrivacySpent
 from skdp.privacy.noise import may_be_guessed
 
@@ -186,7 +187,7 @@ def _with_itself(
     """Put a step before those that it holds, unless it is no more than these."""
     name = type(estimator).__name__
     if record is not None:
-        return (_private(path, type(estimator), record), *inner)
+        return (_private(path, estimator, record), *inner)
     if isinstance(estimator, PrivateEstimator):
         raise _not_fitted(estimator)
     if is_stateless(estimator):
@@ -205,18 +206,23 @@ def _with_itself(
     return (PrivacyStep(path, name, NOT_PRIVATE, note=_LEARNED),)
 
 
-def _private(path: str, kind: type, record: PrivacySpent) -> PrivacyStep:
+def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
     """Return a step with a record, which alone does not make it private."""
+    kinds = {type(estimator)}
+    if isinstance(estimator, BaseDPSearch):
+        # What these keep, the choice may tell.
+        kinds.update(map(type, private_steps(estimator.estimator).values()))
+    others = kinds.difference(_OURS)
     complaints = {
-        _MAY_KEEP: kind not in _OURS and issubclass(kind, _OURS),
+        _MAY_KEEP: any(issubclass(kind, _OURS) for kind in others),
         _INFINITE: np.isinf(record.epsilon),
         _GUESSABLE: record.guessable,
     }
     note = ", and ".join(complaint for complaint, applies in complaints.items() if applies)
     status = NOT_PRIVATE if note else PRIVATE
-    if not note and kind not in _OURS:
+    if not note and others:
         note = AS_DECLARED
-    return PrivacyStep(path, kind.__name__, status, (record,), note, record.seeded)
+    return PrivacyStep(path, type(estimator).__name__, status, (record,), note, record.seeded)
 
 
 def _check_met_once(estimator: Any, path: str, met: dict[int, str]) -> None:

@@ -409,6 +409,8 @@ def test_a_subclass_of_a_private_class_may_keep_more():
     report = privacy_spent(fitted)
     assert report.verdict == "Not private: Mine may keep more than was released, as a subclass"
     assert report.spent.mu == total(MU)
+    search = DPGridSearch(clone(fitted), {"n_components": [1, 2]}, refit=False).fit(X)
+    assert not privacy_spent(search).is_private
     held = privacy_spent(make_pipeline(Normalizer(), fitted))
     assert statuses(held) == {"normalizer": "learns nothing", "mine": "not private"}
 
