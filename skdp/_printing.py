@@ -1,18 +1,18 @@
-"""Printed forms of estimators, which say that a seed was given and not which."""
+"""Printed forms of estimators, which say that a seed or a ledger was given and not which."""
 
 import sys
 
-__all__ = ["HIDDEN_SEED", "is_printing"]
+__all__ = ["HIDDEN", "is_printing"]
 
 
-class _HiddenSeed:
-    """Stands for a seed where parameters are printed."""
+class _Hidden:
+    """Stands for a value where parameters are printed."""
 
     def __repr__(self) -> str:
         return "<given>"
 
 
-HIDDEN_SEED = _HiddenSeed()
+HIDDEN = _Hidden()
 
 
 def is_printing() -> bool:

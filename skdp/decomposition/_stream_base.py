@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import PrivateEstimator, doubt_of_delta
-from skdp._parameters import PlainParametersMixin
+from skdp._parameters import PlainParametersMixin, without_ledger
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._sketches.fit import fit_sketches
 from skdp.decomposition._sketches.plan import (
@@ -87,7 +87,8 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
         with self._lock:
             if not self._is_over:
                 self._refuse_view()
-            return {name: value for name, value in vars(self).items() if name != "_lock"}
+            kept = {name: value for name, value in vars(self).items() if name != "_lock"}
+            return without_ledger(kept)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         TakesUpdates.__init__(self)
