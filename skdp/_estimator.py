@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._parameters import SEED, SeededEstimator, warn_of_guesses
 from skdp.data.sources import canonical_csr, plain_csr
+from skdp.data.threads import blas_threads
 from skdp.exceptions import warn_of_privacy
 from skdp.ledger import PrivacyLedger
 from skdp.privacy import Plan, PlannedRelease, PrivacyBudget
@@ -158,7 +159,8 @@ class PrivateEstimator(SeededEstimator):
         What public facts say against it is told before. Returned is what the releases say against
         the results of each.
         """
-        with _unchanged_if_refused(self):
+        # From end to end: beside other fits, too, every product has the threads that it has alone.
+        with _unchanged_if_refused(self), blas_threads(getattr(self, "n_jobs", None)):
             return self._fitted_together(others, X, y, tell)
 
     def _fitted_together(

@@ -1,5 +1,6 @@
 """Parameters as Python's numbers, as which they are checked and computed with; secret seeds."""
 
+import os
 from numbers import Integral, Real
 from types import NoneType
 from typing import Any, ClassVar
@@ -8,9 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 
-from skdp._printing import HIDDEN_SEED, is_caching, is_printing
+from skdp._printing import HIDDEN, is_caching, is_printing
 from skdp.exceptions import warn_of_privacy
-from skdp.ledger import PrivacyLedger
+from skdp.ledger import LEFT_OUT, PrivacyLedger
 from skdp.privacy.noise import GuessableSeed, may_be_guessed
 from skdp.privacy.precision import plain
 
@@ -21,6 +22,7 @@ __all__ = [
     "SeededEstimator",
     "validate_plain",
     "warn_of_guesses",
+    "without_ledger",
 ]
 
 _GENERATORS = (np.random.RandomState, np.random.Generator)
@@ -34,6 +36,7 @@ BUDGET: dict[str, Any] = {
     "delta": [Interval(Real, 0, 1, closed="neither")],
     "ledger": [PrivacyLedger, None],
 }
+_HIDDEN_PARAMETERS = ("random_state", "ledger")
 _PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
 
 
@@ -52,6 +55,14 @@ class PlainParametersMixin:
 def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_name: str) -> None:
     """Check parameters as plain values."""
     values = {name: plain(value) for name, value in given.items()}
+    if isinstance(ledger := values.get("ledger"), str | bytes | os.PathLike):
+        raise ValueError(
+            f"The 'ledger' parameter of {caller_name} must be a PrivacyLedger or None, and no "
+            "path: pass ledger=PrivacyLedger(path), or what PrivacyLedger.create returns."
+        )
+    if ledger is LEFT_OUT:
+        # It refuses by itself, where there is something to charge.
+        del values["ledger"]
     validate_parameter_constraints(constraints, values, caller_name=caller_name)
 
 
@@ -73,7 +84,7 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
     random_state: Any
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Get the parameters as they were given. Only in printed forms is a seed hidden.
+        """Get the parameters as they were given. Printed forms hide a seed and a ledger.
 
         Parameters
         ----------
@@ -87,16 +98,17 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
             secret as it is: it takes the noise out.
         """
         parameters: dict[str, Any] = super().get_params(deep)
-        is_public = isinstance(parameters["random_state"], _PRINTED_AS_THEY_ARE)
-        if not is_public and is_printing():
-            parameters["random_state"] = HIDDEN_SEED
+        hidden = [name for name in _HIDDEN_PARAMETERS if _is_hidden(parameters.get(name))]
+        if hidden and is_printing():
+            parameters.update(dict.fromkeys(hidden, HIDDEN))
         return parameters
 
     def __getstate__(self) -> dict[str, Any]:
-        # Released results with the seed beside them can be cleared of their noise.
+        # Released results with the seed beside them can be cleared of their noise. Before a fit a
+        # process that is to make it needs both.
         state = super().__getstate__()
         if hasattr(self, "privacy_spent_"):
-            state = {**state, "random_state": None}
+            state = {**without_ledger(state), "random_state": None}
         elif is_caching():
             raise ValueError(
                 f"A cache, such as memory of a Pipeline, would repeat a fit of "
@@ -104,3 +116,12 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
                 "would tell whether they are. Pass memory=None."
             )
         return state
+
+
+def without_ledger(state: dict[str, Any]) -> dict[str, Any]:
+    """Leave the ledger out of what is to be pickled; that there was one is kept."""
+    return state if state.get("ledger") is None else {**state, "ledger": LEFT_OUT}
+
+
+def _is_hidden(value: Any) -> bool:
+    return not isinstance(value, _PRINTED_AS_THEY_ARE)

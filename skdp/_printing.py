@@ -1,18 +1,18 @@
-"""Who asks an estimator for its parameters: printed forms, which hide seeds, and caches of fits."""
+"""Who asks for parameters: printed forms, which hide seeds and ledgers, and caches of fits."""
 
 import sys
 
-__all__ = ["HIDDEN_SEED", "is_caching", "is_printing"]
+__all__ = ["HIDDEN", "is_caching", "is_printing"]
 
 
-class _HiddenSeed:
-    """Stands for a seed where parameters are printed."""
+class _Hidden:
+    """Stands for a value where parameters are printed."""
 
     def __repr__(self) -> str:
         return "<given>"
 
 
-HIDDEN_SEED = _HiddenSeed()
+HIDDEN = _Hidden()
 
 
 def is_printing() -> bool:

@@ -1,16 +1,57 @@
-"""Threads that share the blocks of a source."""
+"""Threads that share the blocks of a source, and those that matrix products have meanwhile."""
 
-from collections.abc import Callable
+import os
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy.linalg  # noqa: F401 - for its BLAS to be there
 from joblib import effective_n_jobs
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
-__all__ = ["run_groups"]
+__all__ = ["blas_threads", "run_groups"]
 
 T = TypeVar("T")
+
+
+class _SharedLimit:
+    """One thread for the products of all, as long as anybody asks for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_inside = 0
+        self._before: list[int] = []
+
+    def enter(self) -> None:
+        """Limit, and remember the limits before, if nobody else has."""
+        with self._lock:
+            if self._n_inside == 0:
+                self._before = _limited(_libraries(shared=True))
+            self._n_inside += 1
+
+    def leave(self) -> None:
+        """Restore these limits, if nobody else needs the one."""
+        with self._lock:
+            # A fork from within has nobody inside.
+            self._n_inside = max(self._n_inside - 1, 0)
+            if self._n_inside == 0:
+                _restore(_libraries(shared=True), self._before)
+
+    def after_fork(self) -> None:
+        """Restore in a new process, which has none of the threads that would."""
+        self._lock = threading.Lock()
+        if self._n_inside:
+            self._n_inside = 0
+            _restore(_libraries(shared=True), self._before)
+
+
+_SHARED_LIMIT = _SharedLimit()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_SHARED_LIMIT.after_fork)
 
 
 def run_groups(source: Any, n_jobs: int | None, work: Callable[[range], T]) -> list[T]:
@@ -21,6 +62,10 @@ def run_groups(source: Any, n_jobs: int | None, work: Callable[[range], T]) -> l
         with np.errstate(all="ignore"):
             return work(group)
 
+    def _shared_work(group: range) -> T:
+        with _one_blas_thread():
+            return _quiet_work(group)
+
     n_threads = effective_n_jobs(n_jobs)
     groups = source.groups(n_threads)
     if n_threads == 1:
@@ -28,5 +73,52 @@ def run_groups(source: Any, n_jobs: int | None, work: Callable[[range], T]) -> l
     # Even for a single group: groups depend on the data, and how many threads a matrix product
     # has may change what a row gives. Plain threads: a pass may be shorter than what a pool
     # takes to notice its end.
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(len(groups)) as threads:
-        return list(threads.map(_quiet_work, groups))
+    with _one_blas_thread(), ThreadPoolExecutor(len(groups)) as threads:
+        return list(threads.map(_shared_work, groups))
+
+
+def blas_threads(n_jobs: int | None) -> AbstractContextManager[None]:
+    """Give matrix products one thread each if `n_jobs` asks for several others."""
+    return nullcontext() if effective_n_jobs(n_jobs) == 1 else _one_blas_thread()
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    own = _libraries(shared=False)
+    before = _limited(own)
+    _SHARED_LIMIT.enter()
+    try:
+        yield
+    finally:
+        _SHARED_LIMIT.leave()
+        _restore(own, before)
+
+
+@cache
+def _libraries(*, shared: bool) -> tuple[Any, ...]:
+    """Return the libraries whose limit is one of the process, or else one of each thread."""
+    # To look for them takes longer than many a pass.
+    found = ThreadpoolController().select(user_api="blas").lib_controllers
+    return tuple(library for library in found if _is_shared(library) == shared)
+
+
+def _is_shared(library: Any) -> bool:
+    is_openmp = getattr(library, "threading_layer", None) == "openmp"
+    return bool(library.internal_api == "openblas" and not is_openmp)
+
+
+def _limited(libraries: tuple[Any, ...]) -> list[int]:
+    """Limit libraries to one thread; return how many they had."""
+    before = [library.num_threads for library in libraries]
+    _restore(libraries, [1] * len(libraries))
+    return before
+
+
+def _restore(libraries: tuple[Any, ...], limits: list[int]) -> None:
+    for library, limit in zip(libraries, limits, strict=True):
+        # Newer versions of threadpoolctl let one thread only set what all share.
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
+        library.set_num_threads(limit)
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)

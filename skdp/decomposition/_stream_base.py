@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import PrivateEstimator, doubt_of_delta
-from skdp._parameters import PlainParametersMixin
+from skdp._parameters import PlainParametersMixin, without_ledger
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._sketches.fit import fit_sketches
 from skdp.decomposition._sketches.plan import (
@@ -71,6 +71,9 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
     #: What to do instead of taking a second view of the state.
     _instead: ClassVar[str]
     _counts: tuple[NoisyCounts, ...]
+    # What was paid for and not handed out: kept until it is, whatever interrupts.
+    _released: tuple[Released, Released] | None = None
+    _factors: LowRankFactors | None = None
     privacy_spent_: PrivacySpent
     value_unit_: float
 
@@ -84,7 +87,8 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
         with self._lock:
             if not self._is_over:
                 self._refuse_view()
-            return {name: value for name, value in vars(self).items() if name != "_lock"}
+            kept = {name: value for name, value in vars(self).items() if name != "_lock"}
+            return without_ledger(kept)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         TakesUpdates.__init__(self)
@@ -184,21 +188,20 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
         """Tell whether nobody gets to know the sketch, or what comes of it, before the end."""
         return False
 
-    def _factorized(self, values: tuple[Released, Released]) -> LowRankFactors:
-        """Fit the released sketches, and say so if not all components stand out."""
+    def _factorized(self, values: tuple[Released, Released]) -> tuple[LowRankFactors, list[str]]:
+        """Fit the released sketches; return what these say against the factors, too."""
         n_components = int(self.n_components)
         # Released values, of which no warning would tell more than they do.
         with np.errstate(all="ignore"):
             found = fit_sketches(values, self._sketches, n_components)
-        for doubt in self._doubts(values, found.rank):
-            warn_of_privacy(doubt)
         signs = deterministic_signs(found.right.T)
-        return LowRankFactors(
+        factors = LowRankFactors(
             components_=found.right.T * signs[:, np.newaxis],
             singular_values_=found.singular_values,
             left_components_=found.left * signs,
             privacy_spent_=self.privacy_spent_,
         )
+        return factors, self._doubts(values, found.rank)
 
     def _doubts(self, values: tuple[Released, Released], rank: int) -> list[str]:
         """Say what released values tell against the factors."""

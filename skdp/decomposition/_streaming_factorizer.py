@@ -11,6 +11,7 @@ from skdp._estimator import INPUT, quiet
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._stream_base import BaseStream
 from skdp.decomposition._stream_updates import StreamShard, Writing
+from skdp.exceptions import warn_of_privacy
 from skdp.linalg.prefix_sums import prefix_noise
 from skdp.privacy import Released
 from skdp.units._changes import ResolvedFrobeniusChange
@@ -146,8 +147,6 @@ class DPStreamingFactorizer(BaseStream):
         self.random_state = random_state
         self._validate_params()
         self._open(prefix_noise(1))
-        self._released: tuple[Released, Released] | None = None
-        self._factors: LowRankFactors | None = None
         self._n_rows_seen = 0
         self._id = secrets.token_hex(16)
         self._n_shards = 0
@@ -244,7 +243,8 @@ class DPStreamingFactorizer(BaseStream):
         Raises
         ------
         ValueError
-            If it is no shard of this stream, or has been merged.
+            If it is no shard of this stream, has been merged, or an update of it was interrupted;
+            the stream goes on then.
         """
         if not isinstance(shard, StreamShard) or shard._stream_id != self._id:
             raise ValueError(
@@ -257,8 +257,9 @@ class DPStreamingFactorizer(BaseStream):
                     "shard has been merged already, this one or a copy of it: its updates could "
                     "count twice. Make a shard for each worker."
                 )
+            # While the stream is written to, an error would end it.
+            part = shard._live_state()
             with Writing(self) as state:
-                part = shard._live_state()
                 shard._close("it has been merged")
                 self._merged.add(shard._id)
                 state.absorb(part)
@@ -270,7 +271,8 @@ class DPStreamingFactorizer(BaseStream):
         Returns
         -------
         LowRankFactors
-            Factors of both sides; the same ones whenever it is called again.
+            Factors of both sides; the same ones whenever it is called again, also after a call that
+            was interrupted.
 
         Raises
         ------
@@ -279,8 +281,10 @@ class DPStreamingFactorizer(BaseStream):
         """
         with self._lock:
             if self._factors is None:
-                self._factors = self._factorized(self._end())
+                self._factors, doubts = self._factorized(self._end())
                 self._released = None
+                for doubt in doubts:
+                    warn_of_privacy(doubt)
                 self._warn_of_shards()
         return self._factors
 

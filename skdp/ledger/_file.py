@@ -12,7 +12,17 @@ from typing import Any
 from skdp.exceptions import BudgetError, LedgerError
 from skdp.ledger._limit import WHOLE, Limit
 
-__all__ = ["check_sums", "create_file", "open_file", "read_charges", "read_head", "rows_of"]
+__all__ = [
+    "check_place",
+    "check_sums",
+    "create_file",
+    "open_file",
+    "place_of",
+    "read_charges",
+    "read_head",
+    "rows_of",
+    "write_note",
+]
 
 # "skdp".
 _APPLICATION_ID, _VERSION = 0x736B6470, 1
@@ -94,7 +104,13 @@ END;
 
 def create_file(path: str, head: dict[str, Any]) -> None:
     """Make the file of a new ledger, in one transaction; another file is never replaced."""
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o660))
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o660))
+    except FileExistsError:
+        raise LedgerError(
+            f"There is a file at {path!r}. If it is a ledger, PrivacyLedger(path) opens it; a new "
+            "one needs another path."
+        ) from None
     try:
         _write_head(path, head)
     except BaseException:
@@ -126,6 +142,24 @@ def open_file(path: str) -> Iterator[sqlite3.Connection]:
         )
     with _LOCK, _connected(path) as database:
         yield database
+
+
+def place_of(path: str) -> tuple[int, int]:
+    """Tell which file is at a path."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return (-1, -1)
+    return found.st_dev, found.st_ino
+
+
+def check_place(path: str, place: tuple[int, int]) -> None:
+    """Refuse a charge to a file that is not at its path any more."""
+    # As long as it is open, no other file can have its number.
+    if place_of(path) != place:
+        raise LedgerError(
+            f"The file {path!r} was replaced while it was charged, and nothing may be released."
+        )
 
 
 @contextmanager
@@ -182,18 +216,37 @@ def _is_sound(head: dict[str, Any]) -> bool:
         limit = Limit.of(head["epsilon"], head["delta"])
     except ValueError:
         return False
-    return math.isclose(limit.mu, head["mu"], rel_tol=_SAME) and head["units"] != ""
+    are_within = all(0 <= head[name] <= WHOLE for name in ("spent", "tails"))
+    is_same = math.isclose(limit.mu, head["mu"], rel_tol=_SAME)
+    return is_same and are_within and head["units"] != ""
 
 
 def read_charges(database: sqlite3.Connection, path: str) -> list[dict[str, Any]]:
     """Read all charges, the oldest first; refuse a file in which one is damaged."""
     charges = rows_of(database, "SELECT * FROM charge ORDER BY id")
+    notes = _read_notes(database)
     for charge in charges:
         if {name: type(value) for name, value in charge.items()} != _CHARGE or not (
             0 <= charge["mu"] < math.inf and 0 <= charge["delta_tail"] < 1
         ):
             raise LedgerError(f"{path!r} is damaged: a charge is not what it was.")
+        charge["note"] = notes.get(charge["id"])
+        if not isinstance(charge["note"], str | None):
+            raise LedgerError(f"{path!r} is damaged: a note is not what it was.")
     return charges
+
+
+def write_note(database: sqlite3.Connection, text: str) -> None:
+    """Add a note to the newest charge."""
+    # A table of its own, which no file had at first, and which older versions of skdp ignore.
+    database.execute("CREATE TABLE IF NOT EXISTS note (id INTEGER PRIMARY KEY, text TEXT NOT NULL)")
+    database.execute("INSERT INTO note SELECT max(id), ? FROM charge", (text,))
+
+
+def _read_notes(database: sqlite3.Connection) -> dict[int, str]:
+    if not rows_of(database, "SELECT 1 FROM sqlite_master WHERE name = 'note'"):
+        return {}
+    return {note["id"]: note["text"] for note in rows_of(database, "SELECT * FROM note")}
 
 
 def check_sums(database: sqlite3.Connection, head: dict[str, Any], path: str) -> None:

@@ -6,14 +6,26 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from numbers import Integral, Real
+from numbers import Integral
 from types import SimpleNamespace
 from typing import Any, Self
 
 from skdp.exceptions import BudgetError, LedgerError
-from skdp.ledger._file import check_sums, create_file, open_file, read_charges, read_head, rows_of
+from skdp.ledger._file import (
+    check_place,
+    check_sums,
+    create_file,
+    open_file,
+    place_of,
+    read_charges,
+    read_head,
+    rows_of,
+    write_note,
+)
 from skdp.ledger._limit import WHOLE, Cost, Limit
+from skdp.ledger._refusals import NUMBERS, check_kind, check_note, check_record, refusal
 from skdp.ledger._report import limit_of, report_of
+from skdp.ledger._seen import check_seen, read_seen, remember
 from skdp.privacy.adjacency import ADJACENCIES
 
 __all__ = ["PrivacyLedger"]
@@ -31,7 +43,6 @@ _COLUMNS = (
     "spent",
     "tails",
 )
-_NUMBERS = ("mu", "delta_tail", "epsilon", "delta")
 _INSERT = f"INSERT INTO charge ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 
 
@@ -46,6 +57,8 @@ class PrivacyLedger:
     ----------
     path : str or path-like
         A file that `create` has made, on a local disk.
+    note : str or None, default=None
+        What all charges of this object carry, for people, such as what the fits are for.
 
     Raises
     ------
@@ -63,8 +76,9 @@ class PrivacyLedger:
     numbers of 2 ** -62 of the limit, rounded up, and never refunded, not even after a crash: a
     privacy filter, valid however later fits depend on earlier ones [1]_. The ledger guards against
     accidents, not against who owns the file: a copy or a backup that is restored has the budget
-    again. It does not know the data: that it is given to all fits on them, and to no others, is for
-    the user to see to.
+    again. A process that has seen more charges than such a file holds refuses it; one that has not
+    cannot notice. It does not know the data: that it is given to all fits on them, and to no
+    others, is for the user to see to.
 
     References
     ----------
@@ -82,8 +96,12 @@ class PrivacyLedger:
     4.0
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.path.abspath(os.fsdecode(path))
+    # For pickles that have none.
+    note: str | None = None
+
+    def __init__(self, path: str | os.PathLike[str], *, note: str | None = None) -> None:
+        check_note(note)
+        self.path, self.note = os.path.abspath(os.fsdecode(path)), note
         self._uuid: str | None = None
         with self._opened() as (_, head):
             self._uuid = head["uuid"]
@@ -128,10 +146,10 @@ class PrivacyLedger:
         ------
         ValueError
             If an argument is not acceptable.
-        FileExistsError
-            If there is a file.
-        OSError, LedgerError
-            If the file cannot be made.
+        LedgerError
+            If there is a file, which ``PrivacyLedger(path)`` opens, or none can be written.
+        OSError
+            If there is no such folder, or it takes no files.
         """
         limit = Limit.of(epsilon, delta)
         units = (unit,) if isinstance(unit, str) else tuple(unit)
@@ -150,7 +168,7 @@ class PrivacyLedger:
         create_file(os.path.abspath(os.fsdecode(path)), head)
         return cls(path)
 
-    def charge(self, spent: Any, what: str = "") -> None:
+    def charge(self, spent: Any, what: str = "", *, note: str | None = None) -> None:
         """Charge a fit: what it costs is on disk when this returns.
 
         Estimators that are given the ledger do it by themselves. By hand it is for fits of the past
@@ -162,34 +180,40 @@ class PrivacyLedger:
             The record of a fit.
         what : str, default=""
             What it was, for people.
+        note : str or None, default=None
+            What else is to be kept of it; ``None`` for that of the ledger object, if it has one.
 
         Raises
         ------
         BudgetError
             If it costs more than is left, or protects something else; nothing is charged then.
         TypeError, ValueError
-            If `spent` is no record.
+            If `spent` is no record, or `note` no text.
         LedgerError
             If the file cannot be read or written; nothing may be released then.
         """
-        _check_record(spent)
-        with self._opened() as (database, _):
-            # Nobody else writes from here on, so that what is read stays as it is.
-            database.execute("BEGIN IMMEDIATE")
-            head = read_head(database, self.path)
+        check_record(spent)
+        check_note(note)
+        place = place_of(self.path)
+        with self._opened(writes=True) as (database, head):
             check_sums(database, head, self.path)
-            _check_kind(head, spent)
+            check_kind(head, spent)
             limit = limit_of(head)
             cost = limit.cost_of(spent)
             room = limit.room_beside(head["tails"] + cost.tails) - head["spent"]
             if cost.spent > room:
-                raise BudgetError(_refusal(self.path, spent, limit, head))
+                raise BudgetError(refusal(self.path, spent, limit, head))
             seeded, enforced = bool(spent.seeded), bool(spent.enforced)
-            numbers = (float(getattr(spent, name)) for name in _NUMBERS)
+            numbers = (float(getattr(spent, name)) for name in NUMBERS)
             kept = (seeded, enforced, cost.spent, cost.tails)
             row = (_now(), str(what), spent.unit, *numbers, *kept)
             database.execute(_INSERT, row)
+            if (text := self.note if note is None else note) is not None:
+                write_note(database, text)
+            seen = read_seen(database)
             database.execute("COMMIT")
+            check_place(self.path, place)
+            remember(seen)
 
     def remaining(
         self, n_fits: int = 1, delta: float | None = None, *, delta_tail: float = 0.0
@@ -285,8 +309,7 @@ class PrivacyLedger:
             If the file cannot be read.
         """
         with self._opened() as (database, head):
-            charges = read_charges(database, self.path)
-        return report_of(self.path, head, charges)
+            return report_of(self.path, head, read_charges(database, self.path))
 
     def verify(self) -> None:
         """Check that the file is sound, and that its totals are the sums of its charges.
@@ -307,12 +330,18 @@ class PrivacyLedger:
                     raise LedgerError(f"{self.path!r} is damaged: charge {charge['id']} is wrong.")
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[sqlite3.Connection, dict[str, Any]]]:
+    def _opened(
+        self, *, writes: bool = False
+    ) -> Iterator[tuple[sqlite3.Connection, dict[str, Any]]]:
         """Open the file, and check that it is the one that this object was made for."""
         with open_file(self.path) as database:
+            if writes:
+                # Nobody else writes from here on, so that what is read stays as it is.
+                database.execute("BEGIN IMMEDIATE")
             head = read_head(database, self.path)
             if self._uuid not in (None, head["uuid"]):
                 raise LedgerError(f"{self.path!r} is another ledger than the one it was.")
+            check_seen(database, self.path)
             yield database, head
 
     def __sklearn_clone__(self) -> "PrivacyLedger":
@@ -327,50 +356,8 @@ class PrivacyLedger:
         return hash((self.path, self._uuid))
 
     def __repr__(self) -> str:
-        return f"PrivacyLedger({self.path!r})"
-
-
-def _check_kind(head: dict[str, Any], spent: Any) -> None:
-    """Refuse a fit that protects something else than the ledger counts."""
-    units = head["units"].split("\n")
-    if spent.unit not in units or spent.adjacency != head["adjacency"]:
-        raise BudgetError(
-            f"The ledger counts {' or '.join(units)} with adjacency {head['adjacency']!r}, and the "
-            f"fit protects {spent.unit} with adjacency {spent.adjacency!r}: that takes a ledger of "
-            "its own, or one that was made with unit=('row', 'record') where a record is a row "
-            "with its response."
-        )
-
-
-def _check_record(spent: Any) -> None:
-    """Refuse what is no record, before the file is opened."""
-    numbers = [getattr(spent, name, None) for name in _NUMBERS]
-    texts = [getattr(spent, name, None) for name in ("unit", "adjacency")]
-    flags = [getattr(spent, name, None) for name in ("seeded", "enforced")]
-    are_numbers = all(isinstance(one, Real) for one in numbers)
-    if not are_numbers or not all(isinstance(one, str) for one in texts) or None in flags:
-        raise TypeError(
-            f"spent must be the record of a fit, its privacy_spent_, got {type(spent).__name__}."
-        )
-    mu, delta_tail, epsilon, delta = map(float, numbers)  # type: ignore[arg-type]
-    if not (mu >= 0 and epsilon > 0 and 0 <= delta_tail <= delta < 1):
-        raise ValueError(
-            "spent is no record: it needs mu >= 0, epsilon > 0 and 0 <= delta_tail <= delta < 1, "
-            f"got {mu!r}, {epsilon!r}, {delta_tail!r} and {delta!r}."
-        )
-
-
-def _refusal(path: str, spent: Any, limit: Limit, head: dict[str, Any]) -> str:
-    """Say what is left."""
-    left = limit.epsilon_of_fit(limit.room_beside(head["tails"]) - head["spent"])
-    more = ""
-    if spent.delta_tail:
-        more = f" It reserves {spent.delta_tail:.4g} of delta as well: a smaller delta takes less."
-    return (
-        f"The fit has epsilon={spent.epsilon:.4g}, and the ledger {path!r} has less left: "
-        f"{left:.4g} at its own delta.{more} Nothing has been released or charged. A search of "
-        "scikit-learn would go on with the next candidate: pass error_score='raise' to it."
-    )
+        note = "" if self.note is None else f", note={self.note!r}"
+        return f"PrivacyLedger({self.path!r}{note})"
 
 
 def _is_alike(units: int, kept: int) -> bool:

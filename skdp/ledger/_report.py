@@ -48,5 +48,10 @@ def report_of(path: str, head: dict[str, Any], charges: Sequence[dict[str, Any]]
 def _line(charge: dict[str, Any]) -> str:
     """Print one charge."""
     numbers = f"{charge['epsilon']:>9.4g}{charge['delta']:>9.2g}{charge['spent'] / WHOLE:>8.2%}"
-    what = charge["what"] if charge["what"].isprintable() else ascii(charge["what"])
-    return f"{charge['id']:>5} {charge['time'][:19]:<20}{numbers}  {what}"
+    what = charge["what"] if charge["note"] is None else f"{charge['what']} ({charge['note']})"
+    return f"{charge['id']:>5} {_shown(charge['time'][:19]):<20}{numbers}  {_shown(what)}"
+
+
+def _shown(text: str) -> str:
+    """Keep a text in its line."""
+    return text if text.isprintable() else ascii(text)

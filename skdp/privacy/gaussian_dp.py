@@ -44,6 +44,8 @@ _SAFETY = 1e-9
 _ROOT_TOLERANCE = 1e-14
 _LARGEST_EPSILON = 1e200
 _SMALLEST_MU, _SMALL_MU, _LARGE_MU = 1e-300, 3e-5, 1e7
+# Beyond, a delta is told by its difference to 1, with an error of at most so much of that.
+_NEAR_ONE, _COMPLEMENT_ROUNDING = 0.5, 1e-13
 # Beyond this many standard deviations a tail probability underflows.
 _FARTHEST = 1e3
 
@@ -96,9 +98,9 @@ def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0)
     # At the upper end near is below -50, so that delta is 1 to working precision.
     upper = math.log(2 * math.sqrt(2 * epsilon) + 200)
     lower = math.log(_SMALLEST_MU)
-    if _log_delta(_SMALLEST_MU, epsilon) > math.log(delta):
+    if _log_excess(_SMALLEST_MU, epsilon, delta) > 0:
         return 0.0
-    log_mu = _root(lambda t: _log_delta(math.exp(t), epsilon) - math.log(delta), lower, upper)
+    log_mu = _root(lambda t: _log_excess(math.exp(t), epsilon, delta), lower, upper)
     return math.exp(log_mu) * (1 - _SAFETY)
 
 
@@ -185,14 +187,13 @@ def epsilon_at(mu: float, delta: float, delta_tail: float = 0.0) -> float:
     # Without the difference that cancels: no positive epsilon may be rounded to 0.
     if math.erf(mu / math.sqrt(8)) * (1 + _ROOT_TOLERANCE) + math.ulp(0.0) <= delta:
         return 0.0
-    target = math.log(delta)
     # Valid, by the tail of the normal distribution, and for a large mu as good as the root.
-    upper = mu * mu / 2 + mu * math.sqrt(-2 * target)
+    upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))
     if mu > _LARGE_MU:
         return upper * (1 + _SAFETY)
     root = 0.0
-    if _log_delta(mu, 0.0) > target:
-        root = _root(lambda e: target - _log_delta(mu, e), 0.0, upper + 1.0)
+    if _log_excess(mu, 0.0, delta) > 0:
+        root = _root(lambda e: -_log_excess(mu, e, delta), 0.0, upper + 1.0)
     return root * (1 + _SAFETY) + 2 * _ROOT_TOLERANCE
 
 
@@ -326,6 +327,23 @@ def epsilon_from_rho(rho: float, delta: float) -> float:
     centre = 0.5 * math.log(-math.log(delta) / rho)
     best = minimize_scalar(_epsilon_of, bounds=(centre - 20, centre + 20), method="bounded")
     return max(0.0, float(best.fun)) * (1 + _SAFETY)
+
+
+def _log_excess(mu: float, epsilon: float, delta: float) -> float:
+    """Tell by its sign whether the curve is above delta."""
+    if delta <= _NEAR_ONE:
+        return _log_delta(mu, epsilon) - math.log(delta)
+    # The difference to 1, which is exact for delta, of which the curve itself keeps few digits.
+    return math.log(1 - delta) - _log_complement(mu, epsilon) + _COMPLEMENT_ROUNDING
+
+
+def _log_complement(mu: float, epsilon: float) -> float:
+    """Logarithm of 1 minus the curve, a sum in which nothing cancels."""
+    near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    log_density = -near * near / 2 - 0.5 * math.log(2 * math.pi)
+    if near < 0:
+        return math.log(_mills_ratio(-near) + _mills_ratio(far)) + log_density
+    return math.log(float(ndtr(near)) + math.exp(log_density) * _mills_ratio(far))
 
 
 def _log_delta(mu: float, epsilon: float) -> float:

@@ -9,6 +9,7 @@ import pickle
 import signal
 import sys
 import threading
+import warnings
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -29,7 +30,7 @@ from stream_cells import (
     watched,
 )
 
-from skdp import DPContinualFactorizer, DPStreamingFactorizer
+from skdp import DPContinualFactorizer, DPStreamingFactorizer, PrivacyWarning
 from skdp.decomposition import _stream_updates
 from skdp.decomposition._sketches.state import StreamState
 from skdp.linalg.count_sketch import CountSketch
@@ -338,6 +339,23 @@ def test_what_is_interrupted_is_not_done_again(sketch):
         stream.finalize()
 
 
+@pytest.mark.parametrize("is_pickled", [False, True])
+def test_a_shard_that_was_interrupted_ends_alone(is_pickled):
+    stream = Cell("update", "countsketch")()
+    good, bad = stream.shard(), stream.shard(allow_pickle=True)
+    interrupted = patch.object(StreamState, "add_one", side_effect=KeyboardInterrupt)
+    with interrupted, pytest.raises(KeyboardInterrupt):
+        bad.update(1, 2, 0.5)
+    bad = pickle.loads(pickle.dumps(bad)) if is_pickled else bad
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"StreamShard takes no more updates: .* interrupted"):
+            stream.merge(bad)
+    stream.update(0, 0, 0.5)
+    stream.merge(good)
+    with pytest.warns(UserWarning, match="1 of 2 shards"):
+        stream.finalize()
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no such signal here")
 @pytest.mark.parametrize("sketch", ["haar", "countsketch"])
 def test_a_signal_within_an_update_loses_no_noise(sketch):
@@ -389,6 +407,36 @@ def test_what_changes_after_it_was_checked_is_clipped():
     assert np.linalg.norm(moved) <= BOUND * np.sqrt(2)
 
 
+class Unordered(float):
+    """A number that is neither more nor less than any other."""
+
+    def __lt__(self, other):
+        return False
+
+    __gt__ = __le__ = __ge__ = __lt__
+
+    def __abs__(self):
+        return 0.0
+
+    def __truediv__(self, other):
+        return 1e6 / other
+
+
+@pytest.mark.parametrize("of", [DPStreamingFactorizer, DPContinualFactorizer])
+@pytest.mark.parametrize("value", [Unordered(1e6), Unordered(-1e300), np.float64(1e6), 10**6])
+def test_numbers_that_compare_as_they_like_are_clipped(of, value):
+    cell = Cell("update", "countsketch", make=of)
+    with watched():
+        stream = cell()
+        takers = [stream, stream.shard()] if of is DPStreamingFactorizer else [stream]
+        for taker in takers:
+            before = taker._state.right.copy()
+            taker.update(3, 4, value)
+            taker.update(3, 4, [value])
+            moved = (taker._state.right - before) * taker._state.unit
+            assert np.linalg.norm(moved) <= 2 * BOUND * ROUNDING
+
+
 def test_an_interrupted_release_does_not_lengthen_the_horizon():
     for horizon in (1, 3):
         stream = DPContinualFactorizer(SHAPE, horizon, 1, privacy_unit=Update(1.0))
@@ -404,6 +452,54 @@ def test_an_interrupted_release_does_not_lengthen_the_horizon():
     stream.release()
     with pytest.raises(ValueError, match="horizon=1 "):
         stream.release()
+
+
+FIT = "skdp.decomposition._stream_base.fit_sketches"
+INTERRUPTIONS = {
+    "a warning": lambda: patch("warnings.warn", side_effect=PrivacyWarning),
+    "ctrl-c": lambda: patch(FIT, side_effect=KeyboardInterrupt),
+    "no memory": lambda: patch(FIT, side_effect=MemoryError),
+}
+
+
+WARNED = INTERRUPTIONS["a warning"]
+INTERRUPTED = (PrivacyWarning, KeyboardInterrupt, MemoryError)
+
+
+@pytest.mark.parametrize("interrupted", INTERRUPTIONS.values(), ids=INTERRUPTIONS)
+@pytest.mark.parametrize("horizon", [1, 3])
+def test_an_epoch_that_was_paid_for_is_handed_out(interrupted, horizon):
+    stream = DPContinualFactorizer(SHAPE, horizon, 1, privacy_unit=Update(1.0), epsilon=np.inf)
+    stream.update(2, 3, 0.75)
+    doubted = patch.object(DPContinualFactorizer, "_doubts", return_value=["doubt"])
+    with doubted, interrupted(), pytest.raises(INTERRUPTED):
+        stream.release()
+    assert stream.n_epochs_ == 1
+    if horizon > 1:
+        stream.update(2, 3, -0.5)
+    assert stream.release().reconstruct([2], [3]).item() == pytest.approx(0.75)
+    assert stream.n_epochs_ == 1
+    if horizon > 1:
+        assert stream.release().reconstruct([2], [3]).item() == pytest.approx(0.25)
+        assert stream.n_epochs_ == 2
+    else:
+        with pytest.raises(ValueError, match="horizon=1 are closed"):
+            stream.release()
+
+
+@pytest.mark.parametrize("interrupted", INTERRUPTIONS.values(), ids=INTERRUPTIONS)
+def test_an_end_that_was_interrupted_is_reached_again(interrupted):
+    stream = Cell("update", "countsketch")(epsilon=np.inf)
+    stream.update(2, 3, 0.5)
+    with patch.object(DPStreamingFactorizer, "_doubts", return_value=["doubt"]):
+        with interrupted(), pytest.raises(INTERRUPTED):
+            stream.finalize()
+        # Who made warnings errors has been told of the doubt.
+        with warnings.catch_warnings():
+            warnings.simplefilter("error" if interrupted is WARNED else "ignore")
+            factors = stream.finalize()
+    assert factors.reconstruct([2], [3]).item() == pytest.approx(0.5)
+    assert stream.finalize() is factors
 
 
 def test_entries_that_are_stored_twice_are_updates_of_their_own():

@@ -17,8 +17,10 @@ from skdp import (
     DPPersonalizedRegressor,
     DPTraceRegressor,
     DPTruncatedSVD,
+    PrivacyLedger,
     PrivacyWarning,
 )
+from skdp.ledger import LEFT_OUT
 
 SEED = 3141592653589793238462643383279
 ESTIMATORS = [
@@ -81,6 +83,23 @@ def test_parameters_keep_the_seed(make):
 @pytest.mark.parametrize("seed", [str(SEED), [SEED], float(SEED)])
 def test_what_is_no_seed_but_may_be_meant_as_one_is_hidden(seed):
     assert "<given>" in repr(DPPCA(random_state=seed))
+
+
+@pytest.mark.parametrize("display", ["text", "diagram"])
+@pytest.mark.parametrize("make", ESTIMATORS)
+def test_no_printed_form_shows_the_ledger(make, display, tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "people.skdp", dataset="people", epsilon=1, delta=1e-6)
+    for given in (ledger, LEFT_OUT, ledger.path):
+        estimator = make(ledger=given)
+        with config_context(display=display):
+            for one in (estimator, make_pipeline(estimator), GridSearchCV(estimator, {})):
+                text = repr(one) + (one._repr_html_() if display == "diagram" else "")
+                assert "people" not in text
+                assert "left out" not in text
+                assert "ledger=<given>" in text
+        assert estimator.get_params()["ledger"] is given
+    with config_context(print_changed_only=False):
+        assert "ledger=None" in repr(make())
 
 
 class Derived(DPPCA):

@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from skdp import RowBlocks
 from skdp._estimator import check_rows
@@ -653,19 +652,6 @@ def test_reported_rounding_is_negligible_and_the_same_for_every_container():
         reported = {take(rows) for rows in views}
         assert len(reported) == 1
         assert max(reported) < 1e-4
-
-
-def test_threads_of_matrix_products_do_not_depend_on_the_data(monkeypatch):
-    # How the rows are shared out does, and one BLAS thread more may change the last bit of a row.
-    limits = []
-    monkeypatch.setattr(
-        "skdp.data.threads.threadpool_limits",
-        lambda n_threads, api: limits.append(n_threads) or threadpool_limits(n_threads, api),
-    )
-    uneven = sparse.csr_array(([1.0], ([0], [0])), shape=(8200, 5))
-    for data in (sparse.csr_array((8200, 5)), uneven, sparse.csr_array(X)):
-        Rows(as_source(data), n_jobs=2).norms()
-    assert limits == [1, 1, 1]
 
 
 @pytest.mark.parametrize("make", [np.array, sparse.csr_array])

@@ -1,7 +1,10 @@
 """Attacks on the file of a ledger: races, kills, damage, and SQL; it never counts too little."""
 
 import multiprocessing
+import operator
 import os
+import pickle
+import shutil
 import sqlite3
 import struct
 import subprocess
@@ -9,14 +12,15 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
-from ledger_processes import Fit, charge_until_refused
+from ledger_processes import Fit, charge_in_steps, charge_until_refused
 
 from skdp import BudgetError, LedgerError, PrivacyLedger
-from skdp.ledger import _file
-from skdp.ledger._limit import Limit
+from skdp.ledger import _file, _ledger, _seen
+from skdp.ledger._limit import WHOLE, Limit
 
 LIMIT = {"dataset": "people", "epsilon": 4.0, "delta": 1e-6}
 WHOLE_MU = Limit.of(4.0, 1e-6).mu
@@ -25,6 +29,11 @@ WHOLE_MU = Limit.of(4.0, 1e-6).mu
 @pytest.fixture
 def ledger(tmp_path):
     return PrivacyLedger.create(tmp_path / "people.skdp", **LIMIT)
+
+
+def forget():
+    """Be a process that has not seen any ledger."""
+    _seen._SEEN.clear()
 
 
 def mu_of_share(n_fits):
@@ -171,6 +180,7 @@ def test_an_error_that_is_kept_locks_nobody_out(tmp_path, monkeypatch):
             except LedgerError as error:
                 kept.append(error)
         path.write_bytes(sound)
+        forget()
         ledger.charge(Fit(0.1))
     assert len(kept) == 6
     other.charge(Fit(0.1))
@@ -190,6 +200,7 @@ def test_no_flipped_bit_of_the_limit_raises_it(tmp_path, delta):
             damaged = bytearray(sound)
             damaged[place] ^= 1 << bit
             path.write_bytes(damaged)
+            forget()
             try:
                 assert ledger.remaining() <= left * (1 + 1e-7)
                 ledger.charge(Fit(0.2, 1.0, delta))
@@ -210,6 +221,7 @@ def test_damage_is_refused_or_of_no_matter(ledger, n_bytes):
         damaged = bytearray(sound)
         damaged[place] ^= 1 << generator.integers(8)
         Path(ledger.path).write_bytes(damaged)
+        forget()
         try:
             ledger.verify()
             assert ledger.remaining() <= left
@@ -269,8 +281,116 @@ def test_totals_that_do_not_add_up_are_refused(ledger):
         database.execute("DELETE FROM charge")
     database.close()
     for use in (ledger.verify, lambda: ledger.charge(Fit(0.5))):
+        forget()
         with pytest.raises(LedgerError, match="does not add up"):
             use()
+
+
+def older_copy_of(ledger):
+    """Charge a ledger on, and return a copy of what it was."""
+    ledger.charge(Fit(0.1), "kept")
+    copy = shutil.copy(ledger.path, f"{ledger.path}.bak")
+    ledger.charge(Fit(0.1), "lost")
+    return copy
+
+
+USES = {
+    "charge": lambda ledger: ledger.charge(Fit(0.1)),
+    "charge of a pickle": lambda ledger: pickle.loads(pickle.dumps(ledger)).charge(Fit(0.1)),
+    "open": lambda ledger: PrivacyLedger(ledger.path),
+    **{
+        name: operator.methodcaller(name)
+        for name in ("remaining", "spent", "entries", "report", "verify")
+    },
+}
+
+
+@pytest.mark.parametrize("replace", [os.replace, shutil.copy])
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_an_older_copy_is_refused_by_who_has_seen_more(ledger, use, replace):
+    copy = older_copy_of(ledger)
+    newest = Path(ledger.path).read_bytes()
+    replace(copy, ledger.path)
+    with pytest.raises(LedgerError, match="an older copy has taken its place"):
+        use(ledger)
+    Path(ledger.path).write_bytes(newest)
+    use(ledger)
+
+
+def test_an_older_copy_that_others_have_charged_beyond_is_refused(ledger):
+    os.replace(older_copy_of(ledger), ledger.path)
+    context = multiprocessing.get_context("fork")
+    with patch.dict(_seen._SEEN, clear=True), context.Pool(1) as pool:
+        # Who has not seen the higher total cannot notice.
+        assert pool.apply(charge_until_refused, (ledger.path, 0.2, 3)) == 3
+    with pytest.raises(LedgerError, match="an older copy has taken its place"):
+        ledger.charge(Fit(0.1))
+    forget()
+    assert len(ledger.entries()) == 4
+
+
+@pytest.mark.parametrize("last", [os.replace, lambda copy, path: os.unlink(path)])
+def test_a_file_that_is_replaced_while_it_is_charged_is_noticed(ledger, monkeypatch, last):
+    copy, own = shutil.copy(ledger.path, f"{ledger.path}.bak"), _ledger.write_note
+
+    def replaced(*arguments):
+        own(*arguments)
+        last(copy, ledger.path)
+
+    monkeypatch.setattr(_ledger, "write_note", replaced)
+    with pytest.raises(LedgerError, match="was replaced while it was charged"):
+        ledger.charge(Fit(0.1), note="lost")
+    if last is os.replace:
+        monkeypatch.undo()
+        ledger.charge(Fit(0.1), "after")
+        assert [entry["what"] for entry in ledger.entries()] == ["after"]
+
+
+def test_processes_that_charge_notice_an_older_copy(ledger):
+    context = multiprocessing.get_context("fork")
+    barrier, told = context.Barrier(4), context.Queue()
+    charging = [
+        context.Process(target=charge_in_steps, args=(ledger.path, barrier, told)) for _ in range(3)
+    ]
+    for one in charging:
+        one.start()
+    barrier.wait(60)
+    copy = shutil.copy(ledger.path, f"{ledger.path}.bak")
+    barrier.wait(60)
+    barrier.wait(60)
+    os.replace(copy, ledger.path)
+    barrier.wait(60)
+    assert sorted(told.get(timeout=60) for _ in charging) == ["4 charged, then refused"] * 3
+    for one in charging:
+        one.join()
+    assert len(ledger.entries()) == 6
+
+
+@pytest.mark.parametrize("damage", ["spent = -1", f"tails = {WHOLE + 1}", "spent = 9e999"])
+def test_damaged_totals_are_told_as_such(ledger, damage):
+    ledger.charge(Fit(0.5, delta_tail=1e-7), "fit")
+    with sqlite3.connect(ledger.path) as database:
+        database.execute("PRAGMA ignore_check_constraints = ON")
+        database.execute("DROP TRIGGER limit_stays")
+        database.execute(f"UPDATE ledger SET {damage}")
+    database.close()
+    forget()
+    for use in USES.values():
+        with pytest.raises(LedgerError, match="damaged"):
+            use(ledger)
+
+
+@pytest.mark.parametrize("damage", ["text = x'00'", "id = 7"])
+def test_a_damaged_note_is_told_as_one_or_of_no_matter(ledger, damage):
+    ledger.charge(Fit(0.5), "fit", note="note")
+    with sqlite3.connect(ledger.path) as database:
+        database.execute(f"UPDATE note SET {damage}")
+    database.close()
+    if "text" in damage:
+        with pytest.raises(LedgerError, match="damaged"):
+            ledger.report()
+    else:
+        assert ledger.entries()[0]["note"] is None
 
 
 def test_the_order_is_that_of_the_charges_whatever_the_clock_says(ledger, monkeypatch):

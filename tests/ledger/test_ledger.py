@@ -134,8 +134,10 @@ def test_limits_that_are_none_are_refused_and_make_no_file(tmp_path, wrong):
 
 
 def test_no_file_is_replaced_and_a_missing_one_is_not_made(tmp_path, ledger):
-    with pytest.raises(FileExistsError):
+    ledger.charge(a_fit(1.0))
+    with pytest.raises(LedgerError, match=r"There is a file at .* PrivacyLedger\(path\) opens it"):
         PrivacyLedger.create(ledger.path, **LIMIT)
+    assert len(ledger.entries()) == 1
     missing = tmp_path / "missing"
     with pytest.raises(LedgerError, match="A missing file is not an unspent one"):
         PrivacyLedger(missing)
@@ -255,6 +257,28 @@ def test_a_failed_creation_leaves_no_file(tmp_path):
 def test_a_charge_takes_one_line_of_the_report(ledger):
     ledger.charge(a_fit(1.0), what="DPPCA.fit\n    2 2030-01-01  forged")
     assert len(ledger.report().splitlines()) == 4
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_entries_carry_notes(ledger):
+    ledger.charge(a_fit(0.1), "alone")
+    noted = PrivacyLedger(ledger.path, note="for the report")
+    assert clone(DPPCA(ledger=noted)).ledger.note == "for the report"
+    sent = pickle.loads(pickle.dumps(noted))
+    DPPCA(1, row_norm=1.0, center=False, epsilon=0.1, ledger=sent).fit(np.eye(9, 4))
+    noted.charge(a_fit(0.1), "by hand", note="another\n1 2030-01-01  forged")
+    ledger.charge(a_fit(0.1), "by hand", note="")
+    notes = [entry["note"] for entry in ledger.entries()]
+    assert notes == [None, "for the report", "another\n1 2030-01-01  forged", ""]
+    assert ledger.report().splitlines()[-3].endswith("DPPCA.fit, 9 rows (for the report)")
+    assert len(ledger.report().splitlines()) == 7
+    assert noted == ledger
+    assert repr(noted) == f"PrivacyLedger({ledger.path!r}, note='for the report')"
+    ledger.verify()
+    for wrong in (lambda: ledger.charge(a_fit(0.1), note=3), lambda: PrivacyLedger("x", note=b"")):
+        with pytest.raises(TypeError, match="note must be a str or None"):
+            wrong()
+    assert len(ledger.entries()) == 4
 
 
 def test_only_a_ledger_is_one(ledger):

@@ -1,9 +1,11 @@
 """Estimators with a ledger: every fit is charged once, before any release, or not at all."""
 
 import math
+import os
 import pickle
 import warnings
 from functools import partial
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -27,7 +29,8 @@ from skdp import (
     LedgerError,
     PrivacyLedger,
 )
-from skdp.model_selection import DPGridSearch
+from skdp.ledger import LEFT_OUT
+from skdp.model_selection import DPGridSearch, private_score
 from skdp.privacy import PrivacyBudget
 from skdp.units import Entry, Update
 
@@ -122,18 +125,77 @@ def test_fits_are_the_same_with_a_ledger_and_without(ledger):
 
 
 def test_the_same_file_is_met_from_clones_and_pickles(ledger, tmp_path):
-    model = DPPCA(2, ledger=ledger).fit(X)
+    model = DPPCA(2, ledger=ledger)
     assert clone(model).ledger is ledger
     joblib.dump(model, tmp_path / "model")
     for one in (joblib.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
         one.fit(X)
+    clone(one).fit(X)
     assert len(ledger.entries()) == 3
-    assert "PrivacyLedger(" in repr(model)
-    assert "PrivacyLedger(" in model._repr_html_()
     (tmp_path / "people.skdp").unlink()
-    np.testing.assert_array_equal(model.transform(X), joblib.load(tmp_path / "model").transform(X))
+    loaded = pickle.loads(pickle.dumps(one))
+    np.testing.assert_array_equal(loaded.transform(X), one.transform(X))
     with pytest.raises(LedgerError, match="There is no ledger"):
-        model.fit(X)
+        one.fit(X)
+
+
+def fitted_with(ledger, name):
+    if name == "search":
+        return DPGridSearch(DPTraceRegressor(1), {"n_iter": [2, 3]}, ledger=ledger).fit(X, Y)
+    if name == "pipeline":
+        steps = (DPPCA(2, ledger=ledger), DPTraceRegressor(1, ledger=ledger))
+        return make_pipeline(*steps).fit(X, Y)
+    estimator, arguments, _ = FITS[name]
+    return clone(estimator).set_params(ledger=ledger).fit(*arguments)
+
+
+@pytest.mark.parametrize("name", [*FITS, "search", "pipeline"])
+def test_pickles_of_what_was_fitted_tell_no_path(ledger, name):
+    model, arguments = fitted_with(ledger, name), FITS.get(name, (None, (X, Y)))[1]
+    pickled = pickle.dumps(model)
+    for told in (os.path.basename(ledger.path), os.path.dirname(ledger.path), ledger._uuid):
+        assert told.encode() not in pickled
+    before, names = ledger.entries(), [key for key in model.get_params() if "ledger" in key]
+    loaded = pickle.loads(pickle.dumps(pickle.loads(pickled)))
+    given = [key for key in names if model.get_params()[key] is not None]
+    assert given
+    for one in (loaded, clone(loaded), pickle.loads(pickle.dumps(clone(loaded)))):
+        assert [one.get_params()[key] for key in given] == [LEFT_OUT] * len(given)
+        with pytest.raises(LedgerError, match="pass the ledger again"):
+            one.fit(*arguments)
+    assert ledger.entries() == before
+    assert model.get_params()[given[0]] is ledger
+    loaded.set_params(**dict.fromkeys(given, ledger)).fit(*arguments)
+    assert len(ledger.entries()) == 2 * len(before)
+
+
+def test_a_stream_that_has_ended_tells_no_path(ledger):
+    stream = DPStreamingFactorizer((30, 20), 2, privacy_unit=Update(1.0), ledger=ledger)
+    stream.finalize()
+    assert ledger.path.encode() not in pickle.dumps(stream)
+    assert pickle.loads(pickle.dumps(stream)).ledger is LEFT_OUT
+    with pytest.raises(LedgerError, match="pass the ledger again"):
+        DPStreamingFactorizer((30, 20), 2, privacy_unit=Update(1.0), ledger=LEFT_OUT)
+
+
+def test_plans_need_no_ledger():
+    assert DPPCA(2, ledger=LEFT_OUT).plan(100, 5).releases == DPPCA(2).plan(100, 5).releases
+
+
+def refused_with(ledger):
+    yield lambda: DPPCA(2, ledger=ledger).fit(X)
+    yield lambda: DPGridSearch(DPTraceRegressor(), {"n_iter": [2]}, ledger=ledger).fit(X, Y)
+    yield lambda: DPStreamingFactorizer((3, 2), privacy_unit=Update(1.0), ledger=ledger)
+    yield lambda: private_score(DPPCA(2).fit(X), X, ledger=ledger)
+
+
+def test_who_passes_a_path_is_told_what_to_pass(ledger):
+    for wrong in (ledger.path, Path(ledger.path), ledger.path.encode()):
+        for refused in refused_with(wrong):
+            with pytest.raises(ValueError, match=r"pass ledger=PrivacyLedger\(path\)") as told:
+                refused()
+            assert "people.skdp" not in str(told.value)
+    assert ledger.entries() == []
 
 
 def search(ledger, **more):

@@ -120,6 +120,40 @@ def test_epsilon_at_is_safe_at_extremes(epsilon, delta):
     assert found <= epsilon * (1 + 1e-7) + 1e-12
 
 
+NEAR_ONE = tuple(1 - 2.0**-bits for bits in (1.001, 13, 27, 30, 33.2, 40, 46.5, 50, 51, 52, 53))
+NEAR_ZERO = (5e-324, 1e-320, 3e-310, 1e-307)
+
+
+def exact_complement(mu, epsilon):
+    with mpmath.workdps(100):
+        mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon)
+        far = mpmath.exp(epsilon) * mpmath.ncdf(-epsilon / mu - mu / 2)
+        return mpmath.ncdf(epsilon / mu - mu / 2) + far
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-9, 1e-3, 0.1, 0.5, 1, 2, 5, 10, 50, 300, 700])
+def test_mu_is_safe_and_tight_at_both_ends_of_delta(epsilon):
+    for delta in NEAR_ONE:
+        mu = mu_from_epsilon_delta(epsilon, delta)
+        assert exact_complement(mu, epsilon) >= 1 - delta
+        assert exact_complement(mu * (1 + TIGHT), epsilon) < 1 - delta
+    for delta in NEAR_ZERO:
+        mu = mu_from_epsilon_delta(epsilon, delta)
+        assert exact_delta(mu, epsilon) <= delta
+        assert mu == 0 or exact_delta(mu * (1 + TIGHT), epsilon) > delta
+
+
+@pytest.mark.parametrize("mu", [1e-3, 1, 5, 10, 13, 16, 16.3, 16.5, 17, 20, 30, 50, 100, 1e4])
+def test_epsilon_at_is_safe_and_tight_at_both_ends_of_delta(mu):
+    for delta in NEAR_ONE:
+        epsilon = epsilon_at(mu, delta)
+        assert exact_complement(mu, epsilon) >= 1 - delta
+        if epsilon > 1e-11:
+            assert exact_complement(mu, epsilon * (1 - TIGHT) - 1e-12) < 1 - delta
+    for delta in NEAR_ZERO:
+        assert exact_delta(mu, epsilon_at(mu, delta)) <= delta
+
+
 def test_delta_that_no_float_holds_is_rounded_up_to_one_that_is_not_zero():
     assert 0 < delta_at(1.0, 1e6) < 1e-300
 

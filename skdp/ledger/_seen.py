@@ -1,0 +1,62 @@
+"""What this process has seen of ledgers: a file that holds less is an older copy."""
+
+import sqlite3
+from typing import Any, NamedTuple
+
+from skdp.exceptions import LedgerError
+from skdp.ledger._file import rows_of
+
+__all__ = ["check_seen", "read_seen", "remember"]
+
+
+class Seen(NamedTuple):
+    """How far a ledger has come.
+
+    Attributes
+    ----------
+    uuid : str
+        Which it is.
+    spent, tails : int
+        Its totals, which never fall.
+    last : dict or None
+        Its newest charge: by others of its own, a copy may have come to the same totals.
+    """
+
+    uuid: str
+    spent: int
+    tails: int
+    last: dict[str, Any] | None
+
+
+# By the uuid. Who reads or writes a file holds the lock of all of them.
+_SEEN: dict[str, Seen] = {}
+
+
+def check_seen(database: sqlite3.Connection, path: str) -> None:
+    """Refuse a file that lacks what it held before; remember what it holds."""
+    now = read_seen(database)
+    before = _SEEN.get(now.uuid, now)
+    if now.spent < before.spent or now.tails < before.tails or not _has(database, before.last):
+        raise LedgerError(
+            f"{path!r} lacks charges that this process has seen in it: an older copy has taken its "
+            "place, and nothing may be released. Put the newest file back."
+        )
+    remember(now)
+
+
+def read_seen(database: sqlite3.Connection) -> Seen:
+    """Read how far a ledger has come."""
+    (totals,) = rows_of(database, "SELECT uuid, spent, tails FROM ledger")
+    newest = rows_of(database, "SELECT * FROM charge ORDER BY id DESC LIMIT 1")
+    return Seen(**totals, last=newest[0] if newest else None)
+
+
+def remember(seen: Seen) -> None:
+    """Remember how far a ledger has come."""
+    _SEEN[seen.uuid] = seen
+
+
+def _has(database: sqlite3.Connection, charge: dict[str, Any] | None) -> bool:
+    if charge is None:
+        return True
+    return rows_of(database, f"SELECT * FROM charge WHERE id = {charge['id']:d}") == [charge]
