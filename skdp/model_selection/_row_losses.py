@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, gen_batches
 from sklearn.utils.validation import _num_samples, check_consistent_length, column_or_1d
 
-from skdp._estimator import quiet
+from skdp._reading import quiet
 from skdp.data.sources import canonical_csr
 from skdp.linear_model._responses import checked_responses
 from skdp.model_selection._public_steps import by_rows, restored, transformed
@@ -111,7 +111,7 @@ def check_responses(X: Any, y: Any, scoring: Any, name: str, *, required: bool =
         if required or is_scored:
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         return
-    check_consistent_length(X, y)
+    quiet(check_consistent_length)(X, y)
     if required or (is_scored and scoring != _ACCURACY):
         checked_responses(y)
     elif is_scored:
