@@ -74,14 +74,16 @@ def captured_variance(components: Any, X: Any) -> float:
     >>> captured_variance([[1, 0]], [[3, 4], [0, 0]])
     0.36
     """
-    components = read(components)
-    if issparse(components) or len(components) > np.shape(components)[-1]:
+    is_sparse = issparse(read(components))
+    if not is_sparse:
+        components = check_numbers(components, "components")
+    if is_sparse or len(components) > np.shape(components)[-1]:
         raise ValueError(
             f"components has shape {np.shape(components)}, but should be dense and have at most as "
             "many rows as columns: call captured_variance(components, X), not the other way round."
         )
     X = check_rows(X, "captured_variance").astype(np.float64, copy=False)
-    basis = orthonormal_basis(check_numbers(components, "components").T)
+    basis = orthonormal_basis(components.T)
     total = X.multiply(X).sum() if issparse(X) else np.vdot(X, X)
     projections = X @ basis
     return float(np.vdot(projections, projections) / total) if total > 0 else 0.0

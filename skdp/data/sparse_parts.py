@@ -83,12 +83,15 @@ def _fits_lil(X: Any) -> bool:
         map(len, values)
     ):
         return False
-    return _are_within(np.array([*chain.from_iterable(lines)] or [0]), X.shape[1])
+    indices = [*chain.from_iterable(lines)]
+    return not indices or _are_within(np.array(indices), X.shape[1])
 
 
 def _fits_dok(X: Any) -> bool:
-    places = np.array([*X.keys()] or [(0,) * X.ndim])
-    axes = zip(places.reshape(len(places), -1).T, X.shape, strict=True)
+    places = [*X.keys()]
+    if not places:
+        return True
+    axes = zip(np.array(places).reshape(len(places), -1).T, X.shape, strict=True)
     return all(_are_within(each, length) for each, length in axes)
 
 
