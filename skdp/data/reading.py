@@ -1,6 +1,7 @@
 """What is given, looked at before anything else is done with it: the one entrance of all data."""
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,6 +37,8 @@ UNFIT = (
 OWN_TEXTS = (UNREADABLE, MASKED, UNFIT)
 # What others read of an object before they convert it.
 _LOOKED_AT = ("shape", "dtype", "ndim", "columns")
+# Of an array; deeper lists are none.
+_MOST_DIMENSIONS = 64
 
 T = TypeVar("T")
 
@@ -113,18 +116,27 @@ def _holds_masked(X: Any) -> bool:
     """Tell whether X is a masked array, or one is among its objects."""
     if isinstance(X, np.ma.MaskedArray):
         return True
-    if isinstance(X, np.ndarray):
-        return X.dtype == object and _holds_masked(X.ravel().tolist())
     if hasattr(X, "iloc"):
-        return _holds_masked(_objects_of(X))
-    if not isinstance(X, list | tuple):
-        return False
-    # By kinds first: a loop over all numbers would take longer than their conversion.
-    kinds = tuple(set(map(type, X)))
-    if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
-        return True
-    nested = tuple(kind for kind in kinds if issubclass(kind, list | tuple | np.ndarray))
-    return bool(nested) and any(_holds_masked(one) for one in X if isinstance(one, nested))
+        X = _objects_of(X)
+    if isinstance(X, np.ndarray):
+        X = X.ravel().tolist() if X.dtype == object else []
+    level = X if isinstance(X, list | tuple) else []
+    # Level by level, as a call for each row would take longer than the conversion of all.
+    for _ in range(_MOST_DIMENSIONS):
+        kinds = set(map(type, level))
+        if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
+            return True
+        nested = tuple(kind for kind in kinds if issubclass(kind, list | tuple | np.ndarray))
+        if not nested:
+            return False
+        level = list(chain.from_iterable(_objects_in(one) for one in level if type(one) in nested))
+    return False
+
+
+def _objects_in(part: Any) -> Any:
+    if not isinstance(part, np.ndarray):
+        return part
+    return part.ravel() if part.dtype == object else ()
 
 
 def _objects_of(frame: Any) -> np.ndarray:

@@ -174,12 +174,12 @@ class _MappedBlocks(RowBlocks):
 
 
 class ArraySource:
-    """Rows of a dense array, a memory map or a CSR matrix, read by slices."""
+    """Rows of a validated array, memory map or sparse matrix, read by slices."""
 
     def __init__(self, X: Any, function: Callable[[Any], Any] | None = None) -> None:
         self.is_sparse = sparse.issparse(X)
         self._function = function
-        self.X = canonical_csr(X) if self.is_sparse else X
+        self.X = _canonical(X) if self.is_sparse else X
         self.shape: tuple[int, int] = self.X.shape
         self.block_starts = block_starts(*self.shape, is_sparse=self.is_sparse)
 
@@ -288,7 +288,11 @@ def canonical_csr(X: Any) -> sparse.csr_array:
 
     They are added up in the order in which the row has them, whatever other rows are like.
     """
-    X = plain_csr(X)
+    return _canonical(read(X))
+
+
+def _canonical(X: Any) -> sparse.csr_array:
+    X = _as_csr(X)
     if X.ndim == 2 and not X.has_canonical_format:
         # There and back sorts columns and keeps the order of duplicates, which `sort_indices`, if
         # any row needs it, does not.
@@ -300,9 +304,12 @@ def canonical_csr(X: Any) -> sparse.csr_array:
 def plain_csr(X: Any) -> sparse.csr_array:
     """Convert to CSR with the entries as they are, duplicates and all.
 
-    All sparse matrices pass here, and none whose indices lead out of it.
+    All sparse matrices pass here or in `canonical_csr`, and none whose indices lead out of it.
     """
-    read(X)
+    return _as_csr(read(X))
+
+
+def _as_csr(X: Any) -> sparse.csr_array:
     if X.ndim == 2 and X.format not in ("csr", "csc"):
         X = X.tocoo(copy=False)
         X = sparse.coo_array((X.data, (X.row, X.col)), shape=X.shape)
