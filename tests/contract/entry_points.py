@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Binarizer, Normalizer
@@ -49,7 +50,8 @@ def stream(**parameters):
 
 
 def blocks(bad):
-    return RowBlocks(lambda: iter([X, bad]), (2 * len(X), X.shape[1]))
+    first = csr_array(X) if issparse(bad) else X
+    return RowBlocks(lambda: iter([first, bad]), (2 * len(X), X.shape[1]))
 
 
 def search(*steps):
