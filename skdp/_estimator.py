@@ -1,22 +1,19 @@
 """What every private estimator shares: the order of a fit, its plan, keyed noise, pickles."""
 
 import math
-import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from scipy.sparse import issparse
-from sklearn import config_context
-from sklearn.utils import check_array, check_scalar
+from sklearn.utils import check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._parameters import SEED, SeededEstimator, warn_of_guesses
-from skdp.data.sources import canonical_csr, plain_csr
+from skdp.data.reading import seen
 from skdp.data.threads import blas_threads
 from skdp.exceptions import warn_of_privacy
 from skdp.ledger import PrivacyLedger
@@ -30,27 +27,20 @@ from skdp.units._resolved import ResolvedUnit
 from skdp.units._unit import Unit
 
 __all__ = [
-    "INPUT",
     "N_JOBS",
     "PrivateEstimator",
     "Procedure",
     "check_finite_bound",
-    "check_rows",
     "delta_tail_of",
     "doubt_of_delta",
     "in_dtype",
     "plan_of",
-    "quiet",
 ]
 
-P = ParamSpec("P")
-R = TypeVar("R")
 T = TypeVar("T")
 
 #: Constraint of those that share their work among threads.
 N_JOBS: dict[str, Any] = {"n_jobs": [Integral, None]}
-#: What scikit-learn's validation is told about X.
-INPUT = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
 _OF_THE_FEATURES = {"n_features_in_", "feature_names_in_"}
 # They say how to compute, not what, and where it is charged; the last is the key.
 _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
@@ -131,6 +121,7 @@ class PrivateEstimator(SeededEstimator):
             If a parameter is not acceptable, as in `fit`, or `like` has other features.
         """
         self._validate_params()
+        like = seen(like)
         is_data = hasattr(like, "shape") or isinstance(like, list | tuple | None)
         if isinstance(like, type) or not is_data:
             # Its type only: what it prints may be values.
@@ -307,40 +298,6 @@ def doubt_of_delta(epsilon: float, delta: float, counted: str, n_units: int) -> 
         "allow some of them to be published outright. Pass a smaller delta, such as "
         f"{0.1 / n_units:.0e}."
     ]
-
-
-def quiet(check: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a check of scikit-learn such that it tells nothing of values."""
-
-    @wraps(check)
-    def _check(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            # Summing huge entries, as the check for infinity does, would warn of them.
-            # NaN and infinity are looked for even where scikit-learn is told not to.
-            with np.errstate(all="ignore"), config_context(assume_finite=False):
-                return check(*args, **kwargs)
-        except ValueError as error:
-            # Values, if any, follow on the second line or behind the colon.
-            message = re.sub(r"(to float|instead):.*", r"\1.", str(error).partition("\n")[0])
-            if "NaN" in message:
-                message += " Fill it by a constant: imputing from other rows would not be private."
-        # Outside the handler, whose error would be attached and tells values.
-        raise ValueError(message)
-
-    return _check
-
-
-@quiet
-def check_rows(X: Any, estimator_name: str) -> Any:
-    """Validate X as scikit-learn does, without warnings or errors that tell values."""
-    if issparse(X) and X.ndim == 2:
-        # Which adds up no duplicates.
-        X = plain_csr(X)
-    checked = check_array(X, **INPUT, estimator=estimator_name, input_name="X")
-    if issparse(checked):
-        # Duplicate entries of a cell may be finite and their sum not.
-        checked = check_array(canonical_csr(checked), accept_sparse="csr", input_name="X")
-    return checked
 
 
 def in_dtype(values: np.ndarray, dtype: np.dtype) -> np.ndarray:

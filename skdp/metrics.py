@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import check_array
 
+from skdp._reading import check_numbers, check_rows
+from skdp.data.reading import read
 from skdp.linalg import subspace
 from skdp.linalg.subspace import orthonormal_basis, principal_sines
 
@@ -38,7 +39,7 @@ def subspace_distance(components: Any, reference: Any) -> float:
     0.8
     """
     bases = [
-        orthonormal_basis(check_array(rows, dtype=np.float64).T) for rows in (components, reference)
+        orthonormal_basis(check_numbers(rows, "components").T) for rows in (components, reference)
     ]
     return float(principal_sines(*bases).max())
 
@@ -73,13 +74,16 @@ def captured_variance(components: Any, X: Any) -> float:
     >>> captured_variance([[1, 0]], [[3, 4], [0, 0]])
     0.36
     """
-    if issparse(components) or len(components) > np.shape(components)[-1]:
+    is_sparse = issparse(read(components))
+    if not is_sparse:
+        components = check_numbers(components, "components")
+    if is_sparse or len(components) > np.shape(components)[-1]:
         raise ValueError(
             f"components has shape {np.shape(components)}, but should be dense and have at most as "
             "many rows as columns: call captured_variance(components, X), not the other way round."
         )
-    X = check_array(X, accept_sparse="csr", dtype=np.float64)
-    basis = orthonormal_basis(check_array(components, dtype=np.float64).T)
+    X = check_rows(X, "captured_variance").astype(np.float64, copy=False)
+    basis = orthonormal_basis(components.T)
     total = X.multiply(X).sum() if issparse(X) else np.vdot(X, X)
     projections = X @ basis
     return float(np.vdot(projections, projections) / total) if total > 0 else 0.0
@@ -125,7 +129,7 @@ def coherence(components: Any) -> float:
     >>> coherence([[1, 1, 1, 1]]), coherence([[2, 0, 0, 0]])
     (1.0, 4.0)
     """
-    rows = check_array(components, dtype=np.float64)
+    rows = check_numbers(components, "components")
     if len(rows) > rows.shape[1]:
         raise ValueError(
             f"components has shape {rows.shape}, but should have at most as many rows as columns: "

@@ -15,7 +15,7 @@ FLOORS = (
     {"data"},
     {"privacy"},
     {"ledger"},
-    {"_parameters"},
+    {"_parameters", "_reading"},
     {"units"},
     {"_estimator", "datasets", "metrics"},
     {"decomposition", "linear_model"},

@@ -16,7 +16,8 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
-from skdp._estimator import N_JOBS, PrivateEstimator, Procedure, check_rows
+from skdp._estimator import N_JOBS, PrivateEstimator, Procedure
+from skdp._reading import check_rows
 from skdp.data.digest import digest
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts, sum_rounding

@@ -34,8 +34,8 @@ def finite(rows: Any) -> Any:
         try:
             with np.errstate(all="ignore"):
                 array = array.astype(np.float64)
-        except (TypeError, ValueError):
-            # Texts, for a step that takes these.
+        except Exception:
+            # Texts, for a step that takes these, or what will not be a number.
             return rows
     if np.isfinite(array).all():
         return array

@@ -8,12 +8,13 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy import sparse
 
+from skdp.data.reading import OwnContainer, read, tell_nothing
 from skdp.data.sources import RawBlock, _csr_rows, block_starts, canonical_csr
 
 __all__ = ["RankOneMatrices"]
 
 
-class RankOneMatrices:
+class RankOneMatrices(OwnContainer):
     """Matrices of rank one, one for each record, that are never written out.
 
     The i-th matrix is X_i = u_i v_i', with u_i the i-th row of `left` and v_i that of `right`.
@@ -225,8 +226,11 @@ class RankOneMatrices:
         Raises
         ------
         ValueError
-            If `left` or `right` contains NaN or infinity.
+            If `left` or `right` contains NaN or infinity, or indices that lead out of it.
         """
+        # Whose indices may have been written to since.
+        for part in (self.left, self.right):
+            read(part)
         for _, block in self.blocks(range(len(self.block_starts) - 1)):
             for part in (block.left, block.right):
                 values = part.data if sparse.issparse(part) else part
@@ -276,7 +280,8 @@ class RankOneMatrices:
 
 def _checked_part(values: Any, name: str) -> RawBlock:
     """Convert a factor to an array or a CSR array of floating-point numbers."""
-    part = values if sparse.issparse(values) else np.asarray(values)
+    values = read(values)
+    part = values if sparse.issparse(values) else tell_nothing(np.asarray, values)
     if part.ndim != 2 or part.shape[1] == 0:
         raise ValueError(f"{name} must be 2-D with at least one column, got shape {part.shape}.")
     if not np.can_cast(part.dtype, np.float64):
@@ -290,7 +295,7 @@ def _checked_part(values: Any, name: str) -> RawBlock:
 
 def _one_hot(indices: Any, size: int, dtype: Any, name: str) -> sparse.csr_array:
     """Make rows of length `size` that are 1 at the given index."""
-    indices = np.asarray(indices)
+    indices = tell_nothing(np.asarray, read(indices))
     if indices.ndim != 1 or indices.dtype.kind not in "iu":
         raise ValueError(
             f"{name} must be 1-D integers, got dtype {indices.dtype} and shape {indices.shape}."
@@ -326,7 +331,7 @@ def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
         if rows.step == 1:
             return slice(rows.start, rows.start + len(rows))
         return np.arange(rows.start, rows.stop, rows.step)
-    key = np.asarray(key)
+    key = tell_nothing(np.asarray, read(key))
     if key.dtype == bool and key.shape == (n_rows,):
         return np.flatnonzero(key)
     if key.ndim == 1 and (key.dtype.kind in "iu" or key.size == 0):

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from skdp.data.reading import OwnContainer, read, tell_nothing
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
 __all__ = [
@@ -30,11 +31,12 @@ _DENSE_ROWS = (256, 4096)
 _GRAM_ROWS = 2048
 _SPARSE_ROWS = (4096, 65536)
 _SPARSE_BLOCKS = 32
+_END = object()
 
 RawBlock: TypeAlias = np.ndarray | sparse.csr_array
 
 
-class RowBlocks:
+class RowBlocks(OwnContainer):
     """A matrix that exists as blocks of rows only, made anew for every pass.
 
     Estimators of skdp take it in place of an array when the rows do not fit into memory.
@@ -93,7 +95,7 @@ class RowBlocks:
     @property
     def is_sparse(self) -> bool:
         """Whether the first block is sparse, and hence all of them."""
-        return any(sparse.issparse(block) for block in islice(self.make_blocks(), 1))
+        return any(sparse.issparse(block) for block in islice(self._made(), 1))
 
     def __repr__(self) -> str:
         return f"RowBlocks(shape={self.shape}, dtype={self.dtype})"
@@ -104,7 +106,7 @@ class RowBlocks:
         Raises
         ------
         ValueError
-            If the blocks do not add up to `shape`, or contain NaN or infinity.
+            If the blocks do not add up to `shape`, contain NaN or infinity, or cannot be read.
         """
         n_rows, is_sparse = 0, self.is_sparse
         for block in self._checked_blocks():
@@ -137,9 +139,16 @@ class RowBlocks:
                 waiting.append(block[start:].copy())
                 n_waiting += block.shape[0] - start
 
+    def _made(self) -> Iterator[Any]:
+        """Make the blocks; what goes wrong at that may tell values."""
+        blocks = tell_nothing(lambda: iter(self.make_blocks()))
+        while (block := tell_nothing(next, blocks, _END)) is not _END:
+            yield block
+
     def _checked_blocks(self) -> Iterator[RawBlock]:
-        for block in self.make_blocks():
-            block = canonical_csr(block) if sparse.issparse(block) else np.asarray(block)
+        for block in map(read, self._made()):
+            is_sparse = sparse.issparse(block)
+            block = canonical_csr(block) if is_sparse else tell_nothing(np.asarray, block)
             if not np.can_cast(block.dtype, np.float64):
                 raise ValueError(
                     f"make_blocks gave a block of dtype {block.dtype}, but every block must hold "
@@ -153,13 +162,24 @@ class RowBlocks:
             yield block
 
 
+class _MappedBlocks(RowBlocks):
+    """Rows of a `RowBlocks` of which a function is taken, whose value for a block is its rows'."""
+
+    def __init__(self, X: RowBlocks, function: Callable[[Any], Any]) -> None:
+        super().__init__(X.make_blocks, X.shape, X.dtype)
+        self._of, self._function = X, function
+
+    def _made(self) -> Iterator[Any]:
+        return map(self._function, self._of._checked_blocks())
+
+
 class ArraySource:
-    """Rows of a dense array, a memory map or a CSR matrix, read by slices."""
+    """Rows of a validated array, memory map or sparse matrix, read by slices."""
 
     def __init__(self, X: Any, function: Callable[[Any], Any] | None = None) -> None:
         self.is_sparse = sparse.issparse(X)
         self._function = function
-        self.X = canonical_csr(X) if self.is_sparse else X
+        self.X = _canonical(X) if self.is_sparse else X
         self.shape: tuple[int, int] = self.X.shape
         self.block_starts = block_starts(*self.shape, is_sparse=self.is_sparse)
 
@@ -224,7 +244,7 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
     ones, in every pass.
     """
     if isinstance(X, RowBlocks):
-        return BlockSource(X if function is None else _mapped(X, function))
+        return BlockSource(X if function is None else _MappedBlocks(X, function))
     if function is None or _is_mapped(X):
         return ArraySource(X, function)
     return ArraySource(function(canonical_csr(X) if sparse.issparse(X) else X))
@@ -237,10 +257,6 @@ def _is_mapped(X: Any) -> bool:
             return True
         X = X.base
     return False
-
-
-def _mapped(X: RowBlocks, function: Callable[[Any], Any]) -> RowBlocks:
-    return RowBlocks(lambda: map(function, X._checked_blocks()), X.shape, X.dtype)
 
 
 def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray:
@@ -272,7 +288,11 @@ def canonical_csr(X: Any) -> sparse.csr_array:
 
     They are added up in the order in which the row has them, whatever other rows are like.
     """
-    X = plain_csr(X)
+    return _canonical(read(X))
+
+
+def _canonical(X: Any) -> sparse.csr_array:
+    X = _as_csr(X)
     if X.ndim == 2 and not X.has_canonical_format:
         # There and back sorts columns and keeps the order of duplicates, which `sort_indices`, if
         # any row needs it, does not.
@@ -282,7 +302,14 @@ def canonical_csr(X: Any) -> sparse.csr_array:
 
 
 def plain_csr(X: Any) -> sparse.csr_array:
-    """Convert to CSR with the entries as they are, duplicates and all."""
+    """Convert to CSR with the entries as they are, duplicates and all.
+
+    All sparse matrices pass here or in `canonical_csr`, and none whose indices lead out of it.
+    """
+    return _as_csr(read(X))
+
+
+def _as_csr(X: Any) -> sparse.csr_array:
     if X.ndim == 2 and X.format not in ("csr", "csc"):
         X = X.tocoo(copy=False)
         X = sparse.coo_array((X.data, (X.row, X.col)), shape=X.shape)

@@ -5,10 +5,10 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import N_JOBS, PrivateEstimator, Procedure, in_dtype
+from skdp._reading import check_numbers
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._matrix_estimator import (
     BOUND_CONSTRAINT,
@@ -112,9 +112,9 @@ class BaseDecomposition(MatrixEstimator):
 
 def _checked_center(center: Any, n_features: int) -> np.ndarray:
     """Refuse a public centre that does not fit the rows."""
-    checked = check_array(center, ensure_2d=False, dtype=np.float64, input_name="center")
+    checked = check_numbers(center, "center", ensure_2d=False)
     if np.abs(checked).max(initial=0.0) > 1 / SMALLEST_BOUND:
         raise ValueError(f"center must not exceed {1 / SMALLEST_BOUND} in size.")
     if checked.shape != (n_features,):
         raise ValueError(f"center has shape {checked.shape}, but X has {n_features} features.")
-    return np.asarray(checked)
+    return checked

@@ -9,7 +9,9 @@ Royal Statistical Society B 61(3). :doi:`10.1111/1467-9868.00196`
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._reading import check_rows_of
 
 __all__ = ["GaussianModelMixin"]
 
@@ -67,7 +69,7 @@ class GaussianModelMixin:
             Log-likelihoods.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        X = check_rows_of(X, self, accept_sparse=False)
         X = self._as_decomposed(X)  # type: ignore[attr-defined]
         centered = X - self.mean_.astype(np.float64)
         # Not by the precision: of a degenerate model its entries cancel.

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._estimator import check_rows
+from skdp._reading import INPUT, check_numbers, check_rows
 from skdp.data.rows import Rows
 from skdp.data.sources import RowBlocks, as_source
 from skdp.decomposition._reconstruction import ReconstructionMixin
@@ -78,7 +78,8 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
         ndarray of shape (n_samples, n_features)
             Rows in the span of the components.
         """
-        return np.asarray(np.asarray(X) @ self.components_)
+        coordinates = check_numbers(X, "X", dtype=INPUT["dtype"], ensure_2d=False)
+        return np.asarray(coordinates @ self.components_)
 
     def __repr__(self) -> str:
         n_rows, size = self.left_components_.shape

@@ -12,11 +12,11 @@ from sklearn.base import (
     TransformerMixin,
     _fit_context,
 )
-from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, Options
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from skdp._estimator import INPUT, PrivateEstimator, Procedure, check_rows
+from skdp._estimator import PrivateEstimator, Procedure
+from skdp._reading import INPUT, check_features, check_numbers, check_rows, check_rows_of
 from skdp.data.digest import digest
 from skdp.data.finite import finite
 from skdp.data.rows import Rows
@@ -117,7 +117,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             Rows in the span of the components.
         """
         check_is_fitted(self)
-        checked = check_array(X, dtype=(np.float64, np.float32), estimator=self)
+        checked = check_numbers(X, "X", dtype=INPUT["dtype"], estimator=self)
         with np.errstate(all="ignore"):
             return finite(self._restore(checked))
 
@@ -174,7 +174,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         self, data: Any, problem: DecompositionProblem
     ) -> tuple[Rows, Callable[[], Any]]:
         given, X = data
-        validate_data(self, given, skip_check_array=True)
+        check_features(given, self, reset=True)
         if problem.unit.is_sparse and isinstance(X, np.ndarray):
             X = csr_array(X)
         clip = problem.unit.clipped if problem.support.has_bases else None
@@ -184,12 +184,12 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     def _project(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         if isinstance(X, RowBlocks):
-            validate_data(self, X, skip_check_array=True, reset=False)
+            check_features(X, self)
             X.check()
             components = self.components_.astype(np.float64)
             source = as_source(X, self._as_decomposed)
             return Rows(source, self.n_jobs).matmul(components.T).astype(X.dtype)
-        X = validate_data(self, X, **INPUT, reset=False)
+        X = check_rows_of(X, self)
         return np.asarray(self._as_decomposed(X) @ self.components_.T)
 
     def _as_decomposed(self, X: Any) -> Any:

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._reading import check_rows
 from skdp.data.rows import Rows
 from skdp.data.sources import RowBlocks, as_source
 
@@ -62,7 +62,7 @@ class ReconstructionMixin:
             Minus the mean of the squared entries of ``X - X @ V @ V.T``; larger is better.
         """
         scores = self.transform(X)  # type: ignore[attr-defined]
-        checked = X if isinstance(X, RowBlocks) or issparse(X) else np.asarray(X)
+        checked = X if isinstance(X, RowBlocks) else check_rows(X, type(self).__name__)
         squares, _ = Rows(as_source(checked)).squared_norm()
         outside = squares - float(np.square(scores, dtype=np.float64).sum())
         return -max(outside, 0.0) / (checked.shape[0] * checked.shape[1])

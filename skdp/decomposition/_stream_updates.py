@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from skdp.data.reading import read, tell_nothing
 from skdp.decomposition._sketches.state import StreamState
 
 __all__ = ["OwnProcess", "StreamShard", "TakesUpdates", "Writing"]
@@ -187,8 +188,7 @@ def _checked_updates(
     rows: Any, columns: Any, values: Any, shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Refuse cells that are not there and values that are not finite; name none of them."""
-    places = [np.atleast_1d(np.asarray(each)) for each in (rows, columns)]
-    numbers = np.atleast_1d(np.asarray(values))
+    *places, numbers = (tell_nothing(np.atleast_1d, read(one)) for one in (rows, columns, values))
     if not len({each.shape for each in (*places, numbers)}) == 1 == numbers.ndim:
         raise ValueError("rows, columns and values must be of one length, in one dimension.")
     if numbers.dtype.kind not in "iufb":

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import StrOptions
 
-from skdp._estimator import INPUT, quiet
+from skdp._reading import INPUT, quiet
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._stream_base import BaseStream
 from skdp.decomposition._stream_updates import StreamShard, Writing

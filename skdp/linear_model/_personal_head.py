@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import r2_score
 from sklearn.utils.validation import _get_feature_names
 
+from skdp._reading import quiet
 from skdp.linear_model._personal.input import check_rows_and_ids
+from skdp.linear_model._responses import r2_of
 
 __all__ = ["PersonalHead"]
 
@@ -70,7 +71,7 @@ class PersonalHead:  # numpydoc ignore=PR02
         ValueError
             If X is not finite or has other features.
         """
-        names, known = _get_feature_names(X), self.feature_names_in_
+        names, known = quiet(_get_feature_names)(X), self.feature_names_in_
         if names is not None and known is not None and not np.array_equal(names, known):
             raise ValueError("X has other columns, or another order of them, than in the fit.")
         rows, _ = check_rows_and_ids(X, None, self.user_column, "PersonalHead")
@@ -102,4 +103,4 @@ class PersonalHead:  # numpydoc ignore=PR02
         ValueError
             If X or y is not acceptable.
         """
-        return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
+        return r2_of(y, self.predict(X), sample_weight)

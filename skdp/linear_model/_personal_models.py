@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin
-from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from skdp._estimator import INPUT
+from skdp._reading import check_features, check_rows_of
+from skdp.data.reading import read
 from skdp.data.users import Users
 from skdp.linear_model._personal.heads import personal_models
 from skdp.linear_model._personal.input import (
@@ -20,6 +20,7 @@ from skdp.linear_model._personal.input import (
 )
 from skdp.linear_model._personal.model import Prior, SharedModel
 from skdp.linear_model._personal_head import PersonalHead
+from skdp.linear_model._responses import checked_weights, r2_of
 from skdp.privacy.precision import plain
 
 __all__ = ["PersonalModels"]
@@ -67,6 +68,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         ValueError
             If X or y is not acceptable.
         """
+        X = read(X)
         if getattr(X, "ndim", 2) != 2:
             raise ValueError(
                 f"X must have two dimensions, got shape {X.shape}: reshape one row to (1, -1)."
@@ -194,8 +196,9 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
             # Who has no row to fit to has a head of NaN.
             predictions = np.where(np.isfinite(own), own, predictions)
         rest = ~is_support
-        weights = None if sample_weight is None else np.asarray(sample_weight)[rest]
-        return float(r2_score(data.responses[rest], predictions[rest], sample_weight=weights))
+        weights = checked_weights(sample_weight, len(rest))
+        weights = None if weights is None else weights[rest]
+        return r2_of(data.responses[rest], predictions[rest], weights)
 
     def transform(self, X: Any) -> np.ndarray:
         """Map rows to the representation: what heads are linear in.
@@ -230,14 +233,14 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         """Check rows as scikit-learn does: nothing is kept from those who predict their own."""
         check_is_fitted(self)
         if self.user_column is None:
-            X = validate_data(self, X, reset=False, dtype=INPUT["dtype"])
+            X = check_rows_of(X, self, accept_sparse=False)
         else:
             self._check_features(X)
         return check_rows_and_ids(X, groups, plain(self.user_column), type(self).__name__)
 
     def _check_features(self, X: Any) -> None:
         check_is_fitted(self)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        check_features(X, self)
 
     def _checked(self, X: Any, y: Any, groups: Any = None) -> PersonalData:
         """Check labelled rows."""

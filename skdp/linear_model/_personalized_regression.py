@@ -5,9 +5,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils.validation import validate_data
 
 from skdp._estimator import PrivateEstimator, Procedure, delta_tail_of, in_dtype
+from skdp._reading import check_features
 from skdp.data.digest import digest
 from skdp.data.sources import as_source
 from skdp.data.users import Users
@@ -310,7 +310,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     def _open_data(
         self, data: PersonalData, problem: PersonalProblem
     ) -> tuple[Users, Callable[[], tuple[bytes, ...]]]:
-        validate_data(self, data.given, skip_check_array=True)
+        check_features(data.given, self, reset=True)
         users = Users(data.rows, data.responses, data.codes, data.n_users, problem.max_rows)
         return users, lambda: _digest(data)
 

@@ -3,12 +3,13 @@
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import r2_score
 from sklearn.utils import check_array
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from skdp._estimator import quiet
+from skdp._reading import check_numbers, quiet
 
-__all__ = ["checked_responses"]
+__all__ = ["checked_responses", "checked_weights", "r2_of"]
 
 
 @quiet
@@ -16,3 +17,24 @@ def checked_responses(y: Any) -> np.ndarray:
     """Return responses in float64; refuse what is no list of finite numbers, naming no value."""
     raveled = column_or_1d(y, warn=True)
     return np.asarray(check_array(raveled, ensure_2d=False, dtype=np.float64, input_name="y"))
+
+
+def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
+    """Return the weights of rows in a score in float64, None for none."""
+    if sample_weight is None:
+        return None
+    weights = check_numbers(sample_weight, "sample_weight", ensure_2d=False)
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight must have one weight for each of {n_rows} rows, got shape "
+            f"{weights.shape}."
+        )
+    return weights
+
+
+def r2_of(y: Any, predictions: np.ndarray, sample_weight: Any) -> float:
+    """Compute the coefficient of determination; refuse bad data, naming no value."""
+    responses = checked_responses(y)
+    check_consistent_length(predictions, responses)
+    weights = checked_weights(sample_weight, len(predictions))
+    return float(r2_score(responses, predictions, sample_weight=weights))

@@ -7,14 +7,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import RegressorMixin, _fit_context
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from skdp._estimator import INPUT, N_JOBS, PrivateEstimator, Procedure, delta_tail_of, in_dtype
+from skdp._estimator import N_JOBS, PrivateEstimator, Procedure, delta_tail_of, in_dtype
+from skdp._reading import check_features, check_rows_of
 from skdp.data.design import Design
 from skdp.data.digest import digest
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import as_source
 from skdp.linalg.fixed_rank import FixedRank
+from skdp.linear_model._responses import r2_of
 from skdp.linear_model._trace.doubts import doubts_of_size
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.fit import solve_trace
@@ -275,8 +277,30 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         if isinstance(rows, RankOneMatrices):
             rows.check()
             return self._predict_rank_one(rows)
-        rows = validate_data(self, rows, **INPUT, reset=False)
+        rows = check_rows_of(rows, self)
         return np.asarray(rows @ self.coef_matrix_.ravel() + self.intercept_)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Compute the coefficient of determination of predictions.
+
+        A noise-free function of the rows passed in, which the guarantee does not cover.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_records, n_features), array-like of shape \
+                (n_records, d1, d2), or RankOneMatrices
+            Matrices, in any layout.
+        y : array-like of shape (n_records,)
+            Responses.
+        sample_weight : array-like of shape (n_records,) or None, default=None
+            Weights of the records.
+
+        Returns
+        -------
+        float
+            1 at best.
+        """
+        return r2_of(y, self.predict(X), sample_weight)
 
     @property
     def coef_(self) -> np.ndarray:
@@ -321,7 +345,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     def _open_data(
         self, data: TraceData, problem: TraceProblem
     ) -> tuple[Records, Callable[[], tuple[bytes, ...]]]:
-        validate_data(self, data.rows, skip_check_array=True)
+        check_features(data.rows, self, reset=True)
         design = Design(data.source, problem.facts.matrix_shape, self.n_jobs)
         records = Records(design, data.responses, float(problem.fit_intercept))
         return records, lambda: _digest(data)
@@ -337,7 +361,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         return result.doubts
 
     def _predict_rank_one(self, rows: RankOneMatrices) -> np.ndarray:
-        validate_data(self, rows, skip_check_array=True, reset=False)
+        check_features(rows, self)
         if len(rows) == 0:
             return np.zeros(0)
         point = FixedRank(self.left_components_, self.singular_values_, self.right_components_.T)

@@ -17,7 +17,8 @@ from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._estimator import PrivateEstimator, quiet
+from skdp._estimator import PrivateEstimator
+from skdp._reading import quiet
 from skdp.model_selection._private_steps import is_passed_through, is_stateless
 from skdp.model_selection._public_steps import fitted_to_nothing, transformed
 from skdp.privacy.precision import plain

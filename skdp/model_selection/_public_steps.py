@@ -79,7 +79,7 @@ def _of_ones(inputs: Sequence[Any]) -> list[Any] | None:
         return [np.ones_like(first), *(np.ones(1) for _ in responses)]
     try:
         ones = csr_array(np.ones(first.shape)) if issparse(first) else first * 0 + 1
-    except (AttributeError, TypeError):
+    except Exception:
         return None
     return [ones, *(np.ones(1) for _ in responses)]
 
@@ -150,7 +150,7 @@ def is_finite(rows: Any) -> bool:
     """Tell whether all numbers are finite; what holds none has nothing to ask."""
     try:
         values = np.asarray(rows.data if issparse(rows) else rows, dtype=np.float64)
-    except (TypeError, ValueError):
+    except Exception:
         return True
     return bool(np.isfinite(values).all())
 

@@ -12,7 +12,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, gen_batches
 from sklearn.utils.validation import _num_samples, check_consistent_length, column_or_1d
 
-from skdp._estimator import quiet
+from skdp._reading import quiet
+from skdp.data.reading import tell_nothing
 from skdp.data.sources import canonical_csr
 from skdp.linear_model._responses import checked_responses
 from skdp.model_selection._public_steps import by_rows, restored, transformed
@@ -111,7 +112,7 @@ def check_responses(X: Any, y: Any, scoring: Any, name: str, *, required: bool =
         if required or is_scored:
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         return
-    check_consistent_length(X, y)
+    quiet(check_consistent_length)(X, y)
     if required or (is_scored and scoring != _ACCURACY):
         checked_responses(y)
     elif is_scored:
@@ -196,11 +197,12 @@ def _steps_of(model: Any) -> list[tuple[str, Any]]:
 def _reconstruction_errors(model: Any, rows: Any) -> np.ndarray:
     steps = _steps_of(model)
     back = np.asarray(restored(steps, transformed(steps, rows)))
-    given = np.asarray(rows)
+    given = tell_nothing(np.asarray, rows)
     if back.shape != given.shape:
         raise ValueError(
             f"scoring='reconstruction' needs rows of shape {given.shape} back, got shape "
             f"{back.shape}: pass a callable (estimator, X, y) that returns a score a row."
         )
     with np.errstate(all="ignore"):
-        return np.asarray(np.square(given - back).sum(axis=1))
+        # Of objects, which are no numbers, it may raise anything.
+        return tell_nothing(lambda: np.asarray(np.square(given - back).sum(axis=1)))

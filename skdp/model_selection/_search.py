@@ -15,6 +15,7 @@ from sklearn.utils.validation import _num_samples
 from skdp._estimator import doubt_of_delta
 from skdp._parameters import BUDGET, SEED, warn_of_guesses
 from skdp.data.digest import digest
+from skdp.data.reading import read
 from skdp.data.sources import RowBlocks, as_source
 from skdp.exceptions import warn_of_privacy
 from skdp.model_selection._allotment import Allotment, allot, fits_of_steps, spending
@@ -95,6 +96,7 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         """
         scoring = usual_scoring(self.estimator) if self.scoring is None else self.scoring
         check_scoring(scoring, self.estimator)
+        X, y = read(X), read(y)
         search = self._search(X, y, scoring)
         allotment = self._allotment(search)
         whole = self._whole(search, allotment)

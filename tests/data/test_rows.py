@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from skdp import RowBlocks
-from skdp._estimator import check_rows
+from skdp._reading import check_rows
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts
 from skdp.privacy.clipping import clip_rows, clip_weights

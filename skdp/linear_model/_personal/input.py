@@ -8,10 +8,11 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
-from sklearn.utils import _safe_indexing, check_array
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_consistent_length
 
-from skdp._estimator import INPUT, quiet
+from skdp._reading import INPUT, check_numbers
+from skdp.data.reading import read, tell_nothing
 from skdp.linear_model._personal.problem import PersonalFacts
 from skdp.linear_model._responses import checked_responses
 
@@ -81,7 +82,7 @@ def check_rows_and_ids(
     ids = None
     if user_column is not None:
         X, ids = _split(X, user_column)
-    rows = _checked_rows(X, estimator_name)
+    rows = check_numbers(X, "X", dtype=INPUT["dtype"], estimator=estimator_name)
     if groups is not None:
         given = _checked_groups(groups)
         check_consistent_length(rows, given)
@@ -149,9 +150,9 @@ def _check_float_ids(names: np.ndarray) -> None:
 
 def _checked_groups(groups: Any) -> np.ndarray:
     """Return ids as they are: in a list, a missing one would become a string."""
-    if np.ma.is_masked(groups):
-        raise ValueError("groups has masked entries; each row must have an id.")
-    given = np.asarray(groups, dtype=object if isinstance(groups, list | tuple) else None)
+    groups = read(groups)
+    kind = object if isinstance(groups, list | tuple) else None
+    given = tell_nothing(np.asarray, groups, dtype=kind)
     if given.ndim == 2 and given.shape[1] == 1:
         given = given.ravel()
     if given.ndim != 1:
@@ -159,31 +160,22 @@ def _checked_groups(groups: Any) -> np.ndarray:
     if given.dtype != object:
         return given
     # What is of several kinds stays what cannot be sorted.
-    numbers = np.asarray(given.tolist())
+    numbers = tell_nothing(np.asarray, given.tolist())
     return numbers if numbers.dtype.kind in "biuf" else given
-
-
-@quiet
-def _checked_rows(X: Any, estimator_name: str) -> np.ndarray:
-    checked: np.ndarray = check_array(
-        X,
-        dtype=INPUT["dtype"],
-        estimator=estimator_name,
-        input_name="X",
-    )
-    return checked
 
 
 def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
     """Take the column of ids out of X, which may be a frame with strings in it."""
+    X = read(X)
     if not hasattr(X, "shape"):
         # As anything else, a missing id beside strings would become a string.
-        X = np.asarray(X, dtype=object)
+        X = tell_nothing(np.asarray, X, dtype=object)
     if len(X.shape) != 2:
         raise ValueError(f"X must have two dimensions to have a user_column, got shape {X.shape}.")
     place = _place_of(X, user_column)
     others = [column for column in range(X.shape[1]) if column != place]
-    return _safe_indexing(X, others, axis=1), _checked_groups(_safe_indexing(X, place, axis=1))
+    rows, ids = (tell_nothing(_safe_indexing, X, part, axis=1) for part in (others, place))
+    return rows, _checked_groups(ids)
 
 
 def _place_of(X: Any, user_column: int | str) -> int:

@@ -9,8 +9,9 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_consistent_length
 
-from skdp._estimator import check_rows
+from skdp._reading import check_rows
 from skdp.data.rank_one import RankOneMatrices
+from skdp.data.reading import seen, tell_nothing
 from skdp.data.sources import RowBlocks, Source, as_source, holds_sparse
 from skdp.linear_model._responses import checked_responses
 from skdp.linear_model._trace.problem import TraceFacts
@@ -50,11 +51,12 @@ def as_rows(X: Any) -> tuple[Any, tuple[int, int] | None]:
         )
     if isinstance(X, RankOneMatrices):
         return X, X.matrix_shape
+    X = seen(X)
     if issparse(X) or getattr(X, "ndim", None) == 2:
         return X, None
-    if not hasattr(X, "ndim") and np.ndim(_first(X)) != 2:
+    if not hasattr(X, "ndim") and tell_nothing(np.ndim, _first(X)) != 2:
         return X, None
-    array = np.asarray(X)
+    array = tell_nothing(np.asarray, X)
     if array.ndim != 3:
         return X, None
     n_records, n_rows, n_columns = array.shape
@@ -138,7 +140,8 @@ def _check_rank_one(X: RankOneMatrices) -> None:
 
 def _refuse_columns(y: Any, name: str) -> None:
     """Refuse several responses of a record, and say how they are fitted."""
-    shape = getattr(y, "shape", None) or (1, np.size(_first(y)))
+    y = seen(y)
+    shape = getattr(y, "shape", None) or (1, tell_nothing(np.size, _first(y)))
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
             f"y should be a 1d array, got {shape[1]} columns: {name} fits one response. "

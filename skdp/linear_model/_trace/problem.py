@@ -6,10 +6,10 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from skdp._estimator import Procedure, check_finite_bound
+from skdp._reading import check_numbers
 from skdp.data.sources import block_starts, sum_rounding
 from skdp.linear_model._trace.initial import INITIALIZERS
 from skdp.privacy.clipping import SMALLEST_BOUND
@@ -217,7 +217,7 @@ def _checked_side(name: str, covariance: Any, size: int) -> np.ndarray | None:
     if covariance is None:
         return None
     try:
-        matrix = check_array(covariance, dtype=np.float64, input_name=name)
+        matrix = check_numbers(covariance, name)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} of covariance is no matrix: {error}") from error
     if matrix.shape != (size, size) or not np.allclose(matrix, matrix.T):
@@ -229,4 +229,4 @@ def _checked_side(name: str, covariance: Any, size: int) -> np.ndarray | None:
         raise ValueError(
             f"{name} of covariance must be positive definite; its smallest eigenvalue is not."
         )
-    return np.asarray(matrix)
+    return matrix

@@ -1,0 +1,121 @@
+"""Whether the parts of a sparse matrix fit together: conversions and products trust them."""
+
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+__all__ = ["fits_together"]
+
+
+def fits_together(X: Any) -> bool:
+    """Tell whether no index of a sparse matrix leads out of its shape or of its other parts.
+
+    A few passes over the indices, and none over the values. Nothing is copied but of LIL and DOK,
+    whose indices are no arrays.
+
+    Parameters
+    ----------
+    X : sparse matrix
+        In any format of scipy.
+
+    Returns
+    -------
+    bool
+        False where scipy, or a product, might read or write memory that is not of X.
+    """
+    fits = _FITS.get(X.format)
+    return fits is not None and bool(fits(X))
+
+
+def _fits_compressed(X: Any, shape: tuple[int, int], n_dimensions: int = 1) -> bool:
+    n_lines, length = shape
+    starts, indices, data = X.indptr, X.indices, X.data
+    if not _are_lists(starts, indices) or not _is_array(data, n_dimensions):
+        return False
+    if len(starts) != n_lines + 1 or len(indices) != len(data):
+        return False
+    if starts[0] != 0 or starts[-1] > len(indices) or (starts[1:] < starts[:-1]).any():
+        return False
+    # What lies behind the last one is not of X.
+    return _are_within(indices[: starts[-1]], length)
+
+
+def _fits_csr(X: Any) -> bool:
+    return _fits_compressed(X, X.shape if X.ndim == 2 else (1, *X.shape))
+
+
+def _fits_csc(X: Any) -> bool:
+    return _fits_compressed(X, X.shape[::-1])
+
+
+def _fits_bsr(X: Any) -> bool:
+    sides = X.data.shape[1:]
+    if len(sides) != 2 or 0 in sides or any(np.remainder(X.shape, sides)):
+        return False
+    n_lines, length = X.shape[0] // sides[0], X.shape[1] // sides[1]
+    return _fits_compressed(X, (n_lines, length), 3)
+
+
+def _fits_coo(X: Any) -> bool:
+    # One-dimensional ones have no `row`, and old versions of scipy no `coords`.
+    coordinates = X.coords if hasattr(X, "coords") else (X.row, X.col)
+    if not _are_lists(*coordinates) or not _is_array(X.data, 1):
+        return False
+    axes = zip(coordinates, X.shape, strict=True)
+    return all(len(each) == len(X.data) and _are_within(each, length) for each, length in axes)
+
+
+def _fits_dia(X: Any) -> bool:
+    offsets = X.offsets
+    if not _are_lists(offsets) or not _is_array(X.data, 2) or len(offsets) != len(X.data):
+        return False
+    is_within = not len(offsets) or -X.shape[0] < offsets.min() <= offsets.max() < X.shape[1]
+    return is_within and len(np.unique(offsets)) == len(offsets)
+
+
+def _fits_lil(X: Any) -> bool:
+    if not X.rows.shape == X.data.shape == X.shape[:1]:
+        return False
+    lines, values = X.rows.tolist(), X.data.tolist()
+    if set(map(type, chain(lines, values))) - {list} or list(map(len, lines)) != list(
+        map(len, values)
+    ):
+        return False
+    indices = [*chain.from_iterable(lines)]
+    return not indices or _are_within(np.array(indices), X.shape[1])
+
+
+def _fits_dok(X: Any) -> bool:
+    places = [*X.keys()]
+    if not places:
+        return True
+    axes = zip(np.array(places).reshape(len(places), -1).T, X.shape, strict=True)
+    return all(_are_within(each, length) for each, length in axes)
+
+
+_FITS: dict[str, Callable[[Any], bool]] = {
+    "bsr": _fits_bsr,
+    "coo": _fits_coo,
+    "csc": _fits_csc,
+    "csr": _fits_csr,
+    "dia": _fits_dia,
+    "dok": _fits_dok,
+    "lil": _fits_lil,
+}
+
+
+def _is_array(values: Any, n_dimensions: int) -> bool:
+    return isinstance(values, np.ndarray) and values.ndim == n_dimensions
+
+
+def _are_lists(*parts: Any) -> bool:
+    """Tell whether these are one-dimensional arrays of integers."""
+    return all(_is_array(part, 1) and part.dtype.kind in "iu" for part in parts)
+
+
+def _are_within(indices: np.ndarray, length: int) -> bool:
+    if indices.dtype.kind not in "iu":
+        return False
+    return not len(indices) or bool(indices.min() >= 0 and indices.max() < length)

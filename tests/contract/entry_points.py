@@ -1,0 +1,150 @@
+"""Every public function that takes data, as a function of the one part of it that is bad."""
+
+import warnings
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Binarizer, Normalizer
+
+from skdp import (
+    DPPCA,
+    DPContinualFactorizer,
+    DPLowRankFactorizer,
+    DPPersonalizedRegressor,
+    DPStreamingFactorizer,
+    DPTraceRegressor,
+    DPTruncatedSVD,
+    PrivacyWarning,
+    RankOneMatrices,
+    RowBlocks,
+    metrics,
+)
+from skdp.model_selection import DPGridSearch, private_score
+from skdp.units import Update
+
+SHAPE = (12, 4)
+generator = np.random.default_rng(0)
+X, Y = generator.normal(size=SHAPE), generator.normal(size=SHAPE[0])
+GROUPS = np.arange(SHAPE[0]) // 3
+LEFT = np.ones((SHAPE[0], 2))
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", PrivacyWarning)
+    PCA = DPPCA(2, row_norm=3.0, mean_norm=3.0).fit(X)
+    SVD = DPTruncatedSVD(2, row_norm=3.0).fit(X)
+    FACTORS = DPLowRankFactorizer(2, row_norm=3.0).fit(X)
+    TRACE = DPTraceRegressor(1, n_iter=2, response_bound=3.0).fit(X, Y)
+    USERS = DPPersonalizedRegressor(1).fit(X, Y, GROUPS)
+    HEAD = USERS.head(X, Y)
+    RELEASED = DPStreamingFactorizer(SHAPE, 2, privacy_unit=Update(1.0)).partial_fit(X).finalize()
+
+
+def fitted(model, *more):
+    return lambda bad: clone(model).fit(bad, *more)
+
+
+def stream(**parameters):
+    return DPStreamingFactorizer(SHAPE, 2, privacy_unit=Update(1.0), **parameters)
+
+
+def blocks(bad):
+    first = csr_array(X) if issparse(bad) else X
+    return RowBlocks(lambda: iter([first, bad]), (2 * len(X), X.shape[1]))
+
+
+def search(*steps):
+    pipeline = make_pipeline(*steps, clone(TRACE))
+    return DPGridSearch(pipeline, {"dptraceregressor__rank": [1, 2]})
+
+
+# What takes a sparse matrix, too.
+OF_SPARSE = {
+    "DPPCA.fit": fitted(PCA),
+    "DPPCA.transform": PCA.transform,
+    "DPPCA.score": PCA.score,
+    "DPTruncatedSVD.fit": fitted(SVD),
+    "DPTruncatedSVD.fit_transform": lambda bad: clone(SVD).fit_transform(bad),
+    "DPTruncatedSVD.transform": SVD.transform,
+    "DPLowRankFactorizer.fit": fitted(FACTORS),
+    "DPLowRankFactorizer.transform": FACTORS.transform,
+    "DPLowRankFactorizer.score": FACTORS.score,
+    "DPTraceRegressor.fit": fitted(TRACE, Y),
+    "DPTraceRegressor.predict": TRACE.predict,
+    "DPTraceRegressor.score": lambda bad: TRACE.score(bad, Y),
+    "RankOneMatrices, left": lambda bad: RankOneMatrices(bad, LEFT),
+    "RankOneMatrices, right": lambda bad: RankOneMatrices(LEFT, bad),
+    "from_tasks, X": lambda bad: RankOneMatrices.from_tasks(bad, np.zeros(SHAPE[0], int), 2),
+    "partial_fit": lambda bad: stream().partial_fit(bad),
+    "LowRankFactors.transform": RELEASED.transform,
+    "LowRankFactors.score": RELEASED.score,
+    "captured_variance": lambda bad: metrics.captured_variance(X[:2], bad),
+    "private_score": lambda bad: private_score(SVD, bad),
+    "private_score, pipeline": lambda bad: private_score(
+        make_pipeline(Normalizer(), TRACE), bad, Y
+    ),
+    "DPGridSearch.fit": lambda bad: search().fit(bad, Y),
+    "DPGridSearch.fit, steps before": lambda bad: search(Binarizer(), Normalizer()).fit(bad, Y),
+}
+OF_BLOCKS = {
+    "RowBlocks, fit": lambda bad: clone(SVD).fit(blocks(bad)),
+    "RowBlocks, transform": lambda bad: SVD.transform(blocks(bad)),
+    "RowBlocks, score": lambda bad: FACTORS.score(blocks(bad)),
+}
+OF_ROWS = {
+    **OF_SPARSE,
+    **OF_BLOCKS,
+    "DPPCA.inverse_transform": lambda bad: PCA.inverse_transform(bad),
+    "DPPCA.score_samples": PCA.score_samples,
+    "DPTraceRegressor.plan": lambda bad: TRACE.plan(*SHAPE, like=bad),
+    "DPPCA.plan": lambda bad: PCA.plan(*SHAPE, like=bad),
+    "DPPersonalizedRegressor.fit": fitted(USERS, Y, GROUPS),
+    "DPPersonalizedRegressor.fit, user_column": lambda bad: (
+        clone(USERS).set_params(user_column=0).fit(bad, Y)
+    ),
+    "DPPersonalizedRegressor.predict": USERS.predict,
+    "DPPersonalizedRegressor.predict, support": lambda bad: USERS.predict(
+        X, GROUPS, (bad, Y, GROUPS)
+    ),
+    "DPPersonalizedRegressor.score": lambda bad: USERS.score(bad, Y, groups=GROUPS),
+    "DPPersonalizedRegressor.transform": USERS.transform,
+    "head": lambda bad: USERS.head(bad, Y),
+    "personalize": lambda bad: USERS.personalize(bad, Y, GROUPS),
+    "PersonalHead.predict": HEAD.predict,
+    "PersonalHead.score": lambda bad: HEAD.score(bad, Y),
+    "LowRankFactors.inverse_transform": RELEASED.inverse_transform,
+    "captured_variance, components": lambda bad: metrics.captured_variance(bad, X),
+    "subspace_distance": lambda bad: metrics.subspace_distance(bad, X[:2]),
+    "coherence": metrics.coherence,
+}
+OF_COLUMNS = {
+    "DPTraceRegressor.fit, y": lambda bad: clone(TRACE).fit(X, bad),
+    "DPTraceRegressor.score, y": lambda bad: TRACE.score(X, bad),
+    "DPTraceRegressor.score, weights": lambda bad: TRACE.score(X, Y, bad),
+    "DPPersonalizedRegressor.fit, y": lambda bad: clone(USERS).fit(X, bad, GROUPS),
+    "DPPersonalizedRegressor.fit, groups": lambda bad: clone(USERS).fit(X, Y, bad),
+    "DPPersonalizedRegressor.predict, groups": lambda bad: USERS.predict(X, bad, (X, Y, GROUPS)),
+    "DPPersonalizedRegressor.predict, groups of support": lambda bad: USERS.predict(
+        X, GROUPS, (X, Y, bad)
+    ),
+    "DPPersonalizedRegressor.score, weights": lambda bad: USERS.score(X, Y, bad, GROUPS),
+    "head, y": lambda bad: USERS.head(X, bad),
+    "personalize, groups": lambda bad: USERS.personalize(X, Y, bad),
+    "PersonalHead.score, y": lambda bad: HEAD.score(X, bad),
+    "PersonalHead.score, weights": lambda bad: HEAD.score(X, Y, bad),
+    "update, rows": lambda bad: stream().update(bad, GROUPS, Y),
+    "update, columns": lambda bad: stream().update(GROUPS, bad, Y),
+    "update, values": lambda bad: stream().update(GROUPS, GROUPS, bad),
+    "update of a continual stream": lambda bad: DPContinualFactorizer(
+        SHAPE, 2, privacy_unit=Update(1.0)
+    ).update(GROUPS, GROUPS, bad),
+    "from_indices": lambda bad: RankOneMatrices.from_indices(bad, GROUPS, (4, 4)),
+    "from_tasks": lambda bad: RankOneMatrices.from_tasks(X, bad, 4),
+    "rows of RankOneMatrices": lambda bad: RankOneMatrices(X, LEFT)[bad],
+    "private_score, y": lambda bad: private_score(TRACE, X, bad),
+    "DPGridSearch.fit, y": lambda bad: DPGridSearch(clone(TRACE), {"rank": [1, 2]}).fit(X, bad),
+}
+OF_PARAMETERS = {
+    "center": lambda bad: DPPCA(2, row_norm=3.0, center=bad).fit(generator.normal(size=(20, 12))),
+}
