@@ -17,13 +17,12 @@ from skdp.model_selection._public_rows import TWICE
 __all__ = ["LOSSES", "Kind", "kind_of", "kind_of_losses", "real_numbers"]
 
 _REAL = "biuf"
-_WIDEST = np.dtype(np.longdouble)
 
 
 class Kind(Protocol):
     """What results are like."""
 
-    def admits(self, result: Any, n_rows: int) -> bool:
+    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
         """Tell whether a result is of this kind, or of a narrower one that nothing is lost from."""
 
     def converted(self, result: Any, fill: float) -> Any:
@@ -54,9 +53,7 @@ def kind_of(like: Any, are_numbers: bool) -> Kind | None:
         return _FrameKind(like, are_numbers)
     array = _dense(like)
     if _holds_numbers(array) and (are_numbers or array.dtype.kind != "O"):
-        # In a list each number has a type of its own.
-        is_list = isinstance(like, list | tuple) and array.dtype.kind in "biu"
-        return _ArrayKind(np.dtype(np.float64) if is_list else array.dtype, array.shape[1:])
+        return _ArrayKind(array.dtype, array.shape[1:], _is_masked(like))
     return _OtherKind(like) if are_numbers else None
 
 
@@ -65,8 +62,7 @@ def kind_of_losses(like: Any) -> Kind | None:
     array = _dense(like)
     if array.shape != (TWICE,) or not _holds_numbers(array):
         return None
-    # Of real numbers each is what it is, whatever type they have together.
-    return LOSSES if array.dtype.kind in _REAL else _ArrayKind(array.dtype, ())
+    return _Losses(array.dtype, (), _is_masked(like))
 
 
 def real_numbers(values: np.ndarray, fill: float) -> np.ndarray:
@@ -105,13 +101,29 @@ def _real_number(entry: Any, fill: Any) -> Any:
 def _dense(result: Any) -> np.ndarray:
     """Write a result out; what is masked is NaN."""
     if issparse(result):
+        _check_indices(result)
         return np.asarray(result.toarray())
-    if isinstance(result, np.ma.MaskedArray):
-        whole = result.dtype.kind in "biu"
-        values = result.data.astype(np.float64) if whole else result.data.copy()
-        values[np.ma.getmaskarray(result)] = np.nan
-        return values
-    return np.asarray(result)
+    if not _is_masked(result):
+        array = np.asarray(result)
+        # In a list each number has a type of its own.
+        is_whole = isinstance(result, list | tuple) and array.dtype.kind in "biu"
+        return array.astype(np.float64) if is_whole else array
+    is_whole = result.dtype.kind in "biu"
+    values = result.data.astype(np.float64) if is_whole else result.data.copy()
+    values[np.ma.getmaskarray(result)] = np.nan
+    return np.asarray(values)
+
+
+def _check_indices(result: Any) -> None:
+    """Refuse a sparse matrix whose indices are wrong, before they are used."""
+    if result.format in ("csr", "csc", "bsr"):
+        result.check_format(full_check=True)
+    elif result.format == "coo":
+        type(result)((result.data, (result.row, result.col)), shape=result.shape)
+
+
+def _is_masked(result: Any) -> bool:
+    return isinstance(result, np.ma.MaskedArray)
 
 
 def _holds_numbers(array: np.ndarray) -> bool:
@@ -124,8 +136,10 @@ def _is_number(entry: Any) -> bool:
     return not isinstance(entry, str | bytes) and _real_number(entry, None) is not None
 
 
-def _fits(given: np.dtype, dtype: np.dtype) -> bool:
+def _fits(given: np.dtype, dtype: np.dtype, exactly: bool) -> bool:
     """Tell whether numbers lose nothing in a type; in objects each is what it is."""
+    if exactly:
+        return given == dtype
     if dtype.kind == "O":
         return given.kind == "O" or given.kind in _REAL
     return np.can_cast(given, dtype)
@@ -155,12 +169,15 @@ class _ArrayKind:
 
     dtype: np.dtype
     shape: tuple[int, ...]
+    is_masked: bool = False
 
-    def admits(self, result: Any, n_rows: int) -> bool:
+    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
         if issparse(result) or hasattr(result, "select_dtypes"):
             return False
+        if _is_masked(result) > self.is_masked or (exactly and _is_masked(result) < self.is_masked):
+            return False
         array = _dense(result)
-        return array.shape == (n_rows, *self.shape) and _fits(array.dtype, self.dtype)
+        return array.shape == (n_rows, *self.shape) and _fits(array.dtype, self.dtype, exactly)
 
     def converted(self, result: Any, fill: float) -> Any:
         return _cast(real_numbers(_dense(result), fill), _settled(self.dtype))
@@ -177,9 +194,11 @@ class _SparseKind:
     dtype: np.dtype
     width: int
 
-    def admits(self, result: Any, n_rows: int) -> bool:
-        is_one = issparse(result) and result.shape == (n_rows, self.width)
-        return is_one and _fits(result.dtype, self.dtype)
+    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
+        if not issparse(result) or result.shape != (n_rows, self.width):
+            return False
+        _check_indices(result)
+        return _fits(result.dtype, self.dtype, exactly)
 
     def converted(self, result: Any, fill: float) -> Any:
         result = canonical_csr(result)
@@ -191,8 +210,20 @@ class _SparseKind:
         return csr_array(_cast(rows, _settled(self.dtype)))
 
 
-# One real number a row.
-LOSSES = _ArrayKind(_WIDEST, ())
+class _Losses(_ArrayKind):
+    """A number a row: each real one is what it is, whatever type they have together."""
+
+    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
+        array = _dense(result)
+        is_real = array.dtype.kind in _REAL and array.shape == (n_rows,) and not exactly
+        return is_real or super().admits(result, n_rows, exactly=exactly)
+
+    def converted(self, result: Any, fill: float) -> Any:
+        return real_numbers(_dense(result), fill).astype(np.float64)
+
+
+# Of what takes no public rows.
+LOSSES = _Losses(np.dtype(np.float64), ())
 
 
 class _FrameKind:
@@ -203,11 +234,11 @@ class _FrameKind:
         columns = [like.iloc[:, number] for number in range(like.shape[1])]
         self.types = [_type_of_column(one, are_numbers) for one in columns]
 
-    def admits(self, result: Any, n_rows: int) -> bool:
+    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
         if not hasattr(result, "select_dtypes") or len(result) != n_rows:
             return False
         return result.columns.equals(self.like.columns) and all(
-            dtype is None or _fits(_type_of(given), dtype)
+            dtype is None or _fits(_type_of(given), dtype, exactly)
             for dtype, given in zip(self.types, result.dtypes, strict=True)
         )
 
@@ -238,7 +269,7 @@ class _OtherKind:
         self.container, self.types = type(like), _types_in(like)
         self.shape = np.shape(like)[1:] if isinstance(like, np.ndarray) else None
 
-    def admits(self, result: Any, n_rows: int) -> bool:
+    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
         if type(result) is not self.container or len(result) != n_rows:
             return False
         has_shape = self.shape is None or np.shape(result)[1:] == self.shape

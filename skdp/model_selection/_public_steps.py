@@ -9,6 +9,7 @@ refused for all: that is public.
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import product, repeat
 from typing import Any, NamedTuple
 
@@ -183,9 +184,13 @@ def _of_kind(
 ) -> Any:
     """Convert a result to the kind of public ones, row by row where it is of another."""
     n_rows = _num_samples(inputs[0])
-    if _admits(kind, result, n_rows):
+    if _admits(kind, result, n_rows, exactly=public is not None):
         return quietly(kind.converted, result, fill)
-    singles = _others(function, inputs, kind)
+    is_narrow = _admits(kind, result, n_rows)
+    singles = _others(function, inputs, kind, exactly=is_narrow)
+    if is_narrow and len(singles) == n_rows:
+        # All of them are, by themselves.
+        return quietly(kind.converted, result, fill)
     odd, own = list(singles), list(singles.values())
     made = quietly(kind.made_of, own, fill)
     if len(odd) == n_rows and made is not None:
@@ -203,20 +208,22 @@ def _of_kind(
     return rows if made is None else exchanged(rows, odd, made)
 
 
-def _others(function: Callable[..., Any], inputs: Sequence[Any], kind: Kind) -> dict[int, Any]:
+def _others(
+    function: Callable[..., Any], inputs: Sequence[Any], kind: Kind, *, exactly: bool
+) -> dict[int, Any]:
     """Return what is made of single rows, by their number, where it is of another kind."""
     found, rows = {}, [one.tocsr() if issparse(one) else one for one in inputs]
     formats = [getattr(one, "format", None) if issparse(one) else None for one in inputs]
     for row in range(_num_samples(inputs[0])):
         result = _attempt(function, list(map(row_twice, rows, repeat(row), formats)))
-        if not _admits(kind, result, TWICE):
+        if not _admits(kind, result, TWICE, exactly=exactly):
             found[row] = result
     return found
 
 
-def _admits(kind: Kind, result: Any, n_rows: int) -> bool:
+def _admits(kind: Kind, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
     try:
-        return bool(quietly(kind.admits, result, n_rows))
+        return bool(quietly(partial(kind.admits, exactly=exactly), result, n_rows))
     except Exception:
         return False
 
