@@ -72,14 +72,16 @@ def choose(losses: np.ndarray, budget: PrivacyBudget, *, is_bounded: bool) -> in
     budget : PrivacyBudget
         That of `plan_choice`.
     is_bounded : bool
-        Whether every loss is 0 or 1.
+        Whether every loss is 0 or 1: it is clipped to what lies between.
 
     Returns
     -------
     int
         Number of a candidate.
     """
-    if not is_bounded:
+    if is_bounded:
+        losses = np.clip(losses, 0.0, 1.0)
+    else:
         level = release_level(_RANGE, np.ptp(losses, axis=1), budget, most=_MOST)
         losses = regrets(losses, level)
     change = sensitivity.loss_range(1.0, budget.adjacency)

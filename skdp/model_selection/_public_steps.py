@@ -1,23 +1,39 @@
 """Rows through fitted steps: no error, warning or number tells of single rows on the way.
 
-A step may overflow on a finite row, make NaN of it, which the next one would refuse, or refuse the
-row itself: after releases, and for this row alone. So what comes out of a step is finite, and a row
-that a step refuses becomes a row of zeros behind it. What is refused of a row of ones is refused
-for all: that is public.
+A step may overflow on a finite row, make NaN of it, which the next one would refuse, refuse the row
+itself, or make of it what it makes of no other, such as complex numbers: after releases, and for
+this row alone. So what comes out of a step is finite and of the kind that it makes of public rows,
+and a row that a step refuses becomes a row of zeros behind it. What is refused of public rows is
+refused for all: that is public.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import product, repeat
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
-from sklearn.utils import _safe_indexing
+from scipy.sparse import issparse
 from sklearn.utils.validation import _num_samples
 
 from skdp.data.finite import finite
+from skdp.model_selection._kinds import LOSSES, Kind, kind_of, kind_of_losses
+from skdp.model_selection._public_rows import (
+    TWICE,
+    are_numbers,
+    exchanged,
+    first_of,
+    plain_rows,
+    repeated,
+    row_twice,
+    stand_ins,
+)
 
-__all__ = ["by_rows", "fitted_to_nothing", "restored", "transformed"]
+__all__ = ["by_rows", "fitted_to_nothing", "losses_by_rows", "quietly", "restored", "transformed"]
+
+# What a function that raises returns.
+_REFUSED = object()
 
 
 def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -27,7 +43,7 @@ def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
 
-def by_rows(what: str, function: Callable[..., Any], *inputs: Any, fill: float) -> np.ndarray:
+def by_rows(what: str, function: Callable[..., Any], rows: Any) -> Any:
     """Apply a function of rows, each of which it takes by itself.
 
     Parameters
@@ -35,91 +51,193 @@ def by_rows(what: str, function: Callable[..., Any], *inputs: Any, fill: float) 
     what : str
         What it is, for errors.
     function : callable
-        Takes rows, and responses if there are any, and returns as many results.
-    *inputs : array-like of shape (n_samples, ...)
-        Rows, and responses.
-    fill : float
-        The result of a row that is refused.
+        Takes rows, and returns as many results.
+    rows : array-like of shape (n_samples, ...)
+        Rows.
 
     Returns
     -------
     array-like of shape (n_samples, ...)
-        The results.
+        The results, of the kind of those for public rows; 0 for a row that is refused.
     """
+    rows = plain_rows(rows)
+    are_plain = are_numbers(rows)
+    public = _public(what, function, [stand_ins(rows, are_numbers=are_plain)])
+    result = _attempt(function, (rows,))
+    kind = None
+    if public.inputs is not None:
+        _check_length(what, public.results)
+        kind = quietly(kind_of, public.results, are_plain)
+    if result is _REFUSED:
+        _refuse_numbers(what, rows)
+        if kind is None or not are_plain:
+            raise ValueError(public.error if are_plain and public.error else _left_out(what))
+    if kind is None:
+        # There is nothing to compare with.
+        own = quietly(kind_of, result, are_plain)
+        return result if own is None else quietly(own.converted, result, 0.0)
+    return _of_kind(what, function, (rows,), result, kind, public.inputs, fill=0.0)
+
+
+def losses_by_rows(
+    what: str, function: Callable[..., Any], *inputs: Any, classes: Sequence[Any] = ()
+) -> np.ndarray:
+    """Apply a function of rows and responses that returns a number for each.
+
+    Parameters
+    ----------
+    what : str
+        What it is, for errors.
+    function : callable
+        Takes rows, and responses if there are any.
+    *inputs : array-like of shape (n_samples, ...)
+        Rows, and responses.
+    classes : sequence, default=()
+        Public responses.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        The numbers; NaN for a row that is refused, or that gets something else.
+    """
+    inputs = (plain_rows(inputs[0]), *inputs[1:])
+    are_plain = are_numbers(inputs[0])
+    ways: list[Iterable[Any]] = [stand_ins(inputs[0], are_numbers=are_plain)]
+    for responses in inputs[1:]:
+        known = [repeated(responses, classes[0])] if len(classes) else []
+        ways.append([*known, *stand_ins(responses, are_numbers=are_numbers(responses))])
+    public = _public(what, function, ways)
+    result = _attempt(function, inputs)
+    if result is _REFUSED:
+        _refuse_numbers(what, inputs[0])
+    kind = LOSSES
+    if public.inputs is not None:
+        found = quietly(kind_of_losses, public.results)
+        if found is None:
+            raise ValueError(_not_losses(what, public.results, _num_samples(inputs[0])))
+        kind = found
+    elif are_plain:
+        raise ValueError(public.error or _left_out(what))
+    losses = _of_kind(what, function, inputs, result, kind, public.inputs, fill=np.nan)
+    return np.asarray(losses, dtype=np.float64)
+
+
+class _Public(NamedTuple):
+    """Public rows that a function takes, and what it makes of them; or what it raises instead."""
+
+    inputs: Sequence[Any] | None
+    results: Any
+    error: str
+
+
+def _public(what: str, function: Callable[..., Any], ways: Sequence[Iterable[Any]]) -> _Public:
+    """Try public rows, with public responses if there are any."""
+    error = ""
+    for inputs in product(*ways):
+        try:
+            return _Public(inputs, quietly(function, *inputs), "")
+        except Exception as raised:
+            error = error or f"{what} raises {type(raised).__name__}: {raised}"
+    return _Public(None, None, error)
+
+
+def _attempt(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
     try:
         return quietly(function, *inputs)
     except Exception:
-        refused = [row for row in range(_num_samples(inputs[0])) if _refuses(function, inputs, row)]
-    if not is_finite(inputs[0]):
+        return _REFUSED
+
+
+def _refuse_numbers(what: str, rows: Any) -> None:
+    """Refuse rows that are not finite, where something refuses rows."""
+    if not is_finite(rows):
         raise ValueError(f"Input X contains NaN or infinity, which {what} refuses.")
-    stand_in = _of_ones(inputs)
-    if not refused or stand_in is None or _refuses(function, stand_in, 0):
-        # Outside the handler, whose error would be attached and may tell values.
-        raise ValueError(_public_error(what, function, stand_in))
-    # All at once again: what is computed of the others must not depend on how many they are.
-    results = quietly(function, *_exchanged(inputs, stand_in, refused))
-    results = np.array(results.toarray() if issparse(results) else results, dtype=np.float64)
-    results[refused] = fill
-    return results
 
 
-def _refuses(function: Callable[..., Any], inputs: Sequence[Any], row: int) -> bool:
-    try:
-        quietly(function, *(_safe_indexing(one, [row]) for one in inputs))
-    except Exception:
-        return True
-    return False
+def _check_length(what: str, results: Any) -> None:
+    """Refuse what makes another number of results of public rows."""
+    shape = results.shape if issparse(results) else np.shape(np.asarray(results, dtype=object))
+    if shape[:1] != (TWICE,):
+        raise ValueError(f"{what} must return a row for each, got shape {shape} for {TWICE} rows.")
 
 
-def _of_ones(inputs: Sequence[Any]) -> list[Any] | None:
-    """Make public inputs of one row; None for rows that hold no numbers."""
-    rows, *responses = inputs
-    first = _safe_indexing(rows, [0])
-    if isinstance(first, np.ndarray) and first.dtype.kind in "biuf":
-        return [np.ones_like(first), *(np.ones(1) for _ in responses)]
-    try:
-        ones = csr_array(np.ones(first.shape)) if issparse(first) else first * 0 + 1
-    except Exception:
-        return None
-    return [ones, *(np.ones(1) for _ in responses)]
-
-
-def _exchanged(inputs: Sequence[Any], stand_in: Sequence[Any], refused: list[int]) -> list[Any]:
-    """Put the stand-in in the place of the refused rows."""
-    rows, *responses = inputs
-    if issparse(rows):
-        rows = rows.tolil(copy=True)
-        rows[refused] = 1
-        rows = rows.tocsr()
-    elif hasattr(rows, "iloc"):
-        rows = rows.copy()
-        rows.iloc[refused] = 1
-    else:
-        rows = np.array(rows)
-        rows[refused] = stand_in[0]
-    return [rows, *responses]
-
-
-def _public_error(what: str, function: Callable[..., Any], stand_in: list[Any] | None) -> str:
-    """Tell what is raised for a row of ones, or that something was raised."""
-    if stand_in is not None:
-        try:
-            quietly(function, *stand_in)
-        except Exception as error:
-            return f"{what} raises {type(error).__name__}: {error}"
+def _left_out(what: str) -> str:
     return f"{what} raises an error, whose text may tell values and is left out."
 
 
-def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
-    """Fit a step that learns nothing to a row of ones in the place of the rows."""
-    stand_in = _of_ones([rows])
-    fitted = None
+def _not_losses(what: str, results: Any, n_rows: int) -> str:
+    return (
+        f"{what} must return one score for each of {n_rows} rows, got shape {np.shape(results)} of "
+        f"{type(results).__name__} for {TWICE} rows that are public."
+    )
+
+
+def _of_kind(
+    what: str,
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    result: Any,
+    kind: Kind,
+    public: Sequence[Any] | None,
+    *,
+    fill: float,
+) -> Any:
+    """Convert a result to the kind of public ones, row by row where it is of another."""
+    n_rows = _num_samples(inputs[0])
+    if _admits(kind, result, n_rows, exactly=public is not None):
+        return quietly(kind.converted, result, fill)
+    is_narrow = _admits(kind, result, n_rows)
+    singles = _others(function, inputs, kind, exactly=is_narrow)
+    if is_narrow and len(singles) == n_rows:
+        # All of them are, by themselves.
+        return quietly(kind.converted, result, fill)
+    odd, own = list(singles), list(singles.values())
+    made = quietly(kind.made_of, own, fill)
+    if len(odd) == n_rows and made is not None:
+        return made
+    # All at once again: what is computed of the others must not depend on how many they are.
+    if public is None:
+        accepted = next(row for row in range(n_rows) if row not in singles)
+        public = [row_twice(one, accepted) for one in inputs]
+    beside = [first_of(one, len(odd)) for one in public]
+    parts = [exchanged(one, odd, other) for one, other in zip(inputs, beside, strict=True)]
+    result = _attempt(function, parts)
+    if not _admits(kind, result, n_rows):
+        raise ValueError(_left_out(what))
+    rows = quietly(kind.converted, result, fill)
+    return rows if made is None else exchanged(rows, odd, made)
+
+
+def _others(
+    function: Callable[..., Any], inputs: Sequence[Any], kind: Kind, *, exactly: bool
+) -> dict[int, Any]:
+    """Return what is made of single rows, by their number, where it is of another kind."""
+    found, rows = {}, [one.tocsr() if issparse(one) else one for one in inputs]
+    formats = [getattr(one, "format", None) if issparse(one) else None for one in inputs]
+    for row in range(_num_samples(inputs[0])):
+        result = _attempt(function, list(map(row_twice, rows, repeat(row), formats)))
+        if not _admits(kind, result, TWICE, exactly=exactly):
+            found[row] = result
+    return found
+
+
+def _admits(kind: Kind, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
     try:
-        fitted = quietly(step.fit, rows if stand_in is None else stand_in[0])
+        return bool(quietly(partial(kind.admits, exactly=exactly), result, n_rows))
     except Exception:
-        told = _public_error(f"Step {name!r}", step.fit, stand_in)
-    if fitted is None:
-        raise ValueError(told)
+        return False
+
+
+def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
+    """Fit a step that learns nothing to public rows in the place of the rows."""
+    are_plain = are_numbers(rows)
+    public = _public(f"Step {name!r}", step.fit, [stand_ins(rows, are_numbers=are_plain)])
+    if public.inputs is not None:
+        return public.results
+    # What takes none of the public rows is a step for texts, or it takes no rows at all.
+    fitted = _REFUSED if are_plain else _attempt(step.fit, (rows,))
+    if fitted is _REFUSED:
+        raise ValueError(public.error if are_plain else _left_out(f"Step {name!r}"))
     return fitted
 
 
@@ -140,16 +258,24 @@ def transformed(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
     """
     for name, step in steps:
         if step is not None and not isinstance(step, str):
-            result = by_rows(f"Step {name!r}", step.transform, rows, fill=0.0)
+            result = by_rows(f"Step {name!r}", step.transform, rows)
             # What overflows is made finite, and what never was finite is refused by what follows.
-            rows = finite(result) if is_finite(rows) else result
+            rows = _finite(result) if is_finite(rows) else result
     return rows
+
+
+def _finite(rows: Any) -> Any:
+    """Make numbers finite; what may hold texts too is left as it is, numbers or not."""
+    kind = getattr(getattr(rows, "dtype", None), "kind", "")
+    return finite(rows) if hasattr(rows, "select_dtypes") or kind == "f" else rows
 
 
 def is_finite(rows: Any) -> bool:
     """Tell whether all numbers are finite; what holds none has nothing to ask."""
+    if hasattr(rows, "select_dtypes") and not are_numbers(rows):
+        rows = rows.select_dtypes("number")
     try:
-        values = np.asarray(rows.data if issparse(rows) else rows, dtype=np.float64)
+        values = quietly(np.asarray, rows.data if issparse(rows) else rows, np.float64)
     except Exception:
         return True
     return bool(np.isfinite(values).all())
@@ -172,5 +298,5 @@ def restored(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
     """
     for name, step in reversed(steps):
         if step is not None and not isinstance(step, str):
-            rows = finite(by_rows(f"Step {name!r}", step.inverse_transform, rows, fill=0.0))
+            rows = _finite(by_rows(f"Step {name!r}", step.inverse_transform, rows))
     return rows

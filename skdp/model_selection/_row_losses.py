@@ -10,13 +10,14 @@ from scipy.sparse import issparse
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, gen_batches
-from sklearn.utils.validation import _num_samples, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from skdp._reading import quiet
 from skdp.data.reading import tell_nothing
 from skdp.data.sources import canonical_csr
 from skdp.linear_model._responses import checked_responses
-from skdp.model_selection._public_steps import by_rows, restored, transformed
+from skdp.model_selection._kinds import real_numbers
+from skdp.model_selection._public_steps import losses_by_rows, quietly, restored, transformed
 
 __all__ = ["NAMES", "SCORES", "check_responses", "check_scoring", "row_losses", "usual_scoring"]
 
@@ -153,35 +154,30 @@ def row_losses(scoring: Any, model: Any, X: Any, y: Any) -> np.ndarray:
         One loss a row; what overflows is large.
     """
     if callable(scoring):
-        losses = -np.asarray(_called(scoring, model, X, y), dtype=np.float64)
+        losses = -_judged("scoring", partial(scoring, model), model, X, y)
     elif scoring == _RECONSTRUCTION:
         losses = _of_written_out(lambda rows: _reconstruction_errors(model, rows), X)
     else:
         *before, (name, last) = _steps_of(model)
         rows, responses = transformed(before, X), _responses_of(scoring, y)
-        what = f"Judging by {name!r}"
-        losses = _by_rows_and_responses(what, partial(SCORES[scoring], last), rows, responses)
-    losses = np.asarray(losses, dtype=np.float64)
-    n_rows = _num_samples(X)
-    if losses.shape != (n_rows,):
-        raise ValueError(
-            f"scoring must return one score for each of {n_rows} rows, got shape {losses.shape}."
+        losses = _judged(
+            f"Judging by {name!r}", partial(SCORES[scoring], last), last, rows, responses
         )
-    large = _LARGEST_LOSS
-    bounded = np.nan_to_num(losses, nan=large, posinf=large, neginf=-large)
-    return np.asarray(np.clip(bounded, -large, large))
+    # The best and the worst of its kind; a row that is refused has the worst.
+    least, most = (0.0, 1.0) if scoring == _ACCURACY else (-_LARGEST_LOSS, _LARGEST_LOSS)
+    return np.asarray(
+        np.clip(np.nan_to_num(losses, nan=most, posinf=most, neginf=least), least, most)
+    )
 
 
-def _called(scoring: Callable[..., Any], model: Any, X: Any, y: Any) -> np.ndarray:
-    return _by_rows_and_responses("scoring", partial(scoring, model), X, y)
-
-
-def _by_rows_and_responses(
-    what: str, function: Callable[..., Any], rows: Any, responses: Any
+def _judged(
+    what: str, function: Callable[..., Any], model: Any, rows: Any, responses: Any
 ) -> np.ndarray:
+    """Apply a function of rows and responses, if there are any."""
     if responses is None:
-        return by_rows(what, lambda part: function(part, None), rows, fill=np.nan)
-    return by_rows(what, function, rows, responses, fill=np.nan)
+        return losses_by_rows(what, lambda part: function(part, None), rows)
+    classes = getattr(model, "classes_", ())
+    return losses_by_rows(what, function, rows, responses, classes=classes)
 
 
 def _responses_of(scoring: str, y: Any) -> Any:
@@ -203,6 +199,9 @@ def _reconstruction_errors(model: Any, rows: Any) -> np.ndarray:
             f"scoring='reconstruction' needs rows of shape {given.shape} back, got shape "
             f"{back.shape}: pass a callable (estimator, X, y) that returns a score a row."
         )
-    with np.errstate(all="ignore"):
-        # Of objects, which are no numbers, it may raise anything.
-        return tell_nothing(lambda: np.asarray(np.square(given - back).sum(axis=1)))
+    return np.asarray(quietly(_squared_distances, given, back))
+
+
+def _squared_distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    apart = real_numbers(one, np.nan).astype(np.float64) - real_numbers(other, np.nan)
+    return np.asarray(np.square(apart).sum(axis=1))

@@ -1,0 +1,327 @@
+"""What functions of rows return: its kind is that of what they make of public rows.
+
+The type of numbers, the container and the names of a result may follow the values of single rows:
+one negative number makes all roots complex. Here results of the public kind are told from others,
+and what is made of a single row that is of no such kind is converted, quietly.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from skdp.data.sources import canonical_csr
+from skdp.model_selection._public_rows import TWICE
+
+__all__ = ["LOSSES", "Kind", "kind_of", "kind_of_losses", "real_numbers"]
+
+_REAL = "biuf"
+
+
+class Kind(Protocol):
+    """What results are like."""
+
+    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
+        """Tell whether a result is of this kind, or of a narrower one that nothing is lost from."""
+
+    def converted(self, result: Any, fill: float) -> Any:
+        """Convert a result of this kind to one type, of real numbers."""
+
+    def made_of(self, results: list[Any], fill: float) -> Any:
+        """Make rows of this kind of results of anything, the first of each; None if it is none."""
+
+
+def kind_of(like: Any, are_numbers: bool) -> Kind | None:
+    """Describe what was made of public rows; None where it is not looked into.
+
+    Parameters
+    ----------
+    like : object
+        What was made of them.
+    are_numbers : bool
+        Whether the rows hold nothing but numbers.
+
+    Returns
+    -------
+    Kind or None
+        The kind.
+    """
+    if issparse(like) and like.ndim == 2 and like.dtype.kind in "biufc":
+        return _SparseKind(like.dtype, like.shape[1])
+    if hasattr(like, "select_dtypes"):
+        return _FrameKind(like, are_numbers)
+    array = _dense(like)
+    if _holds_numbers(array) and (are_numbers or array.dtype.kind != "O"):
+        return _ArrayKind(array.dtype, array.shape[1:], _is_masked(like))
+    return _OtherKind(like) if are_numbers else None
+
+
+def kind_of_losses(like: Any) -> Kind | None:
+    """Describe one number for each row; None if none is what was made of public rows."""
+    array = _dense(like)
+    if array.shape != (TWICE,) or not _holds_numbers(array):
+        return None
+    return _Losses(array.dtype, (), _is_masked(like))
+
+
+def real_numbers(values: np.ndarray, fill: float) -> np.ndarray:
+    """Convert each entry by itself to a real number: what is complex to its real part.
+
+    Parameters
+    ----------
+    values : ndarray
+        Entries of any type.
+    fill : float
+        What becomes of an entry that does not convert.
+
+    Returns
+    -------
+    ndarray
+        Of the same type if they are real numbers, of float32 or float64 if they were complex, and
+        else of float64.
+    """
+    if values.dtype.kind in _REAL:
+        return values
+    if values.dtype.kind == "c":
+        return np.ascontiguousarray(values.real)
+    entries = [_real_number(entry, fill) for entry in values.ravel().tolist()]
+    return np.array(entries, dtype=np.float64).reshape(values.shape)
+
+
+def _real_number(entry: Any, fill: Any) -> Any:
+    for convert in (float, complex):
+        try:
+            return float(convert(entry).real)
+        except Exception:
+            continue
+    return fill
+
+
+def _dense(result: Any) -> np.ndarray:
+    """Write a result out; what is masked is NaN."""
+    if issparse(result):
+        _check_indices(result)
+        return np.asarray(result.toarray())
+    if not _is_masked(result):
+        array = np.asarray(result)
+        # In a list each number has a type of its own.
+        is_whole = isinstance(result, list | tuple) and array.dtype.kind in "biu"
+        return array.astype(np.float64) if is_whole else array
+    is_whole = result.dtype.kind in "biu"
+    values = result.data.astype(np.float64) if is_whole else result.data.copy()
+    values[np.ma.getmaskarray(result)] = np.nan
+    return np.asarray(values)
+
+
+def _check_indices(result: Any) -> None:
+    """Refuse a sparse matrix whose indices are wrong, before they are used."""
+    if result.format in ("csr", "csc", "bsr"):
+        result.check_format(full_check=True)
+    elif result.format == "coo":
+        type(result)((result.data, (result.row, result.col)), shape=result.shape)
+
+
+def _is_masked(result: Any) -> bool:
+    return isinstance(result, np.ma.MaskedArray)
+
+
+def _holds_numbers(array: np.ndarray) -> bool:
+    if array.dtype.kind == "O":
+        return all(_is_number(entry) for entry in array.ravel())
+    return array.dtype.kind in "biufc"
+
+
+def _is_number(entry: Any) -> bool:
+    return not isinstance(entry, str | bytes) and _real_number(entry, None) is not None
+
+
+def _fits(given: np.dtype, dtype: np.dtype, exactly: bool) -> bool:
+    """Tell whether numbers lose nothing in a type; in objects each is what it is."""
+    if exactly:
+        return given == dtype
+    if dtype.kind == "O":
+        return given.kind == "O" or given.kind in _REAL
+    return np.can_cast(given, dtype)
+
+
+def _settled(dtype: np.dtype) -> np.dtype:
+    """Return the type that numbers are converted to."""
+    if dtype.kind in "biu":
+        return dtype
+    is_single = dtype in (np.float32, np.complex64)
+    return np.dtype(np.float32 if is_single else np.float64)
+
+
+def _cast(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Convert real numbers; to whole ones what they are near to, and 0 for none."""
+    if dtype.kind in "iu" and values.dtype.kind == "f":
+        limits = np.iinfo(dtype)
+        # What rounds up to a power of two would be one too large.
+        most = np.nextafter(float(limits.max), 0.0) if limits.bits == 64 else float(limits.max)
+        values = np.clip(np.nan_to_num(values, nan=0.0), float(limits.min), most)
+    return values.astype(dtype, copy=False)
+
+
+@dataclass(frozen=True)
+class _ArrayKind:
+    """A dense array, or a list, of numbers."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    is_masked: bool = False
+
+    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
+        if issparse(result) or hasattr(result, "select_dtypes"):
+            return False
+        if _is_masked(result) > self.is_masked or (exactly and _is_masked(result) < self.is_masked):
+            return False
+        array = _dense(result)
+        return array.shape == (n_rows, *self.shape) and _fits(array.dtype, self.dtype, exactly)
+
+    def converted(self, result: Any, fill: float) -> Any:
+        return _cast(real_numbers(_dense(result), fill), _settled(self.dtype))
+
+    def made_of(self, results: list[Any], fill: float) -> Any:
+        rows = _numbers_of(results, self.shape, fill)
+        return _cast(rows, _settled(self.dtype))
+
+
+@dataclass(frozen=True)
+class _SparseKind:
+    """A sparse matrix."""
+
+    dtype: np.dtype
+    width: int
+
+    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
+        if not issparse(result) or result.shape != (n_rows, self.width):
+            return False
+        _check_indices(result)
+        return _fits(result.dtype, self.dtype, exactly)
+
+    def converted(self, result: Any, fill: float) -> Any:
+        result = canonical_csr(result)
+        values = _cast(real_numbers(result.data, fill), _settled(self.dtype))
+        return csr_array((values, result.indices, result.indptr), shape=result.shape)
+
+    def made_of(self, results: list[Any], fill: float) -> Any:
+        rows = _numbers_of(results, (self.width,), fill)
+        return csr_array(_cast(rows, _settled(self.dtype)))
+
+
+class _Losses(_ArrayKind):
+    """A number a row: each real one is what it is, whatever type they have together."""
+
+    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
+        array = _dense(result)
+        is_real = array.dtype.kind in _REAL and array.shape == (n_rows,) and not exactly
+        return is_real or super().admits(result, n_rows, exactly=exactly)
+
+    def converted(self, result: Any, fill: float) -> Any:
+        return real_numbers(_dense(result), fill).astype(np.float64)
+
+
+# Of what takes no public rows.
+LOSSES = _Losses(np.dtype(np.float64), ())
+
+
+class _FrameKind:
+    """A data frame of pandas."""
+
+    def __init__(self, like: Any, are_numbers: bool) -> None:
+        self.like = like
+        columns = [like.iloc[:, number] for number in range(like.shape[1])]
+        self.types = [_type_of_column(one, are_numbers) for one in columns]
+
+    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
+        if not hasattr(result, "select_dtypes") or len(result) != n_rows:
+            return False
+        return result.columns.equals(self.like.columns) and all(
+            dtype is None or _fits(_type_of(given), dtype, exactly)
+            for dtype, given in zip(self.types, result.dtypes, strict=True)
+        )
+
+    def converted(self, result: Any, fill: float) -> Any:
+        is_new = False
+        for number, dtype in enumerate(self.types):
+            if dtype is None or result.dtypes.iloc[number] == _settled(dtype):
+                continue
+            if not is_new:
+                result, is_new = result.copy(), True
+            values = _dense_column(result.iloc[:, number])
+            result.isetitem(number, _cast(real_numbers(values, fill), _settled(dtype)))
+        return result
+
+    def made_of(self, results: list[Any], fill: float) -> Any:
+        rows = _numbers_of(results, (len(self.types),), fill)
+        made = self.like.iloc[[0] * len(results)].reset_index(drop=True)
+        for number, dtype in enumerate(self.types):
+            if dtype is not None:
+                made.isetitem(number, _cast(rows[:, number], _settled(dtype)))
+        return made
+
+
+class _OtherKind:
+    """Texts, or what else a next step takes."""
+
+    def __init__(self, like: Any) -> None:
+        self.container, self.types = type(like), _types_in(like)
+        self.shape = np.shape(like)[1:] if isinstance(like, np.ndarray) else None
+
+    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
+        if type(result) is not self.container or len(result) != n_rows:
+            return False
+        has_shape = self.shape is None or np.shape(result)[1:] == self.shape
+        return has_shape and _types_in(result) <= self.types
+
+    def converted(self, result: Any, fill: float) -> Any:
+        return result
+
+    def made_of(self, results: list[Any], fill: float) -> Any:
+        return None
+
+
+def _types_in(result: Any) -> set[type]:
+    entries = result.ravel() if isinstance(result, np.ndarray) else result
+    return {type(entry) for entry in entries}
+
+
+def _type_of(dtype: Any) -> np.dtype:
+    """Return the type that the numbers of a column have as an array; `object` for none."""
+    if isinstance(dtype, np.dtype):
+        return dtype
+    # Some may be missing, and are NaN then.
+    return np.dtype(np.float64 if getattr(dtype, "kind", "O") in _REAL else object)
+
+
+def _type_of_column(column: Any, are_numbers: bool) -> np.dtype | None:
+    """Return the type of the numbers of a column; None for what is left as it is."""
+    if hasattr(column.dtype, "subtype"):
+        # Of sparse columns.
+        return None
+    dtype = _type_of(column.dtype)
+    if dtype.kind == "O":
+        return dtype if are_numbers and _holds_numbers(_dense_column(column)) else None
+    return dtype if dtype.kind in "biufc" else None
+
+
+def _dense_column(column: Any) -> np.ndarray:
+    if isinstance(column.dtype, np.dtype):
+        return np.asarray(column.to_numpy())
+    if getattr(column.dtype, "kind", "O") in _REAL:
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.asarray(column.to_numpy(dtype=object))
+
+
+def _numbers_of(results: list[Any], shape: tuple[int, ...], fill: float) -> np.ndarray:
+    """Convert the first row of each result; what has another shape is filled."""
+    rows = np.full((len(results), *shape), fill)
+    for number, result in enumerate(results):
+        try:
+            row = real_numbers(_dense(result)[0, ...], fill)
+        except Exception:
+            continue
+        if row.shape == shape:
+            rows[number] = row
+    return rows
