@@ -167,10 +167,11 @@ class PrivateEstimator(SeededEstimator):
         with np.errstate(all="ignore"):
             opened, budget, generator = self._open(data, problem, plan)
             result = problem.procedure.solve(problem, opened, budget, generator)
-            doubts = [list(self._set_attributes(result, problem))]
+            doubts = [[*self._set_attributes(result, problem), *budget.doubts]]
             self.privacy_spent_ = budget.spent()
             for other in others:
-                doubts.append(list(other._set_attributes(result, other._problem(facts))))
+                found = other._set_attributes(result, other._problem(facts))
+                doubts.append([*found, *budget.doubts])
                 other.privacy_spent_ = self.privacy_spent_
                 for name in _OF_THE_FEATURES & vars(self).keys():
                     setattr(other, name, getattr(self, name))

@@ -27,7 +27,6 @@ from skdp.decomposition._products.plan import settle_products
 from skdp.decomposition._rows.plan import settle_rows
 from skdp.linalg.symmetry import is_symmetric
 from skdp.privacy.clipping import SMALLEST_BOUND
-from skdp.privacy.quantile import SCALE_GRID
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._unit import supported_unit
 
@@ -242,11 +241,6 @@ def doubts_of_factors(result: Factors, wanted: int, problem: DecompositionProble
             "the noise that hides a whole row hides its coordinates too, and the reconstruction is "
             "near 0, however many rows there are. The components are none the worse; "
             "skdp.DPTruncatedSVD spends all on them."
-        )
-    if problem.row_norm is None and result.row_norm == SCALE_GRID[0]:
-        doubts.append(
-            f"row_norm_={result.row_norm:g} is the least norm that is looked for: as far as noise "
-            "tells, most rows are null. Pass row_norm as a public bound in the units of X."
         )
     if result.noise_scale > 0 and result.n_above_noise < wanted:
         doubts.append(

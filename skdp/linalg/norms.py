@@ -8,6 +8,7 @@ __all__ = [
     "UNIT_ROUNDOFF",
     "centered_sparse_norms",
     "row_norms",
+    "row_products",
     "row_squares",
     "sparse_row_norms",
 ]
@@ -33,6 +34,16 @@ def row_norms(values: np.ndarray, center: np.ndarray | None = None) -> np.ndarra
     if extreme.any():
         norms[extreme] = _scaled_norms(values[extreme])
     return norms
+
+
+def row_products(values: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Inner product of each row with that of `others`, or with its only one, whatever lies around.
+
+    A product by BLAS would round a row by its place among the rows.
+    """
+    if len(values) == 1:
+        return row_products(np.repeat(values, 2, axis=0), others)[:1]
+    return np.asarray(np.einsum("ij,ij->i", np.ascontiguousarray(values), others))
 
 
 def row_squares(values: np.ndarray) -> np.ndarray:

@@ -71,6 +71,7 @@ def release_medians(
     shape: tuple[int, int],
     grid: np.ndarray,
     n_searches: int,
+    remedy: str,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Release the medians of the columns of a table of that shape, and how far they may be off.
 
@@ -87,6 +88,8 @@ def release_medians(
             n_rows=shape[0],
             grid=points,
             n_columns=shape[1],
+            # The ends of the other grids are public bounds, and places around what is found.
+            remedy=remedy if points is ANY_SIZE else None,
         )
         center = center + step * found
         step = _STEP * np.abs(center) if number == 0 else _STEP_AROUND * step

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.utils.validation import _get_feature_names
 
 from skdp._reading import quiet
+from skdp.linalg.norms import row_products
 from skdp.linear_model._personal.input import check_rows_and_ids
 from skdp.linear_model._responses import r2_of
 
@@ -79,7 +80,7 @@ class PersonalHead:  # numpydoc ignore=PR02
             raise ValueError(
                 f"X has {rows.shape[1]} features, but PersonalHead has {len(self.coef_)}."
             )
-        return np.asarray(rows @ self.coef_ + self.intercept_)
+        return row_products(rows, self.coef_[np.newaxis]) + self.intercept_
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Compute the coefficient of determination of predictions.

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._reading import check_features, check_rows_of
 from skdp.data.reading import read
 from skdp.data.users import Users
+from skdp.linalg.norms import row_products
 from skdp.linear_model._personal.heads import personal_models
 from skdp.linear_model._personal.input import (
     PersonalData,
@@ -140,7 +141,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
             If an argument is not acceptable, or there are groups and no support.
         """
         rows, ids = self._rows_and_ids(X, groups)
-        predictions = np.asarray(rows @ self.coef_ + self.intercept_)
+        predictions = self._mean_predictions(rows)
         if support is None:
             if groups is not None:
                 raise ValueError(
@@ -189,10 +190,10 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         if data.ids is None and self.require_groups:
             raise ValueError("require_groups=True, but score got no groups: pass them by name.")
         is_support = _first_halves(data.codes, data.n_users)
-        predictions = np.asarray(data.rows @ self.coef_ + self.intercept_)
+        predictions = self._mean_predictions(data.rows)
         if is_support.any():
             coefs, intercepts = self._models(data, is_support)
-            own = np.einsum("ij,ij->i", data.rows, coefs[data.codes]) + intercepts[data.codes]
+            own = row_products(data.rows, coefs[data.codes]) + intercepts[data.codes]
             # Who has no row to fit to has a head of NaN.
             predictions = np.where(np.isfinite(own), own, predictions)
         rest = ~is_support
@@ -263,6 +264,9 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         with np.errstate(all="ignore"):
             return personal_models(users, self._shared_model())
 
+    def _mean_predictions(self, rows: np.ndarray) -> np.ndarray:
+        return row_products(rows, self.coef_[np.newaxis]) + self.intercept_
+
     def _predicted(
         self, rows: np.ndarray, ids: np.ndarray, data: PersonalData, predictions: np.ndarray
     ) -> np.ndarray:
@@ -280,7 +284,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         owners = places[codes]
         has_head = owners >= 0
         coefs, intercepts = self._models(data)
-        own = np.einsum("ij,ij->i", rows[has_head], coefs[owners[has_head]])
+        own = row_products(rows[has_head], coefs[owners[has_head]])
         predictions[has_head] = own + intercepts[owners[has_head]]
         return predictions
 

@@ -47,11 +47,17 @@ class Account:
         self._fingerprint, self._is_guessable = fingerprint, is_guessable
         self._releases: list[Release] = []
         self._charge_whole = charge
+        self._doubts: list[str] = []
 
     @property
     def plan(self) -> Plan | None:
         """What is to be released, line by line; None leaves that to the caller."""
         return self._plan
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What released numbers say against the grids that they were sought in."""
+        return tuple(self._doubts)
 
     @property
     def is_private(self) -> bool:

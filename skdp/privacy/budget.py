@@ -10,7 +10,7 @@ from skdp.privacy.histogram import bin_counts
 from skdp.privacy.mechanisms import Mechanisms
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.plan import Plan
-from skdp.privacy.quantile import search_quantile, search_quantiles, search_steps
+from skdp.privacy.quantile import doubts_of_ends, search_quantile, search_quantiles, search_steps
 from skdp.privacy.record import PrivacySpent, Released
 
 __all__ = ["FORFEITED", "PrivacyBudget"]
@@ -116,6 +116,7 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
     noise_first = Mechanisms.noise_first
     is_private = Mechanisms.is_private
     plan = Mechanisms.plan
+    doubts = Mechanisms.doubts
     noise_scale = Mechanisms.noise_scale
     spent = Mechanisms.spent
 
@@ -161,6 +162,7 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
         q: float,
         grid: np.ndarray,
         share: float | None = None,
+        remedy: str | None = None,
     ) -> float:
         """Release the first point of a public grid that a share `q` of the values do not exceed.
 
@@ -179,6 +181,9 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
         share : float or None, default=None
             Share of the square of mu that is spent by all steps together; None for those of the
             plan.
+        remedy : str or None, default=None
+            What to do where a point is the first or the last one of the grid, which `doubts` then
+            tells; None where such a point is as good as another.
 
         Returns
         -------
@@ -192,7 +197,9 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
         """
         grid = np.asarray(grid, dtype=np.float64)
         noisy_count = self._counter(name, sensitivity.count(), share, grid, 1)
-        return search_quantile(values, float(q), grid, noisy_count)
+        found = search_quantile(values, float(q), grid, noisy_count)
+        self.doubt_ends(name, np.array([found]), grid, remedy)
+        return found
 
     def quantiles(
         self,
@@ -204,6 +211,7 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
         grid: np.ndarray,
         n_columns: int,
         share: float | None = None,
+        remedy: str | None = None,
     ) -> np.ndarray:
         """Release, for every column, what `quantile` does: one count a column in each step.
 
@@ -226,6 +234,9 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
         share : float or None, default=None
             Share of the square of mu that is spent by all steps together; None for those of the
             plan.
+        remedy : str or None, default=None
+            What to do where a point is the first or the last one of the grid, which `doubts` then
+            tells; None where such a point is as good as another.
 
         Returns
         -------
@@ -239,9 +250,30 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
         """
         grid = np.asarray(grid, dtype=np.float64)
         noisy_counts = self._counter(name, sensitivity.counts(n_columns), share, grid, n_columns)
-        return search_quantiles(
+        found = search_quantiles(
             counts_up_to, noisy_counts, q=float(q), n_rows=n_rows, grid=grid, n_columns=n_columns
         )
+        self.doubt_ends(name, found, grid, remedy)
+        return found
+
+    def doubt_ends(
+        self, name: str, found: np.ndarray, grid: np.ndarray, remedy: str | None
+    ) -> None:
+        """Note in `doubts` which released points are the first or the last one of a grid.
+
+        Parameters
+        ----------
+        name : str
+            Name of the release.
+        found : ndarray of shape (n_columns,)
+            What was released.
+        grid : ndarray of shape (n_points,)
+            Ascending public grid.
+        remedy : str or None
+            What to do; None doubts nothing.
+        """
+        if remedy is not None:
+            self._doubts += doubts_of_ends(name, found, grid, remedy)
 
     def forfeit(self, n_releases: int = 1) -> None:
         """Spend what is planned on nothing: to stop early must not save budget.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SCALE_GRID", "search_quantile", "search_quantiles", "search_steps"]
+__all__ = ["SCALE_GRID", "doubts_of_ends", "search_quantile", "search_quantiles", "search_steps"]
 
 #: Public grid for norms in unknown units: 1024 points from 1e-12 to 1e12, 5.5 per cent apart.
 SCALE_GRID = np.geomspace(1e-12, 1e12, 1024)
@@ -93,6 +93,37 @@ def search_quantiles(
         low = np.where(is_enough, low, np.minimum(middle + 1, high))
         high = np.where(is_enough, middle, high)
     return np.asarray(grid[high], dtype=np.float64)
+
+
+def doubts_of_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: str) -> list[str]:
+    """Doubt released points of a grid that are its first or its last one.
+
+    Parameters
+    ----------
+    name : str
+        Name of the release.
+    found : ndarray of shape (n_columns,)
+        What was released.
+    grid : ndarray of shape (n_points,)
+        The points that were looked through, ascending.
+    remedy : str
+        What to do: a sentence that names the units.
+
+    Returns
+    -------
+    list of str
+        Sentences; none if all points lie between others.
+    """
+    least = "smaller still" + ", or 0" * bool(grid[0] > 0)
+    ends = ((grid[0], "least", least), (grid[-1], "largest", "larger still"))
+    counts = [(int(np.count_nonzero(found == end)), *words) for end, *words in ends]
+    of = f" for {{}} of {len(found)} columns" if len(found) > 1 else ""
+    return [
+        f"{name}: {end:g}{of.format(count)} is the {extreme} number that is looked for; as far as "
+        f"noise tells, most are {beyond}. {remedy}"
+        for (count, extreme, beyond), (end, *_) in zip(counts, ends, strict=True)
+        if count
+    ]
 
 
 def search_steps(n_points: int) -> int:

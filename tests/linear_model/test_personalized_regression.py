@@ -502,6 +502,24 @@ def test_features_in_other_units_are_told_of():
     assert not any("too small beside" in one for one in told)
 
 
+@pytest.mark.parametrize("solver", ["gradient", "altmin"])
+def test_sizes_of_features_and_responses_make_no_difference(solver):
+    X, y, groups, _, _ = draw(600)
+    more = {"n_iter": 0} if solver == "altmin" else {}
+    model = personalized(solver=solver, epsilon=16.0, **more)
+    usual = model.fit(X, y, groups).score(X, y, groups=groups)
+    for size in (1e-10, 1e-4, 1e4, 1e8):
+        found = model.fit(size * X, y, groups).score(size * X, y, groups=groups)
+        assert found == pytest.approx(usual, abs=0.02), size
+
+
+def test_steps_of_normal_equations_follow_the_units_of_the_responses():
+    X, y, groups, _, _ = draw(3000)
+    model = personalized(solver="altmin", epsilon=16.0, fit_intercept=False)
+    for size in (1e-8, 1e8):
+        assert model.fit(X, size * y, groups).score(X, size * y, groups=groups) > 0.9
+
+
 def test_a_representation_of_no_use_is_doubted_and_costs_little():
     generator = np.random.default_rng(0)
     coefs, groups = generator.normal(size=(500, 8)), np.repeat(np.arange(500), 60)

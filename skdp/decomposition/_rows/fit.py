@@ -100,7 +100,8 @@ def clip_to_norm(rows: Rows, budget: PrivacyBudget, bound: float | None, name: s
         norms = rows.norms()
         assert budget.plan is not None
         q = norm_quantile(name, budget.plan, (len(norms), rows.n_features))
-        bound = budget.quantile(name, norms, q=q, grid=SCALE_GRID)
+        remedy = f"Pass {name} as a public bound in the units of X."
+        bound = budget.quantile(name, norms, q=q, grid=SCALE_GRID, remedy=remedy)
     weighting = partial(clip_weights, bound=bound, n_features=rows.n_features)
     return rows.clipped(bound, weighting, norms)
 

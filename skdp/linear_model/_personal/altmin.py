@@ -23,11 +23,13 @@ import numpy as np
 from skdp.data.users import UserBatch, Users, in_company
 from skdp.linalg.norms import row_norms
 from skdp.linear_model._personal.gradient import oriented_basis
+from skdp.linear_model._personal.grids import SQUARES
 from skdp.linear_model._personal.levels import loses_digits, release_level
 from skdp.linear_model._personal.model import Prior
 from skdp.linear_model._personal.ridge import ridge_coefficients
 from skdp.linear_model._personal.start import Start, features_of
 from skdp.linear_model._personal.whitening import moment_norms
+from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_weights
 
@@ -74,7 +76,10 @@ def _release_levels(
     """Release the levels of both sides, once for all steps: heads keep their scale."""
     norms = users.fill(lambda batch: np.column_stack(_terms(batch, prior, mean_head)[2:]), 2)
     names = ("normal matrix norm", "normal product norm")
-    found = [release_level(n, norms[:, i], _QUANTILE, budget) for i, n in enumerate(names)]
+    found = [
+        release_level(n, norms[:, i], _QUANTILE, budget, OTHER_UNITS_OF_Y, SQUARES)
+        for i, n in enumerate(names)
+    ]
     return found[0], found[1]
 
 

@@ -7,6 +7,7 @@ from skdp.linalg.norms import row_norms
 from skdp.linear_model._medians import ANY_SIZE, release_medians
 from skdp.linear_model._personal.levels import CENTER_CERTAINTY, above_noise, release_level
 from skdp.linear_model._personal.plan import N_CLOSER
+from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
 
@@ -21,7 +22,7 @@ _LEAST_NOISE, _LEAST_LEVEL = 2.0, 0.5
 def release_row_center(name: str, users: Users, budget: PrivacyBudget) -> np.ndarray:
     """Release the mean of the users' mean rows, as far as it exceeds its noise."""
     means = users.fill(_mean_rows, users.n_features)
-    level = release_level(f"{name} norm", row_norms(means), _QUANTILE, budget)
+    level = release_level(f"{name} norm", row_norms(means), _QUANTILE, budget, OTHER_UNITS_OF_X)
     released, scale = budget.gaussian(
         name,
         clip_rows(means, level).sum(axis=0),
@@ -42,9 +43,12 @@ def release_response_center(kind: str, users: Users, budget: PrivacyBudget) -> f
             shape=(users.n_users, 1),
             grid=ANY_SIZE,
             n_searches=N_CLOSER,
+            remedy=OTHER_UNITS_OF_Y,
         )
         return float(center)
-    level = release_level("response centre norm", np.abs(means), _QUANTILE, budget)
+    level = release_level(
+        "response centre norm", np.abs(means), _QUANTILE, budget, OTHER_UNITS_OF_Y
+    )
     released, scale = budget.gaussian(
         "response centre",
         clip_rows(means[:, np.newaxis], level).sum(),

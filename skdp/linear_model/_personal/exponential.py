@@ -28,6 +28,7 @@ from skdp.linear_model._personal.model import Prior, SharedModel
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.linear_model._personal.ridge import ridge_coefficients
 from skdp.linear_model._personal.user_levels import root_mean_squares
+from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PlannedRelease, PrivacyBudget, sensitivity
 
 __all__ = ["plan_exponential", "solve_exponential"]
@@ -92,8 +93,12 @@ def _release_size(users: Users, budget: PrivacyBudget) -> float:
     """Choose the size that most users' responses are below."""
     sizes = users.fill(root_mean_squares)
     below = np.searchsorted(np.sort(sizes[np.isfinite(sizes)]), SIZES, side="right")
+    # Nothing is sought beyond the ends: all points would be alike where all sizes are.
+    below[-1] = np.count_nonzero(np.isfinite(sizes))
     losses = np.abs(below - _QUANTILE * users.n_users)
+    losses[0] = max(_QUANTILE * users.n_users - below[0], 0.0)
     chosen = budget.exponential("response bound", losses, sensitivity=sensitivity.count_distance())
+    budget.doubt_ends("response bound", SIZES[[chosen]], SIZES, OTHER_UNITS_OF_Y)
     return float(SIZES[chosen])
 
 

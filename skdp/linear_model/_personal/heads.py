@@ -64,26 +64,40 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
     if model.whitening is not None:
         users.multiply_rows(model.whitening)
     users.shift_responses(model.response_center)
-    size = users.n_features
-    found = users.fill(lambda batch: _head(batch, model), size + 1)
-    coefficients, intercepts = found[:, :size] + model.mean_head, found[:, size]
+    lift, mean = _lift(model)
+    found = users.fill(lambda batch: _lifted(batch, model, lift), lift.shape[1]) + mean
+    # What is left pads the lift.
+    return found[:, : users.n_features], found[:, users.n_features]
+
+
+def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
+    """Return what takes heads to coefficients and intercepts of rows as given, and their mean.
+
+    The length is even, so that the numbers of every user start at a multiple of 16 bytes.
+    """
+    prior, size = model.prior, len(model.mean_head)
+    coefficients = np.vstack([prior.root().T, model.mean_head])
     if model.whitening is not None:
         coefficients = coefficients @ model.whitening
-    return coefficients, intercepts + model.response_center - coefficients @ model.center
+    has_intercept = prior.intercept_variance > 0
+    lift = np.zeros((len(coefficients) - 1 + has_intercept, size + 1 + (size + 1) % 2))
+    mean = np.zeros(lift.shape[1])
+    intercepts = -coefficients @ model.center
+    lift[: len(coefficients) - 1, : size + 1] = np.column_stack([coefficients, intercepts])[:-1]
+    mean[:size], mean[size] = coefficients[-1], intercepts[-1] + model.response_center
+    if has_intercept:
+        lift[-1, size] = np.sqrt(prior.intercept_variance)
+    return lift, mean
 
 
-def _head(batch: UserBatch, model: SharedModel) -> np.ndarray:
-    """Return what each user adds to the coefficients and the intercept of the mean model."""
-    prior, (n_users, _, size) = model.prior, batch.rows.shape
-    found = np.zeros((n_users, size + 1))
-    root = prior.root()
-    features, responses = features_of(batch, prior, model.mean_head)
-    if features.shape[2]:
-        heads = ridge_coefficients(features, responses, prior.noise_variance)
-        found[:, :size] = heads[:, : root.shape[1]] @ root.T
-        if prior.intercept_variance > 0:
-            found[:, size] = np.sqrt(prior.intercept_variance) * heads[:, -1]
-    return found
+def _lifted(batch: UserBatch, model: SharedModel, lift: np.ndarray) -> np.ndarray:
+    """Return what the head of each user adds to the coefficients and the intercept of the mean."""
+    features, responses = features_of(batch, model.prior, model.mean_head)
+    if not features.shape[2]:
+        return np.zeros((len(features), lift.shape[1]))
+    heads = ridge_coefficients(features, responses, model.prior.noise_variance)
+    # A product a user: in one of all users each is rounded by its place, and by who else is there.
+    return np.asarray((heads[:, np.newaxis] @ lift)[:, 0])
 
 
 def best_priors(

@@ -24,9 +24,11 @@ CENTER_CERTAINTY, MEAN_CERTAINTY = 3.0, 1.5
 _SIZES = (1e-150, 1e150)
 
 
-def release_size(name: str, norms: np.ndarray, q: float, budget: PrivacyBudget) -> float:
+def release_size(
+    name: str, norms: np.ndarray, q: float, budget: PrivacyBudget, remedy: str
+) -> float:
     """Release a quantile of norms in any units."""
-    return budget.quantile(name, norms, q=q, grid=SIZES)
+    return budget.quantile(name, norms, q=q, grid=SIZES, remedy=remedy)
 
 
 def clip_level(size: float, budget: PrivacyBudget) -> float:
@@ -34,9 +36,18 @@ def clip_level(size: float, budget: PrivacyBudget) -> float:
     return size if budget.is_private else NO_CLIPPING
 
 
-def release_level(name: str, norms: np.ndarray, q: float, budget: PrivacyBudget) -> float:
+def release_level(
+    name: str,
+    norms: np.ndarray,
+    q: float,
+    budget: PrivacyBudget,
+    remedy: str,
+    grid: np.ndarray = SIZES,
+) -> float:
     """Release a quantile of the norms, at which they are then clipped."""
-    return clip_level(release_size(name, norms, q, budget), budget)
+    # Without noise nothing is, and where the search ends is no matter.
+    told = remedy if budget.is_private else None
+    return clip_level(budget.quantile(name, norms, q=q, grid=grid, remedy=told), budget)
 
 
 def loses_digits(sizes: np.ndarray) -> np.ndarray:

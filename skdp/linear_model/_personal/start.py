@@ -25,6 +25,7 @@ from skdp.linear_model._personal.plan import finds_mean, mean_clip
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.linear_model._personal.ridge import ridge_coefficients
 from skdp.linear_model._personal.user_levels import UserLevels
+from skdp.linear_model._units_of_data import OTHER_UNITS, OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
 
@@ -102,7 +103,8 @@ def release_start(
 ) -> Start:
     """Release the sum of the outer products, their mean, and the scale of heads."""
     products = users.fill(lambda batch: _products(batch, levels), users.n_features)
-    size = release_size("product norm", row_norms(products), _PRODUCT_QUANTILE, budget)
+    remedy = OTHER_UNITS_OF_Y if problem.whiten else OTHER_UNITS
+    size = release_size("product norm", row_norms(products), _PRODUCT_QUANTILE, budget, remedy)
     level = clip_level(size, budget)
     if problem.is_pooled:
         mean = _release_mean(products, size, users, budget, problem)

@@ -10,6 +10,7 @@ from skdp.linalg.norms import row_squares
 from skdp.linear_model._personal.center import mean_responses
 from skdp.linear_model._personal.grids import RATIOS
 from skdp.linear_model._personal.levels import release_size
+from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget
 
 __all__ = ["UserLevels", "release_user_levels", "root_mean_squares"]
@@ -40,7 +41,7 @@ def release_user_levels(users: Users, row_count: float, budget: PrivacyBudget) -
     response the sum of both.
     """
     means = np.abs(users.fill(mean_responses))
-    size = release_size("user level", means, _QUANTILE, budget) / _ABOVE
+    size = release_size("user level", means, _QUANTILE, budget, OTHER_UNITS_OF_Y) / _ABOVE
     sizes = users.fill(root_mean_squares) / size
     ratio = budget.quantile("response spread", sizes, q=0.5, grid=RATIOS) / _ABOVE
     of_means = (size / float(ndtri((1 + _QUANTILE) / 2))) ** 2

@@ -4,8 +4,10 @@ import numpy as np
 
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_norms
+from skdp.linear_model._personal.grids import SQUARES
 from skdp.linear_model._personal.levels import release_level
 from skdp.linear_model._trace.covariances import whitening_of
+from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_weights
 
@@ -29,7 +31,7 @@ def release_user_whitening(
     It is the identity where noise hides even the mean variance of all features.
     """
     norms = users.fill(moment_norms)
-    level = release_level("moment norm", norms, _QUANTILE, budget)
+    level = release_level("moment norm", norms, _QUANTILE, budget, OTHER_UNITS_OF_X, SQUARES)
     weights = clip_weights(norms, level, users.n_features**2)
     total = np.zeros((users.n_features,) * 2)
     for batch in users.batches:

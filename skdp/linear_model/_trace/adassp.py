@@ -17,6 +17,7 @@ import numpy as np
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.normal_equations import solve, sufficient_statistics
 from skdp.linear_model._trace.records import NO_CLIPPING, Records
+from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.quantile import SCALE_GRID
 
@@ -34,7 +35,9 @@ def release_row_norm(records: Records, budget: PrivacyBudget) -> float:
     """Release a norm that most of the matrices do not exceed."""
     norms = records.design.fill(lambda _, matrices: matrices.norms())
     norms[np.isnan(records.responses)] = np.nan
-    found = budget.quantile("row norm", norms, q=_NORM_QUANTILE, grid=SCALE_GRID)
+    found = budget.quantile(
+        "row norm", norms, q=_NORM_QUANTILE, grid=SCALE_GRID, remedy=OTHER_UNITS_OF_X
+    )
     return _NORM_MARGIN * found
 
 

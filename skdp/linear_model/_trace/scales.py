@@ -8,6 +8,7 @@ import numpy as np
 from skdp.data.design import Design
 from skdp.linear_model._medians import CenterSearch, release_medians
 from skdp.linear_model._trace.sizes import count_powers, release_sizes
+from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.quantile import SCALE_GRID
 
@@ -55,6 +56,7 @@ def release_center(responses: np.ndarray, budget: PrivacyBudget, search: CenterS
         shape=(len(responses), 1),
         grid=search.grid,
         n_searches=search.n_searches,
+        remedy=OTHER_UNITS_OF_Y,
     )
     return float(center)
 
@@ -66,7 +68,7 @@ def release_spread(responses: np.ndarray, budget: PrivacyBudget, largest: float)
     public bound, where noise hides all of these.
     """
     counts = count_powers(responses[:, np.newaxis])
-    sizes = release_sizes("response spread", counts, len(responses), budget)
+    sizes = release_sizes("response spread", counts, len(responses), budget, OTHER_UNITS_OF_Y)
     size = float(sizes.root_mean_squares(_HIDDEN_SIZE)[0])
     central = float(sizes.central[0])
     if central <= 0.5:
@@ -83,7 +85,7 @@ def release_norm(design: Design, is_null: np.ndarray, budget: PrivacyBudget) -> 
     """Release the median norm of the matrices."""
     norms = design.fill(lambda _, matrices: matrices.norms())
     norms[is_null] = np.nan
-    return budget.quantile("matrix norm", norms, q=0.5, grid=SCALE_GRID)
+    return budget.quantile("matrix norm", norms, q=0.5, grid=SCALE_GRID, remedy=OTHER_UNITS_OF_X)
 
 
 def exact_norm(design: Design) -> float:

@@ -82,14 +82,20 @@ class Sizes:
         return np.where(self.fractions > 0, np.arange(len(_EXPONENTS)), 0).max(axis=1)
 
 
-def release_sizes(name: str, counts: np.ndarray, n_records: int, budget: PrivacyBudget) -> Sizes:
+def release_sizes(
+    name: str, counts: np.ndarray, n_records: int, budget: PrivacyBudget, remedy: str
+) -> Sizes:
     """Release what `count_powers` has counted, of shape (n_columns, n_powers)."""
     released, scale = budget.gaussian(
         name,
         counts,
         sensitivity=sensitivity.histograms(len(counts), budget.adjacency),
     )
-    return Sizes(released / n_records, scale / n_records)
+    sizes = Sizes(released / n_records, scale / n_records)
+    # What is in the first bin is as good as 0, as constant features are: that is no doubt.
+    powers = 2.0**_EXPONENTS
+    budget.doubt_ends(name, powers[np.maximum(sizes._largest(), 1)], powers, remedy)
+    return sizes
 
 
 def exponents(values: np.ndarray) -> np.ndarray:

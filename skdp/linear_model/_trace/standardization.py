@@ -13,6 +13,7 @@ from skdp.linear_model._medians import (
 )
 from skdp.linear_model._trace.public_rows import largest_usual, sample_rows
 from skdp.linear_model._trace.sizes import Sizes, count_powers, exponents, release_sizes
+from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.quantile import SCALE_GRID
@@ -107,13 +108,15 @@ def release_standardization(
             shape=(design.n_records, design.n_entries),
             grid=ANY_SIZE,
             n_searches=plan.n_searches,
+            remedy=OTHER_UNITS_OF_X,
         )
 
     def _counts(_: slice, matrices: Matrices) -> np.ndarray:
         differences = _entries_of(matrices) - center
         return count_powers(np.where(np.abs(differences) < least, 0.0, differences))
 
-    sizes = release_sizes("feature spreads", design.add_up(_counts), design.n_records, budget)
+    counts = design.add_up(_counts)
+    sizes = release_sizes("feature spreads", counts, design.n_records, budget, OTHER_UNITS_OF_X)
     # Where all that is seen is as far off as 0 is, it may be 0: the median of a feature half of
     # which is 0 is some number of no meaning.
     is_mostly_zero = (center != 0) & (sizes.central == 0)

@@ -1,0 +1,111 @@
+"""A released size that is the first or the last one that is looked for is doubted, by its units."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from skdp import (
+    DPPCA,
+    DPLowRankFactorizer,
+    DPPersonalizedRegressor,
+    DPTraceRegressor,
+    DPTruncatedSVD,
+    PrivacyWarning,
+)
+
+KEY = {"epsilon": 8.0, "random_state": 2**100 + 3}
+N_ROWS, N_USERS = 3000, 600
+
+OFF = dict.fromkeys(("whiten", "fit_intercept", "mean_head"), False)
+CHOICE = {"solver": "exponential", "n_components": 1, **OFF}
+
+
+def told_of(model, *data):
+    """Return what is said of numbers at the end of what is looked for."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PrivacyWarning)
+        model.fit(*data)
+    said = [str(one.message) for one in caught]
+    return [one for one in said if "number that is looked for" in one]
+
+
+def draw(x_size=1.0, y_size=1.0):
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(N_ROWS, 4))
+    groups = np.arange(N_ROWS) % N_USERS
+    y = np.sum(X * generator.normal(size=(N_USERS, 4))[groups], axis=1)
+    return x_size * X, y_size * y, groups
+
+
+def rows(model, size):
+    return told_of(model, draw(size)[0])
+
+
+def records(model, x_size, y_size):
+    return told_of(model, *draw(x_size, y_size)[:2])
+
+
+def users(model, x_size, y_size):
+    return told_of(model, *draw(x_size, y_size))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: DPPCA(2, **KEY),
+        lambda: DPPCA(2, center="private", **KEY),
+        lambda: DPTruncatedSVD(2, **KEY),
+        lambda: DPLowRankFactorizer(2, **KEY),
+    ],
+)
+def test_norms_of_rows(make):
+    assert rows(make(), 1.0) == []
+    for size, extreme in ((1e-15, "1e-12 is the least"), (1e15, r"1e+12 is the largest")):
+        told = rows(make(), size)
+        assert any(extreme in one for one in told), told
+        assert all("in the units of X" in one for one in told)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: DPTraceRegressor(**KEY),
+        lambda: DPTraceRegressor(solver="adassp", **KEY),
+        lambda: DPTraceRegressor(matrix_shape=(2, 2), **KEY),
+    ],
+)
+def test_sizes_of_records(make):
+    assert records(make(), 1.0, 1.0) == []
+    for x_size, y_size, name in ((1e25, 1.0, "X"), (1.0, 1e25, "y")):
+        told = records(make(), x_size, y_size)
+        assert any("the largest" in one for one in told), name
+        assert all(f"Pass {name} in other units" in one for one in told)
+
+
+@pytest.mark.parametrize(
+    ("more", "sizes", "name"),
+    [
+        ({}, (1e12, 1.0), "moment norm"),
+        ({}, (1e-12, 1.0), "moment norm"),
+        ({}, (1e12, 1.0), "row centre norm"),
+        ({}, (1.0, 1e12), "user level"),
+        ({}, (1.0, 1e-12), "product norm"),
+        ({"whiten": False}, (1e6, 1e6), "product norm"),
+        ({"n_components": 0}, (1.0, 1e12), "product norm"),
+        ({"solver": "altmin", "whiten": False}, (1.0, 1e12), "normal matrix norm"),
+        (CHOICE, (1.0, 1e12), "response bound"),
+        (CHOICE, (1.0, 1e-12), "response bound"),
+    ],
+)
+def test_sizes_of_users(more, sizes, name):
+    model = DPPersonalizedRegressor(**{"n_components": 2, **KEY, **more})
+    assert users(model, 1.0, 1.0) == []
+    told = users(model, *sizes)
+    assert any(one.startswith(f"{name}: ") for one in told), told
+    assert all("in other units" in one for one in told)
+
+
+def test_without_noise_users_are_not_clipped_and_nothing_is_doubted():
+    model = DPPersonalizedRegressor(2, epsilon=np.inf, random_state=0)
+    assert users(model, 1e12, 1.0) == []
