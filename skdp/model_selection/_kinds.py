@@ -59,7 +59,10 @@ def kind_of(like: Any, are_numbers: bool) -> Kind | None:
 
 def kind_of_losses(like: Any) -> Kind | None:
     """Describe one number for each row; None if none is what was made of public rows."""
-    array = _dense(like)
+    try:
+        array = _dense(like)
+    except Exception:
+        return None
     if array.shape != (TWICE,) or not _holds_numbers(array):
         return None
     return _Losses(array.dtype, (), _is_masked(like))
@@ -84,7 +87,7 @@ def real_numbers(values: np.ndarray, fill: float) -> np.ndarray:
     if values.dtype.kind in _REAL:
         return values
     if values.dtype.kind == "c":
-        return np.ascontiguousarray(values.real)
+        return np.asarray(values.real.copy())
     entries = [_real_number(entry, fill) for entry in values.ravel().tolist()]
     return np.array(entries, dtype=np.float64).reshape(values.shape)
 

@@ -28,7 +28,7 @@ _ANYTHING = (1.0, "")
 
 
 def are_numbers(rows: Any) -> bool:
-    """Tell whether rows hold nothing but numbers."""
+    """Tell whether rows hold nothing but numbers; texts of numbers are texts."""
     dtype = getattr(rows, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in _NUMBERS:
         return True
@@ -36,19 +36,18 @@ def are_numbers(rows: Any) -> bool:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             np.asarray(rows, dtype=np.float64)
+            array = np.asarray(rows)
     except Exception:
         return False
-    return True
+    if array.dtype.kind != "O":
+        return array.dtype.kind in _NUMBERS
+    return not any(isinstance(entry, str | bytes) for entry in array.ravel())
 
 
 def plain_rows(rows: Any) -> Any:
     """Make an array of lists of numbers, whose type would follow the values."""
-    if isinstance(rows, list | tuple):
-        try:
-            return np.asarray(rows, dtype=np.float64)
-        except Exception:
-            return rows
-    return rows
+    is_list = isinstance(rows, list | tuple) and are_numbers(rows)
+    return np.asarray(rows, dtype=np.float64) if is_list else rows
 
 
 def row_twice(rows: Any, number: int, sparse_format: str | None = None) -> Any:

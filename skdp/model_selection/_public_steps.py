@@ -18,6 +18,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import _num_samples
 
 from skdp.data.finite import finite
+from skdp.exceptions import warn_of_privacy
 from skdp.model_selection._kinds import LOSSES, Kind, kind_of, kind_of_losses
 from skdp.model_selection._public_rows import (
     TWICE,
@@ -118,6 +119,12 @@ def losses_by_rows(
         kind = found
     elif are_plain:
         raise ValueError(public.error or _left_out(what))
+    else:
+        # Texts of which it knows some may be all that it takes.
+        warn_of_privacy(
+            f"{public.error or _left_out(what)} So it does for public texts. What it raises for "
+            "rows is not told: these have the worst loss."
+        )
     losses = _of_kind(what, function, inputs, result, kind, public.inputs, fill=np.nan)
     return np.asarray(losses, dtype=np.float64)
 
@@ -156,7 +163,7 @@ def _refuse_numbers(what: str, rows: Any) -> None:
 
 def _check_length(what: str, results: Any) -> None:
     """Refuse what makes another number of results of public rows."""
-    shape = results.shape if issparse(results) else np.shape(np.asarray(results, dtype=object))
+    shape = _shape_of(results)
     if shape[:1] != (TWICE,):
         raise ValueError(f"{what} must return a row for each, got shape {shape} for {TWICE} rows.")
 
@@ -165,10 +172,17 @@ def _left_out(what: str) -> str:
     return f"{what} raises an error, whose text may tell values and is left out."
 
 
+def _shape_of(results: Any) -> tuple[int, ...]:
+    try:
+        return tuple(results.shape if issparse(results) else np.asarray(results, object).shape)
+    except Exception:
+        return ()
+
+
 def _not_losses(what: str, results: Any, n_rows: int) -> str:
     return (
-        f"{what} must return one score for each of {n_rows} rows, got shape {np.shape(results)} of "
-        f"{type(results).__name__} for {TWICE} rows that are public."
+        f"{what} must return one score for each of {n_rows} rows, got shape {_shape_of(results)} "
+        f"of {type(results).__name__} for {TWICE} rows that are public."
     )
 
 

@@ -78,6 +78,14 @@ def test_no_row_moves_the_choice_further_than_declared(adjacency, is_bounded):
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_losses_that_are_said_to_be_bounded_are_clipped(adjacency):
+    losses = np.array([[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]])
+    neighbour = losses.copy()
+    neighbour[0] = [HUGE, -HUGE] if adjacency == "replace" else [HUGE, HUGE]
+    assert movement(losses, neighbour, adjacency, is_bounded=True)[-1] == 1
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_declared_range_is_attained(adjacency):
     losses = np.array([[0.0, HUGE], [0.0, 1.0], [HUGE, 0.0]])
     neighbour = losses.copy()
