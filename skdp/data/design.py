@@ -13,7 +13,7 @@ from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import Source, sum_rounding
 from skdp.data.threads import run_groups
 
-__all__ = ["Design"]
+__all__ = ["Design", "entries_of"]
 
 # Of a piece, several products are formed: it should stay in cache between them.
 _PIECE_ENTRIES = 1 << 18
@@ -46,6 +46,7 @@ class Design:
         self.n_jobs = n_jobs
         self.center: np.ndarray | None = None
         self.multiplier: Any = 1.0
+        self.largest: np.ndarray | None = None
         self.row_map: np.ndarray | None = None
         self.column_map: np.ndarray | None = None
         self.is_written_out = not isinstance(source, RankOneMatrices)
@@ -86,14 +87,19 @@ class Design:
         design.is_written_out = True
         return design
 
-    def scaled(self, multiplier: np.ndarray | float, center: np.ndarray | None = None) -> "Design":
+    def scaled(
+        self,
+        multiplier: np.ndarray | float,
+        center: np.ndarray | None = None,
+        largest: np.ndarray | None = None,
+    ) -> "Design":
         """Return a view less a centre and multiplied by a number, or entry by entry.
 
-        A centre and a multiplier for each entry, of `matrix_shape`, are for matrices that are
-        written out.
+        A centre and a multiplier for each entry, and the largest sizes of the products, to which
+        others are clipped, all of `matrix_shape`, are for matrices that are written out.
         """
         design = copy.copy(self)
-        design.multiplier, design.center = multiplier, center
+        design.multiplier, design.center, design.largest = multiplier, center, largest
         return design
 
     @property
@@ -138,7 +144,15 @@ class Design:
         scale = self.multiplier
         if isinstance(scale, np.ndarray):
             values, scale = values * scale, 1.0
+        if self.largest is not None:
+            values = np.clip(values, -self.largest, self.largest)
         return DenseMatrices(values, scale, self.row_map, self.column_map)
+
+
+def entries_of(matrices: Matrices) -> np.ndarray:
+    """Return the entries of matrices that are written out as rows."""
+    assert isinstance(matrices, DenseMatrices)
+    return matrices.values.reshape(len(matrices), -1)
 
 
 def _cuts(n_rows: int, n_entries: int) -> Iterator[tuple[int, int]]:

@@ -11,10 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import N_JOBS, PrivateEstimator, Procedure, delta_tail_of, in_dtype
 from skdp._reading import check_features, check_rows_of
-from skdp.data.design import Design
+from skdp.data.design import Design, entries_of
 from skdp.data.digest import digest
+from skdp.data.matrices import Matrices
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.sources import as_source
+from skdp.data.sources import Source, as_source
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linear_model._responses import r2_of
 from skdp.linear_model._trace.doubts import doubts_of_size
@@ -127,6 +128,10 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     singular_values_ : ndarray of shape (rank,)
         Singular values of the coefficients, descending; 0 where noise hides them. With "gd" all
         min(d1, d2) of them. Covered by the guarantee.
+    feature_bounds_ : ndarray of shape (2, n_features) or None
+        Smallest and largest value of each feature, to which `fit` and `predict` clip others: four
+        spreads around its centre, and more where it is rare. None where features are not scaled one
+        by one, and nothing is clipped. Covered by the guarantee.
     left_components_ : ndarray of shape (d1, rank)
         Left singular vectors of the coefficients. Covered by the guarantee.
     right_components_ : ndarray of shape (rank, d2)
@@ -254,7 +259,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         """Predict responses.
 
         The result is a noise-free function of the rows passed in, which the guarantee does not
-        cover.
+        cover: the products with `coef_`, features beyond `feature_bounds_` clipped to these as in
+        the fit, plus `intercept_`.
 
         Parameters
         ----------
@@ -278,6 +284,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
             rows.check()
             return self._predict_rank_one(rows)
         rows = check_rows_of(rows, self)
+        if self.feature_bounds_ is not None:
+            return self._predict_clipped(as_source(rows), self.feature_bounds_).astype(rows.dtype)
         return np.asarray(rows @ self.coef_matrix_.ravel() + self.intercept_)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -356,6 +364,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         self.singular_values_ = in_dtype(point.values, facts.dtype)
         self.right_components_ = in_dtype(point.right.T, facts.dtype)
         self.intercept_ = float(result.offset)
+        bounds = None if result.bounds is None else in_dtype(result.bounds, facts.dtype)
+        self.feature_bounds_: np.ndarray | None = bounds
         self._shape = facts.matrix_shape
         self._coef_shape = facts.coef_shape
         return result.doubts
@@ -364,10 +374,22 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         check_features(rows, self)
         if len(rows) == 0:
             return np.zeros(0)
+        if self.feature_bounds_ is not None:
+            return self._predict_clipped(rows, self.feature_bounds_).astype(rows.dtype)
         point = FixedRank(self.left_components_, self.singular_values_, self.right_components_.T)
         design = Design(rows, self._shape, self.n_jobs)
         predictions = design.fill(lambda _, matrices: matrices.inner(point)) + self.intercept_
         return predictions.astype(rows.dtype)
+
+    def _predict_clipped(self, rows: Source | RankOneMatrices, bounds: np.ndarray) -> np.ndarray:
+        """Predict from features that are clipped as those of the fit were."""
+        coefficients = self.coef_matrix_.ravel()
+
+        def _products(_: slice, matrices: Matrices) -> np.ndarray:
+            return np.asarray(np.clip(entries_of(matrices), *bounds) @ coefficients)
+
+        design = Design(rows, self._shape, self.n_jobs).written_out()
+        return design.fill(_products) + self.intercept_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -355,7 +355,8 @@ def datasets(cell):
 
 def released(cell):
     """Names of the attributes that come from released values."""
-    return {"left_components_", "singular_values_", "right_components_", "intercept_"}
+    factors = {"left_components_", "singular_values_", "right_components_"}
+    return factors | {"intercept_", "feature_bounds_"}
 
 
 def public(cell):

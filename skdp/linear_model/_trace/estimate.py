@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from skdp.linalg.fixed_rank import FixedRank
 
 __all__ = ["Estimate"]
@@ -21,9 +23,12 @@ class Estimate:
         How many singular values noise has taken.
     doubts : tuple of str
         What released values say against it.
+    bounds : ndarray of shape (2, n_entries) or None
+        The smallest and the largest value of each feature, others being clipped to them.
     """
 
     point: FixedRank
     offset: float
     n_cut: int = 0
     doubts: tuple[str, ...] = ()
+    bounds: np.ndarray | None = None

@@ -82,7 +82,9 @@ def solve_trace(
         *doubts_of_cells(problem, transform),
         *doubts_of_cut(estimate.n_cut, point.rank),
     )
-    return replace(estimate, point=point, offset=center + offset, doubts=doubts)
+    return replace(
+        estimate, point=point, offset=center + offset, doubts=doubts, bounds=transform.bounds
+    )
 
 
 def _transform(
@@ -124,7 +126,7 @@ def _scales(
     plan = standardization_of(problem)
     if plan is not None:
         found = release_standardization(design, budget, plan, centered=centered)
-        return Transform(found.center, found.multiplier, rare=found.rare)
+        return Transform(found.center, found.multiplier, rare=found.rare, largest=found.largest)
     norm = scales.release_norm(design, np.isnan(responses), budget)
     return Transform(multiplier=_unit_variance(norm, design))
 

@@ -6,7 +6,7 @@ would have to pay for all of them.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,10 @@ _LARGEST = 1e300
 # Root of the mean square of numbers spread evenly in a bin, in units of its power of two, which is
 # in the middle, so that indicators are taken for nearly 1.
 _OF_BIN = math.sqrt(7 / 6)
+# So many neighbouring bins are looked at together, and by so many standard deviations of its noise
+# their sum is above the largest that noise alone usually gives.
+_WIDEST = 4
+_MARGIN = 1.5
 
 
 @dataclass(frozen=True)
@@ -35,14 +39,19 @@ class Sizes:
         Fractions of all records as released, the first ones those of 0.
     noise : float
         Standard deviation of their noise.
+    seen : ndarray of shape (n_columns, n_powers) or None
+        Those that noise hides being 0; None for the bins that stand out each by itself.
     """
 
     noisy: np.ndarray
     noise: float
+    seen: np.ndarray | None = None
 
     @property
     def fractions(self) -> np.ndarray:
         """All fractions that noise alone does not reach; the others are 0."""
+        if self.seen is not None:
+            return self.seen
         # A single bin that noise fills, many powers too high or too low, would decide.
         edge = self.noise * (math.sqrt(2 * math.log(self.noisy.size)) + 2.5)
         return np.where(self.noisy > edge, self.noisy, 0.0)
@@ -73,6 +82,19 @@ class Sizes:
         hidden_squares = np.square(hidden_size * values[self._largest()])
         return np.sqrt(self.fractions @ values**2 + self.hidden * hidden_squares)
 
+    def located(self) -> "Sizes":
+        """See in neighbouring bins together, too, what stands out from noise beyond the others.
+
+        A tail over several powers of two may be seen in none of them by itself. It would be taken
+        for as small as what is seen.
+        """
+        seen = self.fractions.copy()
+        edge = self.noise * (math.sqrt(2 * math.log(_WIDEST * seen.size)) + _MARGIN)
+        for noisy, row in zip(self.noisy, seen, strict=True):
+            while (bins := _next_bins(noisy, row, edge)) is not None:
+                row[bins] = np.maximum(noisy[bins], 0.0)
+        return replace(self, seen=seen)
+
     def pooled(self, is_chosen: np.ndarray) -> "Sizes":
         """Average columns, at least one, into a single one, which has less noise."""
         noise = self.noise / math.sqrt(np.count_nonzero(is_chosen))
@@ -80,6 +102,19 @@ class Sizes:
 
     def _largest(self) -> np.ndarray:
         return np.where(self.fractions > 0, np.arange(len(_EXPONENTS)), 0).max(axis=1)
+
+
+def _next_bins(noisy: np.ndarray, seen: np.ndarray, edge: float) -> slice | None:
+    """Find the few neighbouring bins beyond all seen ones that stand out from noise the most."""
+    first = int(np.flatnonzero(seen > 0).max(initial=0)) + 1
+    sums = np.concatenate([[0.0], np.cumsum(noisy[first:])])
+    best, bins = edge, None
+    for width in range(1, min(_WIDEST, len(sums) - 1) + 1):
+        heights = (sums[width:] - sums[:-width]) / math.sqrt(width)
+        start = int(heights.argmax())
+        if heights[start] > best:
+            best, bins = heights[start], slice(first + start, first + start + width)
+    return bins
 
 
 def release_sizes(

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.data.design import Design
-from skdp.data.matrices import DenseMatrices, Matrices
+from skdp.data.design import Design, entries_of
+from skdp.data.matrices import Matrices
 from skdp.linear_model._medians import (
     ANY_SIZE,
     release_medians,
@@ -39,7 +39,10 @@ _RARE = 0.25
 _LEAST_RARE = 1e-3
 # A fraction of so many standard deviations of its noise is hardly noise alone.
 _CLEAR = 2.0
-
+# Standardized entries are clipped to that size, and those of rare features to so many times that of
+# a feature which has but one value beside its centre.
+_LARGEST = 4.0
+_LARGEST_RARE = 3.0
 
 # Of public features, enough for a rough median and quantile.
 _SAMPLE_ROWS = (400, 10_000)
@@ -74,10 +77,14 @@ class RareFeatures:
 
 @dataclass(frozen=True)
 class Standardization:
-    """What is subtracted from each entry, and what the difference is multiplied by."""
+    """What is subtracted from each entry, what multiplies the difference, and its largest size.
+
+    Where the largest sizes are None nothing is clipped.
+    """
 
     center: np.ndarray | None
     multiplier: np.ndarray
+    largest: np.ndarray | None = None
     rare: RareFeatures | None = None
 
 
@@ -112,7 +119,7 @@ def release_standardization(
         )
 
     def _counts(_: slice, matrices: Matrices) -> np.ndarray:
-        differences = _entries_of(matrices) - center
+        differences = entries_of(matrices) - center
         return count_powers(np.where(np.abs(differences) < least, 0.0, differences))
 
     counts = design.add_up(_counts)
@@ -122,17 +129,29 @@ def release_standardization(
     is_mostly_zero = (center != 0) & (sizes.central == 0)
     is_mostly_zero &= exponents(center) == sizes.only_exponents
     center, least = np.where(is_mostly_zero, 0.0, center), np.where(is_mostly_zero, 0.0, least)
-    spread, rare = _spreads(sizes, ~is_mostly_zero)
+    spread, rare = _spreads(sizes.located(), ~is_mostly_zero)
     # What is left of a centre far from 0 must not rule the other features.
     spread = np.maximum(spread, least)
+    largest = np.full(len(spread), math.inf)
+    if budget.is_private:
+        largest = _largest_sizes(sizes)
     if plan.mean_share:
-        shift = _release_means(design, center, spread, budget)
+        shift = _release_means(design, center, spread, largest, budget)
         center = center + shift * spread
         spread = spread * np.sqrt(np.maximum(1 - shift**2, _LEAST_REST))
     shape = design.matrix_shape
     return Standardization(
-        center.reshape(shape) if centered else None, (1 / spread).reshape(shape), rare
+        center.reshape(shape) if centered else None,
+        (1 / spread).reshape(shape),
+        largest.reshape(shape) if budget.is_private else None,
+        rare,
     )
+
+
+def _largest_sizes(sizes: Sizes) -> np.ndarray:
+    """Bound standardized entries: those of a rare feature are long beside the spread of all."""
+    others = np.clip(1 - sizes.central, max(sizes.noise, _LEAST_RARE), 1.0)
+    return np.maximum(_LARGEST, _LARGEST_RARE / np.sqrt(others))
 
 
 def _spreads(sizes: Sizes, is_usable: np.ndarray) -> tuple[np.ndarray, RareFeatures | None]:
@@ -145,21 +164,28 @@ def _spreads(sizes: Sizes, is_usable: np.ndarray) -> tuple[np.ndarray, RareFeatu
     spread[spread == 0] = largest
     if not is_rare.any():
         return spread, None
-    rare = _rare_features(sizes.pooled(is_rare), is_rare, largest)
+    rare = _rare_features(sizes.pooled(is_rare).located(), is_rare, largest)
     spread[is_rare] = rare.spread
     return spread, rare
 
 
 def _release_means(
-    design: Design, center: np.ndarray, spread: np.ndarray, budget: PrivacyBudget
+    design: Design,
+    center: np.ndarray,
+    spread: np.ndarray,
+    largest: np.ndarray,
+    budget: PrivacyBudget,
 ) -> np.ndarray:
-    """Release the means of standardized rows that are clipped in norm."""
+    """Release the means of standardized rows that are clipped entry by entry, then in norm."""
     bound = mean_bound(design.n_entries)
+
+    def _clipped(_: slice, matrices: Matrices) -> np.ndarray:
+        standardized = np.clip((entries_of(matrices) - center) / spread, -largest, largest)
+        return np.asarray(clip_rows(standardized, bound).sum(axis=0))
+
     total, _ = budget.gaussian(
         "feature means",
-        design.add_up(
-            lambda _, m: clip_rows((_entries_of(m) - center) / spread, bound).sum(axis=0)
-        ),
+        design.add_up(_clipped),
         sensitivity=sensitivity.row_sum(bound, budget.adjacency, design.rounding),
     )
     return np.asarray(total / design.n_records)
@@ -192,7 +218,7 @@ def _rare_features(pooled: Sizes, is_rare: np.ndarray, largest_spread: float) ->
 
 
 def _count_up_to(points: np.ndarray, matrices: Matrices) -> np.ndarray:
-    return np.count_nonzero(_entries_of(matrices) <= points, axis=0).astype(np.float64)
+    return np.count_nonzero(entries_of(matrices) <= points, axis=0).astype(np.float64)
 
 
 def exact_standardization(design: Design, *, centered: bool) -> Standardization:
@@ -219,11 +245,5 @@ def exact_standardization(design: Design, *, centered: bool) -> Standardization:
 
 def _usable(matrices: Matrices) -> np.ndarray:
     """Return the entries, those whose squares could overflow as 0."""
-    values = _entries_of(matrices)
+    values = entries_of(matrices)
     return np.where(np.abs(values) <= _LARGEST_USABLE, values, 0.0)
-
-
-def _entries_of(matrices: Matrices) -> np.ndarray:
-    """Return the entries of written-out matrices as rows."""
-    assert isinstance(matrices, DenseMatrices)
-    return matrices.values.reshape(len(matrices), -1)

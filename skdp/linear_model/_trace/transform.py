@@ -19,7 +19,8 @@ class Transform:
 
     `multiplier` is a number or, for vectors, one for each entry. `least_variance` is the smallest
     variance of what is fitted along any direction, as far as it is known, and `rare` what has been
-    found of features that hardly differ.
+    found of features that hardly differ. Entries of :math:`(X_i - C) \circ S` are clipped to the
+    size that `largest` has for each, if it is not None.
     """
 
     center: np.ndarray | None = None
@@ -28,11 +29,21 @@ class Transform:
     column_map: np.ndarray | None = None
     least_variance: float = 1.0
     rare: RareFeatures | None = None
+    largest: np.ndarray | None = None
 
     def apply(self, design: Design) -> Design:
         """Return a view of the matrices that are fitted."""
         mapped = design.mapped(self.row_map, self.column_map)
-        return mapped.scaled(self.multiplier, self.center)
+        return mapped.scaled(self.multiplier, self.center, self.largest)
+
+    @property
+    def bounds(self) -> np.ndarray | None:
+        """The smallest and the largest entries that are not clipped, in units of the data."""
+        if self.largest is None:
+            return None
+        center = 0.0 if self.center is None else self.center
+        reach = self.largest / self.multiplier
+        return np.stack([(center - reach).ravel(), (center + reach).ravel()])
 
     def undo(self, estimate: Estimate) -> tuple[FixedRank, float]:
         """Return the coefficients and the intercept for the matrices that were given."""
