@@ -139,9 +139,9 @@ def test_scikit_learn_check(estimator, check):
 
 
 @pytest.mark.slow
-@parametrize_with_checks(OTHERS)
-def test_scikit_learn_check_of_other_settings(estimator, check):
-    check(estimator)
+@pytest.mark.parametrize("estimator", OTHERS, ids=repr)
+def test_scikit_learn_checks_of_other_settings(estimator):
+    estimator_checks.check_estimator(estimator)
 
 
 @pytest.mark.parametrize("name", KEPT_BACK)
