@@ -8,6 +8,7 @@ from accuracy_cases import CASES
 TABLE = Path(__file__).parents[1] / "benchmarks" / "seeds" / "seeds.md"
 
 
+@pytest.mark.slow
 # Only the warning that a case expects is let through there.
 @pytest.mark.filterwarnings("error::skdp.PrivacyWarning")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -1,9 +1,10 @@
-"""Every law of privacy, for every cell of every family."""
+"""Every law of privacy, for every cell of every family; those of a pairwise cover run by default."""
 
 import itertools
 
 import pytest
 from attack_laws import attack_laws_for, attacks, neighbours_move_no_release_further_than_declared
+from covers import pairwise_cover, single_cover, slow_outside
 from families import FAMILIES
 
 from skdp.privacy import sensitivity
@@ -13,8 +14,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 LAWS = [
     pytest.param(law, family, cell, id=f"{law.__name__}, {family.name}: {cell}")
     for family in FAMILIES
-    for cell in family.cells
+    for cell in pairwise_cover(family.cells)
     for law in attack_laws_for(family, cell)
+]
+OTHERS = [
+    pytest.param(family, cell, id=f"{family.name}: {cell}", marks=marks)
+    for family in FAMILIES
+    for cell, marks in slow_outside(pairwise_cover, family.cells)
+    if marks
 ]
 
 
@@ -24,6 +31,13 @@ def test_law(law, family, cell):
         law(family, cell)
 
 
+@pytest.mark.parametrize(("family", "cell"), OTHERS)
+def test_laws_outside_the_cover(family, cell):
+    with family.setting(cell):
+        for law in attack_laws_for(family, cell):
+            law(family, cell)
+
+
 DEGENERATE = [
     pytest.param(
         family,
@@ -31,10 +45,10 @@ DEGENERATE = [
         name,
         id=f"{family.name}: {cell}, {name}",
         # At the bounds, entries move as far as they can.
-        marks=[pytest.mark.slow] * (name == "distinct"),
+        marks=[*marks, *[pytest.mark.slow] * (name == "distinct")],
     )
     for family in FAMILIES
-    for cell in family.cells
+    for cell, marks in slow_outside(single_cover, family.cells)
     for name in itertools.islice(family.datasets(cell), 1, None)
 ]
 

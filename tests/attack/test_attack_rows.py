@@ -64,6 +64,7 @@ def climb(cell, X, n_steps, generator):
     return best
 
 
+@pytest.mark.slow
 @each()
 def test_hill_climbing_finds_no_worse_neighbour(cell):
     best = climb(cell, datasets()["spiked"], 50, np.random.default_rng(1))

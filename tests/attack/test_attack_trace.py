@@ -179,6 +179,7 @@ def moved(one, other, length):
     return parts, response + length * other[1]
 
 
+@pytest.mark.slow
 @each(layout=("matrices", "outer"), unit="record", rank=1)
 def test_hill_climbing_finds_no_worse_neighbour(cell):
     best = climb(cell, cell.data(), 50, np.random.default_rng(1))

@@ -11,7 +11,7 @@ from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.currency import Currency
 from skdp.units import Edge, Entry
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 
 N_DRAWS, N_STEPS = 400_000, 4
 DELTA = 0.01

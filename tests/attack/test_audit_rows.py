@@ -10,7 +10,7 @@ from skdp import DPPCA, DPTruncatedSVD
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.currency import Currency
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 
 EPSILON, DELTA = 8.0, 1e-6
 N_FITS = 1500

@@ -19,7 +19,7 @@ from skdp.privacy import PlannedRelease, PrivacyBudget
 from skdp.privacy.currency import Currency
 from skdp.privacy.plan import make_plan
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 
 EPSILON, DELTA = 8.0, 1e-6
 N_RECORDS = 200

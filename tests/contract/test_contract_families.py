@@ -1,7 +1,8 @@
-"""What every estimator promises, for every cell of every family."""
+"""What every estimator promises, for every cell of every family; a single cover runs by default."""
 
 import pytest
 from contract_laws import CONTRACT_LAWS
+from covers import single_cover, slow_outside
 from families import FAMILIES
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -9,8 +10,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 LAWS = [
     pytest.param(law, family, cell, id=f"{law.__name__}, {family.name}: {cell}")
     for family in FAMILIES
-    for cell in family.cells
+    for cell in single_cover(family.cells)
     for law in CONTRACT_LAWS
+]
+OTHERS = [
+    pytest.param(family, cell, id=f"{family.name}: {cell}", marks=marks)
+    for family in FAMILIES
+    for cell, marks in slow_outside(single_cover, family.cells)
+    if marks
 ]
 
 
@@ -18,3 +25,10 @@ LAWS = [
 def test_law(law, family, cell):
     with family.setting(cell):
         law(family, cell)
+
+
+@pytest.mark.parametrize(("family", "cell"), OTHERS)
+def test_laws_outside_the_cover(family, cell):
+    with family.setting(cell):
+        for law in CONTRACT_LAWS:
+            law(family, cell)

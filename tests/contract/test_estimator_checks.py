@@ -1,4 +1,7 @@
-"""scikit-learn's estimator checks, those it keeps for itself included: no expected failures."""
+"""scikit-learn's estimator checks, those it keeps for itself included: no expected failures.
+
+One instance of each class is checked by default, the others with the slow tests.
+"""
 
 import numpy as np
 import pytest
@@ -104,8 +107,14 @@ ESTIMATORS += [
     DPGridSearch(DPTruncatedSVD(row_norm=3), SEARCHED),
     DPRandomizedSearch(DPPCA(mean_norm=3, row_norm=3), SEARCHED, n_iter=2),
 ]
+FIRST_OF_CLASS = list({type(one): one for one in reversed(ESTIMATORS)}.values())
+OTHERS = [one for one in ESTIMATORS if one not in FIRST_OF_CLASS]
+EACH = [
+    pytest.param(one, id=repr(one), marks=[pytest.mark.slow] * (one in OTHERS))
+    for one in ESTIMATORS
+]
 # Searches leave the output to what they search, as those of scikit-learn do.
-TRANSFORMERS = [estimator for estimator in ESTIMATORS if hasattr(estimator, "set_output")]
+EACH_TRANSFORMER = [param for param in EACH if hasattr(param.values[0], "set_output")]
 
 KEPT_BACK = [
     "check_dataframe_column_names_consistency",
@@ -124,19 +133,25 @@ KEPT_BACK_OF_TRANSFORMERS = [
 ]
 
 
-@parametrize_with_checks(ESTIMATORS)
+@parametrize_with_checks(FIRST_OF_CLASS)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", OTHERS, ids=repr)
+def test_scikit_learn_checks_of_other_settings(estimator):
+    estimator_checks.check_estimator(estimator)
+
+
 @pytest.mark.parametrize("name", KEPT_BACK)
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("estimator", EACH)
 def test_check_that_scikit_learn_keeps_for_itself(estimator, name):
     getattr(estimator_checks, name)(type(estimator).__name__, clone(estimator))
 
 
 @pytest.mark.parametrize("name", KEPT_BACK_OF_TRANSFORMERS)
-@pytest.mark.parametrize("estimator", TRANSFORMERS, ids=repr)
+@pytest.mark.parametrize("estimator", EACH_TRANSFORMER)
 def test_check_of_transformers_that_scikit_learn_keeps_for_itself(estimator, name):
     getattr(estimator_checks, name)(type(estimator).__name__, clone(estimator))
 

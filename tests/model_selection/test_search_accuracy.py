@@ -15,7 +15,7 @@ from skdp.datasets import make_trace_regression
 from skdp.model_selection import DPGridSearch, matched_noise
 from skdp.model_selection._matched_noise import _with_total
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 
 FIRST = 0
 SECRET = 2**100

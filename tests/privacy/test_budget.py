@@ -446,11 +446,13 @@ AUDITS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("outputs", "direction"), AUDITS)
 def test_audit_finds_the_mu_that_is_claimed(cached_mu, outputs, direction):
     assert 0.94 <= empirical_mu(outputs, direction, 20_000) / cached_mu <= 1.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("outputs", "direction"), AUDITS)
 def test_audit_catches_noise_that_is_too_small(cached_mu, monkeypatch, outputs, direction):
     for name in ("standard_normal", "symmetric_normal"):

@@ -349,11 +349,13 @@ AUDITS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("outputs", "change", "n_draws"), AUDITS)
 def test_audit_finds_the_epsilon_that_is_claimed(outputs, change, n_draws):
     assert 0.8 <= empirical_epsilon(outputs, change, n_draws) / AUDIT_EPSILON <= 1.04
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("outputs", "change", "n_draws"), AUDITS)
 def test_audit_catches_noise_that_is_too_small(monkeypatch, outputs, change, n_draws):
     sampler = noise.spherical_laplace

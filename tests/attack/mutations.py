@@ -1,0 +1,116 @@
+"""Mistakes that the laws on the covered cells have to notice: what declares too little, and where.
+
+`python -m benchmarks.house.mutations` writes the table of all of them.
+"""
+
+import re
+from collections import defaultdict
+from contextlib import contextmanager
+from unittest.mock import patch
+
+from attack_laws import neighbours_move_no_release_further_than_declared
+from covers import pairwise_cover
+from families import FAMILIES
+from harness import fit_with, scaled
+from recording import RecordingBudget
+
+from skdp.privacy import sensitivity
+from skdp.privacy.budget import FORFEITED
+from skdp.privacy.mechanisms import Mechanisms
+
+TOO_LITTLE = 0.7
+
+
+def solvers():
+    """Name all solvers, each with its family."""
+    return [
+        (family, name)
+        for family in FAMILIES
+        for name in dict.fromkeys(solver_of(cell) for cell in family.cells)
+    ]
+
+
+def solver_of(cell):
+    return getattr(cell, "solver", "")
+
+
+def releases_of(family, solver):
+    """Give the releases of a solver by name, each with the covered cells that make it."""
+    cells = defaultdict(list)
+    for cell in pairwise_cover(family.cells):
+        if solver_of(cell) == solver:
+            for name in dict.fromkeys(map(without_number, names_released(family, cell))):
+                cells[name].append(cell)
+    # What does not take place has no value that could move.
+    cells.pop(FORFEITED, None)
+    return cells
+
+
+def names_released(family, cell):
+    with family.setting(cell):
+        arguments = family.arguments(family.ordinary(cell))
+        spent = fit_with(cell(), arguments, RecordingBudget)[1].spent()
+    return [release.name for release in spent.releases]
+
+
+def without_number(name):
+    """Leave out which of several like it a release is."""
+    return re.sub(r"(, count)?( \d+)+$", "", name)
+
+
+def uses_of_sensitivities():
+    """Give the functions of `skdp.privacy.sensitivity`, each with the covered cells that call it."""
+    cells = defaultdict(list)
+    for family in FAMILIES:
+        for cell in pairwise_cover(family.cells):
+            for function in functions_called(family, cell):
+                cells[function].append((family, cell))
+    return cells
+
+
+def functions_called(family, cell):
+    called = {}
+
+    def watch(name, right):
+        def watched(*arguments, **more):
+            called[name] = True
+            return right(*arguments, **more)
+
+        return watched
+
+    with patch.multiple(
+        sensitivity,
+        **{name: watch(name, getattr(sensitivity, name)) for name in sensitivity.__all__},
+    ):
+        names_released(family, cell)
+    return called
+
+
+@contextmanager
+def wrong_sensitivity(name):
+    """Let a function of `skdp.privacy.sensitivity` give too little."""
+    with patch.object(sensitivity, name, scaled(TOO_LITTLE)(getattr(sensitivity, name))):
+        yield
+
+
+@contextmanager
+def wrong_release(name):
+    """Let all releases of a name be declared, and get noise, by too little."""
+    right = Mechanisms._release
+
+    def release(budget, own, mechanism, value, sensitivity, share):
+        factor = TOO_LITTLE if without_number(own) == name else 1.0
+        return right(budget, own, mechanism, value, factor * sensitivity, share)
+
+    with patch.object(Mechanisms, "_release", release):
+        yield
+
+
+def is_noticed(family, cell):
+    """Whether the law of neighbours fails: that an attack gets nowhere notices nothing."""
+    with family.setting(cell):
+        try:
+            neighbours_move_no_release_further_than_declared(family, cell)
+        except AssertionError:
+            return True
+    return False

@@ -1,0 +1,36 @@
+"""The laws on the covered cells notice every sensitivity and every release that declares too little."""
+
+import pytest
+from mutations import (
+    is_noticed,
+    releases_of,
+    solvers,
+    uses_of_sensitivities,
+    wrong_release,
+    wrong_sensitivity,
+)
+
+from skdp.privacy import sensitivity
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
+
+
+@pytest.mark.parametrize(
+    ("family", "solver"), [pytest.param(*one, id=f"{one[0].name}: {one[1]}") for one in solvers()]
+)
+def test_every_release_that_is_declared_too_small_is_noticed(family, solver):
+    unnoticed = []
+    for name, cells in releases_of(family, solver).items():
+        with wrong_release(name):
+            if not any(is_noticed(family, cell) for cell in cells):
+                unnoticed.append(name)
+    assert unnoticed == []
+
+
+def test_every_sensitivity_that_is_too_small_is_noticed():
+    unnoticed = set(sensitivity.__all__)
+    for name, cells in uses_of_sensitivities().items():
+        with wrong_sensitivity(name):
+            if any(is_noticed(family, cell) for family, cell in cells):
+                unnoticed.remove(name)
+    assert unnoticed == set()

@@ -1,0 +1,56 @@
+"""Covers leave out no value and no pair of values, and most of the cells."""
+
+from dataclasses import dataclass
+from itertools import combinations, product
+
+import pytest
+from covers import pairwise_cover, single_cover, slow_outside
+from families import FAMILIES
+
+
+@dataclass(frozen=True)
+class Cell:
+    first: str
+    second: int
+    third: bool = False
+    fourth: float | None = None
+
+
+CELLS = tuple(Cell(*values) for values in product("abc", range(4), (False, True), (None, 0.5)))
+
+
+def values_of(cells, *names):
+    return {tuple(getattr(cell, name) for name in names) for cell in cells}
+
+
+@pytest.mark.parametrize("cells", [CELLS, *(family.cells for family in FAMILIES)])
+def test_every_value_and_every_pair_of_values_occurs(cells):
+    names = tuple(vars(cells[0]))
+    for name in names:
+        assert values_of(single_cover(cells), name) == values_of(cells, name)
+    for pair in combinations(names, 2):
+        assert values_of(pairwise_cover(cells), *pair) == values_of(cells, *pair)
+
+
+def test_covers_are_small():
+    assert len(single_cover(CELLS)) == 4
+    assert 12 <= len(pairwise_cover(CELLS)) <= 14
+    assert set(pairwise_cover(CELLS)) < set(CELLS)
+
+
+def test_a_pair_that_no_cell_has_is_not_asked_for():
+    # Solvers go with some units only.
+    cells = (Cell("a", 0), Cell("b", 1), Cell("b", 0))
+    assert set(pairwise_cover(cells)) == set(cells)
+    assert set(single_cover(cells)) == {Cell("a", 0), Cell("b", 1)}
+
+
+def test_a_cover_does_not_change_with_the_run():
+    assert pairwise_cover(CELLS) == pairwise_cover(tuple(CELLS))
+
+
+def test_cells_outside_a_cover_are_slow_and_none_is_lost():
+    marked = slow_outside(single_cover, CELLS)
+    assert [cell for cell, _ in marked] == list(CELLS)
+    assert {cell for cell, marks in marked if not marks} == set(single_cover(CELLS))
+    assert {mark.name for _, marks in marked for mark in marks} == {"slow"}
