@@ -59,7 +59,7 @@ def without_number(name):
 
 
 def uses_of_sensitivities():
-    """Give the functions of `skdp.privacy.sensitivity`, each with the covered cells that call it."""
+    """Give the functions of the package, each with the covered cells that call it."""
     cells = defaultdict(list)
     for family in FAMILIES:
         for cell in pairwise_cover(family.cells):

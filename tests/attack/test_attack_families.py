@@ -1,4 +1,4 @@
-"""Every law of privacy, for every cell of every family; those of a pairwise cover run by default."""
+"""Every law of privacy, for every cell of every family: by default, for a pairwise cover."""
 
 import itertools
 

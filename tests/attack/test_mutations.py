@@ -1,4 +1,4 @@
-"""The laws on the covered cells notice every sensitivity and every release that declares too little."""
+"""The laws on the covered cells notice what declares too little, sensitivity or release."""
 
 import pytest
 from mutations import (

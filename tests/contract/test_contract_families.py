@@ -1,4 +1,4 @@
-"""What every estimator promises, for every cell of every family; a single cover runs by default."""
+"""What every estimator promises, for every cell of every family: by default, for a single cover."""
 
 import pytest
 from contract_laws import CONTRACT_LAWS
