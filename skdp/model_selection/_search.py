@@ -88,7 +88,7 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         ------
         ValueError
             If X, y, a parameter or a candidate is not acceptable; nothing has been spent then. Also
-            if for public rows, of ones and halves, a callable `scoring` raises, or returns something
+            if a callable `scoring` raises for public rows, of ones and halves, or returns something
             else than a number for each, for which all fits have been spent.
         BudgetError
             If the ledger has less left; nothing has been spent then.
