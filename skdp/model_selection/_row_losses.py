@@ -203,5 +203,6 @@ def _reconstruction_errors(model: Any, rows: Any) -> np.ndarray:
 
 
 def _squared_distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    apart = real_numbers(one, np.nan).astype(np.float64) - real_numbers(other, np.nan)
+    one, other = real_numbers(one, np.nan), real_numbers(other, np.nan)
+    apart = np.subtract(one, other, dtype=np.result_type(one, other, np.float32))
     return np.asarray(np.square(apart).sum(axis=1))

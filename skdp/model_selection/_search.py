@@ -89,8 +89,8 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         ------
         ValueError
             If X, y, a parameter or a candidate is not acceptable; nothing has been spent then. Also
-            if a callable `scoring` raises, or returns something else than a number for each row,
-            for which all fits have been spent.
+            if a callable `scoring` raises for public rows, of ones and halves, or returns something
+            else than a number for each, for which all fits have been spent.
         BudgetError
             If the ledger has less left; nothing has been spent then.
         """
