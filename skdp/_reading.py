@@ -39,7 +39,8 @@ _KNOWN = re.compile(
             r"Complex data not supported",
             r"could not convert string to float",
             r"float\(\) argument must be a string or a (?:real )?number, not '[\w.]+'",
-            r"setting an array element with a sequence",
+            r"setting an array element with a sequence(?:\. The requested array has an "
+            r"inhomogeneous shape after \d+ dimensions)?",
             r"dtype='numeric' is not compatible with arrays of bytes/strings",
             rf"y should be a 1d array, got an array of shape {_SHAPE} instead",
             r"Sparse data was passed[\w' ]*, but dense data is required",

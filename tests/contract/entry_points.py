@@ -56,7 +56,7 @@ def blocks(bad):
 
 def search(*steps):
     pipeline = make_pipeline(*steps, clone(TRACE))
-    return DPGridSearch(pipeline, {"dptraceregressor__rank": [1, 2]})
+    return DPGridSearch(pipeline, {"dptraceregressor__n_iter": [1, 2]})
 
 
 # What takes a sparse matrix, too.
@@ -143,7 +143,7 @@ OF_COLUMNS = {
     "from_tasks": lambda bad: RankOneMatrices.from_tasks(X, bad, 4),
     "rows of RankOneMatrices": lambda bad: RankOneMatrices(X, LEFT)[bad],
     "private_score, y": lambda bad: private_score(TRACE, X, bad),
-    "DPGridSearch.fit, y": lambda bad: DPGridSearch(clone(TRACE), {"rank": [1, 2]}).fit(X, bad),
+    "DPGridSearch.fit, y": lambda bad: DPGridSearch(clone(TRACE), {"n_iter": [1, 2]}).fit(X, bad),
 }
 OF_PARAMETERS = {
     "center": lambda bad: DPPCA(2, row_norm=3.0, center=bad).fit(generator.normal(size=(20, 12))),

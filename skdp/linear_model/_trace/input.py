@@ -9,9 +9,9 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_consistent_length
 
-from skdp._reading import check_rows
+from skdp._reading import check_rows, quiet
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.reading import seen, tell_nothing
+from skdp.data.reading import seen
 from skdp.data.sources import RowBlocks, Source, as_source, holds_sparse
 from skdp.linear_model._responses import checked_responses
 from skdp.linear_model._trace.problem import TraceFacts
@@ -54,9 +54,9 @@ def as_rows(X: Any) -> tuple[Any, tuple[int, int] | None]:
     X = seen(X)
     if issparse(X) or getattr(X, "ndim", None) == 2:
         return X, None
-    if not hasattr(X, "ndim") and tell_nothing(np.ndim, _first(X)) != 2:
+    if not hasattr(X, "ndim") and quiet(np.ndim)(_first(X)) != 2:
         return X, None
-    array = tell_nothing(np.asarray, X)
+    array = quiet(np.asarray)(X)
     if array.ndim != 3:
         return X, None
     n_records, n_rows, n_columns = array.shape
@@ -141,7 +141,7 @@ def _check_rank_one(X: RankOneMatrices) -> None:
 def _refuse_columns(y: Any, name: str) -> None:
     """Refuse several responses of a record, and say how they are fitted."""
     y = seen(y)
-    shape = getattr(y, "shape", None) or (1, tell_nothing(np.size, _first(y)))
+    shape = getattr(y, "shape", None) or (1, quiet(np.size)(_first(y)))
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
             f"y should be a 1d array, got {shape[1]} columns: {name} fits one response. "
