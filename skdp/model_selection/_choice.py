@@ -22,6 +22,10 @@ _MOST, _LEAST, _COUNT_MARGIN = 0.75, 0.5, 4.0
 # What regrets are rounded to, as a part of C. Their sums are then exact, and one row moves them by
 # no more than its own.
 _STEP = 2.0**-20
+# Where losses are small because they are all the same, nothing is wrong.
+_OTHER_UNITS = (
+    "If that is for their units only, take others for y, or a callable scoring that has others."
+)
 
 
 def plan_choice(
@@ -128,7 +132,7 @@ def release_level(name: str, values: np.ndarray, budget: PrivacyBudget, *, most:
     """
     assert budget.plan is not None
     q = max(_LEAST, quantile_of(budget.plan, len(values), most=most))
-    return budget.quantile(name, values, q=q, grid=SCALE_GRID)
+    return budget.quantile(name, values, q=q, grid=SCALE_GRID, remedy=_OTHER_UNITS)
 
 
 def quantile_of(plan: Plan, n_rows: int, *, most: float) -> float:

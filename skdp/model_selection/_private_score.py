@@ -193,6 +193,8 @@ def private_score(
     charge = None if ledger is None else lambda spent: ledger.charge(spent, what=what)
     budget = PrivacyBudget.of(plan, noise, charge)
     mean, std, level = _release_mean(losses, budget, is_bounded=is_bounded, is_signed=is_signed)
+    for doubt in budget.doubts:
+        warn_of_privacy(doubt)
     return PrivateScore(1 - mean if is_bounded else -mean, std, level, budget.spent())
 
 

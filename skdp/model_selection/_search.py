@@ -106,14 +106,16 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         if self.ledger is not None:
             self.ledger.charge(whole, what=f"{type(self).__name__}.fit, {n_rows} {whole.unit}s")
         models = fit_candidates(search, X, y, allotment.search)
-        best = 0
+        best, doubts = 0, []
         if choice is not None:
             losses = np.column_stack([row_losses(scoring, model, X, y) for model in models])
-            best = _chosen(search, losses, choice, is_bounded=scoring == "accuracy")
+            best, doubts = _chosen(search, losses, choice, is_bounded=scoring == "accuracy")
         model = models[best]
         if allotment.final.mus:
             model = refit(search, best, model, min(allotment.final.mus), X, y, allotment.final)
         self._set_results(search, best, model, allotment, _total(whole, search.records))
+        for doubt in doubts:
+            warn_of_privacy(doubt)
         return self
 
     def _search(self, X: Any, y: Any, scoring: Any) -> Search:
@@ -209,14 +211,19 @@ def _choice_plan(
     )
 
 
-def _chosen(search: Search, losses: np.ndarray, plan: Plan, *, is_bounded: bool) -> int:
-    """Choose privately among the candidates, by the losses of the rows that they were fitted to."""
+def _chosen(
+    search: Search, losses: np.ndarray, plan: Plan, *, is_bounded: bool
+) -> tuple[int, list[str]]:
+    """Choose privately among the candidates, by the losses of the rows that they were fitted to.
+
+    Returned is what the releases say against the choice, too.
+    """
     seed = search.seed_of("choice")
     noise = NoiseSource(seed, () if seed is None else (digest(as_source(losses)),))
     budget = PrivacyBudget.of(plan, noise)
     best = choose(losses, budget, is_bounded=is_bounded)
     search.keep(budget.spent(), "choice")
-    return best
+    return best, budget.doubts
 
 
 def _total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent:

@@ -13,6 +13,7 @@ from skdp import (
     DPTruncatedSVD,
     PrivacyWarning,
 )
+from skdp.model_selection import DPGridSearch, private_score
 
 KEY = {"epsilon": 8.0, "random_state": 2**100 + 3}
 N_ROWS, N_USERS = 3000, 600
@@ -109,3 +110,20 @@ def test_sizes_of_users(more, sizes, name):
 def test_without_noise_users_are_not_clipped_and_nothing_is_doubted():
     model = DPPersonalizedRegressor(2, epsilon=np.inf, random_state=0)
     assert users(model, 1e12, 1.0) == []
+
+
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])
+def test_levels_of_losses(size):
+    def scoring(model, X, y):
+        return -size * np.square(y - model.predict(X))
+
+    X, y, _ = draw()
+    model = DPTraceRegressor(**KEY).fit(X, y)
+    search = DPGridSearch(DPTraceRegressor(), {"n_iter": [1, 5]}, scoring=scoring, **KEY)
+    told = told_of(search, X, y)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PrivacyWarning)
+        private_score(model, X, y, scoring=scoring, **KEY)
+    told += [str(one.message) for one in caught if "looked for" in str(one.message)]
+    assert len(told) == (0 if size == 1 else 2)
+    assert all("units" in one for one in told)
