@@ -1,0 +1,90 @@
+"""How heavy the house is: lines of code and of docstrings, parameters, constants.
+
+`python -m benchmarks.house.weight [FOLDER]` prints a table of the package in this checkout or another.
+"""
+
+import ast
+import io
+import sys
+import tokenize
+from collections import Counter
+from pathlib import Path
+
+NOT_CODE = (
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENCODING,
+    tokenize.ENDMARKER,
+)
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def weigh(path):
+    """Count what one file holds."""
+    text = path.read_text()
+    tree = ast.parse(text)
+    in_docstrings = {
+        number
+        for node in ast.walk(tree)
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None
+        for number in range(node.body[0].lineno, node.body[0].end_lineno + 1)
+    }
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    written = {
+        number
+        for token in tokens
+        if token.type not in NOT_CODE
+        for number in range(token.start[0], token.end[0] + 1)
+    }
+    return Counter(
+        {
+            "modules": 1,
+            "code lines": len(written - in_docstrings),
+            "docstring lines": len(in_docstrings),
+            "functions": sum(isinstance(node, ast.FunctionDef) for node in ast.walk(tree)),
+            "constants": sum(map(is_tuned, tree.body)),
+        }
+    )
+
+
+def is_tuned(node):
+    """Whether a statement of a module gives a name in capitals to a number, or to several."""
+    if isinstance(node, ast.AnnAssign):
+        targets, value = [node.target], node.value
+    elif isinstance(node, ast.Assign):
+        targets, value = node.targets, node.value
+    else:
+        return False
+    names = [one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)]
+    has_number = value is not None and any(
+        isinstance(one, ast.Constant) and type(one.value) in (int, float) for one in ast.walk(value)
+    )
+    return has_number and all(name.isupper() for name in names)
+
+
+def parameters(text):
+    """Count the parameters of the constructors of a file's public classes."""
+    return {
+        node.name: len(method.args.args) + len(method.args.kwonlyargs) - 1
+        for node in ast.parse(text).body
+        if isinstance(node, ast.ClassDef) and node.name.startswith("DP")
+        for method in node.body
+        if isinstance(method, ast.FunctionDef) and method.name == "__init__"
+    }
+
+
+def main():
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2])
+    paths = sorted((root / "skdp").rglob("*.py"))
+    total = sum(map(weigh, paths), Counter())
+    taken = {name: n for path in paths for name, n in parameters(path.read_text()).items()}
+    print("| | |\n|---|---|")
+    for name, number in {**total, **taken}.items():
+        print(f"| {name} | {number:,} |")
+
+
+if __name__ == "__main__":
+    main()
