@@ -238,6 +238,22 @@ def test_a_score_that_is_no_number_is_the_worst_and_changes_no_other(name):
     assert losses[1][ODD] == converts.get(name, 1e100)
 
 
+@pytest.mark.parametrize("container", [np.asarray, list, pd.Series])
+def test_a_label_that_a_score_does_not_know_is_the_worst(container):
+    labels = np.where(Y > 1, "yes", "no").astype(object)
+    model = RandomForestClassifier(3, random_state=0).fit(X, labels)
+
+    def scoring(model, rows, y):
+        columns = [list(model.classes_).index(label) for label in y]
+        return model.predict_proba(rows)[np.arange(len(rows)), columns]
+
+    before = row_losses(scoring, model, X, container(labels))
+    labels[ODD] = "secret"
+    after = row_losses(scoring, model, X, container(labels))
+    np.testing.assert_array_equal(np.delete(before, ODD), np.delete(after, ODD))
+    assert after[ODD] == 1e100
+
+
 @pytest.mark.parametrize("name", ["text", "complex", "dropped", "sequence"])
 def test_a_search_goes_on_after_such_a_score(tmp_path, name):
     ledger = PrivacyLedger.create(
