@@ -1,5 +1,7 @@
 """Which sparse matrices fit together, of every format."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,8 +11,8 @@ from skdp.data.sources import canonical_csr, plain_csr
 from skdp.data.sparse_parts import fits_together
 
 FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
-ROWS = sp.random_array((12, 8), density=0.4, rng=0).toarray()
-KINDS = [sp.csr_array, sp.csr_matrix]
+generator = np.random.default_rng(0)
+ROWS = np.where(generator.random((12, 8)) < 0.4, generator.normal(size=(12, 8)), 0.0)
 
 
 def made(form, values=ROWS):
@@ -68,6 +70,11 @@ def shifted(part, first):
     return spoil
 
 
+def put_into_dict(matrix, place):
+    # In old versions of scipy it is a dict itself.
+    dict.__setitem__(getattr(matrix, "_dict", matrix), place, 1.0)
+
+
 COMPRESSED = {
     "index too large": put("indices", 3, 10**6),
     "index that is the length": put("indices", 0, 12),
@@ -110,8 +117,8 @@ FAULTS = {
         "too few rows": cut("rows"),
     },
     "dok": {
-        "row too large": lambda X: X._dict.__setitem__((12, 0), 1.0),
-        "negative column": lambda X: X._dict.__setitem__((0, -1), 1.0),
+        "row too large": lambda X: put_into_dict(X, (12, 0)),
+        "negative column": lambda X: put_into_dict(X, (0, -1)),
     },
 }
 CASES = [(form, name) for form, faults in FAULTS.items() for name in faults]
@@ -135,10 +142,8 @@ def test_blocks_that_do_not_fill_the_matrix_are_found(shape):
     assert not fits_together(matrix)
 
 
-def test_nothing_is_copied(monkeypatch):
-    import tracemalloc
-
-    matrix = sp.random_array((20_000, 50), density=0.5, rng=0, format="csr")
+def test_nothing_is_copied():
+    matrix = sp.random(20_000, 50, density=0.5, random_state=0, format="csr")
     tracemalloc.start()
     assert fits_together(matrix)
     peak = tracemalloc.get_traced_memory()[1]
