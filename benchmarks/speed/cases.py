@@ -20,6 +20,7 @@ from sklearn.linear_model import Ridge
 
 from benchmarks.speed.charges import Charge, new_ledger, small_pca
 from benchmarks.speed.personal import RidgeOfEach, SharedModel
+from benchmarks.speed.reading import Look
 from benchmarks.speed.regression import RANK, SHAPE, GradientStep, Regression, TwoProducts
 from benchmarks.speed.streams import Compressed, Dictionary, OneByOne, Stream, updates
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
@@ -154,6 +155,10 @@ def _gate(make_data: Callable[[float], Any], n_features: int, solver: str) -> Ca
     )
 
 
+def _in_format(form: str, scale: float) -> Any:
+    return power_law(scale).asformat(form)
+
+
 def _batch(name: str, shape: tuple[int, int], sketch: str, aim: float) -> Case:
     """Time a million updates in one call."""
     return Case(
@@ -270,6 +275,15 @@ CASES = [
             threads=1,
         )
         for sketch in ("countsketch", "haar")
+    ),
+    *(
+        Case(
+            f"power law 138k x 27k, {form}: one look at the indices / DPTruncatedSVD(10)",
+            partial(_in_format, form),
+            Look,
+            lambda: DPTruncatedSVD(10, row_norm=RATINGS_NORM),
+        )
+        for form in ("csr", "coo")
     ),
     # A charge waits for the disk, of which every machine has another.
     Case("ledger: 10,000th charge / first charge", FEW, partial(Charge, 9999), partial(Charge, 0)),

@@ -1,0 +1,12 @@
+"""What a look at a sparse matrix takes for `speed.py`, beside a fit to the same."""
+
+from typing import Any
+
+from skdp.data.reading import read
+
+
+class Look:
+    """The look that is taken before each conversion."""
+
+    def fit(self, X: Any) -> None:
+        read(X)
