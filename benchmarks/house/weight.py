@@ -1,6 +1,6 @@
 """How heavy the house is: lines of code and of docstrings, parameters, constants.
 
-`python -m benchmarks.house.weight [FOLDER]` prints a table of the package in this checkout or another.
+`python -m benchmarks.house.weight [FOLDER]` prints it of this checkout, or of another one.
 """
 
 import ast

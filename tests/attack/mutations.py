@@ -106,6 +106,11 @@ def wrong_release(name):
         yield
 
 
+def first_to_notice(cells):
+    """Find the first cell, beside its family, in which a law fails; None if there is none."""
+    return next(((family, cell) for family, cell in cells if is_noticed(family, cell)), None)
+
+
 def is_noticed(family, cell):
     """Whether the law of neighbours fails: that an attack gets nowhere notices nothing."""
     with family.setting(cell):
