@@ -127,9 +127,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         Singular values of the coefficients, descending; 0 where noise hides them. With "gd" all
         min(d1, d2) of them. Covered by the guarantee.
     feature_bounds_ : ndarray of shape (2, n_features) or None
-        Smallest and largest value of each feature, to which `fit` and `predict` clip others: four
-        spreads around its centre, and more where it is rare. None where features are not scaled one
-        by one, and nothing is clipped. Covered by the guarantee.
+        Smallest and largest value of each feature, to which `fit` and `predict` clip others. None
+        where features are not scaled one by one. Covered by the guarantee.
     left_components_ : ndarray of shape (d1, rank)
         Left singular vectors of the coefficients. Covered by the guarantee.
     right_components_ : ndarray of shape (rank, d2)
