@@ -62,8 +62,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches the noise and the clipping off.
     delta : float, default=1e-6
-        Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
-        number of records.
+        Probability with which the guarantee may fail, ``0 < delta < 1``, well below 1 / n_records.
     privacy_unit : {"record", "response"}, default="record"
         What is protected: one record, that is a matrix with its response, or one response, the
         matrices being public. Public matrices much longer than all but a few then take no part.
@@ -75,12 +74,11 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         it, which saves noise. ``None`` bounds nothing: what responses contribute is clipped anyway.
         From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
     row_norm : float or None, default=None
-        For ``solver="adassp"`` with records as the unit, refused with others: public bound on the
-        Frobenius norm of a matrix after scaling; larger ones are scaled down to it. ``None`` finds
-        one privately.
+        For ``solver="adassp"`` with records as the unit, refused with others: public bound to which
+        Frobenius norms of matrices are clipped after scaling. ``None`` finds one privately.
     coef_bound : float or None, default=None
-        Public bound on the Frobenius norm of the coefficients, in their units; larger ones are
-        scaled down to it. ``None`` takes a multiple of the spread of the responses, or none.
+        Public bound to which the Frobenius norm of the coefficients is clipped, in their units.
+        ``None`` takes a multiple of the spread of the responses, or none.
     covariance : {"private", "identity"} or pair of array-like, default="private"
         What is known of the entries of the matrices. ``"private"`` finds their units, and whitens
         the matrices by private covariances of their rows and columns. ``"identity"``: they are
@@ -126,12 +124,11 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     intercept_ : float
         Intercept. Covered by the guarantee.
     singular_values_ : ndarray of shape (rank,)
-        Singular values of the coefficients, descending; 0 where noise hides them. With "gd" all
-        min(d1, d2) of them. Covered by the guarantee.
+        Singular values of the coefficients, descending, with "gd" all of them; 0 where noise hides
+        them. Covered by the guarantee.
     feature_bounds_ : ndarray of shape (2, n_features) or None
-        Smallest and largest value of each feature, to which `fit` and `predict` clip others: four
-        spreads around its centre, and more where it is rare. None where features are not scaled one
-        by one, and nothing is clipped. Covered by the guarantee.
+        Smallest and largest value of each feature, to which `fit` and `predict` clip others. None
+        where features are not scaled one by one. Covered by the guarantee.
     left_components_ : ndarray of shape (d1, rank)
         Left singular vectors of the coefficients. Covered by the guarantee.
     right_components_ : ndarray of shape (rank, d2)
@@ -163,8 +160,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     in; and the running time. No assumption about the data is made.
 
     "rgrad" and the starts follow Zha (2024, :arxiv:`2403.15999`), "adassp" is Wang's (2018,
-    :arxiv:`1803.02596`). :doc:`/trace_regression` has all references, proofs, what differs from the
-    published algorithm, which is private only for data that follow its model, time and memory.
+    :arxiv:`1803.02596`): see :doc:`/trace_regression`, also for proofs, time and memory.
 
     Examples
     --------

@@ -4,8 +4,16 @@ import numpy as np
 
 
 def spike(random, n):
-    """One value in most of the rows, a long tail in the others."""
-    return np.where(random.random(n) < random.uniform(0.4, 0.97), 0.0, random.exponential(30, n))
+    """One value in most of the rows, a long tail beyond it in the others."""
+    value = random.choice([0.0, 71.0, 76.0, 94.0])
+    beyond = value + random.exponential(30, n)
+    return np.where(random.random(n) < random.uniform(0.4, 0.97), value, beyond)
+
+
+def two_sizes(random, n):
+    """Small numbers in half of the rows, large ones in the others."""
+    small, large = random.integers(0, 2, n), random.exponential(20, n)
+    return np.round(np.where(random.random(n) < 0.5, small, large) + random.normal(0, 0.4, n))
 
 
 def tail(random, n):
@@ -37,7 +45,7 @@ def normal(random, n):
     return random.normal(size=n)
 
 
-KINDS = (spike, tail, student, integers, dates, rare, rare_size, normal)
+KINDS = (spike, spike, two_sizes, tail, student, integers, dates, rare, rare_size, normal)
 
 
 def random_table(seed, n_records=10_000):
@@ -52,6 +60,8 @@ def random_table(seed, n_records=10_000):
     X = np.column_stack(columns)
     spreads = np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
     signal = (X / spreads) @ random.normal(size=n_columns)
+    if random.random() < 0.5:
+        signal = np.clip(signal, *np.quantile(signal, [0.1, 0.9]))
     y = signal + signal.std() * random.normal(size=n_records)
     units = 10.0 ** random.uniform(-6, 9, n_columns) * random.choice([1, 1, -1], n_columns)
     offsets = random.choice([0, 0, 1, 77], n_columns) * spreads
