@@ -11,6 +11,7 @@ from importlib.metadata import version
 
 import pytest
 import scipy.linalg  # noqa: F401 - for its BLAS to be there
+from covers import mark_uncovered
 from threadpoolctl import threadpool_info, threadpool_limits
 
 DEPENDENCIES = ["scikit-learn", "numpy", "scipy", "joblib", "threadpoolctl", "cryptography"]
@@ -29,7 +30,10 @@ def pytest_report_header():
     return [versions, f"BLAS: {', '.join(sorted(blas))}; threads: {BLAS_THREADS}; order: {order}"]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    # Before those that are marked as slow are left out.
+    mark_uncovered(items)
     if SHUFFLE is not None:
         # A text is hashed by SHA-512, so that all processes agree on the order.
         random.Random(SHUFFLE).shuffle(items)

@@ -1,9 +1,12 @@
 """Few cells that have every value, or every pair of values, that any cell has.
 
-The laws of a cover run by default, those of all other cells with the slow tests. What the cover
-still notices stands in `tests/attack/test_mutations.py`.
+The laws of a cover run by default, those of all other cells with the slow tests. So it is with a
+test that is marked `covered`: of all its parameters those of a single cover run by default. What
+covers still notice stands in `tests/attack/test_mutations.py`.
 """
 
+from dataclasses import is_dataclass
+from functools import cache
 from itertools import combinations
 
 import pytest
@@ -11,34 +14,60 @@ import pytest
 
 def single_cover(cells):
     """Choose cells among which every value of every parameter occurs."""
-    return cover(cells, 1)
+    return cover(tuple(cells), 1)
 
 
 def pairwise_cover(cells):
     """Choose cells among which every pair of values of two parameters occurs."""
-    return cover(cells, 2)
+    return cover(tuple(cells), 2)
 
 
+@cache
 def cover(cells, strength):
-    """Choose cells that have all combinations of so many values that any cell has.
+    """Choose cells that have all combinations of so many values that any cell has."""
+    found = least_cover([combined(vars(cell), strength) for cell in cells])
+    return tuple(cells[number] for number in found)
 
-    Each step takes the first of those that add most.
-    """
-    missing = set().union(*(combined_values(cell, strength) for cell in cells))
-    chosen = []
+
+def least_cover(sets):
+    """Number sets that have together what any has: each the first of those that add most."""
+    missing, chosen = set().union(*sets), []
     while missing:
-        best = max(cells, key=lambda cell: len(combined_values(cell, strength) & missing))
+        best = max(range(len(sets)), key=lambda number: len(sets[number] & missing))
         chosen.append(best)
-        missing -= combined_values(best, strength)
-    return tuple(chosen)
+        missing -= sets[best]
+    return chosen
 
 
-def combined_values(cell, strength):
-    """Give all combinations of so many parameters of a cell, with their values."""
-    return set(combinations(vars(cell).items(), strength))
+def combined(values, strength):
+    """Give all combinations of so many names, with their values."""
+    return set(combinations(values.items(), strength))
 
 
 def slow_outside(make_cover, cells):
     """Give all cells, each with the marks of its tests: those outside the cover are slow."""
     covered = set(make_cover(cells))
     return [(cell, [] if cell in covered else [pytest.mark.slow]) for cell in cells]
+
+
+def mark_uncovered(items):
+    """Mark as slow what lies outside a single cover of the parameters of each test marked so."""
+    tests = {}
+    for item in items:
+        if item.get_closest_marker("covered"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for group in tests.values():
+        sets = [combined(parameters_of(item), 1) for item in group]
+        for number in set(range(len(group))) - set(least_cover(sets)):
+            group[number].add_marker(pytest.mark.slow)
+
+
+def parameters_of(item):
+    """Give the parameters of a test, those of a cell one by one; others by their number."""
+    parameters = {}
+    for name, number in item.callspec.indices.items():
+        value = item.callspec.params[name]
+        is_cell = is_dataclass(value) and not isinstance(value, type)
+        own = vars(value) if is_cell else {"": number}
+        parameters |= {(name, key): repr(one) for key, one in own.items()}
+    return parameters

@@ -102,6 +102,7 @@ CONTAINED = [
 ]
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize(("cell", "container"), CONTAINED)
 def test_other_containers_keep_the_sensitivity(cell, container):
     def make():

@@ -80,6 +80,7 @@ def test_long_search_finds_no_worse_neighbour(cell, data):
     assert climb(cell, datasets()[data], 500, np.random.default_rng(2)) <= ROUNDING
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize(
     "cell", [Cell(model, solver) for model in ("svd", "pca") for solver in SOLVERS], ids=str
 )
@@ -116,6 +117,7 @@ def test_clip_levels_from_a_part_of_the_rows_keep_the_sensitivity(monkeypatch, m
         assert worst_ratio(cell, recorded, with_row(X, index, row)) <= ROUNDING
 
 
+@pytest.mark.covered
 @each()
 def test_the_rounding_of_sums_is_charged(cell):
     X = datasets()["spiked"]

@@ -76,6 +76,7 @@ def test_the_cells_have_every_kind_of_release():
     assert "matrix norm" in kinds[Cell("few vectors")]
 
 
+@pytest.mark.covered
 @each(
     layout=("matrices", "vectors", "outer", "one-hot"),
     unit="record",

@@ -86,6 +86,7 @@ def release(mechanism, value, shape=None):
     return (noisy[np.tri(order, k=-1, dtype=bool)] if is_symmetric else noisy), scale
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("mechanism", LAWS)
 def test_every_number_is_possible_from_either_guess(mechanism, value):
@@ -96,6 +97,7 @@ def test_every_number_is_possible_from_either_guess(mechanism, value):
         assert could_stem_from(guess, released, scale, mechanism).all()
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("value", VALUES[:3])
 @pytest.mark.parametrize("mechanism", LAWS)
 def test_without_the_lattice_the_right_guess_stands_out(monkeypatch, mechanism, value):
@@ -243,12 +245,14 @@ def verdicts(fits, rounded):
         yield attack(budget.values[index]).all(), attack(other.values[index]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 @pytest.mark.parametrize("name", WHOLE_FITS)
 def test_whole_fits_do_not_tell_two_candidates_apart(name):
     assert set(verdicts(WHOLE_FITS[name], round_to_lattice)) == {(True, True)}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 @pytest.mark.parametrize("name", WHOLE_FITS)
 def test_without_the_lattice_whole_fits_tell_the_true_candidate(monkeypatch, name):

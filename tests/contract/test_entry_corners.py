@@ -40,6 +40,7 @@ def small_matrices(cell):
     return {**shapes, "one row": np.ones((1, d)), "one column": np.arange(n, dtype=float)[:, None]}
 
 
+@pytest.mark.covered
 @each()
 def test_small_matrices_raise_nothing_and_warn_of_nothing(cell):
     for name, X in small_matrices(cell).items():

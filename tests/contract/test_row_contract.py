@@ -313,6 +313,7 @@ STRANGE_DATA = {
 }
 
 
+@pytest.mark.covered
 @every_estimator
 @every_solver
 @pytest.mark.parametrize("norms", [GIVEN, {}], ids=["given", "private"])

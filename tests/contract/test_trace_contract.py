@@ -217,6 +217,7 @@ def containers(path):
     }
 
 
+@pytest.mark.covered
 @every_cell
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("fit", ["unclipped", "clipped"])
@@ -691,6 +692,7 @@ STRANGE_FITS = [
 ]
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize(("cell", "layout"), STRANGE_FITS)
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_any_finite_data_fit_without_warnings_about_them(cell, layout, epsilon):

@@ -115,6 +115,7 @@ def assert_agree(rows, dense, rtol=1e-10):
     assert not moment[size_inside, :size_inside].any()
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("center", [None, CENTER], ids=["raw", "centred"])
 @pytest.mark.parametrize("container", CONTAINERS)
@@ -502,6 +503,7 @@ def test_blocks_may_be_one_array_that_is_filled_again():
     assert_agree(rows, reference(CENTER, weighted=True))
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_weights_taken_in_the_first_pass_are_those_of_the_norms(container, n_jobs):

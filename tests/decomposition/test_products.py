@@ -79,6 +79,7 @@ MATRICES = {
 }
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("name", MATRICES)
 @pytest.mark.parametrize("parameters", FITS, ids=name_of)
 def test_any_matrix_goes_through_and_spends_the_whole_budget(parameters, name):

@@ -281,6 +281,7 @@ CHECKED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", CHECKED.values(), ids=CHECKED)
 def test_estimator_checks_pass_with_a_ledger(tmp_path, make):
     ledger = PrivacyLedger.create(
