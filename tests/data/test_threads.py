@@ -98,7 +98,7 @@ def test_a_fit_that_raises_restores_the_limits():
 
 
 def points_of(function, number):
-    """Call a function, with Ctrl-C before a line of the limits; return whether there is such one."""
+    """Call a function, with Ctrl-C before a line of the limits; tell whether there is such one."""
     seen = []
 
     def trace(frame, event, _):
