@@ -26,8 +26,8 @@ class _Guest:
 class _SharedLimit:
     """One thread for the products of all, as long as anybody asks for it.
 
-    Nothing that interrupts leaves the limit for good: who could not leave is forgotten, what limits
-    were before is not, and the next one out restores them.
+    Nothing that interrupts leaves the limit for good: who is gone without leaving is forgotten, what
+    limits were before is not, and the next one out restores them.
     """
 
     def __init__(self) -> None:
@@ -104,8 +104,13 @@ def _one_blas_thread() -> Iterator[None]:
         _SHARED_LIMIT.enter(who)
         yield
     finally:
-        _SHARED_LIMIT.leave(who)
-        _set_limits(own, before)
+        try:
+            _SHARED_LIMIT.leave(who)
+            _set_limits(own, before)
+        finally:
+            # Again, if the first time was interrupted.
+            _SHARED_LIMIT.leave(who)
+            _set_limits(own, before)
 
 
 @cache
