@@ -26,8 +26,8 @@ class _Guest:
 class _SharedLimit:
     """One thread for the products of all, as long as anybody asks for it.
 
-    Nothing that interrupts leaves the limit for good: who is gone without leaving is forgotten, what
-    limits were before is not, and the next one out restores them.
+    Nothing that interrupts leaves the limit for good: who is gone without leaving is forgotten,
+    what limits were before is not, and the next one out restores them.
     """
 
     def __init__(self) -> None:
