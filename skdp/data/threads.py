@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 import scipy.linalg  # noqa: F401 - for its BLAS to be there
@@ -18,35 +19,47 @@ __all__ = ["blas_threads", "run_groups"]
 T = TypeVar("T")
 
 
+class _Guest:
+    """Who asks for one thread, until it is gone."""
+
+
 class _SharedLimit:
-    """One thread for the products of all, as long as anybody asks for it."""
+    """One thread for the products of all, as long as anybody asks for it.
+
+    Nothing that interrupts leaves the limit for good: who is gone without leaving is forgotten,
+    what limits were before is not, and the next one out restores them.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._n_inside = 0
-        self._before: list[int] = []
+        self._lock = threading.RLock()
+        self._inside: WeakSet[_Guest] = WeakSet()
+        self._before: list[int] | None = None
 
-    def enter(self) -> None:
+    def enter(self, who: _Guest) -> None:
         """Limit, and remember the limits before, if nobody else has."""
         with self._lock:
-            if self._n_inside == 0:
-                self._before = _limited(_libraries(shared=True))
-            self._n_inside += 1
+            self._inside.add(who)
+            libraries = _libraries(shared=True)
+            if self._before is None:
+                self._before = _limits(libraries)
+                _set_limits(libraries, [1] * len(libraries))
 
-    def leave(self) -> None:
+    def leave(self, who: _Guest) -> None:
         """Restore these limits, if nobody else needs the one."""
         with self._lock:
-            # A fork from within has nobody inside.
-            self._n_inside = max(self._n_inside - 1, 0)
-            if self._n_inside == 0:
-                _restore(_libraries(shared=True), self._before)
+            self._inside.discard(who)
+            if not self._inside:
+                self._restore()
 
     def after_fork(self) -> None:
         """Restore in a new process, which has none of the threads that would."""
-        self._lock = threading.Lock()
-        if self._n_inside:
-            self._n_inside = 0
-            _restore(_libraries(shared=True), self._before)
+        self._lock, self._inside = threading.RLock(), WeakSet()
+        self._restore()
+
+    def _restore(self) -> None:
+        if self._before is not None:
+            _set_limits(_libraries(shared=True), self._before)
+            self._before = None
 
 
 _SHARED_LIMIT = _SharedLimit()
@@ -84,14 +97,20 @@ def blas_threads(n_jobs: int | None) -> AbstractContextManager[None]:
 
 @contextmanager
 def _one_blas_thread() -> Iterator[None]:
-    own = _libraries(shared=False)
-    before = _limited(own)
-    _SHARED_LIMIT.enter()
+    own, who = _libraries(shared=False), _Guest()
+    before = _limits(own)
     try:
+        _set_limits(own, [1] * len(own))
+        _SHARED_LIMIT.enter(who)
         yield
     finally:
-        _SHARED_LIMIT.leave()
-        _restore(own, before)
+        try:
+            _SHARED_LIMIT.leave(who)
+            _set_limits(own, before)
+        finally:
+            # Again, if the first time was interrupted.
+            _SHARED_LIMIT.leave(who)
+            _set_limits(own, before)
 
 
 @cache
@@ -107,14 +126,11 @@ def _is_shared(library: Any) -> bool:
     return bool(library.internal_api == "openblas" and not is_openmp)
 
 
-def _limited(libraries: tuple[Any, ...]) -> list[int]:
-    """Limit libraries to one thread; return how many they had."""
-    before = [library.num_threads for library in libraries]
-    _restore(libraries, [1] * len(libraries))
-    return before
+def _limits(libraries: tuple[Any, ...]) -> list[int]:
+    return [library.num_threads for library in libraries]
 
 
-def _restore(libraries: tuple[Any, ...], limits: list[int]) -> None:
+def _set_limits(libraries: tuple[Any, ...], limits: list[int]) -> None:
     for library, limit in zip(libraries, limits, strict=True):
         # Newer versions of threadpoolctl let one thread only set what all share.
         if hasattr(library, "clear_controlling_thread"):

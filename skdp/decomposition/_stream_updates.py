@@ -188,7 +188,10 @@ def _checked_updates(
     rows: Any, columns: Any, values: Any, shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Refuse cells that are not there and values that are not finite; name none of them."""
-    *places, numbers = (tell_nothing(np.atleast_1d, read(one)) for one in (rows, columns, values))
+    # Copies, and no subclasses: what is checked is what is used.
+    *places, numbers = (
+        tell_nothing(np.array, read(one), ndmin=1) for one in (rows, columns, values)
+    )
     if not len({each.shape for each in (*places, numbers)}) == 1 == numbers.ndim:
         raise ValueError("rows, columns and values must be of one length, in one dimension.")
     if numbers.dtype.kind not in "iufb":
@@ -196,12 +199,12 @@ def _checked_updates(
     for number, (each, side) in enumerate(zip(places, shape, strict=True)):
         if each.size and each.dtype.kind not in "iu":
             raise ValueError(_NO_SUCH_CELL.format(shape))
-        # Beyond int64 they become negative. A copy: what is checked is what is used.
-        places[number] = each = each.astype(np.int64)
+        # Beyond int64 they become negative.
+        places[number] = each = each.astype(np.int64, copy=False)
         if each.size and (each.min() < 0 or each.max() >= side):
             raise ValueError(_NO_SUCH_CELL.format(shape))
     with np.errstate(all="ignore"):
-        numbers = numbers.astype(np.float64)
+        numbers = numbers.astype(np.float64, copy=False)
     if not np.isfinite(numbers).all():
         raise ValueError("values must be finite.")
     return places[0], places[1], numbers

@@ -437,6 +437,26 @@ def test_numbers_that_compare_as_they_like_are_clipped(of, value):
             assert np.linalg.norm(moved) <= 2 * BOUND * ROUNDING
 
 
+class Anywhere(np.ndarray):
+    """Indices that say of themselves that they are in range."""
+
+    def min(self, *_, **__):
+        return 0
+
+    max = min
+
+
+@pytest.mark.parametrize("sketch", ["haar", "countsketch"])
+@pytest.mark.parametrize("index", [-5, 10**9])
+def test_cells_are_looked_at_as_plain_arrays(sketch, index):
+    stream = Cell("update", sketch)()
+    cell = np.array([index]).view(Anywhere)
+    for rows, columns in ((cell, [1]), ([1], cell)):
+        with pytest.raises(ValueError, match="must be integers, indices"):
+            stream.update(rows, columns, [0.5])
+    stream.update(1, 1, 0.5)
+
+
 def test_an_interrupted_release_does_not_lengthen_the_horizon():
     for horizon in (1, 3):
         stream = DPContinualFactorizer(SHAPE, horizon, 1, privacy_unit=Update(1.0))

@@ -1,6 +1,8 @@
 """Threads of matrix products: one for each beside threads of our own, and as before afterwards."""
 
+import linecache
 import os
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,6 +12,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdp import DPPCA, RowBlocks
+from skdp.data import threads
 from skdp.data.sources import as_source
 from skdp.data.threads import blas_threads, run_groups
 
@@ -58,8 +61,8 @@ def test_the_last_one_out_restores_the_limits(error):
             seen.append(limits())
 
     inside = threading.Event()
-    with ThreadPoolExecutor(2) as threads:
-        one, other = threads.submit(first), threads.submit(second)
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.submit(first), pool.submit(second)
         raised = one.exception(60)
         left.set()
         other.result(60)
@@ -77,8 +80,8 @@ def bits_of_fit(_=None):
 def test_fits_beside_each_other_have_the_bits_they_have_alone():
     alone = bits_of_fit()
     assert limits() == {2}
-    with ThreadPoolExecutor(3) as threads:
-        assert set(threads.map(bits_of_fit, range(3))) == {alone}
+    with ThreadPoolExecutor(3) as pool:
+        assert set(pool.map(bits_of_fit, range(3))) == {alone}
     assert limits() == {2}
 
 
@@ -92,6 +95,44 @@ def test_a_fit_that_raises_restores_the_limits():
     with pytest.raises(ValueError, match="n_jobs == 0"):
         DPPCA(1, n_jobs=0).fit(np.ones((50, 3)))
     assert limits() == {2}
+
+
+def points_of(function, number):
+    """Call a function, with Ctrl-C before a line of the limits; tell whether there is such one."""
+    seen = []
+
+    def trace(frame, event, _):
+        if frame.f_code.co_filename != threads.__file__:
+            return None
+        # Where a lock is taken or given back, nothing interrupts.
+        if event == "line" and "_lock:" not in linecache.getline(threads.__file__, frame.f_lineno):
+            seen.append(frame.f_lineno)
+            if len(seen) == number:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    return len(seen) >= number
+
+
+def test_no_interruption_leaves_a_limit_for_good():
+    def limited():
+        with blas_threads(2):
+            pass
+
+    number = 1
+    while points_of(limited, number):
+        limited()
+        assert limits() == {2}, number
+        number += 1
+    assert number > 20
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
