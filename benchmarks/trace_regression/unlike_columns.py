@@ -25,7 +25,7 @@ from skdp import DPTraceRegressor
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "linear_model"))
 
-from unlike_columns import random_table, spiked_columns  # noqa: E402
+from unlike_columns import linear_tails, random_table, spiked_columns  # noqa: E402
 
 SEEDS = range(50)
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -34,11 +34,12 @@ TITLE = """\
 
 Written by `python -m benchmarks.trace_regression.unlike_columns --write`. 50 tables of a kind, one
 fit of each with defaults: R² on fresh records, fits below 0, and how many of these did not warn.
-The random tables have 3 to 24 columns and 7,500 records to fit, the spiked ones 26 and 11,000."""
+The random tables have 3 to 24 columns and 7,500 records to fit, the others 6 or 26 and 11,000."""
 CASES: dict[str, tuple[Callable[[int], Any], int]] = {
     "random": (random_table, 7_500),
     "spiked, collinear": (spiked_columns, 11_000),
     "spiked": (partial(spiked_columns, collinear=False), 11_000),
+    "linear in long tails": (linear_tails, 11_000),
 }
 COLUMNS = ["", "epsilon", "no privacy", "median", "third least", "least", "below 0", "silently"]
 

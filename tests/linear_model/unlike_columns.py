@@ -68,6 +68,24 @@ def random_table(seed, n_records=10_000):
     return units * (X + offsets), 10.0 ** random.uniform(-3, 6) * y
 
 
+TAILS = (
+    lambda random, n: random.standard_t(2, n),
+    lambda random, n: np.exp(random.normal(size=n)),
+    lambda random, n: np.exp(1.5 * random.normal(size=n)),
+    lambda random, n: random.pareto(2.5, n),
+    lambda random, n: 20.0 * (random.random(n) < 0.04) + random.normal(size=n),
+)
+
+
+def linear_tails(seed, n_records=15_000):
+    """Three columns with long tails in which y is linear, and three normal ones."""
+    random = np.random.default_rng(seed)
+    tails = [TAILS[seed % len(TAILS)](random, n_records) for _ in range(3)]
+    X = np.column_stack([*tails, random.normal(size=(n_records, 3))])
+    y = (X / X.std(axis=0)) @ [1, -1, 1, 1, 1, -1] + random.normal(size=n_records)
+    return X, y
+
+
 def spiked_columns(seed, n_records=15_000, *, collinear=True):
     """26 columns most rows of which share one value (0, 76, ...); least squares has R^2 .46."""
     random = np.random.default_rng(seed)

@@ -41,7 +41,7 @@ _LEAST_RARE = 1e-3
 _CLEAR = 2.0
 # Standardized entries are clipped to that size, and those of rare features to so many times that of
 # a feature which has but one value beside its centre.
-_LARGEST = 4.0
+_LARGEST = 16.0
 _LARGEST_RARE = 3.0
 
 # Of public features, enough for a rough median and quantile.
