@@ -17,7 +17,8 @@ from skdp.data.reading import tell_nothing
 from skdp.data.sources import canonical_csr
 from skdp.linear_model._responses import checked_responses
 from skdp.model_selection._kinds import real_numbers
-from skdp.model_selection._public_steps import losses_by_rows, quietly, restored, transformed
+from skdp.model_selection._public_rows import quietly
+from skdp.model_selection._public_steps import losses_by_rows, restored, transformed
 
 __all__ = ["NAMES", "SCORES", "check_responses", "check_scoring", "row_losses", "usual_scoring"]
 
@@ -199,9 +200,10 @@ def _reconstruction_errors(model: Any, rows: Any) -> np.ndarray:
             f"scoring='reconstruction' needs rows of shape {given.shape} back, got shape "
             f"{back.shape}: pass a callable (estimator, X, y) that returns a score a row."
         )
-    return np.asarray(quietly(_squared_distances, given, back))
+    return _squared_distances(given, back)
 
 
+@quietly()
 def _squared_distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     one, other = real_numbers(one, np.nan), real_numbers(other, np.nan)
     apart = np.subtract(one, other, dtype=np.result_type(one, other, np.float32))

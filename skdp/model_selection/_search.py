@@ -106,7 +106,7 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         if self.ledger is not None:
             self.ledger.charge(whole, what=f"{type(self).__name__}.fit, {n_rows} {whole.unit}s")
         models = fit_candidates(search, X, y, allotment.search)
-        best, doubts = 0, []
+        best, doubts = 0, ()
         if choice is not None:
             losses = np.column_stack([row_losses(scoring, model, X, y) for model in models])
             best, doubts = _chosen(search, losses, choice, is_bounded=scoring == "accuracy")
@@ -213,7 +213,7 @@ def _choice_plan(
 
 def _chosen(
     search: Search, losses: np.ndarray, plan: Plan, *, is_bounded: bool
-) -> tuple[int, list[str]]:
+) -> tuple[int, Sequence[str]]:
     """Choose privately among the candidates, by the losses of the rows that they were fitted to.
 
     Returned is what the releases say against the choice, too.
