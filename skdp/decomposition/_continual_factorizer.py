@@ -172,8 +172,7 @@ class DPContinualFactorizer(BaseStream):
         with self._lock:
             if self._factors is None:
                 self._factors, doubts = self._factorized(self._closed_epoch())
-                for doubt in doubts:
-                    warn_of_privacy(doubt)
+                warn_of_privacy(*doubts)
             factors = self._factors
             self._released = self._factors = None
         return factors

@@ -109,8 +109,7 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
         epsilon, delta = float(self.epsilon), float(self.delta)
         plan, count_unit = plan_stream(self._sketches, unit, noise, epsilon=epsilon, delta=delta)
         n_units = self._shape[0] if unit.counted == "rows" else math.prod(self._shape)
-        for doubt in doubt_of_delta(epsilon, delta, unit.counted, n_units):
-            warn_of_privacy(doubt)
+        warn_of_privacy(*doubt_of_delta(epsilon, delta, unit.counted, n_units))
         budget = self._open_budget(plan)
         self._process = OwnProcess()
         self._is_over = False

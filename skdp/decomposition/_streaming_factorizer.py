@@ -283,8 +283,7 @@ class DPStreamingFactorizer(BaseStream):
             if self._factors is None:
                 self._factors, doubts = self._factorized(self._end())
                 self._released = None
-                for doubt in doubts:
-                    warn_of_privacy(doubt)
+                warn_of_privacy(*doubts)
                 self._warn_of_shards()
         return self._factors
 

@@ -97,14 +97,12 @@ def _check_callable(scoring: Callable[..., Any]) -> None:
     try:
         inspect.signature(scoring).bind(None, None, None)
     except TypeError:
-        fits = False
+        raise ValueError(
+            "A callable scoring takes (estimator, X, y), and this one does not."
+        ) from None
     except ValueError:
         # There is none to look at.
-        fits = True
-    else:
-        fits = True
-    if not fits:
-        raise ValueError("A callable scoring takes (estimator, X, y), and this one does not.")
+        return
 
 
 def check_responses(X: Any, y: Any, scoring: Any, name: str, *, required: bool = False) -> None:

@@ -114,8 +114,7 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         if allotment.final.mus:
             model = refit(search, best, model, min(allotment.final.mus), X, y, allotment.final)
         self._set_results(search, best, model, allotment, _total(whole, search.records))
-        for doubt in doubts:
-            warn_of_privacy(doubt)
+        warn_of_privacy(*doubts)
         return self
 
     def _search(self, X: Any, y: Any, scoring: Any) -> Search:
@@ -163,8 +162,7 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
             return
         warn_of_guesses(self.random_state)
         own = doubt_of_delta(float(self.epsilon), float(self.delta), "rows", n_rows)
-        for doubt in (*own, *doubts):
-            warn_of_privacy(doubt)
+        warn_of_privacy(*own, *doubts)
         most = max(allotment.n_fits.values())
         if most > _MOST_FITS:
             warn_of_privacy(
@@ -192,8 +190,7 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
             self.best_estimator_ = model
         parts = _stamped(model, search, spent, self.ledger)
         for part in parts:
-            for doubt in search.doubts.get(id(part), ()):
-                warn_of_privacy(doubt)
+            warn_of_privacy(*search.doubts.get(id(part), ()))
 
 
 def _choice_plan(
