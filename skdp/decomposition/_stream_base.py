@@ -1,6 +1,7 @@
 """What both kinds of streams share: parameters, sketches, sums that start from noise, the fit."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NoReturn
@@ -21,7 +22,7 @@ from skdp.decomposition._sketches.plan import (
     tails_of,
 )
 from skdp.decomposition._sketches.state import StreamState
-from skdp.decomposition._stream_updates import OwnProcess, TakesUpdates
+from skdp.decomposition._stream_updates import OwnProcess, TakesUpdates, Writing
 from skdp.exceptions import warn_of_privacy
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.linalg.subspace import deterministic_signs
@@ -186,6 +187,22 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
     def _keeps_secret(self, kind: str, *, is_unknown: bool) -> bool:
         """Tell whether nobody gets to know the sketch, or what comes of it, before the end."""
         return False
+
+    def _factors_of_sums(self, end: Callable[[], None]) -> LowRankFactors:
+        """Read the sums, call what ends their time, and factorize them.
+
+        All of it happens once: what was interrupted finds the same sums, or the factors, again.
+        """
+        if self._factors is None:
+            if self._released is None:
+                with Writing(self):
+                    right, left = self._counts
+                    self._released = right.read(), left.read()
+                    end()
+            self._factors, doubts = self._factorized(self._released)
+            self._released = None
+            warn_of_privacy(*doubts)
+        return self._factors
 
     def _factorized(self, values: tuple[Released, Released]) -> tuple[LowRankFactors, list[str]]:
         """Fit the released sketches; return what these say against the factors, too."""
