@@ -281,10 +281,11 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
             )
         if isinstance(rows, RankOneMatrices):
             rows.check()
-            return self._predict_rank_one(rows)
+            check_features(rows, self)
+            return self._predict_by_blocks(rows, rows) if len(rows) else np.zeros(0)
         rows = check_rows_of(rows, self)
         if self.feature_bounds_ is not None:
-            return self._predict_clipped(rows)
+            return self._predict_by_blocks(rows, as_source(rows))
         return np.asarray(rows @ self.coef_matrix_.ravel() + self.intercept_)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -369,24 +370,17 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         self._coef_shape = facts.coef_shape
         return result.doubts
 
-    def _predict_rank_one(self, rows: RankOneMatrices) -> np.ndarray:
-        check_features(rows, self)
-        if len(rows) == 0:
-            return np.zeros(0)
-        if self.feature_bounds_ is not None:
-            return self._predict_clipped(rows)
-        point = FixedRank(self.left_components_, self.singular_values_, self.right_components_.T)
-        design = Design(rows, self._shape, self.n_jobs)
-        predictions = design.fill(lambda _, matrices: matrices.inner(point)) + self.intercept_
-        return predictions.astype(rows.dtype)
-
-    def _predict_clipped(self, rows: Any) -> np.ndarray:
-        """Predict from features that are clipped as those of the fit were."""
-        source = rows if isinstance(rows, RankOneMatrices) else as_source(rows)
-        (least, most), coefficients = self.feature_bounds_, self.coef_matrix_.ravel()  # type: ignore[misc]
-        design = Design(source, self._shape, self.n_jobs).written_out()
-        predictions = design.fill(lambda _, m: np.clip(entries_of(m), least, most) @ coefficients)
-        return (predictions + self.intercept_).astype(rows.dtype)
+    def _predict_by_blocks(self, rows: Any, source: Any) -> np.ndarray:
+        """Predict from features that are clipped as those of the fit were, if they were."""
+        design = Design(source, self._shape, self.n_jobs)
+        if self.feature_bounds_ is None:
+            factors = self.left_components_, self.singular_values_, self.right_components_.T
+            products = design.fill(lambda _, m: m.inner(FixedRank(*factors)))
+        else:
+            (least, most), coefs = self.feature_bounds_, self.coef_matrix_.ravel()
+            design = design.written_out()
+            products = design.fill(lambda _, m: np.clip(entries_of(m), least, most) @ coefs)
+        return (products + self.intercept_).astype(rows.dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
