@@ -92,27 +92,20 @@ def stand_ins(rows: Any, *, are_numbers: bool) -> Iterator[Any]:
 
 
 def _stand_in(rows: Any, anything: Any) -> Any:
-    if issparse(rows):
-        return type(rows)(_two(rows.dtype, rows.shape[1:], anything))
     if hasattr(rows, "iloc"):
         return _stand_in_of_pandas(rows, anything)
     if hasattr(rows, "fill_null"):
         # Of polars.
         return rows.clear(TWICE).fill_null(1).fill_null("").fill_null(True)
-    if isinstance(rows, list | tuple):
-        shape = np.shape(np.asarray(rows, dtype=object))[1:]
-        return _two(np.dtype(object), shape, anything).tolist()
-    array = np.asarray(rows)
-    return _two(array.dtype, array.shape[1:], anything)
-
-
-def _two(dtype: Any, shape: Sequence[int], anything: Any) -> np.ndarray:
-    """Make two rows of an array."""
-    two = np.empty((TWICE, *shape), dtype=dtype)
+    is_list, is_sparse = isinstance(rows, list | tuple), issparse(rows)
+    like = rows if is_sparse else np.asarray(rows, dtype=object if is_list else None)
+    two = np.empty((TWICE, *like.shape[1:]), dtype=like.dtype)
     two[:] = 1 if two.dtype.kind in NUMBERS else anything
     if two.dtype.kind in "fc":
         two[-1] = 0.5
-    return two
+    if is_list:
+        return two.tolist()
+    return type(rows)(two) if is_sparse else two
 
 
 def _stand_in_of_pandas(rows: Any, anything: Any) -> Any:
