@@ -189,9 +189,9 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
         return False
 
     def _factors_of_sums(self, end: Callable[[], None]) -> LowRankFactors:
-        """Read the sums, call what ends their time, and factorize them.
+        """Read the sums, call `end`, and factorize them.
 
-        All of it happens once: what was interrupted finds the same sums, or the factors, again.
+        Each happens once: after an interruption the sums, or the factors, are still there.
         """
         if self._factors is None:
             if self._released is None:

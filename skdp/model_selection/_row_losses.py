@@ -164,9 +164,9 @@ def row_losses(scoring: Any, model: Any, X: Any, y: Any) -> np.ndarray:
         )
     # The best and the worst of its kind; a row that is refused has the worst.
     least, most = (0.0, 1.0) if scoring == _ACCURACY else (-_LARGEST_LOSS, _LARGEST_LOSS)
-    return np.asarray(
-        np.clip(np.nan_to_num(losses, nan=most, posinf=most, neginf=least), least, most)
-    )
+    # In single precision these would overflow.
+    losses = np.nan_to_num(losses.astype(np.float64), nan=most, posinf=most, neginf=least)
+    return np.clip(losses, least, most)
 
 
 def _judged(
