@@ -135,8 +135,7 @@ class PrivateEstimator(SeededEstimator):
         """Fit in the one order that keeps a fit private."""
         (doubts,) = self._fit_together((), X, y)
         # Last: whoever turns warnings into errors keeps what was paid for.
-        for doubt in doubts:
-            warn_of_privacy(doubt)
+        warn_of_privacy(*doubts)
 
     def _fit_together(
         self,
@@ -235,10 +234,9 @@ class PrivateEstimator(SeededEstimator):
         """Say what public facts make of the guarantee."""
         if math.isinf(problem.epsilon):
             return
-        for doubt in doubt_of_delta(
-            problem.epsilon, problem.delta, problem.unit.counted, problem.n_units
-        ):
-            warn_of_privacy(doubt)
+        warn_of_privacy(
+            *doubt_of_delta(problem.epsilon, problem.delta, problem.unit.counted, problem.n_units)
+        )
         warn_of_guesses(self.random_state)
 
     def _noise_source(self, seed: int, digest: Callable[[], Any]) -> NoiseSource:

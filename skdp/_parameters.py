@@ -98,7 +98,8 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
             secret as it is: it takes the noise out.
         """
         parameters: dict[str, Any] = super().get_params(deep)
-        hidden = [name for name in _HIDDEN_PARAMETERS if _is_hidden(parameters.get(name))]
+        given = {name: parameters.get(name) for name in _HIDDEN_PARAMETERS}
+        hidden = [name for name in given if not isinstance(given[name], _PRINTED_AS_THEY_ARE)]
         if hidden and is_printing():
             parameters.update(dict.fromkeys(hidden, HIDDEN))
         return parameters
@@ -121,7 +122,3 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
 def without_ledger(state: dict[str, Any]) -> dict[str, Any]:
     """Leave the ledger out of what is to be pickled; that there was one is kept."""
     return state if state.get("ledger") is None else {**state, "ledger": LEFT_OUT}
-
-
-def _is_hidden(value: Any) -> bool:
-    return not isinstance(value, _PRINTED_AS_THEY_ARE)

@@ -57,8 +57,8 @@ _BETWEEN = {
 }
 
 
-def warn_of_privacy(message: str) -> None:
-    """Warn at the line of the user that led here, past skdp, scikit-learn and joblib.
+def warn_of_privacy(*messages: str) -> None:
+    """Warn of each at the line of the user that led here, past skdp, scikit-learn and joblib.
 
     In a thread or process of its own there is none; the warning is then at a line of skdp.
     """
@@ -67,7 +67,8 @@ def warn_of_privacy(message: str) -> None:
     while frame and (room := _room_of(frame)) in _BETWEEN:
         own = level if room == "skdp" else own
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, PrivacyWarning, stacklevel=level if frame else own)
+    for message in messages:
+        warnings.warn(message, PrivacyWarning, stacklevel=level if frame else own)
 
 
 def _room_of(frame: FrameType) -> str:

@@ -141,9 +141,5 @@ def _objects_in(part: Any) -> Any:
 
 def _objects_of(frame: Any) -> np.ndarray:
     """Return the columns of a data frame, or the series, that hold objects rather than numbers."""
-    is_object = np.atleast_1d(np.asarray(frame.dtypes == np.dtype(object)))
-    if frame.ndim == 2:
-        frame = frame.loc[:, is_object]
-    elif not is_object[0]:
-        return np.empty(0)
-    return np.asarray(frame, dtype=object)
+    frame = frame.to_frame() if frame.ndim == 1 else frame
+    return np.asarray(frame.loc[:, np.asarray(frame.dtypes == np.dtype(object))], dtype=object)

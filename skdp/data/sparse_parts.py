@@ -29,10 +29,14 @@ def fits_together(X: Any) -> bool:
     return fits is not None and bool(fits(X))
 
 
-def _fits_compressed(X: Any, shape: tuple[int, int], n_dimensions: int = 1) -> bool:
-    n_lines, length = shape
-    starts, indices, data = X.indptr, X.indices, X.data
-    if not _are_lists(starts, indices) or not _is_array(data, n_dimensions):
+def _fits_compressed(X: Any) -> bool:
+    """Check a format with `indptr`; the lines and columns of BSR are those of its blocks."""
+    shape, starts, indices, data = (1, *X.shape)[-2:], X.indptr, X.indices, X.data
+    sides = data.shape[1:] if X.format == "bsr" else (1, 1)
+    if len(sides) != 2 or 0 in sides or any(np.remainder(shape, sides)):
+        return False
+    n_lines, length = np.floor_divide(shape, sides)[:: -1 if X.format == "csc" else 1]
+    if not _are_lists(starts, indices) or not _is_array(data, 3 if X.format == "bsr" else 1):
         return False
     if len(starts) != n_lines + 1 or len(indices) != len(data):
         return False
@@ -40,22 +44,6 @@ def _fits_compressed(X: Any, shape: tuple[int, int], n_dimensions: int = 1) -> b
         return False
     # What lies behind the last one is not of X.
     return _are_within(indices[: starts[-1]], length)
-
-
-def _fits_csr(X: Any) -> bool:
-    return _fits_compressed(X, X.shape if X.ndim == 2 else (1, *X.shape))
-
-
-def _fits_csc(X: Any) -> bool:
-    return _fits_compressed(X, X.shape[::-1])
-
-
-def _fits_bsr(X: Any) -> bool:
-    sides = X.data.shape[1:]
-    if len(sides) != 2 or 0 in sides or any(np.remainder(X.shape, sides)):
-        return False
-    n_lines, length = X.shape[0] // sides[0], X.shape[1] // sides[1]
-    return _fits_compressed(X, (n_lines, length), 3)
 
 
 def _fits_coo(X: Any) -> bool:
@@ -79,27 +67,20 @@ def _fits_lil(X: Any) -> bool:
     if not X.rows.shape == X.data.shape == X.shape[:1]:
         return False
     lines, values = X.rows.tolist(), X.data.tolist()
-    if set(map(type, chain(lines, values))) - {list} or list(map(len, lines)) != list(
-        map(len, values)
-    ):
+    if set(map(type, chain(lines, values))) - {list}:
         return False
-    indices = [*chain.from_iterable(lines)]
-    return not indices or _are_within(np.array(indices), X.shape[1])
+    is_even = all(len(one) == len(other) for one, other in zip(lines, values, strict=True))
+    return is_even and _are_within(np.array([*chain.from_iterable(lines)]), X.shape[1])
 
 
 def _fits_dok(X: Any) -> bool:
-    places = [*X.keys()]
-    if not places:
-        return True
-    axes = zip(np.array(places).reshape(len(places), -1).T, X.shape, strict=True)
-    return all(_are_within(each, length) for each, length in axes)
+    places = np.array([*X.keys()]).reshape(-1, X.ndim).T
+    return all(map(_are_within, places, X.shape))
 
 
 _FITS: dict[str, Callable[[Any], bool]] = {
-    "bsr": _fits_bsr,
+    **dict.fromkeys(("bsr", "csc", "csr"), _fits_compressed),
     "coo": _fits_coo,
-    "csc": _fits_csc,
-    "csr": _fits_csr,
     "dia": _fits_dia,
     "dok": _fits_dok,
     "lil": _fits_lil,
@@ -116,6 +97,7 @@ def _are_lists(*parts: Any) -> bool:
 
 
 def _are_within(indices: np.ndarray, length: int) -> bool:
-    if indices.dtype.kind not in "iu":
-        return False
-    return not len(indices) or bool(indices.min() >= 0 and indices.max() < length)
+    if not len(indices):
+        return True
+    is_whole = indices.dtype.kind in "iu"
+    return is_whole and bool(indices.min() >= 0 and indices.max() < length)

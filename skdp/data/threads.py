@@ -69,30 +69,30 @@ if hasattr(os, "register_at_fork"):
 
 def run_groups(source: Any, n_jobs: int | None, work: Callable[[range], T]) -> list[T]:
     """Run `work` on the groups of blocks of a source, one thread each, without warnings."""
-
-    def _quiet_work(group: range) -> T:
-        # What overflows becomes null; a warning would tell of single rows.
-        with np.errstate(all="ignore"):
-            return work(group)
-
-    def _shared_work(group: range) -> T:
-        with _one_blas_thread():
-            return _quiet_work(group)
-
     n_threads = effective_n_jobs(n_jobs)
     groups = source.groups(n_threads)
+
+    def _work(group: range) -> T:
+        # What overflows becomes null; a warning would tell of single rows.
+        with _limited_to(n_threads), np.errstate(all="ignore"):
+            return work(group)
+
     if n_threads == 1:
-        return [_quiet_work(groups[0])]
+        return [_work(groups[0])]
     # Even for a single group: groups depend on the data, and how many threads a matrix product
     # has may change what a row gives. Plain threads: a pass may be shorter than what a pool
     # takes to notice its end.
-    with _one_blas_thread(), ThreadPoolExecutor(len(groups)) as threads:
-        return list(threads.map(_shared_work, groups))
+    with _limited_to(n_threads), ThreadPoolExecutor(len(groups)) as threads:
+        return list(threads.map(_work, groups))
 
 
 def blas_threads(n_jobs: int | None) -> AbstractContextManager[None]:
     """Give matrix products one thread each if `n_jobs` asks for several others."""
-    return nullcontext() if effective_n_jobs(n_jobs) == 1 else _one_blas_thread()
+    return _limited_to(effective_n_jobs(n_jobs))
+
+
+def _limited_to(n_threads: int) -> AbstractContextManager[None]:
+    return nullcontext() if n_threads == 1 else _one_blas_thread()
 
 
 @contextmanager

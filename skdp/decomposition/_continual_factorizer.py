@@ -8,9 +8,7 @@ from sklearn.utils._param_validation import Interval
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._stream_base import BaseStream
 from skdp.decomposition._stream_updates import Writing
-from skdp.exceptions import warn_of_privacy
 from skdp.linalg.prefix_sums import prefix_noise
-from skdp.privacy import Released
 from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._updates import ResolvedUpdate
 
@@ -170,22 +168,9 @@ class DPContinualFactorizer(BaseStream):
             If all epochs of the horizon are closed.
         """
         with self._lock:
-            if self._factors is None:
-                self._factors, doubts = self._factorized(self._closed_epoch())
-                for doubt in doubts:
-                    warn_of_privacy(doubt)
-            factors = self._factors
-            self._released = self._factors = None
+            factors = self._factors_of_sums(self._open_next)
+            self._factors = None
         return factors
-
-    def _closed_epoch(self) -> tuple[Released, Released]:
-        """Read the sums of the open epoch and close it, unless there are some that nobody got."""
-        if self._released is None:
-            with Writing(self):
-                right, left = self._counts
-                self._released = right.read(), left.read()
-                self._open_next()
-        return self._released
 
     def _open_next(self) -> None:
         """Add the noise of the next epoch before its updates, or end the stream."""

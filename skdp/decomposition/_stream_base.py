@@ -1,6 +1,7 @@
 """What both kinds of streams share: parameters, sketches, sums that start from noise, the fit."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NoReturn
@@ -21,7 +22,7 @@ from skdp.decomposition._sketches.plan import (
     tails_of,
 )
 from skdp.decomposition._sketches.state import StreamState
-from skdp.decomposition._stream_updates import OwnProcess, TakesUpdates
+from skdp.decomposition._stream_updates import OwnProcess, TakesUpdates, Writing
 from skdp.exceptions import warn_of_privacy
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.linalg.subspace import deterministic_signs
@@ -109,8 +110,7 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
         epsilon, delta = float(self.epsilon), float(self.delta)
         plan, count_unit = plan_stream(self._sketches, unit, noise, epsilon=epsilon, delta=delta)
         n_units = self._shape[0] if unit.counted == "rows" else math.prod(self._shape)
-        for doubt in doubt_of_delta(epsilon, delta, unit.counted, n_units):
-            warn_of_privacy(doubt)
+        warn_of_privacy(*doubt_of_delta(epsilon, delta, unit.counted, n_units))
         budget = self._open_budget(plan)
         self._process = OwnProcess()
         self._is_over = False
@@ -187,6 +187,22 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
     def _keeps_secret(self, kind: str, *, is_unknown: bool) -> bool:
         """Tell whether nobody gets to know the sketch, or what comes of it, before the end."""
         return False
+
+    def _factors_of_sums(self, end: Callable[[], None]) -> LowRankFactors:
+        """Read the sums, call `end`, and factorize them.
+
+        Each happens once: after an interruption the sums, or the factors, are still there.
+        """
+        if self._factors is None:
+            if self._released is None:
+                with Writing(self):
+                    right, left = self._counts
+                    self._released = right.read(), left.read()
+                    end()
+            self._factors, doubts = self._factorized(self._released)
+            self._released = None
+            warn_of_privacy(*doubts)
+        return self._factors
 
     def _factorized(self, values: tuple[Released, Released]) -> tuple[LowRankFactors, list[str]]:
         """Fit the released sketches; return what these say against the factors, too."""

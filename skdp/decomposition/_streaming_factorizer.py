@@ -11,9 +11,7 @@ from skdp._reading import INPUT, quiet
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._stream_base import BaseStream
 from skdp.decomposition._stream_updates import StreamShard, Writing
-from skdp.exceptions import warn_of_privacy
 from skdp.linalg.prefix_sums import prefix_noise
-from skdp.privacy import Released
 from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 from skdp.units._updates import ResolvedUpdate
@@ -280,23 +278,15 @@ class DPStreamingFactorizer(BaseStream):
             If the stream was closed because an update was interrupted.
         """
         with self._lock:
-            if self._factors is None:
-                self._factors, doubts = self._factorized(self._end())
-                self._released = None
-                for doubt in doubts:
-                    warn_of_privacy(doubt)
+            is_first = self._factors is None
+            factors = self._factors_of_sums(self._end)
+            if is_first:
                 self._warn_of_shards()
-        return self._factors
+        return factors
 
-    def _end(self) -> tuple[Released, Released]:
-        """Read the sums, once; what was interrupted then finds the same values again."""
-        if self._released is None:
-            with Writing(self):
-                right, left = self._counts
-                self._released = right.read(), left.read()
-                self._close("finalize ended it, and its budget is spent")
-                self._counts, self._is_over = (), True
-        return self._released
+    def _end(self) -> None:
+        self._close("finalize ended it, and its budget is spent")
+        self._counts, self._is_over = (), True
 
     def _warn_of_shards(self) -> None:
         n_left = self._n_shards - len(self._merged)

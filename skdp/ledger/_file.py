@@ -16,6 +16,7 @@ __all__ = [
     "check_place",
     "check_sums",
     "create_file",
+    "insert",
     "open_file",
     "place_of",
     "read_charges",
@@ -120,16 +121,18 @@ def create_file(path: str, head: dict[str, Any]) -> None:
 
 
 def _write_head(path: str, head: dict[str, Any]) -> None:
-    names, places = ", ".join(head), ", ".join("?" * len(head))
     with _LOCK, _connected(path) as database:
         database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         # What executes a script commits first.
         database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION};")
-        database.execute(
-            f"INSERT INTO ledger (id, {names}, spent, tails) VALUES (1, {places}, 0, 0)",
-            tuple(head.values()),
-        )
+        insert(database, "ledger", {"id": 1, **head, "spent": 0, "tails": 0})
         database.execute("COMMIT")
+
+
+def insert(database: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:
+    """Add a row, by the names of its columns."""
+    names, places = ", ".join(row), ", ".join("?" * len(row))
+    database.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", tuple(row.values()))
 
 
 @contextmanager

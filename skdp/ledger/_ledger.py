@@ -15,6 +15,7 @@ from skdp.ledger._file import (
     check_place,
     check_sums,
     create_file,
+    insert,
     open_file,
     place_of,
     read_charges,
@@ -29,21 +30,6 @@ from skdp.ledger._seen import check_seen, read_seen, remember
 from skdp.privacy.adjacency import ADJACENCIES
 
 __all__ = ["PrivacyLedger"]
-
-_COLUMNS = (
-    "time",
-    "what",
-    "unit",
-    "mu",
-    "delta_tail",
-    "epsilon",
-    "delta",
-    "seeded",
-    "enforced",
-    "spent",
-    "tails",
-)
-_INSERT = f"INSERT INTO charge ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 
 
 class PrivacyLedger:
@@ -203,11 +189,10 @@ class PrivacyLedger:
             room = limit.room_beside(head["tails"] + cost.tails) - head["spent"]
             if cost.spent > room:
                 raise BudgetError(refusal(self.path, spent, limit, head))
-            seeded, enforced = bool(spent.seeded), bool(spent.enforced)
-            numbers = (float(getattr(spent, name)) for name in NUMBERS)
-            kept = (seeded, enforced, cost.spent, cost.tails)
-            row = (_now(), str(what), spent.unit, *numbers, *kept)
-            database.execute(_INSERT, row)
+            row = {"time": _now(), "what": str(what), "unit": spent.unit, **vars(cost)}
+            row |= {name: float(getattr(spent, name)) for name in NUMBERS}
+            row |= {name: bool(getattr(spent, name)) for name in ("seeded", "enforced")}
+            insert(database, "charge", row)
             if (text := self.note if note is None else note) is not None:
                 write_note(database, text)
             seen = read_seen(database)

@@ -13,9 +13,8 @@ from skdp._estimator import N_JOBS, PrivateEstimator, Procedure, delta_tail_of, 
 from skdp._reading import check_features, check_rows_of
 from skdp.data.design import Design, entries_of
 from skdp.data.digest import digest
-from skdp.data.matrices import Matrices
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.sources import Source, as_source
+from skdp.data.sources import as_source
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linear_model._responses import r2_of
 from skdp.linear_model._trace.doubts import doubts_of_size
@@ -278,10 +277,11 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
             )
         if isinstance(rows, RankOneMatrices):
             rows.check()
-            return self._predict_rank_one(rows)
+            check_features(rows, self)
+            return self._predict_by_blocks(rows, rows) if len(rows) else np.zeros(0)
         rows = check_rows_of(rows, self)
         if self.feature_bounds_ is not None:
-            return self._predict_clipped(as_source(rows), self.feature_bounds_).astype(rows.dtype)
+            return self._predict_by_blocks(rows, as_source(rows))
         return np.asarray(rows @ self.coef_matrix_.ravel() + self.intercept_)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -366,26 +366,17 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         self._coef_shape = facts.coef_shape
         return result.doubts
 
-    def _predict_rank_one(self, rows: RankOneMatrices) -> np.ndarray:
-        check_features(rows, self)
-        if len(rows) == 0:
-            return np.zeros(0)
-        if self.feature_bounds_ is not None:
-            return self._predict_clipped(rows, self.feature_bounds_).astype(rows.dtype)
-        point = FixedRank(self.left_components_, self.singular_values_, self.right_components_.T)
-        design = Design(rows, self._shape, self.n_jobs)
-        predictions = design.fill(lambda _, matrices: matrices.inner(point)) + self.intercept_
-        return predictions.astype(rows.dtype)
-
-    def _predict_clipped(self, rows: Source | RankOneMatrices, bounds: np.ndarray) -> np.ndarray:
-        """Predict from features that are clipped as those of the fit were."""
-        coefficients = self.coef_matrix_.ravel()
-
-        def _products(_: slice, matrices: Matrices) -> np.ndarray:
-            return np.asarray(np.clip(entries_of(matrices), *bounds) @ coefficients)
-
-        design = Design(rows, self._shape, self.n_jobs).written_out()
-        return design.fill(_products) + self.intercept_
+    def _predict_by_blocks(self, rows: Any, source: Any) -> np.ndarray:
+        """Predict from features that are clipped as those of the fit were, if they were."""
+        design = Design(source, self._shape, self.n_jobs)
+        if self.feature_bounds_ is None:
+            factors = self.left_components_, self.singular_values_, self.right_components_.T
+            products = design.fill(lambda _, m: m.inner(FixedRank(*factors)))
+        else:
+            (least, most), coefs = self.feature_bounds_, self.coef_matrix_.ravel()
+            design = design.written_out()
+            products = design.fill(lambda _, m: np.clip(entries_of(m), least, most) @ coefs)
+        return (products + self.intercept_).astype(rows.dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

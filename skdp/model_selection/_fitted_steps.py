@@ -194,16 +194,15 @@ def _with_itself(
         note = complaint_of_function(estimator)
         return (PrivacyStep(path, name, NOT_PRIVATE if note else LEARNS_NOTHING, note=note),)
     if is_holder(estimator):
-        if not inner:
-            check_is_fitted(estimator)
         note = complaint_of(estimator)
-        return (PrivacyStep(path, name, NOT_PRIVATE, note=note), *inner) if note else inner
-    if any(step.records for step in inner):
-        return (PrivacyStep(path, name, NOT_PRIVATE, note=_MAY_HAVE), *inner)
-    if isinstance(estimator, BaseEstimator) and private_steps(estimator):
+    elif any(step.records for step in inner):
+        note = _MAY_HAVE
+    else:
+        inner, holds_private = (), isinstance(estimator, BaseEstimator) and private_steps(estimator)
+        note = _MAY_HAVE if holds_private else _LEARNED
+    if not inner and note != _LEARNED:
         check_is_fitted(estimator)
-        return (PrivacyStep(path, name, NOT_PRIVATE, note=_MAY_HAVE),)
-    return (PrivacyStep(path, name, NOT_PRIVATE, note=_LEARNED),)
+    return (PrivacyStep(path, name, NOT_PRIVATE, note=note), *inner) if note else inner
 
 
 def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
@@ -218,7 +217,7 @@ def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
         _INFINITE: np.isinf(record.epsilon),
         _GUESSABLE: record.guessable,
     }
-    note = ", and ".join(complaint for complaint, applies in complaints.items() if applies)
+    note = _told(complaints)
     status = NOT_PRIVATE if note else PRIVATE
     if not note and others:
         note = AS_DECLARED
@@ -270,10 +269,12 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
         _ONE_SEED: seeded,
         _MAY_HAVE: type(search) not in _SEARCHES,
     }
-    if any(complaints.values()):
-        note = ", and ".join(complaint for complaint, applies in complaints.items() if applies)
-        return PrivacyStep(path, name, NOT_PRIVATE, records, note, seeded)
-    return PrivacyStep(path, name, PRIVATE if records else LEARNS_NOTHING, records, "", seeded)
+    status, note = PRIVATE if records else LEARNS_NOTHING, _told(complaints)
+    return PrivacyStep(path, name, NOT_PRIVATE if note else status, records, note, seeded)
+
+
+def _told(complaints: dict[str, bool]) -> str:
+    return ", and ".join(complaint for complaint, applies in complaints.items() if applies)
 
 
 def _fits_of_candidates(search: Any) -> tuple[list[tuple[Any, int]], bool]:

@@ -59,15 +59,8 @@ def _of_columns(holder: Any) -> str:
 def _of_pipeline(holder: Any) -> str:
     # The last step is never cached.
     cached = [step for _, step in holder.steps[:-1]] if holder.memory is not None else []
-    return _REPEATS if any(map(_holds_private, cached)) else ""
-
-
-def _of_target(holder: Any) -> str:
-    return _INVERSE if holder.check_inverse else ""
-
-
-def _holds_private(step: Any) -> bool:
-    return isinstance(step, BaseEstimator) and bool(private_steps(step))
+    are_estimators = (step for step in cached if isinstance(step, BaseEstimator))
+    return _REPEATS if any(map(private_steps, are_estimators)) else ""
 
 
 def _is_dense(part: Any) -> bool:
@@ -95,7 +88,7 @@ _COMPLAINTS: dict[type, Callable[[Any], str]] = {
     MultiOutputClassifier: lambda holder: _CLASSES,
     MultiOutputRegressor: lambda holder: "",
     Pipeline: _of_pipeline,
-    TransformedTargetRegressor: _of_target,
+    TransformedTargetRegressor: lambda holder: _INVERSE if holder.check_inverse else "",
     VotingClassifier: lambda holder: _CLASSES,
     VotingRegressor: lambda holder: "",
 }

@@ -185,16 +185,14 @@ def private_score(
     if math.isfinite(plan.epsilon):
         warn_of_guesses(random_state)
     few = [] if is_bounded else _doubt_of_rows(plan, n_rows)
-    for doubt in (*doubt_of_delta(plan.epsilon, plan.delta, "rows", n_rows), *few):
-        warn_of_privacy(doubt)
+    warn_of_privacy(*doubt_of_delta(plan.epsilon, plan.delta, "rows", n_rows), *few)
     seed = draw_seed(random_state)
     noise = NoiseSource(seed, () if seed is None else (digest(as_source(losses[:, np.newaxis])),))
     what = f"private_score, {n_rows} {plan.unit}s"
     charge = None if ledger is None else lambda spent: ledger.charge(spent, what=what)
     budget = PrivacyBudget.of(plan, noise, charge)
     mean, std, level = _release_mean(losses, budget, is_bounded=is_bounded, is_signed=is_signed)
-    for doubt in budget.doubts:
-        warn_of_privacy(doubt)
+    warn_of_privacy(*budget.doubts)
     return PrivateScore(1 - mean if is_bounded else -mean, std, level, budget.spent())
 
 

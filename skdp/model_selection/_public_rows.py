@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,37 +11,47 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 __all__ = [
+    "NUMBERS",
     "TWICE",
     "are_numbers",
     "exchanged",
-    "first_of",
     "plain_rows",
+    "quietly",
     "repeated",
     "row_twice",
     "stand_ins",
 ]
 
+#: Kinds of numpy's types of numbers.
+NUMBERS = "biufc"
+
 # Of one row some functions make something else than of several.
 TWICE = 2
-_NUMBERS = "biufc"
 # What stands for an entry that may hold anything.
 _ANYTHING = (1.0, "")
 
 
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Pass over warnings, which may be of single rows."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+@quietly()
 def are_numbers(rows: Any) -> bool:
     """Tell whether rows hold nothing but numbers; texts of numbers are texts."""
     dtype = getattr(rows, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind in _NUMBERS:
+    if isinstance(dtype, np.dtype) and dtype.kind in NUMBERS:
         return True
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            np.asarray(rows, dtype=np.float64)
-            array = np.asarray(rows)
+        np.asarray(rows, dtype=np.float64)
+        array = np.asarray(rows)
     except Exception:
         return False
     if array.dtype.kind != "O":
-        return array.dtype.kind in _NUMBERS
+        return array.dtype.kind in NUMBERS
     return not any(isinstance(entry, str | bytes) for entry in array.ravel())
 
 
@@ -50,17 +61,10 @@ def plain_rows(rows: Any) -> Any:
     return np.asarray(rows, dtype=np.float64) if is_list else rows
 
 
-def row_twice(rows: Any, number: int, sparse_format: str | None = None) -> Any:
+def row_twice(rows: Any, sparse_format: str, number: int) -> Any:
     """Take one row two times."""
     two = _safe_indexing(rows, [number] * TWICE)
-    return two if sparse_format is None else two.asformat(sparse_format)
-
-
-def first_of(rows: Any, n_times: int) -> Any:
-    """Repeat the first row."""
-    if issparse(rows):
-        return rows.tocsr()[[0] * n_times]
-    return _safe_indexing(rows, [0] * n_times)
+    return two.asformat(sparse_format) if sparse_format else two
 
 
 def repeated(like: Any, value: Any) -> Any:
@@ -88,27 +92,20 @@ def stand_ins(rows: Any, *, are_numbers: bool) -> Iterator[Any]:
 
 
 def _stand_in(rows: Any, anything: Any) -> Any:
-    if issparse(rows):
-        return type(rows)(_two(rows.dtype, rows.shape[1:], anything))
     if hasattr(rows, "iloc"):
         return _stand_in_of_pandas(rows, anything)
     if hasattr(rows, "fill_null"):
         # Of polars.
         return rows.clear(TWICE).fill_null(1).fill_null("").fill_null(True)
-    if isinstance(rows, list | tuple):
-        shape = np.shape(np.asarray(rows, dtype=object))[1:]
-        return _two(np.dtype(object), shape, anything).tolist()
-    array = np.asarray(rows)
-    return _two(array.dtype, array.shape[1:], anything)
-
-
-def _two(dtype: Any, shape: Sequence[int], anything: Any) -> np.ndarray:
-    """Make two rows of an array."""
-    two = np.empty((TWICE, *shape), dtype=dtype)
-    two[:] = 1 if two.dtype.kind in _NUMBERS else anything
+    is_list, is_sparse = isinstance(rows, list | tuple), issparse(rows)
+    like = rows if is_sparse else np.asarray(rows, dtype=object if is_list else None)
+    two = np.empty((TWICE, *like.shape[1:]), dtype=like.dtype)
+    two[:] = 1 if two.dtype.kind in NUMBERS else anything
     if two.dtype.kind in "fc":
         two[-1] = 0.5
-    return two
+    if is_list:
+        return two.tolist()
+    return type(rows)(two) if is_sparse else two
 
 
 def _stand_in_of_pandas(rows: Any, anything: Any) -> Any:
@@ -123,7 +120,7 @@ def _stand_in_of_pandas(rows: Any, anything: Any) -> Any:
 def _public_column(column: Any, anything: Any) -> Any:
     """Put public entries in the place of the two of a column."""
     kind, values = getattr(column.dtype, "kind", "O"), [anything] * TWICE
-    if kind in _NUMBERS:
+    if kind in NUMBERS:
         values = [1, 0.5 if kind in "fc" else 1]
     elif kind in "mM":
         values = [0] * TWICE
@@ -132,10 +129,10 @@ def _public_column(column: Any, anything: Any) -> Any:
     return type(column)(values, dtype=column.dtype, index=column.index, name=column.name)
 
 
-def exchanged(rows: Any, refused: Sequence[int], others: Any) -> Any:
-    """Put other rows, in the same container, in the place of some; types stay as they are."""
+def exchanged(rows: Any, odd: Sequence[int], others: Any, each: Any = 0) -> Any:
+    """Put other rows, the first or each its own, in the place of some; types stay as they are."""
     index = np.arange(_num_samples(rows))
-    index[refused] = len(index) + np.arange(len(refused))
+    index[odd] = len(index) + each
     if issparse(rows):
         both = vstack([rows, others], format="csr", dtype=rows.dtype)
         return both[index].asformat(rows.format)

@@ -17,7 +17,8 @@ from skdp.data.reading import tell_nothing
 from skdp.data.sources import canonical_csr
 from skdp.linear_model._responses import checked_responses
 from skdp.model_selection._kinds import real_numbers
-from skdp.model_selection._public_steps import losses_by_rows, quietly, restored, transformed
+from skdp.model_selection._public_rows import quietly
+from skdp.model_selection._public_steps import losses_by_rows, restored, transformed
 
 __all__ = ["NAMES", "SCORES", "check_responses", "check_scoring", "row_losses", "usual_scoring"]
 
@@ -96,14 +97,12 @@ def _check_callable(scoring: Callable[..., Any]) -> None:
     try:
         inspect.signature(scoring).bind(None, None, None)
     except TypeError:
-        fits = False
+        raise ValueError(
+            "A callable scoring takes (estimator, X, y), and this one does not."
+        ) from None
     except ValueError:
         # There is none to look at.
-        fits = True
-    else:
-        fits = True
-    if not fits:
-        raise ValueError("A callable scoring takes (estimator, X, y), and this one does not.")
+        return
 
 
 def check_responses(X: Any, y: Any, scoring: Any, name: str, *, required: bool = False) -> None:
@@ -165,9 +164,9 @@ def row_losses(scoring: Any, model: Any, X: Any, y: Any) -> np.ndarray:
         )
     # The best and the worst of its kind; a row that is refused has the worst.
     least, most = (0.0, 1.0) if scoring == _ACCURACY else (-_LARGEST_LOSS, _LARGEST_LOSS)
-    return np.asarray(
-        np.clip(np.nan_to_num(losses, nan=most, posinf=most, neginf=least), least, most)
-    )
+    # In single precision these would overflow.
+    losses = np.nan_to_num(losses.astype(np.float64), nan=most, posinf=most, neginf=least)
+    return np.clip(losses, least, most)
 
 
 def _judged(
@@ -199,9 +198,10 @@ def _reconstruction_errors(model: Any, rows: Any) -> np.ndarray:
             f"scoring='reconstruction' needs rows of shape {given.shape} back, got shape "
             f"{back.shape}: pass a callable (estimator, X, y) that returns a score a row."
         )
-    return np.asarray(quietly(_squared_distances, given, back))
+    return _squared_distances(given, back)
 
 
+@quietly()
 def _squared_distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     one, other = real_numbers(one, np.nan), real_numbers(other, np.nan)
     apart = np.subtract(one, other, dtype=np.result_type(one, other, np.float32))

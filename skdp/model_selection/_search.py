@@ -106,7 +106,7 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         if self.ledger is not None:
             self.ledger.charge(whole, what=f"{type(self).__name__}.fit, {n_rows} {whole.unit}s")
         models = fit_candidates(search, X, y, allotment.search)
-        best, doubts = 0, []
+        best, doubts = 0, list[str]()
         if choice is not None:
             losses = np.column_stack([row_losses(scoring, model, X, y) for model in models])
             best, doubts = _chosen(search, losses, choice, is_bounded=scoring == "accuracy")
@@ -114,8 +114,7 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         if allotment.final.mus:
             model = refit(search, best, model, min(allotment.final.mus), X, y, allotment.final)
         self._set_results(search, best, model, allotment, _total(whole, search.records))
-        for doubt in doubts:
-            warn_of_privacy(doubt)
+        warn_of_privacy(*doubts)
         return self
 
     def _search(self, X: Any, y: Any, scoring: Any) -> Search:
@@ -163,8 +162,7 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
             return
         warn_of_guesses(self.random_state)
         own = doubt_of_delta(float(self.epsilon), float(self.delta), "rows", n_rows)
-        for doubt in (*own, *doubts):
-            warn_of_privacy(doubt)
+        warn_of_privacy(*own, *doubts)
         most = max(allotment.n_fits.values())
         if most > _MOST_FITS:
             warn_of_privacy(
@@ -192,8 +190,7 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
             self.best_estimator_ = model
         parts = _stamped(model, search, spent, self.ledger)
         for part in parts:
-            for doubt in search.doubts.get(id(part), ()):
-                warn_of_privacy(doubt)
+            warn_of_privacy(*search.doubts.get(id(part), ()))
 
 
 def _choice_plan(
@@ -223,7 +220,7 @@ def _chosen(
     budget = PrivacyBudget.of(plan, noise)
     best = choose(losses, budget, is_bounded=is_bounded)
     search.keep(budget.spent(), "choice")
-    return best, budget.doubts
+    return best, list(budget.doubts)
 
 
 def _total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent:

@@ -254,6 +254,26 @@ def test_a_label_that_a_score_does_not_know_is_the_worst(container):
     assert after[ODD] == 1e100
 
 
+def test_scores_that_are_whole_for_public_rows_keep_their_fractions():
+    model = DPTraceRegressor(epsilon=np.inf).fit(X, Y)
+    scoring = lambda model, rows, y: np.array([-max(0, row[0] - 1) for row in rows])  # noqa: E731
+    expected = np.maximum(0, X[:, 0] - 1)
+    np.testing.assert_array_equal(row_losses(scoring, model, X, Y), expected)
+
+
+def test_texts_are_judged_one_by_one_where_public_ones_are_refused():
+    texts = np.array([[f"{row[0]:.3f}"] for row in X], dtype=object)
+    known = set(texts.ravel())
+
+    def scoring(model, rows, y):
+        assert known.issuperset(rows.ravel())
+        return [-float(one) * (len(rows) == 2) for one in rows.ravel()]
+
+    with pytest.warns(PrivacyWarning, match="So it does for public texts"):
+        found = row_losses(scoring, None, texts, None)
+    np.testing.assert_array_equal(found, texts.ravel().astype(float))
+
+
 @pytest.mark.parametrize("name", ["text", "complex", "dropped", "sequence"])
 def test_a_search_goes_on_after_such_a_score(tmp_path, name):
     ledger = PrivacyLedger.create(

@@ -75,19 +75,19 @@ def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
 
     The length is even, so that the numbers of every user start at a multiple of 16 bytes.
     """
-    prior, size = model.prior, len(model.mean_head)
+    prior = model.prior
     coefficients = np.vstack([prior.root().T, model.mean_head])
     if model.whitening is not None:
         coefficients = coefficients @ model.whitening
-    has_intercept = prior.intercept_variance > 0
-    lift = np.zeros((len(coefficients) - 1 + has_intercept, size + 1 + (size + 1) % 2))
-    mean = np.zeros(lift.shape[1])
-    intercepts = -coefficients @ model.center
-    lift[: len(coefficients) - 1, : size + 1] = np.column_stack([coefficients, intercepts])[:-1]
-    mean[:size], mean[size] = coefficients[-1], intercepts[-1] + model.response_center
-    if has_intercept:
-        lift[-1, size] = np.sqrt(prior.intercept_variance)
-    return lift, mean
+    table = np.column_stack([coefficients, -coefficients @ model.center])
+    lift, mean = table[:-1], table[-1]
+    mean[-1] += model.response_center
+    if prior.intercept_variance > 0:
+        of_intercept = np.zeros_like(mean)
+        of_intercept[-1] = np.sqrt(prior.intercept_variance)
+        lift = np.vstack([lift, of_intercept])
+    padding = (0, len(mean) % 2)
+    return np.pad(lift, ((0, 0), padding)), np.pad(mean, padding)
 
 
 def _lifted(batch: UserBatch, model: SharedModel, lift: np.ndarray) -> np.ndarray:

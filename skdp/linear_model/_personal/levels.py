@@ -13,7 +13,6 @@ __all__ = [
     "clip_level",
     "loses_digits",
     "release_level",
-    "release_size",
 ]
 
 #: Level that stands for no clipping: squares of what is longer could overflow.
@@ -22,13 +21,6 @@ NO_CLIPPING = 1e100
 CENTER_CERTAINTY, MEAN_CERTAINTY = 3.0, 1.5
 # Products with factors of other sizes might lose digits: they contribute nothing.
 _SIZES = (1e-150, 1e150)
-
-
-def release_size(
-    name: str, norms: np.ndarray, q: float, budget: PrivacyBudget, remedy: str
-) -> float:
-    """Release a quantile of norms in any units."""
-    return budget.quantile(name, norms, q=q, grid=SIZES, remedy=remedy)
 
 
 def clip_level(size: float, budget: PrivacyBudget) -> float:

@@ -18,8 +18,8 @@ import numpy as np
 
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_norms
-from skdp.linear_model._personal.grids import RELATIVE_SIZES, row_counts
-from skdp.linear_model._personal.levels import MEAN_CERTAINTY, above_noise, clip_level, release_size
+from skdp.linear_model._personal.grids import RELATIVE_SIZES, SIZES, row_counts
+from skdp.linear_model._personal.levels import MEAN_CERTAINTY, above_noise, clip_level
 from skdp.linear_model._personal.model import Prior
 from skdp.linear_model._personal.plan import finds_mean, mean_clip
 from skdp.linear_model._personal.problem import PersonalProblem
@@ -104,7 +104,8 @@ def release_start(
     """Release the sum of the outer products, their mean, and the scale of heads."""
     products = users.fill(lambda batch: _products(batch, levels), users.n_features)
     remedy = OTHER_UNITS_OF_Y if problem.whiten else OTHER_UNITS
-    size = release_size("product norm", row_norms(products), _PRODUCT_QUANTILE, budget, remedy)
+    norms = row_norms(products)
+    size = budget.quantile("product norm", norms, q=_PRODUCT_QUANTILE, grid=SIZES, remedy=remedy)
     level = clip_level(size, budget)
     if problem.is_pooled:
         mean = _release_mean(products, size, users, budget, problem)

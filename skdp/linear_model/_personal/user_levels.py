@@ -8,8 +8,7 @@ from scipy.special import ndtri
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_squares
 from skdp.linear_model._personal.center import mean_responses
-from skdp.linear_model._personal.grids import RATIOS
-from skdp.linear_model._personal.levels import release_size
+from skdp.linear_model._personal.grids import RATIOS, SIZES
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget
 
@@ -41,7 +40,8 @@ def release_user_levels(users: Users, row_count: float, budget: PrivacyBudget) -
     response the sum of both.
     """
     means = np.abs(users.fill(mean_responses))
-    size = release_size("user level", means, _QUANTILE, budget, OTHER_UNITS_OF_Y) / _ABOVE
+    size = budget.quantile("user level", means, q=_QUANTILE, grid=SIZES, remedy=OTHER_UNITS_OF_Y)
+    size /= _ABOVE
     sizes = users.fill(root_mean_squares) / size
     ratio = budget.quantile("response spread", sizes, q=0.5, grid=RATIOS) / _ABOVE
     of_means = (size / float(ndtri((1 + _QUANTILE) / 2))) ** 2

@@ -7,10 +7,7 @@ import numpy as np
 
 from skdp.data.design import Design, entries_of
 from skdp.data.matrices import Matrices
-from skdp.linear_model._medians import (
-    ANY_SIZE,
-    release_medians,
-)
+from skdp.linear_model._medians import ANY_SIZE, release_medians
 from skdp.linear_model._trace.public_rows import largest_usual, sample_rows
 from skdp.linear_model._trace.sizes import Sizes, count_powers, exponents, release_sizes
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
@@ -132,9 +129,7 @@ def release_standardization(
     spread, rare = _spreads(sizes.located(), ~is_mostly_zero)
     # What is left of a centre far from 0 must not rule the other features.
     spread = np.maximum(spread, least)
-    largest = np.full(len(spread), math.inf)
-    if budget.is_private:
-        largest = _largest_sizes(sizes)
+    largest = _largest_sizes(sizes) if budget.is_private else np.full(len(spread), math.inf)
     if plan.mean_share:
         shift = _release_means(design, center, spread, largest, budget)
         center = center + shift * spread
