@@ -11,7 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from skdp.data.reading import UNFIT
 from skdp.data.sources import canonical_csr
+from skdp.data.sparse_parts import fits_together
 from skdp.model_selection._public_rows import TWICE
 
 __all__ = ["LOSSES", "Kind", "kind_of", "kind_of_losses", "real_numbers"]
@@ -119,10 +121,8 @@ def _dense(result: Any) -> np.ndarray:
 
 def _check_indices(result: Any) -> None:
     """Refuse a sparse matrix whose indices are wrong, before they are used."""
-    if result.format in ("csr", "csc", "bsr"):
-        result.check_format(full_check=True)
-    elif result.format == "coo":
-        type(result)((result.data, (result.row, result.col)), shape=result.shape)
+    if not fits_together(result):
+        raise ValueError(UNFIT)
 
 
 def _is_masked(result: Any) -> bool:
@@ -241,8 +241,8 @@ class _FrameKind:
         if not hasattr(result, "select_dtypes") or len(result) != n_rows:
             return False
         return result.columns.equals(self.like.columns) and all(
-            dtype is None or _fits(_type_of(given), dtype, exactly)
-            for dtype, given in zip(self.types, result.dtypes, strict=True)
+            _is_left_alike(given, like) if dtype is None else _fits(_type_of(given), dtype, exactly)
+            for dtype, given, like in zip(self.types, result.dtypes, self.like.dtypes, strict=True)
         )
 
     def converted(self, result: Any, fill: float) -> Any:
@@ -307,6 +307,12 @@ def _type_of_column(column: Any, are_numbers: bool) -> np.dtype | None:
     if dtype.kind == "O":
         return dtype if are_numbers and _holds_numbers(_dense_column(column)) else None
     return dtype if dtype.kind in "biufc" else None
+
+
+def _is_left_alike(given: Any, like: Any) -> bool:
+    """Compare types of columns that are left as they are; those of others may follow the rows."""
+    are_sparse = [hasattr(dtype, "subtype") for dtype in (given, like)]
+    return given == like if any(are_sparse) else True
 
 
 def _dense_column(column: Any) -> np.ndarray:

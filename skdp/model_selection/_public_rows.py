@@ -9,11 +9,14 @@ from scipy.sparse import issparse, vstack
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from skdp.data.rank_one import RankOneMatrices
+
 __all__ = [
     "TWICE",
     "are_numbers",
     "exchanged",
     "first_of",
+    "hold_categories",
     "plain_rows",
     "repeated",
     "row_twice",
@@ -25,6 +28,8 @@ TWICE = 2
 _NUMBERS = "biufc"
 # What stands for an entry that may hold anything.
 _ANYTHING = (1.0, "")
+# Of any width: that of an array follows the longest of its texts.
+_TEXT = "1"
 
 
 def are_numbers(rows: Any) -> bool:
@@ -71,6 +76,12 @@ def repeated(like: Any, value: Any) -> Any:
     return values if isinstance(like, list | tuple) else np.array(values)
 
 
+def hold_categories(rows: Any) -> bool:
+    """Tell whether the types of rows hold values: categories are found in data."""
+    types = np.atleast_1d(np.asarray(getattr(rows, "dtypes", None), dtype=object))
+    return any(hasattr(dtype, "categories") for dtype in types)
+
+
 def stand_ins(rows: Any, *, are_numbers: bool) -> Iterator[Any]:
     """Make two public rows, in several ways: the container and its types are those of the rows.
 
@@ -88,6 +99,8 @@ def stand_ins(rows: Any, *, are_numbers: bool) -> Iterator[Any]:
 
 
 def _stand_in(rows: Any, anything: Any) -> Any:
+    if isinstance(rows, RankOneMatrices):
+        return RankOneMatrices(*(_stand_in(part, anything) for part in (rows.left, rows.right)))
     if issparse(rows):
         return type(rows)(_two(rows.dtype, rows.shape[1:], anything))
     if hasattr(rows, "iloc"):
@@ -106,6 +119,8 @@ def _two(dtype: Any, shape: Sequence[int], anything: Any) -> np.ndarray:
     """Make two rows of an array."""
     two = np.empty((TWICE, *shape), dtype=dtype)
     two[:] = 1 if two.dtype.kind in _NUMBERS else anything
+    if two.dtype.kind == "U" and anything:
+        two[:] = _TEXT
     if two.dtype.kind in "fc":
         two[-1] = 0.5
     return two
@@ -136,6 +151,9 @@ def exchanged(rows: Any, refused: Sequence[int], others: Any) -> Any:
     """Put other rows, in the same container, in the place of some; types stay as they are."""
     index = np.arange(_num_samples(rows))
     index[refused] = len(index) + np.arange(len(refused))
+    if isinstance(rows, RankOneMatrices):
+        parts = zip((rows.left, rows.right), (others.left, others.right), strict=True)
+        return RankOneMatrices(*(exchanged(one, refused, other) for one, other in parts))
     if issparse(rows):
         both = vstack([rows, others], format="csr", dtype=rows.dtype)
         return both[index].asformat(rows.format)

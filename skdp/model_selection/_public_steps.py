@@ -25,6 +25,7 @@ from skdp.model_selection._public_rows import (
     are_numbers,
     exchanged,
     first_of,
+    hold_categories,
     plain_rows,
     repeated,
     row_twice,
@@ -144,7 +145,8 @@ def _public(what: str, function: Callable[..., Any], ways: Sequence[Iterable[Any
         try:
             return _Public(inputs, quietly(function, *inputs), "")
         except Exception as raised:
-            error = error or f"{what} raises {type(raised).__name__}: {raised}"
+            told = f"{what} raises {type(raised).__name__}: {raised}"
+            error = error or (_left_out(what) if any(map(hold_categories, inputs)) else told)
     return _Public(None, None, error)
 
 
