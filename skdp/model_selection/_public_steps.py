@@ -8,7 +8,7 @@ refused for all: that is public.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import product, repeat
 from typing import Any, NamedTuple
@@ -219,7 +219,11 @@ def _of_kind(
     parts = [exchanged(one, odd, other) for one, other in zip(inputs, beside, strict=True)]
     result = _attempt(function, parts)
     if not _admits(kind, result, n_rows):
-        raise ValueError(_left_out(what))
+        # Together they make what none of them makes alone.
+        made = quietly(kind.made_of, list(_alone(function, inputs)), fill)
+        if made is None:
+            raise ValueError(_left_out(what))
+        return made
     rows = quietly(kind.converted, result, fill)
     return rows if made is None else exchanged(rows, odd, made)
 
@@ -228,13 +232,16 @@ def _others(
     function: Callable[..., Any], inputs: Sequence[Any], kind: Kind, *, exactly: bool
 ) -> dict[int, Any]:
     """Return what is made of single rows, by their number, where it is of another kind."""
-    found, rows = {}, [one.tocsr() if issparse(one) else one for one in inputs]
+    made = enumerate(_alone(function, inputs))
+    return {row: one for row, one in made if not _admits(kind, one, TWICE, exactly=exactly)}
+
+
+def _alone(function: Callable[..., Any], inputs: Sequence[Any]) -> Iterator[Any]:
+    """Apply a function to each row by itself, two times."""
+    rows = [one.tocsr() if issparse(one) else one for one in inputs]
     formats = [getattr(one, "format", None) if issparse(one) else None for one in inputs]
     for row in range(_num_samples(inputs[0])):
-        result = _attempt(function, list(map(row_twice, rows, repeat(row), formats)))
-        if not _admits(kind, result, TWICE, exactly=exactly):
-            found[row] = result
-    return found
+        yield _attempt(function, list(map(row_twice, rows, repeat(row), formats)))
 
 
 def _admits(kind: Kind, result: Any, n_rows: int, *, exactly: bool = False) -> bool:

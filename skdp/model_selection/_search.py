@@ -106,7 +106,7 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         if self.ledger is not None:
             self.ledger.charge(whole, what=f"{type(self).__name__}.fit, {n_rows} {whole.unit}s")
         models = fit_candidates(search, X, y, allotment.search)
-        best, doubts = 0, []
+        best, doubts = 0, list[str]()
         if choice is not None:
             losses = np.column_stack([row_losses(scoring, model, X, y) for model in models])
             best, doubts = _chosen(search, losses, choice, is_bounded=scoring == "accuracy")
@@ -223,7 +223,7 @@ def _chosen(
     budget = PrivacyBudget.of(plan, noise)
     best = choose(losses, budget, is_bounded=is_bounded)
     search.keep(budget.spent(), "choice")
-    return best, budget.doubts
+    return best, list(budget.doubts)
 
 
 def _total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent:
