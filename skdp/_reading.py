@@ -55,6 +55,8 @@ _KNOWN = re.compile(
         )
     )
 )
+# Where what raises these texts is written. An entry may raise one of them with values in it.
+_KNOWN_CODE = frozenset({"numpy", "pandas", "polars", "scipy", "skdp", "sklearn"})
 _HINTS = {
     "Expected 2D": " Reshape your data by reshape(-1, 1) if it is one feature, by reshape(1, -1) "
     "if it is one row.",
@@ -88,12 +90,21 @@ def _public_error(error: Exception) -> Exception:
         text = str(error)
     kinds = (kind for kind in (TypeError, MemoryError) if isinstance(error, kind))
     known = _KNOWN.match(text)
-    if known is None:
+    if known is None or _is_foreign(error):
         kind: type[Exception] = MemoryError if isinstance(error, MemoryError) else ValueError
         return kind(text if text in OWN_TEXTS else UNREADABLE)
     message = known.group().removesuffix(".") + "."
     message += "".join(hint for sign, hint in _HINTS.items() if sign in message)
     return next(kinds, ValueError)(message)
+
+
+def _is_foreign(error: Exception) -> bool:
+    """Tell whether code of others raised it, such as that of an entry, which may say anything."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] not in _KNOWN_CODE
 
 
 @quiet

@@ -217,7 +217,7 @@ class RankOneMatrices(OwnContainer):
         ndarray of shape (n_matrices, n_rows * n_columns)
             Entries in C order.
         """
-        left, right = _dense(self.left), _dense(self.right)
+        left, right = _dense(read(self.left)), _dense(read(self.right))
         return (left[:, :, None] * right[:, None, :]).reshape(self.shape)
 
     def check(self) -> None:
@@ -355,4 +355,5 @@ def _taken(part: RawBlock, rows: slice | np.ndarray) -> RawBlock:
     """Take rows of a factor, without a copy if they are consecutive."""
     if isinstance(rows, slice) and sparse.issparse(part):
         return _csr_rows(part, rows)
-    return part[rows]
+    # Whose indices may have been written to.
+    return read(part)[rows]

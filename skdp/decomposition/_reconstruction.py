@@ -1,11 +1,13 @@
 """What released factors of both sides of a matrix are good for."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._reading import check_rows
+from skdp.data.reading import read
 from skdp.data.rows import Rows
 from skdp.data.sources import RowBlocks, as_source
 
@@ -39,8 +41,8 @@ class ReconstructionMixin:
         """
         if hasattr(self, "fit"):
             check_is_fitted(self)
-        left = self.left_components_[_index(rows)] * self.singular_values_
-        return np.asarray(left @ self.components_.T[_index(columns)].T)
+        left = _indexed(self.left_components_, rows, "rows") * self.singular_values_
+        return np.asarray(left @ _indexed(self.components_.T, columns, "columns").T)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the mean squared entry of rows outside the span of the components.
@@ -68,5 +70,11 @@ class ReconstructionMixin:
         return -max(outside, 0.0) / (checked.shape[0] * checked.shape[1])
 
 
-def _index(which: Any) -> Any:
-    return slice(None) if which is None else which
+def _indexed(factor: np.ndarray, which: Any, name: str) -> np.ndarray:
+    """Take rows of a factor; what there is none of is not named: it may come from data."""
+    if which is None:
+        return factor
+    which = read(which)
+    with suppress(Exception):
+        return np.asarray(factor[which])
+    raise IndexError(f"{name} must be indices, slices or masks of an axis of length {len(factor)}.")

@@ -2,7 +2,7 @@
 
 The type of numbers, the container and the names of a result may follow the values of single rows:
 one negative number makes all roots complex. Here results of the public kind are told from others,
-and what is made of a single row that is of no such kind is converted.
+and what is made of a single row that is of no such kind is converted, quietly.
 """
 
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from scipy.sparse import csr_array, issparse
 from skdp.data.reading import UNFIT
 from skdp.data.sources import canonical_csr
 from skdp.data.sparse_parts import fits_together
-from skdp.model_selection._public_rows import NUMBERS, are_numbers, plain_rows
+from skdp.model_selection._public_rows import TWICE
 
-__all__ = ["Kind", "kind_of", "kind_of_losses", "plain_result", "real_numbers"]
+__all__ = ["LOSSES", "Kind", "kind_of", "kind_of_losses", "real_numbers"]
 
 _REAL = "biuf"
 
@@ -24,7 +24,7 @@ _REAL = "biuf"
 class Kind(Protocol):
     """What results are like."""
 
-    def admits(self, result: Any, n_rows: int, *, exactly: bool) -> bool:
+    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
         """Tell whether a result is of this kind, or of a narrower one that nothing is lost from."""
 
     def converted(self, result: Any, fill: float) -> Any:
@@ -34,14 +34,14 @@ class Kind(Protocol):
         """Make rows of this kind of results of anything, the first of each; None if it is none."""
 
 
-def kind_of(like: Any, rows_are_numbers: bool) -> Kind | None:
+def kind_of(like: Any, are_numbers: bool) -> Kind | None:
     """Describe what was made of public rows; None where it is not looked into.
 
     Parameters
     ----------
     like : object
         What was made of them.
-    rows_are_numbers : bool
+    are_numbers : bool
         Whether the rows hold nothing but numbers.
 
     Returns
@@ -49,29 +49,25 @@ def kind_of(like: Any, rows_are_numbers: bool) -> Kind | None:
     Kind or None
         The kind.
     """
+    if issparse(like) and like.ndim == 2 and like.dtype.kind in "biufc":
+        return _SparseKind(like.dtype, like.shape[1])
     if hasattr(like, "select_dtypes"):
-        return _FrameKind(like, rows_are_numbers)
-    if issparse(like) and like.ndim == 2 and like.dtype.kind in NUMBERS:
-        return _SparseKind(like.dtype, like.shape[1:], _settled(like.dtype))
+        return _FrameKind(like, are_numbers)
     array = _dense(like)
-    if are_numbers(array) and (rows_are_numbers or array.dtype.kind != "O"):
-        return _ArrayKind(array.dtype, array.shape[1:], _settled(array.dtype))
-    return _OtherKind(like) if rows_are_numbers else None
+    if _holds_numbers(array) and (are_numbers or array.dtype.kind != "O"):
+        return _ArrayKind(array.dtype, array.shape[1:], _is_masked(like))
+    return _OtherKind(like) if are_numbers else None
 
 
-def kind_of_losses(like: Any) -> Kind:
-    """Describe a number for each row, which is converted to double precision."""
-    return _ArrayKind(_dense(like).dtype, (), np.dtype(np.float64))
-
-
-def plain_result(result: Any) -> Any:
-    """Return what is masked as NaN, and a list of numbers, each of its own type, as an array."""
-    if issparse(result) and not fits_together(result):
-        raise ValueError(UNFIT)
-    if isinstance(result, np.ma.MaskedArray):
-        is_whole = result.dtype.kind in "biu"
-        return np.ma.filled(result.astype(np.float64) if is_whole else result, np.nan)
-    return plain_rows(result)
+def kind_of_losses(like: Any) -> Kind | None:
+    """Describe one number for each row; None if none is what was made of public rows."""
+    try:
+        array = _dense(like)
+    except Exception:
+        return None
+    if array.shape != (TWICE,) or not _holds_numbers(array):
+        return None
+    return _Losses(array.dtype, (), _is_masked(like))
 
 
 def real_numbers(values: np.ndarray, fill: float) -> np.ndarray:
@@ -98,7 +94,7 @@ def real_numbers(values: np.ndarray, fill: float) -> np.ndarray:
     return np.array(entries, dtype=np.float64).reshape(values.shape)
 
 
-def _real_number(entry: Any, fill: float) -> float:
+def _real_number(entry: Any, fill: Any) -> Any:
     for convert in (float, complex):
         try:
             return float(convert(entry).real)
@@ -108,7 +104,48 @@ def _real_number(entry: Any, fill: float) -> float:
 
 
 def _dense(result: Any) -> np.ndarray:
-    return np.asarray(result.toarray() if issparse(result) else result)
+    """Write a result out; what is masked is NaN."""
+    if issparse(result):
+        _check_indices(result)
+        return np.asarray(result.toarray())
+    if not _is_masked(result):
+        array = np.asarray(result)
+        # In a list each number has a type of its own.
+        is_whole = isinstance(result, list | tuple) and array.dtype.kind in "biu"
+        return array.astype(np.float64) if is_whole else array
+    is_whole = result.dtype.kind in "biu"
+    values = result.data.astype(np.float64) if is_whole else result.data.copy()
+    values[np.ma.getmaskarray(result)] = np.nan
+    return np.asarray(values)
+
+
+def _check_indices(result: Any) -> None:
+    """Refuse a sparse matrix whose indices are wrong, before they are used."""
+    if not fits_together(result):
+        raise ValueError(UNFIT)
+
+
+def _is_masked(result: Any) -> bool:
+    return isinstance(result, np.ma.MaskedArray)
+
+
+def _holds_numbers(array: np.ndarray) -> bool:
+    if array.dtype.kind == "O":
+        return all(_is_number(entry) for entry in array.ravel())
+    return array.dtype.kind in "biufc"
+
+
+def _is_number(entry: Any) -> bool:
+    return not isinstance(entry, str | bytes) and _real_number(entry, None) is not None
+
+
+def _fits(given: np.dtype, dtype: np.dtype, exactly: bool) -> bool:
+    """Tell whether numbers lose nothing in a type; in objects each is what it is."""
+    if exactly:
+        return given == dtype
+    if dtype.kind == "O":
+        return given.kind == "O" or given.kind in _REAL
+    return np.can_cast(given, dtype)
 
 
 def _settled(dtype: np.dtype) -> np.dtype:
@@ -131,69 +168,100 @@ def _cast(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _ArrayKind:
-    """A dense array of numbers, and the type that they are converted to."""
+    """A dense array, or a list, of numbers."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
-    settled: np.dtype
+    is_masked: bool = False
 
-    def admits(self, result: Any, n_rows: int, *, exactly: bool) -> bool:
+    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
         if issparse(result) or hasattr(result, "select_dtypes"):
             return False
-        return self._admits_array(_dense(result), n_rows, exactly)
-
-    def _admits_array(self, array: Any, n_rows: int, exactly: bool) -> bool:
-        fits = array.dtype == self.dtype if exactly else np.can_cast(array.dtype, self.dtype)
-        return bool(fits) and array.shape == (n_rows, *self.shape)
+        if _is_masked(result) > self.is_masked or (exactly and _is_masked(result) < self.is_masked):
+            return False
+        array = _dense(result)
+        return array.shape == (n_rows, *self.shape) and _fits(array.dtype, self.dtype, exactly)
 
     def converted(self, result: Any, fill: float) -> Any:
-        return _cast(real_numbers(_dense(result), fill), self.settled)
+        return _cast(real_numbers(_dense(result), fill), _settled(self.dtype))
 
     def made_of(self, results: list[Any], fill: float) -> Any:
-        return self.converted(_numbers_of(results, self.shape, fill), fill)
+        rows = _numbers_of(results, self.shape, fill)
+        return _cast(rows, _settled(self.dtype))
 
 
-class _SparseKind(_ArrayKind):
-    """A sparse matrix of numbers."""
+@dataclass(frozen=True)
+class _SparseKind:
+    """A sparse matrix."""
 
-    def admits(self, result: Any, n_rows: int, *, exactly: bool) -> bool:
-        return issparse(result) and self._admits_array(result, n_rows, exactly)
+    dtype: np.dtype
+    width: int
+
+    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
+        if not issparse(result) or result.shape != (n_rows, self.width):
+            return False
+        _check_indices(result)
+        return _fits(result.dtype, self.dtype, exactly)
 
     def converted(self, result: Any, fill: float) -> Any:
-        result = canonical_csr(result) if issparse(result) else csr_array(result)
-        values = super().converted(result.data, fill)
+        result = canonical_csr(result)
+        values = _cast(real_numbers(result.data, fill), _settled(self.dtype))
         return csr_array((values, result.indices, result.indptr), shape=result.shape)
+
+    def made_of(self, results: list[Any], fill: float) -> Any:
+        rows = _numbers_of(results, (self.width,), fill)
+        return csr_array(_cast(rows, _settled(self.dtype)))
+
+
+class _Losses(_ArrayKind):
+    """A number a row: each real one is what it is, whatever type they have together."""
+
+    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
+        array = _dense(result)
+        is_real = array.dtype.kind in _REAL and array.shape == (n_rows,) and not exactly
+        return is_real or super().admits(result, n_rows, exactly=exactly)
+
+    def converted(self, result: Any, fill: float) -> Any:
+        return real_numbers(_dense(result), fill).astype(np.float64)
+
+
+# Of what takes no public rows.
+LOSSES = _Losses(np.dtype(np.float64), ())
 
 
 class _FrameKind:
-    """A data frame of pandas; columns that hold no numbers are left as they are."""
+    """A data frame of pandas."""
 
-    def __init__(self, like: Any, rows_are_numbers: bool) -> None:
+    def __init__(self, like: Any, are_numbers: bool) -> None:
         self.like = like
-        kinds = [_kind_of_column(one, rows_are_numbers) for one in _columns_of(like)]
-        self.kinds = {number: kind for number, kind in enumerate(kinds) if kind is not None}
+        columns = [like.iloc[:, number] for number in range(like.shape[1])]
+        self.types = [_type_of_column(one, are_numbers) for one in columns]
 
-    def admits(self, result: Any, n_rows: int, *, exactly: bool) -> bool:
-        if not hasattr(result, "select_dtypes") or not result.columns.equals(self.like.columns):
+    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
+        if not hasattr(result, "select_dtypes") or len(result) != n_rows:
             return False
-        columns = _columns_of(result)
-        return len(result) == n_rows and all(
-            kind.admits(_values_of(columns[number]), n_rows, exactly=exactly)
-            for number, kind in self.kinds.items()
+        return result.columns.equals(self.like.columns) and all(
+            _is_left_alike(given, like) if dtype is None else _fits(_type_of(given), dtype, exactly)
+            for dtype, given, like in zip(self.types, result.dtypes, self.like.dtypes, strict=True)
         )
 
     def converted(self, result: Any, fill: float) -> Any:
-        columns, result = _columns_of(result), result.copy(deep=False)
-        for number, kind in self.kinds.items():
-            if columns[number].dtype != kind.settled:
-                result.isetitem(number, kind.converted(_values_of(columns[number]), fill))
+        is_new = False
+        for number, dtype in enumerate(self.types):
+            if dtype is None or result.dtypes.iloc[number] == _settled(dtype):
+                continue
+            if not is_new:
+                result, is_new = result.copy(), True
+            values = _dense_column(result.iloc[:, number])
+            result.isetitem(number, _cast(real_numbers(values, fill), _settled(dtype)))
         return result
 
     def made_of(self, results: list[Any], fill: float) -> Any:
-        rows = _numbers_of(results, self.like.shape[1:], fill)
+        rows = _numbers_of(results, (len(self.types),), fill)
         made = self.like.iloc[[0] * len(results)].reset_index(drop=True)
-        for number, kind in self.kinds.items():
-            made.isetitem(number, kind.converted(rows[:, number], fill))
+        for number, dtype in enumerate(self.types):
+            if dtype is not None:
+                made.isetitem(number, _cast(rows[:, number], _settled(dtype)))
         return made
 
 
@@ -201,11 +269,14 @@ class _OtherKind:
     """Texts, or what else a next step takes."""
 
     def __init__(self, like: Any) -> None:
-        self.container, self.shape, self.types = type(like), _shape_in(like), _types_in(like)
+        self.container, self.types = type(like), _types_in(like)
+        self.shape = np.shape(like)[1:] if isinstance(like, np.ndarray) else None
 
-    def admits(self, result: Any, n_rows: int, *, exactly: bool) -> bool:
-        is_alike = type(result) is self.container and _shape_in(result) == self.shape
-        return is_alike and len(result) == n_rows and _types_in(result) <= self.types
+    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
+        if type(result) is not self.container or len(result) != n_rows:
+            return False
+        has_shape = self.shape is None or np.shape(result)[1:] == self.shape
+        return has_shape and _types_in(result) <= self.types
 
     def converted(self, result: Any, fill: float) -> Any:
         return result
@@ -214,32 +285,42 @@ class _OtherKind:
         return None
 
 
-def _shape_in(result: Any) -> tuple[int, ...]:
-    return result.shape[1:] if isinstance(result, np.ndarray) else ()
-
-
 def _types_in(result: Any) -> set[type]:
-    return set(map(type, result.ravel() if isinstance(result, np.ndarray) else result))
+    entries = result.ravel() if isinstance(result, np.ndarray) else result
+    return {type(entry) for entry in entries}
 
 
-def _columns_of(frame: Any) -> list[Any]:
-    return [frame.iloc[:, number] for number in range(frame.shape[1])]
+def _type_of(dtype: Any) -> np.dtype:
+    """Return the type that the numbers of a column have as an array; `object` for none."""
+    if isinstance(dtype, np.dtype):
+        return dtype
+    # Some may be missing, and are NaN then.
+    return np.dtype(np.float64 if getattr(dtype, "kind", "O") in _REAL else object)
 
 
-def _kind_of_column(column: Any, rows_are_numbers: bool) -> _ArrayKind | None:
-    """Describe the numbers of a column; None for what is left as it is."""
-    kind, values = getattr(column.dtype, "kind", "O"), _values_of(column)
-    holds_numbers = kind in NUMBERS or (kind == "O" and rows_are_numbers and are_numbers(values))
-    # Sparse columns stay sparse.
-    if hasattr(column.dtype, "subtype") or not holds_numbers:
+def _type_of_column(column: Any, are_numbers: bool) -> np.dtype | None:
+    """Return the type of the numbers of a column; None for what is left as it is."""
+    if hasattr(column.dtype, "subtype"):
+        # Of sparse columns.
         return None
-    return _ArrayKind(values.dtype, (), _settled(values.dtype))
+    dtype = _type_of(column.dtype)
+    if dtype.kind == "O":
+        return dtype if are_numbers and _holds_numbers(_dense_column(column)) else None
+    return dtype if dtype.kind in "biufc" else None
 
 
-def _values_of(column: Any) -> np.ndarray:
-    """Return a column as an array; numbers of which some may be missing are NaN then."""
-    may_miss = not isinstance(column.dtype, np.dtype) and getattr(column.dtype, "kind", "") in _REAL
-    return np.asarray(column.to_numpy(np.float64, na_value=np.nan) if may_miss else column)
+def _is_left_alike(given: Any, like: Any) -> bool:
+    """Compare types of columns that are left as they are; those of others may follow the rows."""
+    are_sparse = [hasattr(dtype, "subtype") for dtype in (given, like)]
+    return given == like if any(are_sparse) else True
+
+
+def _dense_column(column: Any) -> np.ndarray:
+    if isinstance(column.dtype, np.dtype):
+        return np.asarray(column.to_numpy())
+    if getattr(column.dtype, "kind", "O") in _REAL:
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.asarray(column.to_numpy(dtype=object))
 
 
 def _numbers_of(results: list[Any], shape: tuple[int, ...], fill: float) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,48 +9,43 @@ from scipy.sparse import issparse, vstack
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from skdp.data.rank_one import RankOneMatrices
+
 __all__ = [
-    "NUMBERS",
     "TWICE",
     "are_numbers",
     "exchanged",
+    "first_of",
+    "hold_categories",
     "plain_rows",
-    "quietly",
     "repeated",
     "row_twice",
     "stand_ins",
 ]
 
-#: Kinds of numpy's types of numbers.
-NUMBERS = "biufc"
-
 # Of one row some functions make something else than of several.
 TWICE = 2
+_NUMBERS = "biufc"
 # What stands for an entry that may hold anything.
 _ANYTHING = (1.0, "")
+# Of any width: that of an array follows the longest of its texts.
+_TEXT = "1"
 
 
-@contextmanager
-def quietly() -> Iterator[None]:
-    """Pass over warnings, which may be of single rows."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
-
-
-@quietly()
 def are_numbers(rows: Any) -> bool:
     """Tell whether rows hold nothing but numbers; texts of numbers are texts."""
     dtype = getattr(rows, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind in NUMBERS:
+    if isinstance(dtype, np.dtype) and dtype.kind in _NUMBERS:
         return True
     try:
-        np.asarray(rows, dtype=np.float64)
-        array = np.asarray(rows)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            np.asarray(rows, dtype=np.float64)
+            array = np.asarray(rows)
     except Exception:
         return False
     if array.dtype.kind != "O":
-        return array.dtype.kind in NUMBERS
+        return array.dtype.kind in _NUMBERS
     return not any(isinstance(entry, str | bytes) for entry in array.ravel())
 
 
@@ -61,10 +55,17 @@ def plain_rows(rows: Any) -> Any:
     return np.asarray(rows, dtype=np.float64) if is_list else rows
 
 
-def row_twice(rows: Any, sparse_format: str, number: int) -> Any:
+def row_twice(rows: Any, number: int, sparse_format: str | None = None) -> Any:
     """Take one row two times."""
     two = _safe_indexing(rows, [number] * TWICE)
-    return two.asformat(sparse_format) if sparse_format else two
+    return two if sparse_format is None else two.asformat(sparse_format)
+
+
+def first_of(rows: Any, n_times: int) -> Any:
+    """Repeat the first row."""
+    if issparse(rows):
+        return rows.tocsr()[[0] * n_times]
+    return _safe_indexing(rows, [0] * n_times)
 
 
 def repeated(like: Any, value: Any) -> Any:
@@ -73,6 +74,12 @@ def repeated(like: Any, value: Any) -> Any:
     if hasattr(like, "iloc") and not hasattr(like, "columns"):
         return type(like)(values, name=like.name)
     return values if isinstance(like, list | tuple) else np.array(values)
+
+
+def hold_categories(rows: Any) -> bool:
+    """Tell whether the types of rows hold values: categories are found in data."""
+    types = np.atleast_1d(np.asarray(getattr(rows, "dtypes", None), dtype=object))
+    return any(hasattr(dtype, "categories") for dtype in types)
 
 
 def stand_ins(rows: Any, *, are_numbers: bool) -> Iterator[Any]:
@@ -92,20 +99,31 @@ def stand_ins(rows: Any, *, are_numbers: bool) -> Iterator[Any]:
 
 
 def _stand_in(rows: Any, anything: Any) -> Any:
+    if isinstance(rows, RankOneMatrices):
+        return RankOneMatrices(*(_stand_in(part, anything) for part in (rows.left, rows.right)))
+    if issparse(rows):
+        return type(rows)(_two(rows.dtype, rows.shape[1:], anything))
     if hasattr(rows, "iloc"):
         return _stand_in_of_pandas(rows, anything)
     if hasattr(rows, "fill_null"):
         # Of polars.
         return rows.clear(TWICE).fill_null(1).fill_null("").fill_null(True)
-    is_list, is_sparse = isinstance(rows, list | tuple), issparse(rows)
-    like = rows if is_sparse else np.asarray(rows, dtype=object if is_list else None)
-    two = np.empty((TWICE, *like.shape[1:]), dtype=like.dtype)
-    two[:] = 1 if two.dtype.kind in NUMBERS else anything
+    if isinstance(rows, list | tuple):
+        shape = np.shape(np.asarray(rows, dtype=object))[1:]
+        return _two(np.dtype(object), shape, anything).tolist()
+    array = np.asarray(rows)
+    return _two(array.dtype, array.shape[1:], anything)
+
+
+def _two(dtype: Any, shape: Sequence[int], anything: Any) -> np.ndarray:
+    """Make two rows of an array."""
+    two = np.empty((TWICE, *shape), dtype=dtype)
+    two[:] = 1 if two.dtype.kind in _NUMBERS else anything
+    if two.dtype.kind == "U" and anything:
+        two[:] = _TEXT
     if two.dtype.kind in "fc":
         two[-1] = 0.5
-    if is_list:
-        return two.tolist()
-    return type(rows)(two) if is_sparse else two
+    return two
 
 
 def _stand_in_of_pandas(rows: Any, anything: Any) -> Any:
@@ -120,7 +138,7 @@ def _stand_in_of_pandas(rows: Any, anything: Any) -> Any:
 def _public_column(column: Any, anything: Any) -> Any:
     """Put public entries in the place of the two of a column."""
     kind, values = getattr(column.dtype, "kind", "O"), [anything] * TWICE
-    if kind in NUMBERS:
+    if kind in _NUMBERS:
         values = [1, 0.5 if kind in "fc" else 1]
     elif kind in "mM":
         values = [0] * TWICE
@@ -129,10 +147,13 @@ def _public_column(column: Any, anything: Any) -> Any:
     return type(column)(values, dtype=column.dtype, index=column.index, name=column.name)
 
 
-def exchanged(rows: Any, odd: Sequence[int], others: Any, each: Any = 0) -> Any:
-    """Put other rows, the first or each its own, in the place of some; types stay as they are."""
+def exchanged(rows: Any, refused: Sequence[int], others: Any) -> Any:
+    """Put other rows, in the same container, in the place of some; types stay as they are."""
     index = np.arange(_num_samples(rows))
-    index[odd] = len(index) + each
+    index[refused] = len(index) + np.arange(len(refused))
+    if isinstance(rows, RankOneMatrices):
+        parts = zip((rows.left, rows.right), (others.left, others.right), strict=True)
+        return RankOneMatrices(*(exchanged(one, refused, other) for one, other in parts))
     if issparse(rows):
         both = vstack([rows, others], format="csr", dtype=rows.dtype)
         return both[index].asformat(rows.format)

@@ -7,8 +7,10 @@ and a row that a step refuses becomes a row of zeros behind it. What is refused 
 refused for all: that is public.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import product
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import product, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,91 +19,32 @@ from sklearn.utils.validation import _num_samples
 
 from skdp.data.finite import finite
 from skdp.exceptions import warn_of_privacy
-from skdp.model_selection._kinds import Kind, kind_of, kind_of_losses, plain_result
+from skdp.model_selection._kinds import LOSSES, Kind, kind_of, kind_of_losses
 from skdp.model_selection._public_rows import (
     TWICE,
     are_numbers,
     exchanged,
+    first_of,
+    hold_categories,
     plain_rows,
-    quietly,
     repeated,
     row_twice,
     stand_ins,
 )
 
-__all__ = ["by_rows", "fitted_to_nothing", "losses_by_rows", "restored", "transformed"]
+__all__ = ["by_rows", "fitted_to_nothing", "losses_by_rows", "quietly", "restored", "transformed"]
 
 # What a function that raises returns.
 _REFUSED = object()
 
 
-class _Public(NamedTuple):
-    """Public rows that a function takes, and what it makes of them; or what it raises instead."""
-
-    inputs: Sequence[Any] | None
-    results: Any
-    error: str
-
-
-class _Rowwise(NamedTuple):
-    """A function that takes each row by itself, and what it is, for errors."""
-
-    what: str
-    function: Callable[..., Any]
-
-    @property
-    def text_is_left_out(self) -> str:
-        return f"{self.what} raises an error, whose text may tell values and is left out."
-
-    @quietly()
-    def of_public(self, *ways: Iterable[Any]) -> _Public:
-        """Try public rows, with public responses if there are any."""
-        error = ""
-        for inputs in product(*ways):
-            try:
-                return _Public(inputs, plain_result(self.function(*inputs)), "")
-            except Exception as raised:
-                error = error or f"{self.what} raises {type(raised).__name__}: {raised}"
-        return _Public(None, None, error or self.text_is_left_out)
-
-    def attempt(self, inputs: Sequence[Any]) -> Any:
-        """Call it; what it raises is not told."""
-        try:
-            return plain_result(self.function(*inputs))
-        except Exception:
-            return _REFUSED
-
-    def of_all(self, inputs: Sequence[Any]) -> Any:
-        """Call it, and refuse rows that are not finite if it refuses rows."""
-        result = self.attempt(inputs)
-        if result is _REFUSED and not is_finite(inputs[0]):
-            raise ValueError(f"Input X contains NaN or infinity, which {self.what} refuses.")
-        return result
-
-    def of_singles(self, inputs: Sequence[Any]) -> dict[int, Any]:
-        """Return what is made of each row, taken twice, by its number."""
-        formats = [one.format if issparse(one) else "" for one in inputs]
-        rows = [one.tocsr() if issparse(one) else one for one in inputs]
-        return {
-            row: self.attempt([row_twice(*one, row) for one in zip(rows, formats, strict=True)])
-            for row in range(_num_samples(inputs[0]))
-        }
-
-    def check(self, results: Any, returns: str, n_axes: int | None = None) -> None:
-        """Refuse what makes something else of public rows than a number or a row for each."""
-        try:
-            shape = tuple(results.shape if issparse(results) else np.asarray(results, object).shape)
-        except Exception:
-            shape = ()
-        is_right = n_axes is None or (len(shape) == n_axes and are_numbers(results))
-        if shape[:1] != (TWICE,) or not is_right:
-            raise ValueError(
-                f"{self.what} must return {returns}, got shape {shape} for {TWICE} rows that are "
-                f"public, of type {type(results).__name__}."
-            )
+def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call what may warn of single rows."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return function(*arguments)
 
 
-@quietly()
 def by_rows(what: str, function: Callable[..., Any], rows: Any) -> Any:
     """Apply a function of rows, each of which it takes by itself.
 
@@ -119,21 +62,23 @@ def by_rows(what: str, function: Callable[..., Any], rows: Any) -> Any:
     array-like of shape (n_samples, ...)
         The results, of the kind of those for public rows; 0 for a row that is refused.
     """
-    rows, rowwise = plain_rows(rows), _Rowwise(what, function)
+    rows = plain_rows(rows)
     are_plain = are_numbers(rows)
-    public = rowwise.of_public(stand_ins(rows, are_numbers=are_plain))
+    public = _public(what, function, [stand_ins(rows, are_numbers=are_plain)])
+    result = _attempt(function, (rows,))
     kind = None
     if public.inputs is not None:
-        rowwise.check(public.results, "a row for each")
-        kind = kind_of(public.results, are_plain)
-    result = rowwise.of_all([rows])
-    if result is _REFUSED and (kind is None or not are_plain):
-        raise ValueError(public.error if are_plain else rowwise.text_is_left_out)
-    if kind is not None:
-        return _of_kind(kind, rowwise, [rows], result, public, fill=0.0)
-    # There is nothing to compare with.
-    own = kind_of(result, are_plain)
-    return result if own is None else own.converted(result, 0.0)
+        _check_length(what, public.results)
+        kind = quietly(kind_of, public.results, are_plain)
+    if result is _REFUSED:
+        _refuse_numbers(what, rows)
+        if kind is None or not are_plain:
+            raise ValueError(public.error if are_plain and public.error else _left_out(what))
+    if kind is None:
+        # There is nothing to compare with.
+        own = quietly(kind_of, result, are_plain)
+        return result if own is None else quietly(own.converted, result, 0.0)
+    return _of_kind(what, function, (rows,), result, kind, public.inputs, fill=0.0)
 
 
 def losses_by_rows(
@@ -157,81 +102,165 @@ def losses_by_rows(
     ndarray of shape (n_samples,)
         The numbers; NaN for a row that is refused, or that gets something else.
     """
-    inputs, rowwise = (plain_rows(inputs[0]), *inputs[1:]), _Rowwise(what, function)
+    inputs = (plain_rows(inputs[0]), *inputs[1:])
     are_plain = are_numbers(inputs[0])
     ways: list[Iterable[Any]] = [stand_ins(inputs[0], are_numbers=are_plain)]
     for responses in inputs[1:]:
         known = [repeated(responses, classes[0])] if len(classes) else []
         ways.append([*known, *stand_ins(responses, are_numbers=are_numbers(responses))])
-    public = rowwise.of_public(*ways)
-    if public.inputs is None and not are_plain:
+    public = _public(what, function, ways)
+    result = _attempt(function, inputs)
+    if result is _REFUSED:
+        _refuse_numbers(what, inputs[0])
+    kind = LOSSES
+    if public.inputs is not None:
+        found = quietly(kind_of_losses, public.results)
+        if found is None:
+            raise ValueError(_not_losses(what, public.results, _num_samples(inputs[0])))
+        kind = found
+    elif are_plain:
+        raise ValueError(public.error or _left_out(what))
+    else:
         # Texts of which it knows some may be all that it takes.
         warn_of_privacy(
-            f"{public.error} So it does for public texts. What it raises for rows is not told: "
-            "these have the worst loss."
+            f"{public.error or _left_out(what)} So it does for public texts. What it raises for "
+            "rows is not told: these have the worst loss."
         )
-    with quietly():
-        return _losses(rowwise, inputs, public, are_plain)
+    losses = _of_kind(what, function, inputs, result, kind, public.inputs, fill=np.nan)
+    return np.asarray(losses, dtype=np.float64)
 
 
-def _losses(
-    rowwise: _Rowwise, inputs: Sequence[Any], public: _Public, are_plain: bool
-) -> np.ndarray:
-    if public.inputs is None and not are_plain:
-        # There is nothing to compare with, so that each row is taken by itself.
-        singles = rowwise.of_singles(inputs).values()
-        return np.asarray(kind_of_losses(0.0).made_of(list(singles), np.nan))
-    result = rowwise.of_all(inputs)
-    if public.inputs is None:
-        raise ValueError(public.error)
-    rowwise.check(public.results, f"one score for each of {_num_samples(inputs[0])} rows", 1)
-    kind = kind_of_losses(public.results)
-    return np.asarray(_of_kind(kind, rowwise, inputs, result, public, fill=np.nan))
+class _Public(NamedTuple):
+    """Public rows that a function takes, and what it makes of them; or what it raises instead."""
+
+    inputs: Sequence[Any] | None
+    results: Any
+    error: str
+
+
+def _public(what: str, function: Callable[..., Any], ways: Sequence[Iterable[Any]]) -> _Public:
+    """Try public rows, with public responses if there are any."""
+    error = ""
+    for inputs in product(*ways):
+        try:
+            return _Public(inputs, quietly(function, *inputs), "")
+        except Exception as raised:
+            told = f"{what} raises {type(raised).__name__}: {raised}"
+            error = error or (_left_out(what) if any(map(hold_categories, inputs)) else told)
+    return _Public(None, None, error)
+
+
+def _attempt(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    try:
+        return quietly(function, *inputs)
+    except Exception:
+        return _REFUSED
+
+
+def _refuse_numbers(what: str, rows: Any) -> None:
+    """Refuse rows that are not finite, where something refuses rows."""
+    if not is_finite(rows):
+        raise ValueError(f"Input X contains NaN or infinity, which {what} refuses.")
+
+
+def _check_length(what: str, results: Any) -> None:
+    """Refuse what makes another number of results of public rows."""
+    shape = _shape_of(results)
+    if shape[:1] != (TWICE,):
+        raise ValueError(f"{what} must return a row for each, got shape {shape} for {TWICE} rows.")
+
+
+def _left_out(what: str) -> str:
+    return f"{what} raises an error, whose text may tell values and is left out."
+
+
+def _shape_of(results: Any) -> tuple[int, ...]:
+    try:
+        return tuple(results.shape if issparse(results) else np.asarray(results, object).shape)
+    except Exception:
+        return ()
+
+
+def _not_losses(what: str, results: Any, n_rows: int) -> str:
+    return (
+        f"{what} must return one score for each of {n_rows} rows, got shape {_shape_of(results)} "
+        f"of {type(results).__name__} for {TWICE} rows that are public."
+    )
 
 
 def _of_kind(
-    kind: Kind, rowwise: _Rowwise, inputs: Sequence[Any], result: Any, public: _Public, fill: float
+    what: str,
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    result: Any,
+    kind: Kind,
+    public: Sequence[Any] | None,
+    *,
+    fill: float,
 ) -> Any:
     """Convert a result to the kind of public ones, row by row where it is of another."""
     n_rows = _num_samples(inputs[0])
-    if _admits(kind, result, n_rows, exactly=True):
-        return kind.converted(result, fill)
+    if _admits(kind, result, n_rows, exactly=public is not None):
+        return quietly(kind.converted, result, fill)
     is_narrow = _admits(kind, result, n_rows)
-    singles = rowwise.of_singles(inputs)
-    odd = [row for row in singles if not _admits(kind, singles[row], TWICE, exactly=is_narrow)]
-    if is_narrow and len(odd) == n_rows:
+    singles = _others(function, inputs, kind, exactly=is_narrow)
+    if is_narrow and len(singles) == n_rows:
         # All of them are, by themselves.
-        return kind.converted(result, fill)
-    made = kind.made_of([singles[row] for row in odd], fill)
+        return quietly(kind.converted, result, fill)
+    odd, own = list(singles), list(singles.values())
+    made = quietly(kind.made_of, own, fill)
     if len(odd) == n_rows and made is not None:
         return made
     # All at once again: what is computed of the others must not depend on how many they are.
-    parts = zip(inputs, public.inputs or (), strict=True)
-    result = rowwise.attempt([exchanged(one, odd, other) for one, other in parts])
+    if public is None:
+        accepted = next(row for row in range(n_rows) if row not in singles)
+        public = [row_twice(one, accepted) for one in inputs]
+    beside = [first_of(one, len(odd)) for one in public]
+    parts = [exchanged(one, odd, other) for one, other in zip(inputs, beside, strict=True)]
+    result = _attempt(function, parts)
     if not _admits(kind, result, n_rows):
-        raise ValueError(rowwise.text_is_left_out)
-    rows = kind.converted(result, fill)
-    return rows if made is None else exchanged(rows, odd, made, np.arange(len(odd)))
+        # Together they make what none of them makes alone.
+        made = quietly(kind.made_of, list(_alone(function, inputs)), fill)
+        if made is None:
+            raise ValueError(_left_out(what))
+        return made
+    rows = quietly(kind.converted, result, fill)
+    return rows if made is None else exchanged(rows, odd, made)
+
+
+def _others(
+    function: Callable[..., Any], inputs: Sequence[Any], kind: Kind, *, exactly: bool
+) -> dict[int, Any]:
+    """Return what is made of single rows, by their number, where it is of another kind."""
+    made = enumerate(_alone(function, inputs))
+    return {row: one for row, one in made if not _admits(kind, one, TWICE, exactly=exactly)}
+
+
+def _alone(function: Callable[..., Any], inputs: Sequence[Any]) -> Iterator[Any]:
+    """Apply a function to each row by itself, two times."""
+    rows = [one.tocsr() if issparse(one) else one for one in inputs]
+    formats = [getattr(one, "format", None) if issparse(one) else None for one in inputs]
+    for row in range(_num_samples(inputs[0])):
+        yield _attempt(function, list(map(row_twice, rows, repeat(row), formats)))
 
 
 def _admits(kind: Kind, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
     try:
-        return kind.admits(result, n_rows, exactly=exactly)
+        return bool(quietly(partial(kind.admits, exactly=exactly), result, n_rows))
     except Exception:
         return False
 
 
-@quietly()
 def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
     """Fit a step that learns nothing to public rows in the place of the rows."""
-    are_plain, fit = are_numbers(rows), _Rowwise(f"Step {name!r}", step.fit)
-    public = fit.of_public(stand_ins(rows, are_numbers=are_plain))
+    are_plain = are_numbers(rows)
+    public = _public(f"Step {name!r}", step.fit, [stand_ins(rows, are_numbers=are_plain)])
     if public.inputs is not None:
         return public.results
     # What takes none of the public rows is a step for texts, or it takes no rows at all.
-    fitted = _REFUSED if are_plain else fit.attempt([rows])
+    fitted = _REFUSED if are_plain else _attempt(step.fit, (rows,))
     if fitted is _REFUSED:
-        raise ValueError(public.error if are_plain else fit.text_is_left_out)
+        raise ValueError(public.error if are_plain else _left_out(f"Step {name!r}"))
     return fitted
 
 
@@ -264,13 +293,12 @@ def _finite(rows: Any) -> Any:
     return finite(rows) if hasattr(rows, "select_dtypes") or kind == "f" else rows
 
 
-@quietly()
 def is_finite(rows: Any) -> bool:
     """Tell whether all numbers are finite; what holds none has nothing to ask."""
     if hasattr(rows, "select_dtypes") and not are_numbers(rows):
         rows = rows.select_dtypes("number")
     try:
-        values = np.asarray(rows.data if issparse(rows) else rows, dtype=np.float64)
+        values = quietly(np.asarray, rows.data if issparse(rows) else rows, np.float64)
     except Exception:
         return True
     return bool(np.isfinite(values).all())

@@ -17,8 +17,7 @@ from skdp.data.reading import tell_nothing
 from skdp.data.sources import canonical_csr
 from skdp.linear_model._responses import checked_responses
 from skdp.model_selection._kinds import real_numbers
-from skdp.model_selection._public_rows import quietly
-from skdp.model_selection._public_steps import losses_by_rows, restored, transformed
+from skdp.model_selection._public_steps import losses_by_rows, quietly, restored, transformed
 
 __all__ = ["NAMES", "SCORES", "check_responses", "check_scoring", "row_losses", "usual_scoring"]
 
@@ -28,12 +27,38 @@ _BATCH = 4096
 _LARGEST_LOSS = 1e100
 
 
-def _squares(model: Any, rows: Any, y: Any) -> np.ndarray:
-    return np.asarray((model.predict(rows) - y) ** 2)
+def _squares(what: str, model: Any, rows: Any, y: np.ndarray) -> np.ndarray:
+    return np.asarray(quietly(np.square, _errors(what, model, rows, y)))
 
 
-def _unlikelihoods(model: Any, rows: Any, y: Any) -> np.ndarray:
-    return _of_written_out(lambda part: -np.asarray(model.score_samples(part)), rows)
+def _errors(what: str, model: Any, rows: Any, y: np.ndarray) -> np.ndarray:
+    # By themselves: of what is added to responses the kind is not seen any more.
+    return np.asarray(quietly(np.subtract, losses_by_rows(what, model.predict, rows), y))
+
+
+def _mistakes(what: str, model: Any, rows: Any, y: np.ndarray) -> np.ndarray:
+    kinds: list[str] = []
+    wrong = partial(_are_wrong, model, kinds)
+    return losses_by_rows(what, wrong, rows, y, classes=getattr(model, "classes_", ()))
+
+
+def _are_wrong(model: Any, kinds: list[str], rows: Any, y: Any) -> np.ndarray:
+    """Compare labels; all of them follow one of another type, or stand for one, and are refused.
+
+    What is right for public rows, which come first, is right for all.
+    """
+    labels = np.asarray(model.predict(rows))
+    kinds.append("f" if labels.dtype.kind in "biuf" else labels.dtype.kind)
+    if labels.shape != np.shape(y) or kinds[-1] != kinds[0]:
+        raise ValueError
+    return np.asarray(labels != y).astype(float)
+
+
+def _unlikelihoods(what: str, model: Any, rows: Any, y: Any) -> np.ndarray:
+    def _of_part(part: Any) -> np.ndarray:
+        return -np.asarray(model.score_samples(part))
+
+    return losses_by_rows(what, partial(_of_written_out, _of_part), rows)
 
 
 def _of_written_out(losses: Callable[[Any], np.ndarray], rows: Any) -> np.ndarray:
@@ -48,10 +73,10 @@ def _of_written_out(losses: Callable[[Any], np.ndarray], rows: Any) -> np.ndarra
 #: What a row loses, by the name of the score. R2 has the order of the squares: the responses are
 #: the same for all candidates.
 SCORES: dict[str, Callable[..., np.ndarray]] = {
-    "accuracy": lambda model, rows, y: (model.predict(rows) != y).astype(float),
+    "accuracy": _mistakes,
     "r2": _squares,
     "neg_mean_squared_error": _squares,
-    "neg_mean_absolute_error": lambda model, rows, y: np.abs(model.predict(rows) - y),
+    "neg_mean_absolute_error": lambda *given: np.abs(_errors(*given)),
     "log_likelihood": _unlikelihoods,
 }
 _ACCURACY, _RECONSTRUCTION = "accuracy", "reconstruction"
@@ -97,12 +122,14 @@ def _check_callable(scoring: Callable[..., Any]) -> None:
     try:
         inspect.signature(scoring).bind(None, None, None)
     except TypeError:
-        raise ValueError(
-            "A callable scoring takes (estimator, X, y), and this one does not."
-        ) from None
+        fits = False
     except ValueError:
         # There is none to look at.
-        return
+        fits = True
+    else:
+        fits = True
+    if not fits:
+        raise ValueError("A callable scoring takes (estimator, X, y), and this one does not.")
 
 
 def check_responses(X: Any, y: Any, scoring: Any, name: str, *, required: bool = False) -> None:
@@ -153,36 +180,35 @@ def row_losses(scoring: Any, model: Any, X: Any, y: Any) -> np.ndarray:
         One loss a row; what overflows is large.
     """
     if callable(scoring):
-        losses = -_judged("scoring", partial(scoring, model), model, X, y)
+        losses = -_scored(scoring, model, X, y)
     elif scoring == _RECONSTRUCTION:
         losses = _of_written_out(lambda rows: _reconstruction_errors(model, rows), X)
     else:
         *before, (name, last) = _steps_of(model)
         rows, responses = transformed(before, X), _responses_of(scoring, y)
-        losses = _judged(
-            f"Judging by {name!r}", partial(SCORES[scoring], last), last, rows, responses
-        )
+        losses = SCORES[scoring](f"Judging by {name!r}", last, rows, responses)
     # The best and the worst of its kind; a row that is refused has the worst.
     least, most = (0.0, 1.0) if scoring == _ACCURACY else (-_LARGEST_LOSS, _LARGEST_LOSS)
-    # In single precision these would overflow.
+    # A type of less would neither hold these, nor say nothing of it.
     losses = np.nan_to_num(losses.astype(np.float64), nan=most, posinf=most, neginf=least)
-    return np.clip(losses, least, most)
+    return np.asarray(np.clip(losses, least, most))
 
 
-def _judged(
-    what: str, function: Callable[..., Any], model: Any, rows: Any, responses: Any
-) -> np.ndarray:
-    """Apply a function of rows and responses, if there are any."""
-    if responses is None:
-        return losses_by_rows(what, lambda part: function(part, None), rows)
+def _scored(scoring: Callable[..., Any], model: Any, X: Any, y: Any) -> np.ndarray:
+    """Apply a score of rows and responses, if there are any."""
+    if y is None:
+        return losses_by_rows("scoring", lambda rows: scoring(model, rows, None), X)
     classes = getattr(model, "classes_", ())
-    return losses_by_rows(what, function, rows, responses, classes=classes)
+    return losses_by_rows("scoring", partial(scoring, model), X, y, classes=classes)
 
 
 def _responses_of(scoring: str, y: Any) -> Any:
-    if y is None:
+    if y is None or scoring in _METHODS:
         return None
-    return column_or_1d(y) if scoring == _ACCURACY else checked_responses(y)
+    if scoring != _ACCURACY:
+        return checked_responses(y)
+    # In a list each label has a type of its own.
+    return column_or_1d(np.array(y, dtype=object) if isinstance(y, list | tuple) else y)
 
 
 def _steps_of(model: Any) -> list[tuple[str, Any]]:
@@ -198,10 +224,9 @@ def _reconstruction_errors(model: Any, rows: Any) -> np.ndarray:
             f"scoring='reconstruction' needs rows of shape {given.shape} back, got shape "
             f"{back.shape}: pass a callable (estimator, X, y) that returns a score a row."
         )
-    return _squared_distances(given, back)
+    return np.asarray(quietly(_squared_distances, given, back))
 
 
-@quietly()
 def _squared_distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     one, other = real_numbers(one, np.nan), real_numbers(other, np.nan)
     apart = np.subtract(one, other, dtype=np.result_type(one, other, np.float32))

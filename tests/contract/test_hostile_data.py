@@ -170,6 +170,28 @@ def test_no_text_of_a_foreign_error_is_shown(name):
         assert told.__cause__ is told.__context__ is None
 
 
+WORD = "Miller77"
+IMITATIONS = [
+    ValueError(f"The feature names should match those that were passed during fit. {WORD}"),
+    TypeError(f"float() argument must be a string or a number, not '{WORD}'"),
+    TypeError(f"Sparse data was passed {WORD}, but dense data is required"),
+    ValueError(f"Input {WORD} contains NaN"),
+]
+
+
+@pytest.mark.parametrize("name", [*OF_ROWS, *OF_COLUMNS])
+def test_no_foreign_error_passes_for_a_known_one(name):
+    call = {**OF_ROWS, **OF_COLUMNS}[name]
+    kind = "a number" if name in OF_ROWS else "a number in a column"
+    for error in IMITATIONS:
+        told = ""
+        try:
+            call(hostile(error)[kind])
+        except (TypeError, ValueError, IndexError) as refused:
+            told = "".join(traceback.format_exception(refused))
+        assert WORD not in told
+
+
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_what_makes_blocks_may_raise_without_its_text_being_shown(error):
     def fails_at_once():

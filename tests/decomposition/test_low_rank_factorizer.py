@@ -171,3 +171,15 @@ def test_what_contradicts_itself_is_refused(parameters, message):
 def test_other_estimators_refuse_its_units(unit):
     with pytest.raises(ValueError, match="DPTruncatedSVD"):
         DPTruncatedSVD(privacy_unit=unit).fit(LOW_RANK)
+
+
+@pytest.mark.parametrize("axis", ["rows", "columns"])
+def test_no_index_that_is_asked_for_is_named(axis):
+    model = DPLowRankFactorizer(2, epsilon=np.inf, **EXACT[0]).fit(LOW_RANK)
+    for wrong in ([0, 77_777], -77_777, ["77777"], np.array([77_777.0])):
+        with pytest.raises(IndexError, match=f"{axis} must be indices") as refused:
+            model.reconstruct(**{axis: wrong})
+        assert "7777" not in str(refused.value)
+        assert refused.value.__context__ is None
+    with pytest.raises(ValueError, match="masked"):
+        model.reconstruct(**{axis: np.ma.array([0, 1], mask=[False, True])})
