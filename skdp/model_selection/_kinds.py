@@ -224,6 +224,9 @@ class _Losses(_ArrayKind):
     def converted(self, result: Any, fill: float) -> Any:
         return real_numbers(_dense(result), fill).astype(np.float64)
 
+    def made_of(self, results: list[Any], fill: float) -> Any:
+        return _numbers_of(results, (), fill)
+
 
 # Of what takes no public rows.
 LOSSES = _Losses(np.dtype(np.float64), ())

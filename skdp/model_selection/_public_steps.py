@@ -109,25 +109,23 @@ def losses_by_rows(
         known = [repeated(responses, classes[0])] if len(classes) else []
         ways.append([*known, *stand_ins(responses, are_numbers=are_numbers(responses))])
     public = _public(what, function, ways)
-    result = _attempt(function, inputs)
-    if result is _REFUSED:
-        _refuse_numbers(what, inputs[0])
-    kind = LOSSES
-    if public.inputs is not None:
-        found = quietly(kind_of_losses, public.results)
-        if found is None:
-            raise ValueError(_not_losses(what, public.results, _num_samples(inputs[0])))
-        kind = found
-    elif are_plain:
-        raise ValueError(public.error or _left_out(what))
-    else:
-        # Texts of which it knows some may be all that it takes.
+    if public.inputs is None and not are_plain:
+        # Texts of which it knows some may be all that it takes. There is nothing to compare with,
+        # so that each row is taken by itself.
         warn_of_privacy(
             f"{public.error or _left_out(what)} So it does for public texts. What it raises for "
             "rows is not told: these have the worst loss."
         )
-    losses = _of_kind(what, function, inputs, result, kind, public.inputs, fill=np.nan)
-    return np.asarray(losses, dtype=np.float64)
+        return np.asarray(quietly(LOSSES.made_of, list(_alone(function, inputs)), np.nan))
+    result = _attempt(function, inputs)
+    if result is _REFUSED:
+        _refuse_numbers(what, inputs[0])
+    if public.inputs is None:
+        raise ValueError(public.error or _left_out(what))
+    kind = quietly(kind_of_losses, public.results)
+    if kind is None:
+        raise ValueError(_not_losses(what, public.results, _num_samples(inputs[0])))
+    return np.asarray(_of_kind(what, function, inputs, result, kind, public.inputs, fill=np.nan))
 
 
 class _Public(NamedTuple):

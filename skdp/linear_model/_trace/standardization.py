@@ -36,8 +36,9 @@ _RARE = 0.25
 _LEAST_RARE = 1e-3
 # A fraction of so many standard deviations of its noise is hardly noise alone.
 _CLEAR = 2.0
-# Standardized entries are clipped to that size, and those of rare features to so many times that of
-# a feature which has but one value beside its centre.
+# benchmarks/trace_regression/unlike_columns.md, "spiked" and "linear in long tails": standardized
+# entries are clipped to that size, and those of rare features to so many times that of a feature
+# which has but one value beside its centre.
 _LARGEST = 16.0
 _LARGEST_RARE = 3.0
 
