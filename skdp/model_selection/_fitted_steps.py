@@ -153,11 +153,14 @@ def fitted_steps(
     met = {} if met is None else met
     record = _own_record(estimator)
     if record is not None:
-        _check_met_once(estimator, path, met)
+        _check_met_once(id(estimator), path, met)
     if isinstance(estimator, str) and estimator == "drop":
         return
     if type(estimator) is FrozenEstimator:
-        yield from map(_as_frozen, fitted_steps(estimator.estimator, path))
+        within: dict[int, str] = {}
+        yield from map(_as_frozen, fitted_steps(estimator.estimator, path, within))
+        for each in within:
+            _check_met_once(each, _FrozenPath(path), met)
     elif is_passed_through(estimator):
         yield PrivacyStep(path, "passthrough", LEARNS_NOTHING)
     elif record is None and isinstance(estimator, BaseSearchCV):
@@ -224,16 +227,22 @@ def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
     return PrivacyStep(path, type(estimator).__name__, status, (record,), note, record.seeded)
 
 
-def _check_met_once(estimator: Any, path: str, met: dict[int, str]) -> None:
+class _FrozenPath(str):
+    """Where a frozen estimator stands: it may stand in several places, which fit nothing."""
+
+    __slots__ = ()
+
+
+def _check_met_once(estimator: int, path: str, met: dict[int, str]) -> None:
     """Refuse an estimator that was fitted in two places, and keeps the record of one fit."""
-    first = met.get(id(estimator))
-    if first is not None:
+    first = met.get(estimator)
+    if first is not None and not (type(first) is type(path) is _FrozenPath):
         raise ValueError(
-            f"{first!r} and {path!r} are one and the same {type(estimator).__name__}: its second "
+            f"{str(first)!r} and {str(path)!r} are one and the same private estimator: its second "
             "fit has replaced the record of the first. Put sklearn.base.clone(...) of it into one "
             "of the two places, and fit again."
         )
-    met[id(estimator)] = path
+    met[estimator] = path
 
 
 def _as_frozen(step: PrivacyStep) -> PrivacyStep:

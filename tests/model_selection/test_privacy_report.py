@@ -440,11 +440,13 @@ def test_every_class_of_skdp_that_sets_a_record_is_known():
         lambda one: Pipeline([("a", one), ("b", one)]),
         lambda one: Pipeline([("a", make_pipeline(one)), ("b", Normalizer()), ("c", one)]),
         lambda one: FeatureUnion([("a", make_pipeline(Normalizer(), one)), ("b", one)]),
+        lambda one: FeatureUnion([("a", FrozenEstimator(one.fit(X))), ("b", one)]),
+        lambda one: FeatureUnion([("a", one), ("b", FrozenEstimator(one.fit(X)))]),
     ],
 )
 def test_one_estimator_in_two_places_is_refused(make):
     twice = make(DPTruncatedSVD(6, row_norm=3.0)).fit(X)
-    with pytest.raises(ValueError, match=r"one and the same DPTruncatedSVD.*clone"):
+    with pytest.raises(ValueError, match=r"one and the same private.*clone"):
         privacy_spent(twice)
     frozen = FrozenEstimator(svd().fit(X))
     both = FeatureUnion([("a", frozen), ("b", frozen), ("c", svd())]).fit(X)
