@@ -1,6 +1,7 @@
 """skdp's own contract for the trace regression, beside scikit-learn's checks."""
 
 import inspect
+import re
 import warnings
 from functools import partial
 
@@ -711,7 +712,7 @@ def test_any_finite_data_fit_without_warnings_about_them(cell, layout, epsilon):
 
 # Warnings, of public facts only
 
-OF_RELEASED_VALUES = ("Too few responses differ",)
+OF_RELEASED_VALUES = re.compile("Too few responses differ|.*number that is looked for")
 
 
 def messages_of(estimator, X, y):
@@ -753,7 +754,7 @@ def test_warnings_do_not_depend_on_the_data(cell):
     data = [(np.zeros_like(X), y), (X, np.zeros(N)), (X * 1e300, y * 1e300), (X, y + 1e9)]
     for matrices, responses in data:
         messages = messages_of(estimator, matrices, responses)
-        assert [text for text in messages if not text.startswith(OF_RELEASED_VALUES)] == expected
+        assert [text for text in messages if not OF_RELEASED_VALUES.match(text)] == expected
 
 
 def test_a_warning_turned_into_an_error_leaves_what_was_paid_for():
