@@ -2,6 +2,7 @@
 
 import pytest
 from mutations import (
+    NOT_REACHED,
     first_to_notice,
     releases_of,
     solvers,
@@ -24,7 +25,7 @@ def test_every_release_that_is_declared_too_small_is_noticed(family, solver):
         with wrong_release(name):
             if first_to_notice((family, cell) for cell in cells) is None:
                 unnoticed.append(name)
-    assert unnoticed == []
+    assert NOT_REACHED.issuperset(unnoticed)
 
 
 def test_every_sensitivity_that_is_too_small_is_noticed():
@@ -33,4 +34,4 @@ def test_every_sensitivity_that_is_too_small_is_noticed():
         with wrong_sensitivity(name):
             if first_to_notice(cells) is not None:
                 unnoticed.remove(name)
-    assert unnoticed == set()
+    assert unnoticed <= NOT_REACHED
