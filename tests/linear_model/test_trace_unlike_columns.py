@@ -50,9 +50,9 @@ def test_nearly_all_fits_of_columns_with_spikes_are_good(collinear, epsilon):
 
 
 def test_long_tails_in_which_responses_are_linear_stay_whole():
-    # What is clipped too closely would leave .67; least squares has .86.
+    # What is clipped too closely leaves .67; least squares has .86. The least of 50 others is .718.
     scores = [warned_score_of(*linear_tails(seed), SPIKED, seed)[0] for seed in range(5)]
-    assert np.mean(scores) > 0.72
+    assert np.mean(scores) > 0.7
 
 
 def assert_no_silent_failure(seeds, epsilons):
