@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._parameters import SEED, SeededEstimator, warn_of_guesses
 from skdp.data.reading import seen
-from skdp.data.threads import blas_threads
+from skdp.data.threads import one_blas_thread, thread_count
 from skdp.exceptions import warn_of_privacy
 from skdp.ledger import PrivacyLedger
 from skdp.privacy import Plan, PlannedRelease, PrivacyBudget
@@ -149,8 +149,10 @@ class PrivateEstimator(SeededEstimator):
         What public facts say against it is told before. Returned is what the releases say against
         the results of each.
         """
-        # From end to end: beside other fits, too, every product has the threads that it has alone.
-        with _unchanged_if_refused(self), blas_threads(getattr(self, "n_jobs", None)):
+        thread_count(getattr(self, "n_jobs", None))
+        # From end to end, not only in passes: beside other fits, too, a seed repeats every bit.
+        limits = nullcontext() if self.random_state is None else one_blas_thread()
+        with _unchanged_if_refused(self), limits:
             return self._fitted_together(others, X, y, tell)
 
     def _fitted_together(

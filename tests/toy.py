@@ -19,8 +19,9 @@ from sklearn.utils.validation import validate_data
 from skdp._estimator import N_JOBS, PrivateEstimator, Procedure
 from skdp._reading import check_rows
 from skdp.data.digest import digest
+from skdp.data.reduce import sum_rounding
 from skdp.data.rows import Rows
-from skdp.data.sources import as_source, block_starts, sum_rounding
+from skdp.data.sources import as_source, block_starts
 from skdp.privacy import PlannedRelease, PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.noise import NoiseSource
@@ -50,7 +51,7 @@ class MeanProblem:
 def plan_mean(problem):
     """Plan the only release, with the whole budget."""
     starts = block_starts(problem.n_units, problem.n_features, is_sparse=False)
-    bound = problem.sensitivity(sum_rounding(starts))
+    bound = problem.sensitivity(sum_rounding(starts, problem.n_features))
     return [PlannedRelease("mean", "gaussian", 1.0, bound, shape=(problem.n_features,))]
 
 

@@ -22,21 +22,22 @@ class DenseBlock:
 
     def __init__(self, raw: np.ndarray, center: np.ndarray | None, scratch: np.ndarray) -> None:
         self._weights: np.ndarray | None = None
+        self.is_null = np.zeros(len(raw), bool)
         self._scratch = scratch[: len(raw)]
-        self._is_centered = center is not None
-        if center is not None:
-            raw = np.subtract(raw, center, out=self._scratch)
-        elif raw.dtype != np.float64:
-            np.copyto(self._scratch, raw)
-            raw = self._scratch
         self._rows = raw
+        if center is not None:
+            self._rows = np.subtract(raw, center, out=self._scratch)
+        elif raw.dtype != np.float64:
+            self._own_rows()
 
     def set_weights(self, weights: np.ndarray) -> None:
-        """Weight the rows, once; null rows are lost."""
-        self._weights = weights
-        if self._is_centered:
-            # An infinite difference times a weight of 0 would be NaN.
-            self._rows[weights == 0] = 0.0
+        """Weight the rows, once; those of no weight are lost, and null where it is NaN."""
+        self.is_null = np.isnan(weights)
+        self._weights = np.where(self.is_null, 0.0, weights)
+        if not self._weights.all():
+            # What is not finite would be NaN times a weight of 0.
+            self._own_rows()
+            self._rows[self._weights == 0] = 0.0
 
     def norms(self) -> np.ndarray:
         """Compute the norms of the centred rows before weighting."""
@@ -57,25 +58,24 @@ class DenseBlock:
         return self._rows.sum(axis=0) if self._weights is None else self._weights @ self._rows
 
     def gram(self) -> np.ndarray:
-        """Sum the outer products of the rows; the block cannot be used again."""
-        rows = self._rows
-        del self._rows
+        """Sum the outer products of the rows, which are weighted from then on."""
         if self._weights is not None:
-            rows = np.multiply(rows, self._weights[:, None], out=self._scratch)
-        return rows.T @ rows
+            self._rows = np.multiply(self._rows, self._weights[:, None], out=self._scratch)
+            self._weights = None
+        return self._rows.T @ self._rows
 
     def dense(self) -> np.ndarray:
-        """Return the rows before weighting."""
-        return self._rows
+        """Copy the rows before weighting."""
+        return self._rows.copy()
 
-    def squared_deviations(self, point: np.ndarray) -> float:
+    def squared_deviations(self, point: np.ndarray) -> np.ndarray:
         """Sum the squared distances of the rows from `point`, less those of as many zero rows."""
-        return float((self._rows * (self._rows - 2 * point)).sum())
+        return np.asarray((self._rows * (self._rows - 2 * point)).sum())
 
-    def squared_norm(self) -> float:
+    def squared_norm(self) -> np.ndarray:
         """Sum the squared norms of the rows."""
         # By norms, since squares of rows whose weight is small might overflow.
-        return float(np.square(self._weighted(self.norms()[:, None])).sum())
+        return np.asarray(np.square(self._weighted(self.norms()[:, None])).sum())
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`."""
@@ -90,10 +90,12 @@ class DenseBlock:
     def _weighted(self, values: np.ndarray) -> np.ndarray:
         if self._weights is None:
             return values
-        values = self._weights[:, None] * values
-        # What comes from a row so long that it is null may be infinite.
-        values[self._weights == 0] = 0.0
-        return values
+        return self._weights[:, None] * values
+
+    def _own_rows(self) -> None:
+        if self._rows is not self._scratch:
+            np.copyto(self._scratch, self._rows)
+            self._rows = self._scratch
 
 
 class SparseBlock:
@@ -106,11 +108,19 @@ class SparseBlock:
     def __init__(self, raw: csr_array, center: np.ndarray | None) -> None:
         self._raw, self._center = raw, center
         self._weights = np.ones(raw.shape[0])
+        self.is_null = np.zeros(raw.shape[0], bool)
         self._is_weighted = False
 
     def set_weights(self, weights: np.ndarray) -> None:
-        """Weight the rows."""
-        self._weights, self._is_weighted = weights, True
+        """Weight the rows, once; those of no weight are lost, and null where it is NaN."""
+        self.is_null, self._is_weighted = np.isnan(weights), True
+        self._weights = np.where(self.is_null, 0.0, weights)
+        if not self._weights.all():
+            # What is not finite would be NaN times a weight of 0.
+            kept = np.repeat(self._weights != 0, np.diff(self._raw.indptr))
+            data = np.where(kept, self._raw.data, 0)
+            parts = data, self._raw.indices, self._raw.indptr
+            self._raw = csr_array(parts, shape=self._raw.shape)
 
     def norms(self) -> np.ndarray:
         """Compute the norms of the centred rows before weighting, or upper bounds of them."""
@@ -142,19 +152,19 @@ class SparseBlock:
         """Return the rows before centring and weighting, as an array."""
         return self._raw.toarray()
 
-    def squared_deviations(self, point: np.ndarray) -> float:
+    def squared_deviations(self, point: np.ndarray) -> np.ndarray:
         """Sum the squared distances of the rows from `point`, less those of as many zero rows."""
         data = self._raw.data.astype(np.float64, copy=False)
-        return float((data * (data - 2 * point[self._raw.indices])).sum())
+        return np.asarray((data * (data - 2 * point[self._raw.indices])).sum())
 
-    def squared_norm(self) -> float:
+    def squared_norm(self) -> np.ndarray:
         """Sum the squared norms of the rows."""
         rows = self._weighted()
         total = np.square(rows.data).sum()
         if self._center is not None:
             total -= 2 * (rows.T @ self._weights) @ self._center
             total += (self._weights @ self._weights) * (self._center @ self._center)
-        return float(total)
+        return np.asarray(total)
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`."""
@@ -163,8 +173,6 @@ class SparseBlock:
             product -= self._center @ right
         if self._is_weighted:
             product *= self._weights[:, None]
-            # The product of a row so long that it is null may be infinite.
-            product[self._weights == 0] = 0.0
         return product
 
     def adjoint(self, left: np.ndarray) -> np.ndarray:

@@ -1,8 +1,8 @@
 """The measurement matrices of a regression, mapped lazily and read block by block."""
 
 import copy
-from collections.abc import Callable, Iterator
-from functools import reduce
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,9 @@ from scipy.sparse import issparse
 
 from skdp.data.matrices import DenseMatrices, Matrices, OuterMatrices
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.sources import Source, sum_rounding
-from skdp.data.threads import run_groups
+from skdp.data.reduce import BlocksOf, Kernel, largest_sum, map_rows, map_sum, sum_rounding
+from skdp.data.sources import Source
+from skdp.linalg.fixed_rank import FixedRank
 
 __all__ = ["Design", "entries_of"]
 
@@ -32,7 +33,7 @@ class Design:
     matrix_shape : tuple of two ints
         Their shape.
     n_jobs : int or None, default=None
-        Threads that share the blocks, as in :class:`skdp.data.rows.Rows`.
+        Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`.
     """
 
     def __init__(
@@ -105,36 +106,49 @@ class Design:
     @property
     def rounding(self) -> float:
         """Bound of the rounding error of a sum, in units of the largest contribution."""
-        return sum_rounding(self.source.block_starts)
+        return sum_rounding(self.source.block_starts, self.n_entries)
 
-    def add_up(self, kernel: Callable[[slice, Matrices], np.ndarray]) -> np.ndarray:
-        """Sum what `kernel` gives for each block of matrices with the records they stand for."""
+    def add_up(self, kernel: Kernel, size: int) -> Any:
+        """Sum what `kernel` gives for pieces of the matrices, of about so many numbers."""
+        size = min(size, largest_sum(self.n_entries))
+        (total,) = map_sum(
+            self.source, [kernel], size, n_jobs=self.n_jobs, open_blocks=self._open_blocks
+        )
+        return total
 
-        def _work(group: range) -> np.ndarray:
-            parts = (kernel(records, matrices) for records, matrices in self._pieces(group))
-            return reduce(lambda total, part: np.add(total, part, out=total), parts)
+    def map_rows(self, kernel: Kernel) -> np.ndarray:
+        """Collect the values that `kernel` gives for each matrix."""
+        (values,) = map_rows(
+            self.source, [kernel], n_jobs=self.n_jobs, open_blocks=self._open_blocks
+        )
+        return values
 
-        return reduce(np.add, run_groups(self.source, self.n_jobs, _work))
+    def norms(self) -> np.ndarray:
+        """Compute the norm of each matrix, or an upper bound of it."""
+        return self.map_rows(_norms)
 
-    def fill(self, kernel: Callable[[slice, Matrices], np.ndarray]) -> np.ndarray:
-        """Collect one number for each matrix, of shape (n_records,)."""
-        out = np.empty(self.n_records)
+    def inner(self, point: FixedRank) -> np.ndarray:
+        """Compute the inner product of each matrix with a point."""
+        return self.map_rows(partial(_inner, point=point))
 
-        def _work(group: range) -> None:
-            for records, matrices in self._pieces(group):
-                out[records] = kernel(records, matrices)
+    def clipped_inner(self, point: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+        """Compute the inner product of each matrix, clipped entry by entry, with a point."""
+        return self.written_out().map_rows(partial(_clipped_inner, point=point, bounds=bounds))
 
-        run_groups(self.source, self.n_jobs, _work)
-        return out
+    def _open_blocks(self) -> BlocksOf:
+        view = copy.copy(self)
+        # What the blocks come from is no part of what is made of them.
+        del view.source
+        return view._pieces
 
-    def _pieces(self, group: range) -> Iterator[tuple[slice, Matrices]]:
-        for rows, block in self.source.blocks(group):
-            if not self.is_written_out and isinstance(block, RankOneMatrices):
-                yield rows, OuterMatrices(block.left, block.right, self.multiplier)
-                continue
-            for start, stop in _cuts(block.shape[0], self.n_entries):
-                piece = slice(rows.start + start, rows.start + stop)
-                yield piece, self._dense(block[start:stop])
+    def _pieces(self, rows: slice, block: Any) -> Iterator[tuple[slice, Matrices]]:
+        """Cut a block into pieces that stay in cache, if its matrices are written out."""
+        if not self.is_written_out and isinstance(block, RankOneMatrices):
+            yield rows, OuterMatrices(block.left, block.right, self.multiplier)
+            return
+        for start, stop in _cuts(block.shape[0], self.n_entries):
+            piece = slice(rows.start + start, rows.start + stop)
+            yield piece, self._dense(block[start:stop])
 
     def _dense(self, block: Any) -> DenseMatrices:
         values = block if isinstance(block, np.ndarray) else block.toarray()
@@ -153,6 +167,20 @@ def entries_of(matrices: Matrices) -> np.ndarray:
     """Return the entries of matrices that are written out as rows."""
     assert isinstance(matrices, DenseMatrices)
     return matrices.values.reshape(len(matrices), -1)
+
+
+def _norms(_: slice, matrices: Matrices) -> np.ndarray:
+    return matrices.norms()
+
+
+def _inner(_: slice, matrices: Matrices, point: FixedRank) -> np.ndarray:
+    return matrices.inner(point)
+
+
+def _clipped_inner(
+    _: slice, matrices: Matrices, point: np.ndarray, bounds: np.ndarray
+) -> np.ndarray:
+    return np.asarray(np.clip(entries_of(matrices), *bounds) @ point)
 
 
 def _cuts(n_rows: int, n_entries: int) -> Iterator[tuple[int, int]]:

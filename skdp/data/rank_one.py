@@ -1,7 +1,6 @@
 """Measurement matrices of rank one, kept as their factors."""
 
 from collections.abc import Iterator
-from itertools import pairwise
 from numbers import Integral
 from typing import Any, NoReturn
 
@@ -237,28 +236,6 @@ class RankOneMatrices(OwnContainer):
                 if not np.isfinite(values).all():
                     raise ValueError("Input X contains NaN or infinity.")
 
-    def groups(self, n_groups: int) -> list[range]:
-        """Put consecutive blocks into groups of about the same work, for a pass in threads.
-
-        Groups of a sparse factor depend on the data: nothing but the order of sums may depend on
-        them.
-
-        Parameters
-        ----------
-        n_groups : int
-            Most groups to make.
-
-        Returns
-        -------
-        list of range
-            The numbers of the blocks in each group.
-        """
-        starts = self.block_starts
-        work = _n_entries(self.left, starts) + _n_entries(self.right, starts)
-        targets = work[0] + (work[-1] - work[0]) * np.arange(1, n_groups) / n_groups
-        cuts = [0, *np.searchsorted(work, targets), len(starts) - 1]
-        return [range(a, b) for a, b in pairwise(cuts) if a < b]
-
     def blocks(self, group: range) -> Iterator[tuple[slice, "RankOneMatrices"]]:
         """Go through the blocks of a group.
 
@@ -344,11 +321,6 @@ def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
 
 def _dense(part: Any) -> np.ndarray:
     return part.toarray() if sparse.issparse(part) else part
-
-
-def _n_entries(part: Any, rows: np.ndarray) -> np.ndarray:
-    """Count the entries of a factor that are kept before each of the rows."""
-    return part.indptr[rows].astype(np.int64) if sparse.issparse(part) else part.shape[1] * rows
 
 
 def _taken(part: RawBlock, rows: slice | np.ndarray) -> RawBlock:

@@ -2,21 +2,25 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator
-from functools import reduce
+from collections.abc import Callable, Iterator
+from functools import partial
+from operator import methodcaller
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.blocks import Block, DenseBlock, SparseBlock
+from skdp.data.reduce import BlocksOf, Kernel, largest_sum, map_rows, map_sum, sum_depth
 from skdp.data.sources import ArraySource, BlockSource, Source
-from skdp.data.threads import run_groups
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 
 __all__ = ["Rows"]
 
 # Longest chain of additions in numpy's sum of a contiguous array, and of those before it.
 _PAIRWISE_DEPTH = 256
+
+Weighting = Callable[[np.ndarray], np.ndarray]
 
 
 class Rows:
@@ -31,8 +35,8 @@ class Rows:
     source : Source
         Where the rows come from.
     n_jobs : int or None, default=None
-        Threads that share the blocks; each then uses one BLAS thread. ``None`` is one thread, with
-        as many BLAS threads as there are. A `RowBlocks` is always read by one.
+        Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`. A `RowBlocks` is
+        always read by one.
     """
 
     def __init__(self, source: Source, n_jobs: int | None = None) -> None:
@@ -40,7 +44,7 @@ class Rows:
         self.n_jobs = n_jobs
         self.center: np.ndarray | None = None
         self.bound = np.inf
-        self._weighting: Callable[[np.ndarray], np.ndarray] | None = None
+        self._weighting: Weighting | None = None
         self._weights: np.ndarray | None = None
 
     @property
@@ -60,22 +64,27 @@ class Rows:
         return rows
 
     def clipped(
-        self,
-        bound: float,
-        weighting: Callable[[np.ndarray], np.ndarray],
-        norms: np.ndarray | None = None,
+        self, bound: float, weighting: Weighting, norms: np.ndarray | None = None
     ) -> "Rows":
         """Return a view whose rows are multiplied by weights that bring them within `bound`.
 
         `weighting` gives the weights for an array of norms. Those of all rows are `norms`; without
-        them they are taken in the first pass. For a `RowBlocks`, which might yield other rows in
-        another pass, they are taken anew in each.
+        them, and for a `RowBlocks`, which might yield other rows in another pass, they are taken
+        anew in each.
         """
         rows = copy.copy(self)
         rows.bound, rows._weighting, rows._weights = bound, weighting, None
-        if isinstance(self.source, ArraySource):
-            rows._weights = np.full(self.n_rows, np.nan) if norms is None else weighting(norms)
+        if norms is not None and isinstance(self.source, ArraySource):
+            rows._weights = _weights(norms, weighting)
         return rows
+
+    def weighed(self) -> "Rows":
+        """Return a view that takes the norms of its rows now, once for many passes."""
+        if self._weighting is None or self._weights is not None:
+            return self
+        if isinstance(self.source, BlockSource):
+            return self
+        return self.clipped(self.bound, self._weighting, self.norms())
 
     def norms(self) -> np.ndarray:
         """Compute the norms of the centred rows before weighting.
@@ -83,11 +92,9 @@ class Rows:
         Returns
         -------
         ndarray of shape (n_rows,)
-            Norms, or upper bounds of them if the rows are sparse and centred.
+            Norms, or upper bounds of them if the rows are sparse and centred; NaN for null rows.
         """
-        rows = copy.copy(self)
-        rows._weighting = None
-        return rows._fill((self.n_rows,), lambda block: block.norms())
+        return self._unweighted()._values(_take("norms"))
 
     def mostly_positive(self) -> np.ndarray:
         """Tell of each raw row, by itself, whether its sum is at least half of that of its sizes.
@@ -99,33 +106,29 @@ class Rows:
         ndarray of shape (n_rows,)
             1 or 0.
         """
-        rows = copy.copy(self)
-        rows.center = rows._weighting = None
-        return rows._fill((self.n_rows,), lambda block: block.are_mostly_positive())
+        rows = self._unweighted()
+        rows.center = None
+        return rows._values(_take("are_mostly_positive"))
 
     def total(self) -> tuple[np.ndarray, float]:
         """Sum the rows; return the sum, of shape (n_features,), and its rounding."""
-        return self._sum(lambda block: block.total()), self._rounding(1)
+        return self._sum(_take("total"), self.n_features), self._rounding(1)
 
     def gram(self) -> tuple[np.ndarray, float]:
         """Sum the outer products; return (n_features, n_features) numbers and their rounding."""
-        return self._sum(lambda block: block.gram()), self._rounding(2)
+        return self._sum(_take("gram"), self.n_features**2), self._rounding(2)
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`, to (n_rows, n_columns) numbers."""
-        return self._fill((self.n_rows, right.shape[1]), lambda block: block.matmul(right))
+        return self._values(_take("matmul", right))
 
     def adjoint(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`, to (n_features, n_columns) numbers."""
-
-        def _work(group: range) -> np.ndarray:
-            return _add_up(b.adjoint(left[rows]) for rows, b in self._blocks(group))
-
-        return reduce(np.add, run_groups(self.source, self.n_jobs, _work))
+        return self._sum(partial(_adjoint, left=left), self.n_features * left.shape[1])
 
     def dense(self) -> np.ndarray:
         """Write the raw rows out as an array, of shape (n_rows, n_features)."""
-        return self._fill(self.source.shape, lambda block: block.dense())
+        return self._values(_take("dense"))
 
     def squared_deviations(self, point: np.ndarray) -> tuple[float, float]:
         """Sum the squared distances of the raw rows from `point`, less those of zero rows.
@@ -142,18 +145,18 @@ class Rows:
         rounding : float
             Bound of its rounding error, in units of the largest contribution of one entry.
         """
-        total = self._sum(lambda block: np.array(block.squared_deviations(point)))
+        total = self._sum(_take("squared_deviations", point), 1)
         depth = _PAIRWISE_DEPTH + len(self.source.block_starts)
         return float(total), depth * UNIT_ROUNDOFF * math.prod(self.source.shape)
 
     def squared_norm(self) -> tuple[float, float]:
         """Sum the squared norms of the rows; return the sum and its rounding."""
-        total = self._sum(lambda block: np.array(block.squared_norm()))
+        total = self._sum(_take("squared_norm"), 1)
         return float(total), self._rounding(2)
 
     def projection_norms(self, basis: np.ndarray) -> np.ndarray:
-        """Compute the norms of the rows times `basis`, of shape (n_rows,)."""
-        return self._fill((self.n_rows,), lambda block: row_norms(block.matmul(basis)))
+        """Compute the norms of the rows times `basis`, of shape (n_rows,); NaN for null rows."""
+        return self._values(partial(_projection_norms, basis=basis))
 
     def thinned(self, at_most: int) -> "Rows":
         """Return a view of evenly spread rows, `at_most` so many.
@@ -165,8 +168,7 @@ class Rows:
             return self
         rows = copy.copy(self)
         rows.source = self.source.every(step)
-        # A copy: filled through a view, some weights of a block would be known before the others.
-        rows._weights = None if self._weights is None else self._weights[::step].copy()
+        rows._weights = None if self._weights is None else self._weights[::step]
         return rows
 
     def normal_product(
@@ -188,8 +190,8 @@ class Rows:
         rounding : float
             Bound of its rounding error.
         """
-        product = self._sum(lambda block: block.adjoint(clip(block.matmul(basis))))
-        return product, self._rounding(1)
+        kernel = partial(_normal_product, basis=basis, clip=clip)
+        return self._sum(kernel, basis.size), self._rounding(1)
 
     def clipped_squares(
         self, basis: np.ndarray, weighting: Callable[[np.ndarray], np.ndarray]
@@ -210,12 +212,8 @@ class Rows:
         rounding : float
             Bound of their rounding error.
         """
-
-        def _squares(block: Block) -> np.ndarray:
-            projections = block.matmul(basis)
-            return weighting(row_norms(projections)) @ np.square(projections)
-
-        return self._sum(_squares), self._projected_rounding(basis.shape[1])
+        kernel = partial(_clipped_squares, basis=basis, weighting=weighting)
+        return self._sum(kernel, basis.size), self._projected_rounding(basis.shape[1])
 
     def projected_moment(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
         """Sum the outer products of the projections on an orthonormal basis, and what is outside.
@@ -233,15 +231,8 @@ class Rows:
             Bound of its rounding error.
         """
         size = basis.shape[1]
-
-        def _moment(block: Block) -> np.ndarray:
-            projections = block.matmul(basis)
-            moment = np.zeros((size + 1, size + 1))
-            moment[:size, :size] = projections.T @ projections
-            moment[size, size] = block.squared_norm() - np.trace(moment)
-            return moment
-
-        return self._sum(_moment), self._projected_rounding(size)
+        moment = self._sum(partial(_projected_moment, basis=basis), (size + 1) ** 2)
+        return moment, self._projected_rounding(size)
 
     def _projected_rounding(self, size: int) -> float:
         """Error of a sum of products of projections on `size` columns."""
@@ -252,17 +243,12 @@ class Rows:
     @property
     def depth(self) -> int:
         """Longest chain of additions in a sum over the rows."""
-        return self._block_size + len(self.source.block_starts) + 2
-
-    @property
-    def _block_size(self) -> int:
-        return int(np.diff(self.source.block_starts).max())
+        return sum_depth(self.source.block_starts, self.n_features)
 
     def _rounding(self, degree: int, *, factor: float = 1.0, extra: float = 0.0) -> float:
         """Error of a sum of products of which `degree` factors are rows, relative to one row.
 
-        A chain of at most as many additions as a block has rows, then one for every block. Sparse
-        rows are centred in the products, whose terms are longer than the centred rows.
+        Sparse rows are centred in the products, whose terms are longer than the centred rows.
         """
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
@@ -270,48 +256,93 @@ class Rows:
         rounding = self.depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
         return max(LEAST_ROUNDING, float(factor * rounding + extra))
 
-    def _sum(self, kernel: Callable[[Block], np.ndarray]) -> np.ndarray:
-        def _work(group: range) -> np.ndarray:
-            return _add_up(kernel(block) for _, block in self._blocks(group))
+    def _unweighted(self) -> "Rows":
+        rows = copy.copy(self)
+        rows._weighting = rows._weights = None
+        return rows
 
-        return reduce(np.add, run_groups(self.source, self.n_jobs, _work))
+    def _sum(self, kernel: Kernel, size: int) -> Any:
+        size = min(size, largest_sum(self.n_features))
+        (total,) = map_sum(
+            self.source, [kernel], size, n_jobs=self.n_jobs, open_blocks=self._open_blocks
+        )
+        return total
 
-    def _fill(self, shape: tuple[int, ...], kernel: Callable[[Block], np.ndarray]) -> np.ndarray:
-        out = np.empty(shape)
+    def _values(self, kernel: Kernel) -> np.ndarray:
+        (values,) = map_rows(
+            self.source, [kernel], n_jobs=self.n_jobs, open_blocks=self._open_blocks
+        )
+        return values
 
-        def _work(group: range) -> None:
-            for rows, block in self._blocks(group):
-                out[rows] = kernel(block)
-
-        run_groups(self.source, self.n_jobs, _work)
-        return out
-
-    def _blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
-        # Written over by every block: the system would clear a new array of that size first.
-        scratch = np.empty((0 if self.source.is_sparse else self._block_size, self.n_features))
-        for rows, raw in self.source.blocks(group):
-            block: Block = (
-                SparseBlock(raw, self.center)
-                if issparse(raw)
-                else DenseBlock(raw, self.center, scratch)
-            )
-            weights = self._weights_of(rows, block)
-            if weights is not None:
-                block.set_weights(weights)
-            yield rows, block
-
-    def _weights_of(self, rows: slice, block: Block) -> np.ndarray | None:
-        if self._weighting is None:
-            return None
-        if self._weights is None:
-            return self._weighting(block.norms())
-        weights = self._weights[rows]
-        # NaN where no pass has come by yet.
-        if np.isnan(weights[0]):
-            weights[:] = self._weighting(block.norms())
-        return weights
+    def _open_blocks(self) -> BlocksOf:
+        longest = 0 if self.source.is_sparse else int(np.diff(self.source.block_starts).max())
+        return partial(
+            _blocks_of,
+            center=self.center,
+            weighting=self._weighting,
+            weights=self._weights,
+            # Written over by every block: the system would clear a new array of that size first.
+            scratch=np.empty((longest, self.n_features)),
+        )
 
 
-def _add_up(parts: Iterable[np.ndarray]) -> np.ndarray:
-    """Add arrays up, into the first of them."""
-    return reduce(lambda total, part: np.add(total, part, out=total), parts)
+def _blocks_of(
+    rows: slice,
+    raw: Any,
+    center: np.ndarray | None,
+    weighting: Weighting | None,
+    weights: np.ndarray | None,
+    scratch: np.ndarray,
+) -> Iterator[tuple[slice, Block]]:
+    """Centre and weight a block of raw rows."""
+    block: Block = SparseBlock(raw, center) if issparse(raw) else DenseBlock(raw, center, scratch)
+    if weights is not None:
+        block.set_weights(weights[rows])
+    elif weighting is not None:
+        block.set_weights(_weights(block.norms(), weighting))
+    yield rows, block
+
+
+def _weights(norms: np.ndarray, weighting: Weighting) -> np.ndarray:
+    return np.where(np.isnan(norms), np.nan, weighting(norms))
+
+
+# Kernels.
+
+
+def _take(name: str, *arguments: Any) -> Kernel:
+    """Make a kernel of a method of blocks."""
+    return partial(_taken, method=methodcaller(name, *arguments))
+
+
+def _taken(_: slice, block: Block, method: Callable[[Block], Any]) -> Any:
+    return method(block)
+
+
+def _adjoint(rows: slice, block: Block, left: np.ndarray) -> np.ndarray:
+    return block.adjoint(left[rows])
+
+
+def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
+    norms = row_norms(block.matmul(basis))
+    norms[block.is_null] = np.nan
+    return norms
+
+
+def _normal_product(
+    _: slice, block: Block, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    return block.adjoint(clip(block.matmul(basis)))
+
+
+def _clipped_squares(_: slice, block: Block, basis: np.ndarray, weighting: Weighting) -> np.ndarray:
+    projections = block.matmul(basis)
+    return np.asarray(weighting(row_norms(projections)) @ np.square(projections))
+
+
+def _projected_moment(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
+    projections, size = block.matmul(basis), basis.shape[1]
+    moment = np.zeros((size + 1, size + 1))
+    moment[:size, :size] = projections.T @ projections
+    moment[size, size] = block.squared_norm() - np.trace(moment)
+    return moment

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice, pairwise
+from itertools import islice
 from numbers import Integral
 from typing import Any, TypeAlias
 
@@ -10,7 +10,6 @@ import numpy as np
 from scipy import sparse
 
 from skdp.data.reading import OwnContainer, read, tell_nothing
-from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
 __all__ = [
     "ArraySource",
@@ -22,7 +21,6 @@ __all__ = [
     "canonical_csr",
     "holds_sparse",
     "plain_csr",
-    "sum_rounding",
 ]
 
 _CACHED_BYTES = 1 << 20
@@ -183,17 +181,6 @@ class ArraySource:
         self.shape: tuple[int, int] = self.X.shape
         self.block_starts = block_starts(*self.shape, is_sparse=self.is_sparse)
 
-    def groups(self, n_groups: int) -> list[range]:
-        """Consecutive blocks in at most `n_groups` groups of about the same work.
-
-        Groups of a sparse matrix depend on the data: nothing but the order of sums may depend on
-        them.
-        """
-        work = self.X.indptr[self.block_starts] if self.is_sparse else self.block_starts
-        targets = work[0] + (work[-1] - work[0]) * np.arange(1, n_groups) / n_groups
-        cuts = [0, *np.searchsorted(work, targets), len(self.block_starts) - 1]
-        return [range(a, b) for a, b in pairwise(cuts) if a < b]
-
     def every(self, step: int) -> "ArraySource":
         """Take one of `step` rows."""
         return ArraySource(self.X[::step], self._function)
@@ -207,17 +194,15 @@ class ArraySource:
 
 
 class BlockSource:
-    """Rows of a `RowBlocks`, read in one sequence."""
+    """Rows of a `RowBlocks`, read in one sequence: a stream cannot be entered in the middle."""
+
+    is_stream = True
 
     def __init__(self, X: RowBlocks) -> None:
         self.X = X
         self.shape = X.shape
         self.is_sparse = X.is_sparse
         self.block_starts = block_starts(*self.shape, is_sparse=self.is_sparse)
-
-    def groups(self, n_groups: int) -> list[range]:
-        """One group: a stream cannot be entered in the middle."""
-        return [range(len(self.block_starts) - 1)]
 
     def blocks(self, group: range) -> Iterator[tuple[slice, RawBlock]]:
         """Yield all blocks with the rows they stand for."""
@@ -275,12 +260,6 @@ def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
         size = np.clip(min(size, _BLOCK_BYTES // (8 * n_features)), *_DENSE_ROWS)
     n_blocks = math.ceil(n_rows / int(size))
     return np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
-
-
-def sum_rounding(starts: np.ndarray) -> float:
-    """Bound the rounding error of a sum over blocks, in units of the largest contribution."""
-    depth = int(np.diff(starts).max()) + len(starts) + 2
-    return max(LEAST_ROUNDING, depth * UNIT_ROUNDOFF * int(starts[-1]))
 
 
 def canonical_csr(X: Any) -> sparse.csr_array:

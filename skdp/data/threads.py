@@ -1,12 +1,12 @@
-"""Threads that share the blocks of a source, and those that matrix products have meanwhile."""
+"""Threads that share a pass over rows, and those that matrix products have meanwhile."""
 
 import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
@@ -14,9 +14,7 @@ import scipy.linalg  # noqa: F401 - for its BLAS to be there
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["blas_threads", "run_groups"]
-
-T = TypeVar("T")
+__all__ = ["one_blas_thread", "run_in_threads", "thread_count"]
 
 
 class _Guest:
@@ -51,6 +49,11 @@ class _SharedLimit:
             if not self._inside:
                 self._restore()
 
+    def before(self) -> list[int]:
+        """Return what the limits are when nobody asks."""
+        with self._lock:
+            return _limits(_libraries(shared=True)) if self._before is None else self._before
+
     def after_fork(self) -> None:
         """Restore in a new process, which has none of the threads that would."""
         self._lock, self._inside = threading.RLock(), WeakSet()
@@ -63,52 +66,60 @@ class _SharedLimit:
 
 
 _SHARED_LIMIT = _SharedLimit()
+# How many threads products have outside of the limits that a thread has set.
+_OUTSIDE = threading.local()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_SHARED_LIMIT.after_fork)
 
 
-def run_groups(source: Any, n_jobs: int | None, work: Callable[[range], T]) -> list[T]:
-    """Run `work` on the groups of blocks of a source, one thread each, without warnings."""
-    n_threads = effective_n_jobs(n_jobs)
-    groups = source.groups(n_threads)
+def thread_count(n_jobs: int | None) -> int:
+    """Tell how many threads share a pass: for ``None`` as many as a matrix product would have."""
+    found = effective_n_jobs(n_jobs)
+    return _threads_of_products() if n_jobs is None and found == 1 else found
 
-    def _work(group: range) -> T:
+
+def _threads_of_products() -> int:
+    """Tell how many threads a matrix product has where nothing of ours limits it."""
+    before = getattr(_OUTSIDE, "n_threads", None)
+    if before is not None:
+        return int(before)
+    return max([*_SHARED_LIMIT.before(), *_limits(_libraries(shared=False))], default=1)
+
+
+def run_in_threads(work: Callable[[], None], n_threads: int) -> None:
+    """Run `work` in so many threads, with one BLAS thread each and without warnings."""
+
+    def _work(_: int) -> None:
         # What overflows becomes null; a warning would tell of single rows.
-        with _limited_to(n_threads), np.errstate(all="ignore"):
-            return work(group)
+        with one_blas_thread(), np.errstate(all="ignore"):
+            work()
 
     if n_threads == 1:
-        return [_work(groups[0])]
-    # Even for a single group: groups depend on the data, and how many threads a matrix product
-    # has may change what a row gives. Plain threads: a pass may be shorter than what a pool
-    # takes to notice its end.
-    with _limited_to(n_threads), ThreadPoolExecutor(len(groups)) as threads:
-        return list(threads.map(_work, groups))
-
-
-def blas_threads(n_jobs: int | None) -> AbstractContextManager[None]:
-    """Give matrix products one thread each if `n_jobs` asks for several others."""
-    return _limited_to(effective_n_jobs(n_jobs))
-
-
-def _limited_to(n_threads: int) -> AbstractContextManager[None]:
-    return nullcontext() if n_threads == 1 else _one_blas_thread()
+        _work(0)
+        return
+    # Plain threads: a pass may be shorter than what a pool takes to notice its end.
+    with one_blas_thread(), ThreadPoolExecutor(n_threads) as threads:
+        list(threads.map(_work, range(n_threads)))
 
 
 @contextmanager
-def _one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> Iterator[None]:
+    """Give matrix products one thread: how many they have may change what a row gives."""
     own, who = _libraries(shared=False), _Guest()
-    before = _limits(own)
+    before, outside = _limits(own), getattr(_OUTSIDE, "n_threads", None)
     try:
+        _OUTSIDE.n_threads = _threads_of_products()
         _set_limits(own, [1] * len(own))
         _SHARED_LIMIT.enter(who)
         yield
     finally:
         try:
+            _OUTSIDE.n_threads = outside
             _SHARED_LIMIT.leave(who)
             _set_limits(own, before)
         finally:
             # Again, if the first time was interrupted.
+            _OUTSIDE.n_threads = outside
             _SHARED_LIMIT.leave(who)
             _set_limits(own, before)
 

@@ -19,8 +19,9 @@ from skdp._estimator import PrivateEstimator, Procedure
 from skdp._reading import INPUT, check_features, check_numbers, check_rows, check_rows_of
 from skdp.data.digest import digest
 from skdp.data.finite import finite
+from skdp.data.reduce import sum_rounding
 from skdp.data.rows import Rows
-from skdp.data.sources import RowBlocks, as_source, block_starts, holds_sparse, sum_rounding
+from skdp.data.sources import RowBlocks, as_source, block_starts, holds_sparse
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import UNITS, DecompositionProblem, Support
 from skdp.decomposition._products.plan import settle_products
@@ -157,7 +158,9 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             **{
                 "procedure": by_products if support.has_bases else by_rows,
                 **facts._asdict(),
-                "rounding": sum_rounding(block_starts(*facts.shape, is_sparse=is_sparse)),
+                "rounding": sum_rounding(
+                    block_starts(*facts.shape, is_sparse=is_sparse), facts.shape[1]
+                ),
                 "unit": unit,
                 "support": support,
                 "given_unit": f"privacy_unit={given!r}",

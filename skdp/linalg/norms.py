@@ -88,7 +88,8 @@ def centered_sparse_norms(rows: csr_array, center: np.ndarray) -> np.ndarray:
     center_norms = center_norm / scale
     lengths_squared = (norms / scale) ** 2 - 2 * products * center_norms + center_norms**2
     margin = 8 * (n_features + 4) * UNIT_ROUNDOFF * (norms / scale + center_norms) ** 2
-    return scale * np.sqrt(np.maximum(lengths_squared, 0) + margin)
+    bounds = scale * np.sqrt(np.maximum(lengths_squared, 0) + margin)
+    return np.where(np.isinf(norms), np.inf, bounds)
 
 
 def _exponents(peaks: np.ndarray) -> np.ndarray:

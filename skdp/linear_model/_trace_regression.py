@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import N_JOBS, PrivateEstimator, Procedure, delta_tail_of, in_dtype
 from skdp._reading import check_features, check_rows_of
-from skdp.data.design import Design, entries_of
+from skdp.data.design import Design
 from skdp.data.digest import digest
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import as_source
@@ -371,11 +371,9 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         design = Design(source, self._shape, self.n_jobs)
         if self.feature_bounds_ is None:
             factors = self.left_components_, self.singular_values_, self.right_components_.T
-            products = design.fill(lambda _, m: m.inner(FixedRank(*factors)))
+            products = design.inner(FixedRank(*factors))
         else:
-            (least, most), coefs = self.feature_bounds_, self.coef_matrix_.ravel()
-            design = design.written_out()
-            products = design.fill(lambda _, m: np.clip(entries_of(m), least, most) @ coefs)
+            products = design.clipped_inner(self.coef_matrix_.ravel(), self.feature_bounds_)
         return (products + self.intercept_).astype(rows.dtype)
 
     def __sklearn_tags__(self) -> Any:

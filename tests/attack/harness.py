@@ -40,32 +40,6 @@ class Slip:
     wrong: Callable = TOO_LITTLE
 
 
-class NullRows(Rows):
-    """Rows of which one is null: it keeps its slot but takes part in no sum and no count."""
-
-    null = None
-
-    def norms(self):
-        return self._forget(super().norms())
-
-    def mostly_positive(self):
-        return np.nan_to_num(self._forget(super().mostly_positive()))
-
-    def _weights_of(self, rows, block):
-        weights = super()._weights_of(rows, block)
-        if self.null is not None and weights is not None and rows.start <= self.null < rows.stop:
-            weights[self.null - rows.start] = 0.0
-        return weights
-
-    def projection_norms(self, basis):
-        return self._forget(super().projection_norms(basis))
-
-    def _forget(self, values):
-        if self.null is not None:
-            values[self.null] = np.nan
-        return values
-
-
 # Changes made to the data view of every fit inside, each a function of the view and the problem.
 _ALTERATIONS = []
 
@@ -87,8 +61,17 @@ def of_class(opened, base, **attributes):
 
 
 def null_row(index):
-    """Make one row null in every fit inside."""
-    return altered(lambda rows, _: of_class(rows, NullRows, null=index))
+    """Make one row null in every fit inside: from when it was checked on, it is not finite.
+
+    It keeps its slot but takes part in no sum and no count.
+    """
+
+    def forget(rows, _):
+        if index is not None:
+            rows.source = _without_row(rows.source, index)
+        return rows
+
+    return altered(forget)
 
 
 def null_entry(index):
@@ -146,11 +129,14 @@ def _without(records, index, problem):
     responses[index] = np.nan
     design = copy.copy(records.design)
     if problem.protects_matrices and not isinstance(design.source, RankOneMatrices):
-        X = design.source.X
-        X = X.tolil() if design.source.is_sparse else X.copy()
-        X[index] = np.nan
-        design.source = ArraySource(X.tocsr() if design.source.is_sparse else X)
+        design.source = _without_row(design.source, index)
     return dataclasses.replace(records, responses=responses, design=design)
+
+
+def _without_row(source, index):
+    X = source.X.tolil() if source.is_sparse else source.X.copy()
+    X[index] = np.nan
+    return ArraySource(X.tocsr() if source.is_sparse else X)
 
 
 class WatchedDesign(Design):
@@ -158,8 +144,8 @@ class WatchedDesign(Design):
 
     points = None
 
-    def _pieces(self, group):
-        for records, matrices in super()._pieces(group):
+    def _pieces(self, rows, block):
+        for records, matrices in super()._pieces(rows, block):
             yield records, of_class(matrices, _watching(type(matrices)), points=self.points)
 
 

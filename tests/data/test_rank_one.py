@@ -334,31 +334,9 @@ def test_blocks_of_wide_dense_factors_are_small():
         assert 8 * 2000 * np.diff(X.block_starts).max() <= 2**24
 
 
-def uneven_factors():
-    left, right = make_factors(300_000)
-    left[1000:] = 0
-    return left, right
-
-
-@pytest.mark.parametrize("n_groups", [1, 2, 3, 1000])
-@pytest.mark.parametrize("factors", [make_factors(300_000), uneven_factors()], ids=["even", "not"])
-def test_groups_hold_every_block_once(make, factors, n_groups):
-    X = make(*factors)
-    groups = X.groups(n_groups)
-    assert 1 <= len(groups) <= n_groups
-    assert list(itertools.chain(*groups)) == list(range(len(X.block_starts) - 1))
-
-
-def test_groups_share_the_work(make):
-    X = make(*make_factors(300_000))
-    rows = [X.block_starts[group.stop] - X.block_starts[group.start] for group in X.groups(3)]
-    assert_allclose(rows, 100_000, rtol=0.2)
-
-
 def test_nothing_is_made_of_no_rows(make):
     X = make(LEFT, RIGHT)[:0]
     assert X.shape == (0, D1 * D2)
-    assert X.groups(2) == []
     X.check()
 
 

@@ -8,13 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdp import DPPCA, RowBlocks
 from skdp.data import threads
-from skdp.data.sources import as_source
-from skdp.data.threads import blas_threads, run_groups
+from skdp.data.threads import one_blas_thread, run_in_threads, thread_count
 
 SEED = 2**90
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -31,15 +29,24 @@ def two_threads():
         assert limits() == {2}
 
 
-def test_all_groups_have_one_thread_each():
-    # How the rows are shared out depends on the data, and a BLAS thread more may change the last
-    # bit of a row.
-    X = np.zeros((8200, 5))
-    uneven = sparse.csr_array(([1.0], ([0], [0])), shape=X.shape)
-    for data in (sparse.csr_array(X.shape), uneven, X):
-        seen = run_groups(as_source(data), 2, lambda group: limits())
-        assert seen == [{1}] * len(seen)
-    assert run_groups(as_source(X), 1, lambda group: limits()) == [{2}]
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_products_have_one_thread_in_every_thread_of_a_pass(n_threads):
+    # One more may change the last bit of what a row gives.
+    seen = []
+    run_in_threads(lambda: seen.append(limits()), n_threads)
+    assert seen == [{1}] * n_threads
+
+
+def test_a_pass_has_the_threads_that_a_product_would_have():
+    assert (thread_count(None), thread_count(1), thread_count(3)) == (2, 1, 3)
+    with one_blas_thread():
+        assert thread_count(None) == 2
+        with one_blas_thread():
+            assert thread_count(None) == 2
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(thread_count, None).result(60) == 2
+    with threadpool_limits(3, "blas"):
+        assert thread_count(None) == 3
 
 
 @pytest.mark.parametrize("error", [None, MemoryError])
@@ -47,7 +54,7 @@ def test_the_last_one_out_restores_the_limits(error):
     entered, left, seen = threading.Event(), threading.Event(), []
 
     def first():
-        with blas_threads(2):
+        with one_blas_thread():
             entered.set()
             assert inside.wait(60)
             if error:
@@ -55,7 +62,7 @@ def test_the_last_one_out_restores_the_limits(error):
 
     def second():
         assert entered.wait(60)
-        with blas_threads(2):
+        with one_blas_thread():
             inside.set()
             assert left.wait(60)
             seen.append(limits())
@@ -124,7 +131,7 @@ def points_of(function, number):
 
 def test_no_interruption_leaves_a_limit_for_good():
     def limited():
-        with blas_threads(2):
+        with one_blas_thread():
             pass
 
     number = 1
@@ -138,7 +145,7 @@ def test_no_interruption_leaves_a_limit_for_good():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_fork_has_the_limits_from_before():
-    with blas_threads(2):
+    with one_blas_thread():
         child = os.fork()
         if child == 0:
             os._exit(limits() != {2})

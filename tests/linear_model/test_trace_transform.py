@@ -41,7 +41,7 @@ def transform_of(shape, has_center, has_multipliers, maps):
 def assert_undone(transform, source, matrices, point):
     """Whether the coefficients for given matrices predict what those for fitted ones do."""
     design = transform.apply(Design(source, matrices.shape[1:]))
-    fitted = design.fill(lambda _, pieces: pieces.inner(point)) + 0.7
+    fitted = design.inner(point) + 0.7
     undone, offset = transform.undo(Estimate(point, 0.7))
     given = np.einsum("nij,ij->n", matrices, undone.matrix) + offset
     assert_allclose(given, fitted, atol=1e-12)

@@ -142,12 +142,8 @@ def _turn_to_leading(matrix: np.ndarray, basis: np.ndarray) -> np.ndarray:
 
 def _release_squares(rows: Rows, budget: PrivacyBudget, basis: np.ndarray) -> np.ndarray:
     """Release the squared coordinates in `basis`, summed over rows: one row for each clip level."""
-
-    def _weighting(norms: np.ndarray) -> np.ndarray:
-        weights = [clip_weights(norms, rows.bound * level, basis.shape[1]) for level in _LEVELS]
-        return np.array(weights) / _LEVELS[:, None]
-
-    squares, rounding = rows.thinned(_PROBE_ROWS).clipped_squares(basis, _weighting)
+    weighting = partial(_level_weights, bound=rows.bound, n_features=basis.shape[1])
+    squares, rounding = rows.thinned(_PROBE_ROWS).clipped_squares(basis, weighting)
     return budget.gaussian(
         "clipped squares",
         squares,
@@ -155,6 +151,11 @@ def _release_squares(rows: Rows, budget: PrivacyBudget, basis: np.ndarray) -> np
             rows.bound, len(_LEVELS), budget.adjacency, rounding
         ),
     ).value
+
+
+def _level_weights(norms: np.ndarray, bound: float, n_features: int) -> np.ndarray:
+    weights = [clip_weights(norms, bound * level, n_features) for level in _LEVELS]
+    return np.array(weights) / _LEVELS[:, None]
 
 
 def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:

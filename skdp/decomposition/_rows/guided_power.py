@@ -51,6 +51,7 @@ def solve_guided_power(
     """
     axis = guide.axis
     groups = _groups(axis)
+    rows = rows.weighed()
     sample = thinned(rows)
     columns = generator.normal(size=(rows.n_features, n_columns))
     for step in range(1, n_steps + 1):

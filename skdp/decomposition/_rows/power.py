@@ -56,6 +56,7 @@ def solve_power(
 
     Time O(nnz p) a pass, a pass a step; memory O(n + d p), nothing of size d x d or n x p.
     """
+    rows = rows.weighed()
     sample = thinned(rows)
     basis = random_basis(rows.n_features, basis_size, generator)
     for step in range(1, n_iter + 1):

@@ -1,10 +1,12 @@
 """Two sketches of a matrix that is there already, taken in one pass over it."""
 
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 from scipy.sparse import issparse
 
+from skdp.data.reduce import PerRow, map_sum
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import DecompositionProblem, rank_of
@@ -73,14 +75,15 @@ def _sketched(raw: Rows, pair: tuple[Sketch, Sketch]) -> tuple[np.ndarray, np.nd
         [sketch.integers for sketch in pair],
         [sketch.unit for sketch in pair],
     )
-    row_sums = np.empty((raw.n_rows, right.shape[1]))
-    column_sums = np.zeros((raw.n_features, left.shape[1]))
-    for rows, given in raw.source.blocks(range(len(raw.source.block_starts) - 1)):
-        block = given.astype(np.float64, copy=False)
-        row_sums[rows] = _dense(block @ right)
-        column_sums += _dense(block.T @ left[rows])
+    kernel, size = partial(_sketch, right=right, left=left), raw.n_features * left.shape[1]
+    (sketched,) = map_sum(raw.source, [kernel], size, n_jobs=raw.n_jobs)
     # Powers of two: exact.
-    return row_sums * right_unit, column_sums * left_unit
+    return sketched[0] * right_unit, sketched[1] * left_unit
+
+
+def _sketch(rows: slice, given: Any, right: Any, left: Any) -> tuple[PerRow, np.ndarray]:
+    block = given.astype(np.float64, copy=False)
+    return PerRow(_dense(block @ right)), _dense(block.T @ left[rows])
 
 
 def _dense(values: Any) -> np.ndarray:

@@ -33,7 +33,7 @@ _RIDGE_FAILURE = 0.05
 
 def release_row_norm(records: Records, budget: PrivacyBudget) -> float:
     """Release a norm that most of the matrices do not exceed."""
-    norms = records.design.fill(lambda _, matrices: matrices.norms())
+    norms = records.design.norms()
     norms[np.isnan(records.responses)] = np.nan
     found = budget.quantile(
         "row norm", norms, q=_NORM_QUANTILE, grid=SCALE_GRID, remedy=OTHER_UNITS_OF_X

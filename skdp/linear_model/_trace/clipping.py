@@ -2,13 +2,15 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from skdp.data.matrices import Coordinates, Matrices
+from skdp.data.reduce import PerRow
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linear_model._trace.public_rows import even_weights, usual_rows
-from skdp.linear_model._trace.records import NO_CLIPPING, Records, clipped_sum
+from skdp.linear_model._trace.records import NO_CLIPPING, Records, Vectors, clipped_sum
 from skdp.linear_model._trace.spaces import Space
 from skdp.privacy import sensitivity
 
@@ -58,13 +60,21 @@ class Clipping(ABC):
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
         """Sum the gradients at a released point and intercept."""
 
-    def _coordinates(
-        self, matrices: Matrices, records: slice, point: FixedRank, offset: float
-    ) -> tuple[Coordinates, np.ndarray]:
-        """Return coordinates of a block and its residuals."""
-        intercept = self.records.intercept
-        coordinates, inner = self.space.coordinates(matrices, point, intercept)
-        return coordinates, inner + intercept * offset - self.records.responses[records]
+    @property
+    def _size(self) -> int:
+        """About how many coordinates a gradient has."""
+        return self.space.dimension(self.records.design.matrix_shape) + 1
+
+    def _vectors(self, point: FixedRank, offset: float) -> Vectors:
+        """Return what gives coordinates of a block and its residuals."""
+        return partial(
+            _coordinates,
+            space=self.space,
+            point=point,
+            offset=offset,
+            intercept=self.records.intercept,
+            responses=self.records.responses,
+        )
 
     def _projected(self, point: FixedRank, total: np.ndarray) -> np.ndarray:
         """Project a sum once, as single vectors are outside the space by their rounding."""
@@ -84,12 +94,8 @@ class RecordClipping(Clipping):
 
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
         """Sum the gradients at a released point and intercept."""
-
-        def _vectors(records: slice, matrices: Matrices) -> tuple[Coordinates, np.ndarray]:
-            return self._coordinates(matrices, records, point, offset)
-
         design = self.records.design
-        total, norms = clipped_sum(design, _vectors, level)
+        total, norms = clipped_sum(design, self._vectors(point, offset), level, self._size)
         change = sensitivity.row_sum(level, self.adjacency, design.rounding)
         return ClippedGradient(self._projected(point, total), change, norms)
 
@@ -115,23 +121,18 @@ class ResponseClipping(Clipping):
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
         """Sum the gradients at a released point and intercept."""
         design = self.records.design
-        lengths = design.fill(lambda _, m: self._lengths(m, point))
+        intercept = self.records.intercept
+        lengths = design.map_rows(
+            partial(_lengths, space=self.space, point=point, intercept=intercept)
+        )
         evens_out = level < NO_CLIPPING
         if evens_out:
             lengths[~self._is_usual] = 0.0
         weights = even_weights(lengths, evens_out=evens_out)
         lengths[weights == 0] = 0.0
-        sizes = np.empty(design.n_records)
-
-        def _kernel(records: slice, matrices: Matrices) -> np.ndarray:
-            coordinates, residuals = self._coordinates(matrices, records, point, offset)
-            sizes[records] = np.abs(residuals)
-            clipped = np.clip(residuals, -level, level)
-            factors = np.where(np.isfinite(residuals), weights[records] * clipped, 0.0)
-            coordinates.multiply(factors)
-            return coordinates.weighted_sum((factors != 0).astype(np.float64))
-
-        total = self._projected(point, design.add_up(_kernel))
+        vectors = self._vectors(point, offset)
+        kernel = partial(_clipped_responses, vectors=vectors, weights=weights, level=level)
+        total, sizes = design.add_up(kernel, self._size)
         change = sensitivity.response_sum(
             level,
             self.response_range,
@@ -141,7 +142,39 @@ class ResponseClipping(Clipping):
         )
         squares = lengths @ lengths
         gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0
-        return ClippedGradient(total, change, sizes, gain)
+        return ClippedGradient(self._projected(point, total), change, sizes, gain)
 
-    def _lengths(self, matrices: Matrices, point: FixedRank) -> np.ndarray:
-        return self.space.coordinates(matrices, point, self.records.intercept)[0].norms()
+
+# Kernels.
+
+
+def _coordinates(
+    records: slice,
+    matrices: Matrices,
+    *,
+    space: Space,
+    point: FixedRank,
+    offset: float,
+    intercept: float,
+    responses: np.ndarray,
+) -> tuple[Coordinates, np.ndarray]:
+    """Return coordinates of a block and its residuals."""
+    coordinates, inner = space.coordinates(matrices, point, intercept)
+    return coordinates, inner + intercept * offset - responses[records]
+
+
+def _lengths(
+    _: slice, matrices: Matrices, space: Space, point: FixedRank, intercept: float
+) -> np.ndarray:
+    return space.coordinates(matrices, point, intercept)[0].norms()
+
+
+def _clipped_responses(
+    records: slice, matrices: Matrices, vectors: Vectors, weights: np.ndarray, level: float
+) -> tuple[np.ndarray, PerRow]:
+    coordinates, residuals = vectors(records, matrices)
+    clipped = np.clip(residuals, -level, level)
+    factors = np.where(np.isfinite(residuals), weights[records] * clipped, 0.0)
+    coordinates.multiply(factors)
+    total = coordinates.weighted_sum((factors != 0).astype(np.float64))
+    return total, PerRow(np.abs(residuals))

@@ -6,7 +6,9 @@ one matrix of their second moments.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -75,13 +77,21 @@ def exact_whitening(design: Design, side: int) -> Whitening:
 
 def _moment(design: Design, side: int, is_null: np.ndarray, bound: float) -> np.ndarray:
     """Sum the products of the sides of matrices clipped to a norm."""
+    clipped = partial(clip_weights, bound=bound, n_features=design.n_entries)
+    kernel = partial(_second_moment, side=side, is_null=is_null, clipped=clipped)
+    return np.asarray(design.add_up(kernel, design.matrix_shape[side] ** 2))
 
-    def _kernel(records: slice, matrices: Matrices) -> np.ndarray:
-        weights = clip_weights(matrices.norms(), bound, design.n_entries)
-        weights[is_null[records]] = 0.0
-        return matrices.second_moment(side, weights)
 
-    return design.add_up(_kernel)
+def _second_moment(
+    records: slice,
+    matrices: Matrices,
+    side: int,
+    is_null: np.ndarray,
+    clipped: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
+    weights = clipped(matrices.norms())
+    weights[is_null[records]] = 0.0
+    return matrices.second_moment(side, weights)
 
 
 def moment_bound(n_entries: int) -> float:

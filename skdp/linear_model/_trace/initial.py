@@ -14,6 +14,7 @@ References
 import math
 from collections.abc import Callable
 from functools import partial
+from operator import methodcaller
 
 import numpy as np
 
@@ -71,17 +72,25 @@ def _mean_of_products(
 def _sum_of_products(
     records: Records, coordinates_of: Callable[[Matrices], Coordinates], level: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    def _vectors(rows: slice, matrices: Matrices) -> tuple[Coordinates, np.ndarray]:
-        return coordinates_of(matrices), records.responses[rows]
+    vectors = partial(_products, coordinates_of=coordinates_of, responses=records.responses)
+    design = records.design
+    return clipped_sum(design, vectors, min(level, NO_CLIPPING), design.n_entries)
 
-    return clipped_sum(records.design, _vectors, min(level, NO_CLIPPING))
+
+def _products(
+    rows: slice,
+    matrices: Matrices,
+    coordinates_of: Callable[[Matrices], Coordinates],
+    responses: np.ndarray,
+) -> tuple[Coordinates, np.ndarray]:
+    return coordinates_of(matrices), responses[rows]
 
 
 def _whole_product(records: Records, rank: int, spread: float, budget: PrivacyBudget) -> FixedRank:
     """Release the whole mean of y_i X_i, and truncate it."""
     shape = records.design.matrix_shape
     level = 1.5 * spread * math.sqrt(math.prod(shape))
-    released = _mean_of_products(records, lambda m: m.entries(), level, budget, "start")
+    released = _mean_of_products(records, methodcaller("entries"), level, budget, "start")
     return truncate(released.reshape(shape), rank)
 
 
@@ -119,7 +128,7 @@ def _spectral(
     """
     shape, rank = records.design.matrix_shape, start.rank
     level = 1.5 * spread * sum(math.sqrt(size) for size in shape)
-    total, _ = _sum_of_products(records, lambda m: m.entries(spectral=True), level)
+    total, _ = _sum_of_products(records, methodcaller("entries", spectral=True), level)
     # A spectral norm is what is clipped; rounding is relative to the entries.
     rounding = records.design.rounding * math.sqrt(min(shape))
     change = sensitivity.row_sum(level, budget.adjacency, rounding)
@@ -153,9 +162,6 @@ def _with_core(
 ) -> FixedRank:
     """Release the mean of y_i U'X_iV for released bases."""
     rank = left.shape[1]
-
-    def _cores(matrices: Matrices) -> Coordinates:
-        return matrices.cores(left, right)
-
-    released = _mean_of_products(records, _cores, 2.6 * spread * rank, budget, "start, core")
+    cores = methodcaller("cores", left, right)
+    released = _mean_of_products(records, cores, 2.6 * spread * rank, budget, "start, core")
     return FixedRank(left, np.ones(rank), right @ released.reshape(rank, rank).T).orthonormal()

@@ -1,6 +1,7 @@
 """The sums of a linear regression, and the coefficients that solve them."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -31,22 +32,39 @@ def sufficient_statistics(
 
     A null record is null in both sums, a null response beside a public row in one.
     """
-
-    def _kernel(rows: slice, matrices: Matrices) -> np.ndarray:
-        coordinates = matrices.entries(records.intercept)
-        assert isinstance(coordinates, DenseCoordinates)
-        responses = records.responses[rows]
-        if public_weights is None:
-            coordinates.values[np.isnan(responses)] = np.nan
-        features = clip_rows(coordinates.values, row_norm)
-        weighted = features
-        if public_weights is not None:
-            weighted = features * public_weights[rows, np.newaxis]
-        responses = np.clip(np.nan_to_num(responses), -response_bound, response_bound)
-        return np.column_stack([weighted.T @ features, weighted.T @ responses])
-
-    sums = records.design.written_out().add_up(_kernel)
+    kernel = partial(
+        _statistics,
+        responses=records.responses,
+        intercept=records.intercept,
+        row_norm=row_norm,
+        response_bound=response_bound,
+        public_weights=public_weights,
+    )
+    design = records.design.written_out()
+    sums = design.add_up(kernel, (design.n_entries + 1) * (design.n_entries + 2))
     return Statistics(sums[:, :-1], sums[:, -1])
+
+
+def _statistics(
+    rows: slice,
+    matrices: Matrices,
+    *,
+    responses: np.ndarray,
+    intercept: float,
+    row_norm: float,
+    response_bound: float,
+    public_weights: np.ndarray | None,
+) -> np.ndarray:
+    coordinates, responses = matrices.entries(intercept), responses[rows]
+    assert isinstance(coordinates, DenseCoordinates)
+    if public_weights is None:
+        coordinates.values[np.isnan(responses)] = np.nan
+    features = clip_rows(coordinates.values, row_norm)
+    weighted = features
+    if public_weights is not None:
+        weighted = features * public_weights[rows, np.newaxis]
+    responses = np.clip(np.nan_to_num(responses), -response_bound, response_bound)
+    return np.column_stack([weighted.T @ features, weighted.T @ responses])
 
 
 def solve(records: Records, rank: int, moment: np.ndarray, products: np.ndarray) -> Estimate:

@@ -10,7 +10,8 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from skdp._estimator import Procedure, check_finite_bound
 from skdp._reading import check_numbers
-from skdp.data.sources import block_starts, sum_rounding
+from skdp.data.reduce import sum_rounding
+from skdp.data.sources import block_starts
 from skdp.linear_model._trace.initial import INITIALIZERS
 from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.currency import Currency
@@ -111,7 +112,8 @@ class TraceFacts:
             sides = zip(self.matrix_shape, self.factors, strict=True)
             width = sum(size for size, is_sparse in sides if not is_sparse)
         is_sparse = self.is_sparse or width == 0
-        return sum_rounding(block_starts(self.n_records, width, is_sparse=is_sparse))
+        starts = block_starts(self.n_records, width, is_sparse=is_sparse)
+        return sum_rounding(starts, self.n_entries)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,10 @@
 """Linear regression on public matrices: only their products with the responses are released."""
 
+from functools import partial
+
 import numpy as np
 
+from skdp.data.matrices import Matrices
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.normal_equations import solve, sufficient_statistics
 from skdp.linear_model._trace.public_rows import even_weights, usual_rows
@@ -26,7 +29,7 @@ def solve_public_design(
     """
     response_bound = min(response_bound, NO_CLIPPING)
     design = records.design.written_out()
-    norms = design.fill(lambda _, matrices: matrices.entries(records.intercept).norms())
+    norms = design.map_rows(partial(_row_norms, intercept=records.intercept))
     evens_out = response_bound < NO_CLIPPING
     if evens_out:
         norms[~usual_rows(records.design)] = 0.0
@@ -46,3 +49,7 @@ def solve_public_design(
         ),
     )
     return solve(records, rank, statistics.moment, products)
+
+
+def _row_norms(_: slice, matrices: Matrices, intercept: float) -> np.ndarray:
+    return matrices.entries(intercept).norms()

@@ -1,5 +1,7 @@
 """What keeps a few long public matrices from ruling all others, at no cost in privacy."""
 
+from functools import partial
+
 import numpy as np
 from scipy import sparse
 from scipy.sparse import issparse
@@ -38,7 +40,7 @@ def usual_rows(design: Design) -> np.ndarray:
         parts = (design.source.left, design.source.right)
         maps = [_inverse_sizes(part) if issparse(part) else None for part in parts]
         design = design.mapped(*maps)
-    norms = design.fill(lambda _, matrices: matrices.norms())
+    norms = design.norms()
     return norms <= largest_usual(norms)
 
 
@@ -73,15 +75,11 @@ def even_weights(lengths: np.ndarray, *, evens_out: bool) -> np.ndarray:
 def sample_rows(design: Design, n_rows: int) -> np.ndarray:
     """Write at most so many matrices out, evenly spaced, each as a row."""
     wanted = np.linspace(0, design.n_records - 1, min(n_rows, design.n_records)).astype(np.int64)
-    sample = np.empty((len(wanted), design.n_entries))
+    return design.written_out().map_rows(partial(_wanted_rows, wanted=wanted))
 
-    def _kernel(records: slice, matrices: Matrices) -> np.ndarray:
-        first, end = np.searchsorted(wanted, [records.start, records.stop])
-        places = wanted[first:end] - records.start
-        coordinates = matrices.entries()
-        assert isinstance(coordinates, DenseCoordinates)
-        sample[first:end] = coordinates.values[places]
-        return np.zeros(len(matrices))
 
-    design.written_out().fill(_kernel)
-    return sample
+def _wanted_rows(records: slice, matrices: Matrices, wanted: np.ndarray) -> np.ndarray:
+    first, end = np.searchsorted(wanted, [records.start, records.stop])
+    coordinates = matrices.entries()
+    assert isinstance(coordinates, DenseCoordinates)
+    return coordinates.values[wanted[first:end] - records.start]

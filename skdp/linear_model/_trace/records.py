@@ -2,17 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from skdp.data.design import Design
 from skdp.data.matrices import Coordinates, Matrices
+from skdp.data.reduce import PerRow
 from skdp.privacy.clipping import clip_weights
 
-__all__ = ["NO_CLIPPING", "Records", "clipped_sum"]
+__all__ = ["NO_CLIPPING", "Records", "Vectors", "clipped_sum"]
 
 #: Level that stands for no clipping: sums of squares of what is longer could overflow.
 NO_CLIPPING = 1e100
+
+
+#: Gives coordinates for a block of matrices, and the factors that multiply them.
+Vectors = Callable[[slice, Matrices], tuple[Coordinates, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -33,9 +39,7 @@ class Records:
 
 
 def clipped_sum(
-    design: Design,
-    vectors: Callable[[slice, Matrices], tuple[Coordinates, np.ndarray]],
-    level: float,
+    design: Design, vectors: Vectors, level: float, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sum vectors, one a record, each clipped to norm at most `level`.
 
@@ -47,6 +51,8 @@ def clipped_sum(
         Gives coordinates for a block of matrices, and the factors that multiply them.
     level : float
         Largest norm of a vector in the sum.
+    size : int
+        About how many numbers the sum has.
 
     Returns
     -------
@@ -55,15 +61,17 @@ def clipped_sum(
     norms : ndarray of shape (n_records,)
         Norms before clipping; inf or NaN for vectors that are not finite.
     """
-    norms = np.empty(design.n_records)
+    total, norms = design.add_up(partial(_clipped, vectors=vectors, level=level), size)
+    return total, norms
 
-    def _kernel(records: slice, matrices: Matrices) -> np.ndarray:
-        coordinates, factors = vectors(records, matrices)
-        # The weight goes to the very vector whose norm is taken: products of norms would not do,
-        # as they underflow where the vector does not.
-        coordinates.multiply(factors)
-        norms[records] = coordinates.norms()
-        weights = clip_weights(norms[records], level, coordinates.size)
-        return coordinates.weighted_sum(weights)
 
-    return design.add_up(_kernel), norms
+def _clipped(
+    records: slice, matrices: Matrices, vectors: Vectors, level: float
+) -> tuple[np.ndarray, PerRow]:
+    coordinates, factors = vectors(records, matrices)
+    # The weight goes to the very vector whose norm is taken: products of norms would not do, as
+    # they underflow where the vector does not.
+    coordinates.multiply(factors)
+    norms = coordinates.norms()
+    weights = clip_weights(norms, level, coordinates.size)
+    return coordinates.weighted_sum(weights), PerRow(norms)

@@ -83,12 +83,12 @@ def release_spread(responses: np.ndarray, budget: PrivacyBudget, largest: float)
 
 def release_norm(design: Design, is_null: np.ndarray, budget: PrivacyBudget) -> float:
     """Release the median norm of the matrices."""
-    norms = design.fill(lambda _, matrices: matrices.norms())
+    norms = design.norms()
     norms[is_null] = np.nan
     return budget.quantile("matrix norm", norms, q=0.5, grid=SCALE_GRID, remedy=OTHER_UNITS_OF_X)
 
 
 def exact_norm(design: Design) -> float:
     """Compute the median norm of public matrices."""
-    norm = float(np.median(design.fill(lambda _, matrices: matrices.norms())))
+    norm = float(np.median(design.norms()))
     return norm if SCALE_GRID[0] <= norm <= SCALE_GRID[-1] else 1.0

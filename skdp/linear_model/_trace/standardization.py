@@ -1,7 +1,9 @@
 """Centres and spreads of features in unknown units: private ones, and exact ones of public rows."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -9,7 +11,13 @@ from skdp.data.design import Design, entries_of
 from skdp.data.matrices import Matrices
 from skdp.linear_model._medians import ANY_SIZE, release_medians
 from skdp.linear_model._trace.public_rows import largest_usual, sample_rows
-from skdp.linear_model._trace.sizes import Sizes, count_powers, exponents, release_sizes
+from skdp.linear_model._trace.sizes import (
+    N_POWERS,
+    Sizes,
+    count_powers,
+    exponents,
+    release_sizes,
+)
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
@@ -108,19 +116,15 @@ def release_standardization(
     if centered:
         center, least = release_medians(
             "feature centres",
-            lambda points: design.add_up(lambda _, m: _count_up_to(points, m)),
+            lambda points: design.add_up(partial(_count_up_to, points=points), design.n_entries),
             budget,
             shape=(design.n_records, design.n_entries),
             grid=ANY_SIZE,
             n_searches=plan.n_searches,
             remedy=OTHER_UNITS_OF_X,
         )
-
-    def _counts(_: slice, matrices: Matrices) -> np.ndarray:
-        differences = entries_of(matrices) - center
-        return count_powers(np.where(np.abs(differences) < least, 0.0, differences))
-
-    counts = design.add_up(_counts)
+    kernel = partial(_count_sizes, center=center, least=least)
+    counts = design.add_up(kernel, design.n_entries * N_POWERS)
     sizes = release_sizes("feature spreads", counts, design.n_records, budget, OTHER_UNITS_OF_X)
     # Where all that is seen is as far off as 0 is, it may be 0: the median of a feature half of
     # which is 0 is some number of no meaning.
@@ -174,14 +178,10 @@ def _release_means(
 ) -> np.ndarray:
     """Release the means of standardized rows that are clipped entry by entry, then in norm."""
     bound = mean_bound(design.n_entries)
-
-    def _clipped(_: slice, matrices: Matrices) -> np.ndarray:
-        standardized = np.clip((entries_of(matrices) - center) / spread, -largest, largest)
-        return np.asarray(clip_rows(standardized, bound).sum(axis=0))
-
+    kernel = partial(_clipped_rows, center=center, spread=spread, largest=largest, bound=bound)
     total, _ = budget.gaussian(
         "feature means",
-        design.add_up(_clipped),
+        design.add_up(kernel, design.n_entries),
         sensitivity=sensitivity.row_sum(bound, budget.adjacency, design.rounding),
     )
     return np.asarray(total / design.n_records)
@@ -213,8 +213,43 @@ def _rare_features(pooled: Sizes, is_rare: np.ndarray, largest_spread: float) ->
     )
 
 
-def _count_up_to(points: np.ndarray, matrices: Matrices) -> np.ndarray:
+# Kernels.
+
+
+def _count_up_to(_: slice, matrices: Matrices, points: np.ndarray) -> np.ndarray:
     return np.count_nonzero(entries_of(matrices) <= points, axis=0).astype(np.float64)
+
+
+def _count_sizes(_: slice, matrices: Matrices, center: np.ndarray, least: np.ndarray) -> np.ndarray:
+    differences = entries_of(matrices) - center
+    return count_powers(np.where(np.abs(differences) < least, 0.0, differences))
+
+
+def _clipped_rows(
+    _: slice,
+    matrices: Matrices,
+    center: np.ndarray,
+    spread: np.ndarray,
+    largest: np.ndarray,
+    bound: float,
+) -> np.ndarray:
+    standardized = np.clip((entries_of(matrices) - center) / spread, -largest, largest)
+    return np.asarray(clip_rows(standardized, bound).sum(axis=0))
+
+
+def _power_sum(
+    _: slice,
+    matrices: Matrices,
+    usual: Callable[[Matrices], np.ndarray],
+    shift: np.ndarray,
+    power: int,
+) -> np.ndarray:
+    return np.asarray(((usual(matrices) - shift) ** power).sum(axis=0))
+
+
+def _usual_differences(matrices: Matrices, middle: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    differences = _usable(matrices) - middle
+    return np.where(np.abs(differences) <= largest, differences, 0.0)
 
 
 def exact_standardization(design: Design, *, centered: bool) -> Standardization:
@@ -223,15 +258,13 @@ def exact_standardization(design: Design, *, centered: bool) -> Standardization:
     sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
     middle = np.median(sample, axis=0) if centered else np.zeros(design.n_entries)
     largest = np.array([largest_usual(np.abs(column)) for column in (sample - middle).T])
-
-    def _differences(matrices: Matrices) -> np.ndarray:
-        differences = _usable(matrices) - middle
-        return np.where(np.abs(differences) <= largest, differences, 0.0)
-
+    usual = partial(_usual_differences, middle=middle, largest=largest)
     shift = np.zeros(design.n_entries)
     if centered:
-        shift = design.add_up(lambda _, m: _differences(m).sum(axis=0)) / design.n_records
-    squares = design.add_up(lambda _, m: np.square(_differences(m) - shift).sum(axis=0))
+        kernel = partial(_power_sum, usual=usual, shift=shift, power=1)
+        shift = design.add_up(kernel, design.n_entries) / design.n_records
+    kernel = partial(_power_sum, usual=usual, shift=shift, power=2)
+    squares = design.add_up(kernel, design.n_entries)
     spread = np.sqrt(squares / design.n_records)
     spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
     shape = design.matrix_shape

@@ -1,0 +1,188 @@
+"""One tree of sums: its bits, whoever computes which part of it, and its rounding."""
+
+import itertools
+import math
+from fractions import Fraction
+from functools import partial, reduce
+
+import numpy as np
+import pytest
+
+from skdp.data import reduce as own
+from skdp.data.reduce import PerRow, map_rows, map_sum, sum_depth, sum_rounding
+from skdp.data.sources import RowBlocks, as_source, block_starts
+
+SIZES = [*range(1, 20), 31, 32, 33, 100]
+
+
+class Source:
+    """Rows whose blocks are so long."""
+
+    def __init__(self, rows, length=1):
+        self.rows = rows
+        self.block_starts = np.append(np.arange(0, len(rows), length), len(rows))
+
+    def blocks(self, group):
+        for index in group:
+            rows = slice(*self.block_starts[index : index + 2])
+            yield rows, self.rows[rows]
+
+
+def total(rows, block):
+    return np.asarray(block.sum(axis=0))
+
+
+def twice(rows, block):
+    return PerRow(2 * block)
+
+
+def both(rows, block):
+    assert rows.stop - rows.start == len(block)
+    return total(rows, block), twice(rows, block)
+
+
+def split_in_two(values):
+    """Add up by the definition of the tree."""
+    if len(values) == 1:
+        return values[0]
+    half = 1 << (len(values) - 1).bit_length() - 1
+    return split_in_two(values[:half]) + split_in_two(values[half:])
+
+
+def uneven(n, seed=0):
+    generator = np.random.default_rng(seed)
+    return generator.normal(size=n) * 10.0 ** generator.integers(-8, 8, size=n)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_a_node_splits_at_the_largest_power_of_two_below_its_size(n):
+    (ours,) = map_sum(Source(uneven(n)), [total], 1, n_jobs=1)
+    assert ours == split_in_two(list(uneven(n)))
+
+
+def test_another_order_would_have_other_bits():
+    values = uneven(100)
+    assert split_in_two(list(values)) != reduce(np.add, values)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3, None, -1])
+@pytest.mark.parametrize("leaf_numbers", [1, 7, 1 << 24])
+def test_threads_change_no_bit(n_jobs, leaf_numbers, monkeypatch):
+    monkeypatch.setattr(own, "_LEAF_NUMBERS", leaf_numbers)
+    rows = np.column_stack([uneven(997, 1), uneven(997, 2)])
+    expected = map_sum(Source(rows, 3), [both, total], 2, n_jobs=1)
+    for _ in range(3):
+        (sums, values), again = map_sum(Source(rows, 3), [both, total], 2, n_jobs=n_jobs)
+        np.testing.assert_array_equal(sums, expected[0][0])
+        np.testing.assert_array_equal(again, sums)
+        np.testing.assert_array_equal(values, 2 * rows)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_aligned_subtrees_may_come_in_any_order_and_of_any_size(n):
+    values = [np.asarray(value) for value in uneven(n)]
+    generator = np.random.default_rng(n)
+    for level in range(n.bit_length() + 1):
+        tree = own._Tree(n)
+        level = min(level, tree.n_levels)
+        starts = range(0, n, 1 << level)
+        assert tree.width(level) == len(starts)
+        for index in generator.permutation(len(starts)):
+            part = values[starts[index] : starts[index] + (1 << level)]
+            node = own._Tree(len(part))
+            for place in generator.permutation(len(part)):
+                node.put(0, place, part[place].copy())
+            tree.put(level, int(index), node.total)
+            # Of two siblings one waits at most.
+            assert len(tree._waiting) <= -(-len(starts) // 2)
+        assert tree.total == split_in_two(values)
+
+
+def test_leaves_follow_from_sizes_and_keep_little_memory():
+    for n_blocks, size in itertools.product([1, 2, 3, 100, 10**6], [0, 1, 200**2, 5000**2]):
+        length = own._leaf_length(n_blocks, size)
+        n_leaves = -(-n_blocks // length)
+        assert n_leaves >= min(n_blocks, 2)
+        # Half of them wait: 64 MB, or the one that there has to be.
+        assert n_leaves == 1 or n_leaves // 2 * size * 8 <= max(1 << 26, 8 * size)
+
+
+def test_values_of_rows_are_joined_in_their_order():
+    rows = uneven(1001)
+    doubled, halves = map_rows(Source(rows, 7), [lambda _, b: 2 * b, lambda _, b: b[::2]], n_jobs=3)
+    np.testing.assert_array_equal(doubled, 2 * rows)
+    np.testing.assert_array_equal(halves, np.concatenate([b[::2] for b in np.split(rows, 143)]))
+
+
+def test_a_stream_is_read_once_and_in_order():
+    X, passes = np.arange(20_000.0).reshape(-1, 2), itertools.count()
+
+    def make_blocks():
+        next(passes)
+        yield from np.split(X, 10)
+
+    source = as_source(RowBlocks(make_blocks, X.shape))
+    before = next(passes)
+    sums, values = map_sum(source, [total, twice], 2, n_jobs=3)
+    assert next(passes) == before + 2
+    np.testing.assert_array_equal(values, 2 * X)
+    np.testing.assert_array_equal(sums, X.sum(axis=0))
+
+
+def test_what_is_opened_is_opened_once_a_thread():
+    opened = []
+
+    def open_blocks():
+        opened.append(1)
+        return lambda rows, block: [(rows, block), (rows, -block)]
+
+    (none,) = map_sum(Source(uneven(999)), [total], 1, n_jobs=2, open_blocks=open_blocks)
+    assert none == 0
+    assert len(opened) == 2
+
+
+# Rounding
+
+
+ADVERSARIAL = {
+    "thirds": lambda n: np.full(n, 1 / 3),
+    "a long chain": lambda n: np.where(np.arange(n) == 0, 1.0, 2.0**-53),
+    "stagnating": lambda n: np.where(np.arange(n) <= n // 2, 1.0, -(2.0**-34)),
+    "alternating": lambda n: (-1.0) ** np.arange(n) * np.linspace(0.1, 1, n),
+    "growth, then cancellation": lambda n: np.where(np.arange(n) < n // 2, 1.0, -1.0) / 3,
+}
+
+
+@pytest.mark.parametrize("leaf_numbers", [1, 1 << 24])
+@pytest.mark.parametrize("case", ADVERSARIAL)
+def test_rounding_of_a_million_rows_is_within_its_bound(case, leaf_numbers, monkeypatch):
+    monkeypatch.setattr(own, "LEAST_ROUNDING", 0.0)
+    monkeypatch.setattr(own, "_LEAF_NUMBERS", leaf_numbers)
+    column = ADVERSARIAL[case](1_000_000)
+    source = as_source(column[:, np.newaxis])
+    exact = sum(map(Fraction, [math.fsum(part) for part in np.split(column, 100)]))
+    size = 1 if leaf_numbers > 1 else own.largest_sum(1)
+    # In sequence within a block, as a sum over an axis is.
+    (found,) = map_sum(source, [partial(np_sum, np.cumsum)], size)
+    assert abs(Fraction(float(found)) - exact) <= sum_rounding(source.block_starts, 1)
+
+
+def np_sum(function, rows, block):
+    return np.asarray(function(block.reshape(len(block)))[-1])
+
+
+def test_rounding_that_is_charged_is_needed():
+    # In every block the second half is lost, each number of it less than half a last place.
+    column = np.concatenate([np.repeat([1.0, 0.99 * 2.0**-42], [2048, 2034]) for _ in range(245)])
+    (found,) = map_sum(Source(column, 4082), [partial(np_sum, np.cumsum)], 1)
+    starts = Source(column, 4082).block_starts
+    charged = sum_depth(starts, 1) * 2.0**-53 * len(column)
+    assert charged > abs(float(found) - math.fsum(column)) > 0.2 * charged
+
+
+def test_rounding_hardly_grows_with_the_number_of_blocks():
+    def charged(n_rows):
+        return sum_depth(block_starts(n_rows, 200, is_sparse=False), 200) * n_rows * 2.0**-53
+
+    assert charged(10**9) < 1e-3
+    assert charged(10**6) < 1e-6
