@@ -5,12 +5,17 @@ others, which then round differently. Here users of about equal length lie in ba
 rows of zeros, and stacked products take each of them by itself.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 
+from skdp.data.reduce import PerRow, map_rows, map_sum, sum_depth
+from skdp.data.threads import one_blas_thread
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
 __all__ = ["LARGEST_VALUE", "UserBatch", "Users", "in_company"]
@@ -19,6 +24,8 @@ __all__ = ["LARGEST_VALUE", "UserBatch", "Users", "in_company"]
 LARGEST_VALUE = 1e60
 # A batch should stay in cache between the products that are formed of it.
 _BATCH_ENTRIES = 1 << 18
+# Slots whose users are batched together: so few that the batches of all are added up in threads.
+_BLOCK_SLOTS = 4096
 # Lengths in an octave: padding adds a quarter of the rows at most, beyond that to an even number.
 _LENGTHS_IN_OCTAVE = 4
 
@@ -54,6 +61,8 @@ class UserBatch:
 class Users:
     """The rows and responses of all users, copied into batches.
 
+    Blocks are of so many slots, whatever rows their users have.
+
     Parameters
     ----------
     rows : ndarray of shape (n_rows, n_features)
@@ -78,7 +87,21 @@ class Users:
     ) -> None:
         self.n_users = n_users
         self.n_features = rows.shape[1]
-        self.batches = list(_batches(rows, responses, codes, n_users, max_rows))
+        self.block_starts = np.append(np.arange(0, n_users, _BLOCK_SLOTS), n_users)
+        self.by_block = list(
+            _blocks(rows, responses, codes, self.block_starts, max_rows or np.iinfo(np.int64).max)
+        )
+
+    @property
+    def batches(self) -> list[UserBatch]:
+        """All batches."""
+        return [batch for block in self.by_block for batch in block]
+
+    def blocks(self, group: range) -> Iterator[tuple[slice, list[UserBatch]]]:
+        """Yield the batches of consecutive blocks, with their slots."""
+        for index in group:
+            slots = slice(int(self.block_starts[index]), int(self.block_starts[index + 1]))
+            yield slots, self.by_block[index]
 
     @property
     def rounding(self) -> float:
@@ -89,7 +112,8 @@ class Users:
         within a batch, then the batches. What those of one user add by themselves is below the
         first term up to 1e10 rows or so.
         """
-        depth = self.n_users + _BATCH_ENTRIES / self.n_features + 4
+        # No sum is larger than one over pairs of entries of a representation.
+        depth = sum_depth(self.block_starts, self.n_features**2) + _BATCH_ENTRIES / self.n_features
         return LEAST_ROUNDING + UNIT_ROUNDOFF * depth * self.n_users * self.n_features**0.5
 
     def fill(self, statistic: Callable[[UserBatch], np.ndarray], size: int = 0) -> np.ndarray:
@@ -107,10 +131,29 @@ class Users:
         ndarray of shape (n_users,) or (n_users, size)
             The statistics.
         """
-        values = np.full((self.n_users, size) if size else self.n_users, np.nan)
-        for batch in self.batches:
-            values[batch.slots] = in_company(statistic, batch)
+        (values,) = map_rows(self, [partial(_of_slots, statistic=statistic, size=size)])
         return values
+
+    def add_up(
+        self, kernel: Callable[[UserBatch], tuple[np.ndarray, ...]], *shapes: tuple[int, ...] | None
+    ) -> tuple[np.ndarray, ...]:
+        """Add up what a kernel gives for each batch.
+
+        Parameters
+        ----------
+        kernel : callable
+            Gives sums of these shapes; a number for each user of the batch where a shape is None.
+        *shapes : tuple of ints or None
+            The shapes.
+
+        Returns
+        -------
+        tuple of ndarray
+            The sums, and the numbers of all users, NaN for null ones.
+        """
+        size = sum(math.prod(shape) for shape in shapes if shape is not None)
+        (sums,) = map_sum(self, [partial(_added, kernel=kernel, shapes=shapes)], size)
+        return tuple(sums)
 
     def shift_rows(self, center: np.ndarray) -> None:
         """Subtract a centre from all rows, in place."""
@@ -121,13 +164,50 @@ class Users:
 
     def multiply_rows(self, matrix: np.ndarray) -> None:
         """Multiply all rows by a matrix, in place."""
-        for batch in self.batches:
-            batch.rows = batch.rows @ matrix
+        with one_blas_thread():
+            for batch in self.batches:
+                batch.rows = batch.rows @ matrix
 
     def shift_responses(self, center: float) -> None:
         """Subtract a number from all responses, in place."""
         for batch in self.batches:
             batch.responses -= center * batch.is_row
+
+    def clip_responses(self, bound: float) -> None:
+        """Clip all responses, in place."""
+        for batch in self.batches:
+            np.clip(batch.responses, -bound, bound, out=batch.responses)
+
+
+def _of_slots(
+    slots: slice,
+    batches: list[UserBatch],
+    statistic: Callable[[UserBatch], np.ndarray],
+    size: int,
+) -> np.ndarray:
+    n_slots = slots.stop - slots.start
+    values = np.full((n_slots, size) if size else n_slots, np.nan)
+    for batch in batches:
+        values[batch.slots - slots.start] = in_company(statistic, batch)
+    return values
+
+
+def _added(
+    slots: slice,
+    batches: list[UserBatch],
+    kernel: Callable[[UserBatch], tuple[np.ndarray, ...]],
+    shapes: tuple[tuple[int, ...] | None, ...],
+) -> tuple[np.ndarray | PerRow, ...]:
+    n_slots = slots.stop - slots.start
+    totals = [np.full(n_slots, np.nan) if one is None else np.zeros(one) for one in shapes]
+    for batch in batches:
+        for total, shape, part in zip(totals, shapes, kernel(batch), strict=True):
+            if shape is None:
+                total[batch.slots - slots.start] = part
+            else:
+                total += part
+    both = zip(totals, shapes, strict=True)
+    return tuple(PerRow(total) if shape is None else total for total, shape in both)
 
 
 def in_company(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:
@@ -146,34 +226,43 @@ def in_company(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:
     return first
 
 
-def _batches(
+def _blocks(
     rows: np.ndarray,
     responses: np.ndarray,
     codes: np.ndarray,
-    n_users: int,
-    max_rows: int | None,
-) -> Iterator[UserBatch]:
+    block_starts: np.ndarray,
+    max_rows: int,
+) -> Iterator[list[UserBatch]]:
     order = np.argsort(codes, kind="stable")
-    counts = np.bincount(codes, minlength=n_users)
-    starts = np.cumsum(counts) - counts
-    if max_rows is not None:
-        counts = np.minimum(counts, max_rows)
+    all_counts = np.bincount(codes, minlength=block_starts[-1])
+    starts = np.cumsum(all_counts) - all_counts
+    counts = np.minimum(all_counts, max_rows)
     lengths = padded_lengths(counts)
+    for first, end in pairwise(block_starts):
+        batches = []
+        for chosen in _alike(lengths[first:end], rows.shape[1]):
+            chosen = chosen + first
+            places = starts[chosen, np.newaxis] + np.arange(lengths[chosen[0]])
+            is_row = np.arange(lengths[chosen[0]]) < counts[chosen, np.newaxis]
+            index = order[np.where(is_row, places, starts[chosen, np.newaxis])]
+            batches.append(
+                UserBatch(
+                    chosen,
+                    _bounded(rows[index], is_row[:, :, np.newaxis]),
+                    _bounded(responses[index], is_row),
+                    is_row.astype(np.float64),
+                    counts[chosen].astype(np.float64),
+                )
+            )
+        yield batches
+
+
+def _alike(lengths: np.ndarray, n_features: int) -> Iterator[np.ndarray]:
+    """Choose users of the same padded length, so many that a batch stays in cache."""
     for length in np.unique(lengths[lengths > 0]):
         slots = np.flatnonzero(lengths == length)
-        n_in_batch = max(_BATCH_ENTRIES // (int(length) * rows.shape[1]), 1)
-        for first in range(0, len(slots), n_in_batch):
-            chosen = slots[first : first + n_in_batch]
-            places = starts[chosen, np.newaxis] + np.arange(length)
-            is_row = np.arange(length) < counts[chosen, np.newaxis]
-            index = order[np.where(is_row, places, starts[chosen, np.newaxis])]
-            yield UserBatch(
-                chosen,
-                _bounded(rows[index], is_row[:, :, np.newaxis]),
-                _bounded(responses[index], is_row),
-                is_row.astype(np.float64),
-                counts[chosen].astype(np.float64),
-            )
+        size = max(_BATCH_ENTRIES // (int(length) * n_features), 1)
+        yield from (slots[first : first + size] for first in range(0, len(slots), size))
 
 
 def padded_lengths(counts: np.ndarray) -> np.ndarray:

@@ -157,7 +157,9 @@ def null_user(index):
             kept = batch.slots != index
             for name, values in vars(batch).items():
                 setattr(batch, name, values[kept])
-        users.batches = [batch for batch in users.batches if len(batch.slots)]
+        users.by_block = [
+            [batch for batch in block if len(batch.slots)] for block in users.by_block
+        ]
         return users
 
     return altered(forget)

@@ -45,6 +45,35 @@ def test_the_first_rows_are_kept():
         np.testing.assert_allclose(rows[user], X[codes == user][:2].sum(axis=0))
 
 
+def sums_and_sizes(batch):
+    sums = batch.rows.sum(axis=(0, 1))
+    return sums, np.einsum("bij,bij->b", batch.rows, batch.rows), np.outer(sums, sums)
+
+
+def test_sums_and_numbers_of_users_are_those_of_their_rows(monkeypatch):
+    monkeypatch.setattr("skdp.data.users._BLOCK_SLOTS", 8)
+    counts = np.random.default_rng(0).integers(0, 6, size=45)
+    counts[16:24] = 0
+    X, y, codes = draw(counts, 3)
+    users = Users(X, y, codes, len(counts))
+    assert [len(block) > 0 for block in users.by_block] == [True, True, False, True, True, True]
+    sums, sizes, _ = users.add_up(sums_and_sizes, (3,), None, (3, 3))
+    np.testing.assert_allclose(sums, X.sum(axis=0))
+    expected = np.bincount(codes, np.square(X).sum(axis=1), minlength=45)
+    np.testing.assert_allclose(sizes, np.where(counts > 0, expected, np.nan))
+    np.testing.assert_allclose(
+        users.fill(lambda batch: sums_and_sizes(batch)[1]), np.where(counts > 0, expected, np.nan)
+    )
+
+
+def test_a_lone_user_in_its_block_has_the_numbers_that_it_has_in_company(monkeypatch):
+    X, y, codes = draw(np.array([3, 5, 4, 7, 2]), 3)
+    whole = statistics(Users(X, y, codes, 5))
+    monkeypatch.setattr("skdp.data.users._BLOCK_SLOTS", 1)
+    for name, values in statistics(Users(X, y, codes, 5)).items():
+        np.testing.assert_array_equal(values, whole[name], err_msg=name)
+
+
 def test_lengths_are_few_and_waste_little():
     counts = np.arange(1, 5000)
     lengths = padded_lengths(counts)

@@ -16,6 +16,7 @@ References
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -74,13 +75,17 @@ def _release_levels(
     users: Users, prior: Prior, mean_head: np.ndarray, budget: PrivacyBudget
 ) -> tuple[float, float]:
     """Release the levels of both sides, once for all steps: heads keep their scale."""
-    norms = users.fill(lambda batch: np.column_stack(_terms(batch, prior, mean_head)[2:]), 2)
+    norms = users.fill(partial(_norms, prior=prior, mean_head=mean_head), 2)
     names = ("normal matrix norm", "normal product norm")
     found = [
         release_level(n, norms[:, i], _QUANTILE, budget, OTHER_UNITS_OF_Y, SQUARES)
         for i, n in enumerate(names)
     ]
     return found[0], found[1]
+
+
+def _norms(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np.ndarray:
+    return np.column_stack(_terms(batch, prior, mean_head)[2:])
 
 
 def _terms(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> _Terms:
@@ -105,31 +110,30 @@ def _clipped_sums(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sum both sides over users, each clipped as a whole."""
     size, k = prior.basis.shape
-    matrix, products = np.zeros((k, size, k, size)), np.zeros((k, size))
-    for batch in users.batches:
-        terms = in_company(lambda batch: _terms(batch, prior, mean_head), batch)
-        weights = np.minimum(
-            clip_weights(terms.matrix_norms, levels[0], (size * k) ** 2),
-            clip_weights(terms.product_norms, levels[1], size * k),
-        )
-        is_null = weights == 0
-        terms.heads[is_null], terms.products[is_null] = 0.0, 0.0
-        weighted = weights[:, np.newaxis] * terms.heads
-        products += weighted.T @ terms.products
-        _add_blocks(matrix, batch, weighted, terms.heads)
+    kernel = partial(_clipped, prior=prior, mean_head=mean_head, levels=levels)
+    matrix, products = users.add_up(kernel, (k, size, k, size), (k, size))
     return matrix.reshape(size * k, size * k), products.ravel()
 
 
-def _add_blocks(
-    matrix: np.ndarray, batch: UserBatch, weighted: np.ndarray, heads: np.ndarray
-) -> None:
-    """Add what the users of a batch contribute, a pair of components at a time."""
-    size = batch.rows.shape[2]
-    rows = batch.rows.reshape(-1, size)
-    for one, other in np.ndindex(heads.shape[1], heads.shape[1]):
-        factors = weighted[:, one] * heads[:, other] / batch.counts
+def _clipped(
+    batch: UserBatch, prior: Prior, mean_head: np.ndarray, levels: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum what the users of a batch contribute, a pair of components at a time."""
+    size, k = prior.basis.shape
+    terms = in_company(partial(_terms, prior=prior, mean_head=mean_head), batch)
+    weights = np.minimum(
+        clip_weights(terms.matrix_norms, levels[0], (size * k) ** 2),
+        clip_weights(terms.product_norms, levels[1], size * k),
+    )
+    is_null = weights == 0
+    terms.heads[is_null], terms.products[is_null] = 0.0, 0.0
+    weighted = weights[:, np.newaxis] * terms.heads
+    matrix, rows = np.empty((k, size, k, size)), batch.rows.reshape(-1, size)
+    for one, other in np.ndindex(k, k):
+        factors = weighted[:, one] * terms.heads[:, other] / batch.counts
         scaled = batch.rows * factors[:, np.newaxis, np.newaxis]
-        matrix[one, :, other] += scaled.reshape(-1, size).T @ rows
+        matrix[one, :, other] = scaled.reshape(-1, size).T @ rows
+    return matrix, weighted.T @ terms.products
 
 
 def _floored_solution(matrix: np.ndarray, sides: np.ndarray, scale: float) -> np.ndarray:

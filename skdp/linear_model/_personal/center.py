@@ -5,11 +5,15 @@ import numpy as np
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_norms
 from skdp.linear_model._medians import ANY_SIZE, release_medians
-from skdp.linear_model._personal.levels import CENTER_CERTAINTY, above_noise, release_level
+from skdp.linear_model._personal.levels import (
+    CENTER_CERTAINTY,
+    above_noise,
+    clipped_total,
+    release_level,
+)
 from skdp.linear_model._personal.plan import N_CLOSER
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget, sensitivity
-from skdp.privacy.clipping import clip_rows
 
 __all__ = ["mean_responses", "release_response_center", "release_row_center"]
 
@@ -25,7 +29,7 @@ def release_row_center(name: str, users: Users, budget: PrivacyBudget) -> np.nda
     level = release_level(f"{name} norm", row_norms(means), _QUANTILE, budget, OTHER_UNITS_OF_X)
     released, scale = budget.gaussian(
         name,
-        clip_rows(means, level).sum(axis=0),
+        clipped_total(means, level),
         sensitivity=sensitivity.row_sum(level, budget.adjacency, users.rounding),
     )
     center, noise = released / users.n_users, scale / users.n_users
@@ -51,7 +55,7 @@ def release_response_center(kind: str, users: Users, budget: PrivacyBudget) -> f
     )
     released, scale = budget.gaussian(
         "response centre",
-        clip_rows(means[:, np.newaxis], level).sum(),
+        clipped_total(means[:, np.newaxis], level)[0],
         sensitivity=sensitivity.row_sum(level, budget.adjacency, users.rounding),
     )
     center, noise = float(released) / users.n_users, scale / users.n_users

@@ -16,6 +16,7 @@ References
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -71,8 +72,7 @@ def solve_exponential(
     size, k = users.n_features, problem.n_components
     usual = _release_size(users, budget)
     bound = clip_level(usual, budget)
-    for batch in users.batches:
-        np.clip(batch.responses, -bound, bound, out=batch.responses)
+    users.clip_responses(bound)
     candidates = np.linalg.qr(generator.normal(size=(_N_CANDIDATES, size, k)))[0]
     chosen = budget.exponential(
         "representation",
@@ -81,12 +81,13 @@ def solve_exponential(
     )
     prior = Prior(candidates[chosen], np.full(k, usual**2 / k), 0.0, usual**2 / k)
     zeros = np.zeros(size)
-    choices = users.fill(lambda batch: best_priors(batch, prior, zeros, _PRIORS))
+    best = partial(best_priors, prior=prior, mean_head=zeros, choices=_PRIORS)
+    choices = users.fill(best)
     votes = np.bincount(choices[np.isfinite(choices)].astype(np.intp), minlength=len(_PRIORS))
-    best = budget.exponential(
+    winner = budget.exponential(
         "prior", -votes, sensitivity=sensitivity.loss_range(1.0, budget.adjacency)
     )
-    return SharedModel(zeros, 0.0, None, zeros, prior.changed(*_PRIORS[best]), 0.0)
+    return SharedModel(zeros, 0.0, None, zeros, prior.changed(*_PRIORS[winner]), 0.0)
 
 
 def _release_size(users: Users, budget: PrivacyBudget) -> float:
@@ -104,14 +105,18 @@ def _release_size(users: Users, budget: PrivacyBudget) -> float:
 
 def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
     """Sum the losses of all candidates over the users."""
-    losses = np.zeros(len(candidates))
-    for batch in users.batches:
-        for chosen in _chunks(batch, candidates):
-            errors = _errors(batch, candidates[chosen])
-            # What overflows is as bad as anything can be.
-            errors[~(errors <= bound**2)] = bound**2
-            losses[chosen] += np.maximum(errors, 0.0).sum(axis=1)
-    return losses
+    kernel = partial(_batch_losses, candidates=candidates, bound=bound)
+    return users.add_up(kernel, (len(candidates),))[0]
+
+
+def _batch_losses(batch: UserBatch, candidates: np.ndarray, bound: float) -> tuple[np.ndarray]:
+    losses = np.empty(len(candidates))
+    for chosen in _chunks(batch, candidates):
+        errors = _errors(batch, candidates[chosen])
+        # What overflows is as bad as anything can be.
+        errors[~(errors <= bound**2)] = bound**2
+        losses[chosen] = np.maximum(errors, 0.0).sum(axis=1)
+    return (losses,)
 
 
 def _chunks(batch: UserBatch, candidates: np.ndarray) -> Iterator[slice]:

@@ -17,6 +17,7 @@ References
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -87,14 +88,17 @@ def _clipped_gradient(
     users: Users, prior: Prior, mean_head: np.ndarray, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sum the gradients, each clipped as a whole, and return their norms."""
-    total, norms = np.zeros(prior.basis.shape), np.full(users.n_users, np.nan)
-    for batch in users.batches:
-        slopes, heads, own_norms = in_company(
-            lambda batch: _gradients(batch, prior, mean_head), batch
-        )
-        norms[batch.slots] = own_norms
-        total += _weighted_sum(slopes, heads, clip_weights(own_norms, level, total.size))
+    kernel = partial(_clipped, prior=prior, mean_head=mean_head, level=level)
+    total, norms = users.add_up(kernel, prior.basis.shape, None)
     return total, norms
+
+
+def _clipped(
+    batch: UserBatch, prior: Prior, mean_head: np.ndarray, level: float
+) -> tuple[np.ndarray, np.ndarray]:
+    gradients = partial(_gradients, prior=prior, mean_head=mean_head)
+    slopes, heads, norms = in_company(gradients, batch)
+    return _weighted_sum(slopes, heads, clip_weights(norms, level, prior.basis.size)), norms
 
 
 class _Gradients(NamedTuple):

@@ -1,6 +1,7 @@
 """Heads: what a user's own rows say beyond the mean model, and how far to trust the prior."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -25,8 +26,9 @@ _LEAD, _LEAD_OF_NONE = 2.0, 0.15
 
 def choose_prior(start: Start, users: Users, budget: PrivacyBudget) -> Start:
     """Release which prior most users are predicted best with, each response from the others."""
-    mean_head = start.mean_head
-    choices = users.fill(lambda batch: best_priors(batch, start.prior, mean_head, PRIORS))
+    choices = users.fill(
+        partial(best_priors, prior=start.prior, mean_head=start.mean_head, choices=PRIORS)
+    )
     counts, noise = budget.histogram("prior vote", choices, edges=np.arange(len(PRIORS)))
     lead = counts - np.array([_handicap(*choice, users.n_users, noise) for choice in PRIORS])
     return replace(start, prior=start.prior.changed(*PRIORS[int(np.argmax(lead))]))
@@ -65,7 +67,7 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
         users.multiply_rows(model.whitening)
     users.shift_responses(model.response_center)
     lift, mean = _lift(model)
-    found = users.fill(lambda batch: _lifted(batch, model, lift), lift.shape[1]) + mean
+    found = users.fill(partial(_lifted, model=model, lift=lift), lift.shape[1]) + mean
     # What is left pads the lift.
     return found[:, : users.n_features], found[:, users.n_features]
 

@@ -1,9 +1,14 @@
 """Levels to which whole users are clipped, and what known noise leaves of an average."""
 
+from functools import partial
+
 import numpy as np
 
+from skdp.data.reduce import map_sum
+from skdp.data.sources import as_source
 from skdp.linear_model._personal.grids import SIZES
 from skdp.privacy import PrivacyBudget
+from skdp.privacy.clipping import clip_rows
 
 __all__ = [
     "CENTER_CERTAINTY",
@@ -11,6 +16,8 @@ __all__ = [
     "NO_CLIPPING",
     "above_noise",
     "clip_level",
+    "clipped_moment",
+    "clipped_total",
     "loses_digits",
     "release_level",
 ]
@@ -40,6 +47,27 @@ def release_level(
     # Without noise nothing is, and where the search ends is no matter.
     told = remedy if budget.is_private else None
     return clip_level(budget.quantile(name, norms, q=q, grid=grid, remedy=told), budget)
+
+
+def clipped_total(values: np.ndarray, level: float) -> np.ndarray:
+    """Sum the rows of what users have, each clipped to norm `level`."""
+    kernel = partial(_total, level=level)
+    return np.asarray(map_sum(as_source(values), [kernel], values.shape[1])[0])
+
+
+def clipped_moment(values: np.ndarray, level: float) -> np.ndarray:
+    """Sum their outer products."""
+    kernel = partial(_moment, level=level)
+    return np.asarray(map_sum(as_source(values), [kernel], values.shape[1] ** 2)[0])
+
+
+def _total(_: slice, values: np.ndarray, level: float) -> np.ndarray:
+    return np.asarray(clip_rows(values.copy(), level).sum(axis=0))
+
+
+def _moment(_: slice, values: np.ndarray, level: float) -> np.ndarray:
+    clipped = clip_rows(values.copy(), level)
+    return clipped.T @ clipped
 
 
 def loses_digits(sizes: np.ndarray) -> np.ndarray:

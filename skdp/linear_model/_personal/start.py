@@ -13,13 +13,21 @@ References
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter
 
 import numpy as np
 
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_norms
 from skdp.linear_model._personal.grids import RELATIVE_SIZES, SIZES, row_counts
-from skdp.linear_model._personal.levels import MEAN_CERTAINTY, above_noise, clip_level
+from skdp.linear_model._personal.levels import (
+    MEAN_CERTAINTY,
+    above_noise,
+    clip_level,
+    clipped_moment,
+    clipped_total,
+)
 from skdp.linear_model._personal.model import Prior
 from skdp.linear_model._personal.plan import finds_mean, mean_clip
 from skdp.linear_model._personal.problem import PersonalProblem
@@ -27,7 +35,6 @@ from skdp.linear_model._personal.ridge import ridge_coefficients
 from skdp.linear_model._personal.user_levels import UserLevels
 from skdp.linear_model._units_of_data import OTHER_UNITS, OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget, sensitivity
-from skdp.privacy.clipping import clip_rows
 
 __all__ = ["Start", "features_of", "release_row_count", "release_start"]
 
@@ -89,7 +96,7 @@ def release_row_count(users: Users, budget: PrivacyBudget, problem: PersonalProb
     grid = row_counts(problem.max_rows)
     if len(grid) == 1:
         return 1.0
-    counts = users.fill(lambda batch: batch.counts)
+    counts = users.fill(attrgetter("counts"))
     # Below the point that is found there is another one, half as large.
     return max(budget.quantile("row count", counts, q=0.5, grid=grid) / np.sqrt(2), 1.0)
 
@@ -102,7 +109,7 @@ def release_start(
     levels: UserLevels,
 ) -> Start:
     """Release the sum of the outer products, their mean, and the scale of heads."""
-    products = users.fill(lambda batch: _products(batch, levels), users.n_features)
+    products = users.fill(partial(_products, levels=levels), users.n_features)
     remedy = OTHER_UNITS_OF_Y if problem.whiten else OTHER_UNITS
     norms = row_norms(products)
     size = budget.quantile("product norm", norms, q=_PRODUCT_QUANTILE, grid=SIZES, remedy=remedy)
@@ -111,10 +118,9 @@ def release_start(
         mean = _release_mean(products, size, users, budget, problem)
         none = Prior(np.zeros((users.n_features, 0)), np.zeros(0), 0.0, 1.0)
         return Start(none, mean, 1.0, 0.0)
-    clipped = clip_rows(products.copy(), level)
     released, scale = budget.symmetric_gaussian(
         "products",
-        clipped.T @ clipped,
+        clipped_moment(products, level),
         sensitivity=sensitivity.second_moment(level, budget.adjacency, users.rounding),
     )
     mean = Mean(np.zeros(users.n_features), 0.0)
@@ -146,7 +152,7 @@ def _release_mean(
     level = clip_level(size * mean_clip(problem), budget)
     released, scale = budget.gaussian(
         "mean products",
-        clip_rows(products.copy(), level).sum(axis=0),
+        clipped_total(products, level),
         sensitivity=sensitivity.row_sum(level, budget.adjacency, users.rounding),
     )
     # Beside the noise there is the error of a mean over so many users, as it is of products of that
@@ -194,7 +200,7 @@ def _with_scale(start: Start, users: Users, budget: PrivacyBudget) -> Start:
     for too small are too long.
     """
     prior, mean_head = start.prior, start.mean_head
-    sizes = users.fill(lambda batch: _head_sizes(batch, prior, mean_head))
+    sizes = users.fill(partial(_head_sizes, prior=prior, mean_head=mean_head))
     usual = np.sqrt(prior.variances.sum())
     released = budget.quantile("head norm", sizes / usual, q=_HEAD_QUANTILE, grid=RELATIVE_SIZES)
     factor = released**2
