@@ -77,18 +77,31 @@ def test_the_last_one_out_restores_the_limits(error):
     assert limits() == {2}
 
 
-def bits_of_fit(_=None):
+def bits_of_fit(n_jobs=2, solver="power"):
     # So large that two threads share the products, and round otherwise than one.
-    X = np.random.default_rng(0).normal(size=(600, 300))
-    parameters = {"row_norm": 30.0, "epsilon": 50, "random_state": SEED, "n_jobs": 2}
-    return DPPCA(30, solver="power", **parameters).fit(X).components_.tobytes()
+    X = np.random.default_rng(0).normal(size=(4200, 300))
+    parameters = {"row_norm": 30.0, "epsilon": 50, "random_state": SEED, "n_jobs": n_jobs}
+    return DPPCA(10, solver=solver, **parameters).fit(X).components_.tobytes()
+
+
+@pytest.mark.parametrize("solver", ["power", "covariance"])
+def test_a_seed_repeats_a_fit_with_any_number_of_threads(solver):
+    assert len({bits_of_fit(n_jobs, solver) for n_jobs in (1, 2, 3, None)}) == 1
+
+
+def test_a_seed_repeats_a_fit_whatever_threads_products_have():
+    found = set()
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads, "blas"):
+            found.add(bits_of_fit(None))
+    assert len(found) == 1
 
 
 def test_fits_beside_each_other_have_the_bits_they_have_alone():
     alone = bits_of_fit()
     assert limits() == {2}
     with ThreadPoolExecutor(3) as pool:
-        assert set(pool.map(bits_of_fit, range(3))) == {alone}
+        assert set(pool.map(bits_of_fit, (2, None, 1))) == {alone}
     assert limits() == {2}
 
 

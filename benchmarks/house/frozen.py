@@ -1,0 +1,97 @@
+"""Whether fits are what they were: the bits of all that the attacked cells release and become.
+
+`python -m benchmarks.house.frozen FILE` writes a hash of every attribute to a new file; for one
+that is there already it tells what differs. Noise follows from the number of the release in its
+fit, and from its shape: names and parameters may change. Another kind of machine has other bits.
+"""
+
+import hashlib
+import itertools
+import json
+import sys
+import warnings
+from collections import Counter
+from pathlib import Path
+from unittest.mock import patch
+
+from benchmarks.report import parser_for
+from skdp.privacy.noise import NoiseSource
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parents[1] / "tests"), str(HERE.parents[1] / "tests" / "attack")]
+
+from families import FAMILIES  # noqa: E402
+from harness import SEED, all_of  # noqa: E402
+
+# Of each cell, that many datasets.
+N_DATASETS = 2
+
+
+class ScriptedSource(NoiseSource):
+    """Noise by the number of the release."""
+
+    def __init__(self, seed=None, context=()):
+        super().__init__(seed)
+        self._count = itertools.count()
+
+    def key(self, *release):
+        return hashlib.blake2b(repr(next(self._count)).encode(), digest_size=32).digest()
+
+
+def hashed(value):
+    return hashlib.sha256(repr(all_of(value)).encode()).hexdigest()[:16]
+
+
+def held_by(estimator):
+    """Hash what a fit has left behind, and what its releases have cost."""
+    spent = estimator.privacy_spent_
+    lines = [(one.mechanism, one.sensitivity, one.noise_scale, one.share) for one in spent.releases]
+    left_out = estimator.get_params(deep=False).keys() | {"privacy_spent_"}
+    found = {name: hashed(value) for name, value in vars(estimator).items() if name not in left_out}
+    return {**found, "spent": hashed([lines, spent.mu, spent.delta_tail])}
+
+
+def fits():
+    """Yield the name of each fit, and what it holds."""
+    for family in FAMILIES:
+        for cell in family.cells:
+            datasets = itertools.islice(family.datasets(cell).items(), N_DATASETS)
+            for name, data in datasets:
+                estimator = cell(random_state=SEED)
+                with family.setting(cell):
+                    estimator.fit(*family.arguments(data))
+                yield f"{family.name} | {cell} | {name}", held_by(estimator)
+
+
+def differences(before, after):
+    """Tell what differs, the most frequent first."""
+    counts, examples = Counter(), {}
+    for name in before.keys() & after.keys():
+        items = before[name].items() ^ after[name].items()
+        if items:
+            changed = ", ".join(sorted({key for key, _ in items}))
+            counts[changed] += 1
+            examples.setdefault(changed, name)
+    yield from (f"{n} fits: {what}; as {examples[what]}" for what, n in counts.most_common())
+    yield from (f"gone: {name}" for name in sorted(before.keys() - after.keys()))
+    yield from (f"new: {name}" for name in sorted(after.keys() - before.keys()))
+
+
+def main():
+    parser = parser_for(__doc__)
+    parser.add_argument("file", type=Path, help="hashes to compare with, or to write")
+    file = parser.parse_args().file
+    warnings.simplefilter("ignore")
+    with patch("skdp._estimator.NoiseSource", ScriptedSource):
+        found = dict(fits())
+    if not file.exists():
+        file.write_text(json.dumps(found, indent=0, sort_keys=True))
+        print(f"{len(found)} fits written to {file}")
+        return
+    told = list(differences(json.loads(file.read_text()), found))
+    print("\n".join(told) or f"All {len(found)} fits are what they were.")
+    sys.exit(bool(told))
+
+
+if __name__ == "__main__":
+    main()
