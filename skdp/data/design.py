@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 
 from skdp.data.matrices import DenseMatrices, Matrices, OuterMatrices
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.reduce import BlocksOf, Kernel, largest_sum, map_rows, map_sum, sum_rounding
+from skdp.data.reduce import BlocksOf, Reduced, sum_rounding
 from skdp.data.sources import Source
 from skdp.linalg.fixed_rank import FixedRank
 
@@ -21,7 +21,7 @@ _PIECE_ENTRIES = 1 << 18
 _PIECE_ROWS = (32, 4096)
 
 
-class Design:
+class Design(Reduced):
     r"""Matrices :math:`A\,((X_i - C) \circ S)\,B` for public A, B, C and S, never written out.
 
     Sums go block by block in float64. Block boundaries depend on the shape only.
@@ -107,21 +107,6 @@ class Design:
     def rounding(self) -> float:
         """Bound of the rounding error of a sum, in units of the largest contribution."""
         return sum_rounding(self.source.block_starts, self.n_entries)
-
-    def add_up(self, kernel: Kernel, size: int) -> Any:
-        """Sum what `kernel` gives for pieces of the matrices, of about so many numbers."""
-        size = min(size, largest_sum(self.n_entries))
-        (total,) = map_sum(
-            self.source, [kernel], size, n_jobs=self.n_jobs, open_blocks=self._open_blocks
-        )
-        return total
-
-    def map_rows(self, kernel: Kernel) -> np.ndarray:
-        """Collect the values that `kernel` gives for each matrix."""
-        (values,) = map_rows(
-            self.source, [kernel], n_jobs=self.n_jobs, open_blocks=self._open_blocks
-        )
-        return values
 
     def norms(self) -> np.ndarray:
         """Compute the norm of each matrix, or an upper bound of it."""

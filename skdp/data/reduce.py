@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ __all__ = [
     "BlocksOf",
     "Kernel",
     "PerRow",
-    "largest_sum",
+    "Reduced",
     "map_rows",
     "map_sum",
     "sum_depth",
@@ -40,17 +40,6 @@ Kernel = Callable[[slice, Any], Any]
 BlocksOf = Callable[[slice, Any], Iterable[tuple[slice, Any]]]
 
 
-class BlockwiseSource(Protocol):
-    """Rows in blocks; one that `is_stream` cannot be entered in the middle."""
-
-    @property
-    def block_starts(self) -> np.ndarray:
-        """First rows of the blocks, and the end: public."""
-
-    def blocks(self, group: range) -> Iterator[tuple[slice, Any]]:
-        """Yield consecutive blocks with the rows they stand for."""
-
-
 class PerRow:
     """Values of rows, block by block."""
 
@@ -58,8 +47,37 @@ class PerRow:
         self.blocks = blocks
 
 
+class Reduced:
+    """Rows of a source, seen through what is made of its blocks."""
+
+    source: Any
+    n_jobs: int | None
+
+    @property
+    def width(self) -> int:
+        """Number of features: no sum has many more numbers than its square."""
+        return int(self.source.shape[1])
+
+    def add_up(self, kernel: Kernel, size: int) -> Any:
+        """Add up what a kernel gives, of about so many numbers."""
+        return map_sum(
+            self.source,
+            [kernel],
+            min(size, _largest_sum(self.width)),
+            n_jobs=self.n_jobs,
+            open_blocks=self._open_blocks,
+        )[0]
+
+    def map_rows(self, kernel: Kernel) -> np.ndarray:
+        """Collect the values that a kernel gives for each row."""
+        return map_rows(self.source, [kernel], n_jobs=self.n_jobs, open_blocks=self._open_blocks)[0]
+
+    def _open_blocks(self) -> BlocksOf:
+        raise NotImplementedError
+
+
 def map_sum(
-    source: BlockwiseSource,
+    source: Any,
     kernels: Sequence[Kernel],
     size: int,
     *,
@@ -70,8 +88,10 @@ def map_sum(
 
     Parameters
     ----------
-    source : BlockwiseSource
-        Where the rows come from.
+    source : object
+        Where the rows come from: has `block_starts`, the first rows of public blocks and the end,
+        and yields a range of `blocks` with the rows they stand for. One that `is_stream` cannot be
+        entered in the middle.
     kernels : sequence of callables
         What is taken of each block.
     size : int
@@ -96,7 +116,11 @@ def map_sum(
 
     def _work() -> None:
         blocks_of = _as_they_are if open_blocks is None else open_blocks()
-        while (index := _next_of(tasks, lock)) is not None:
+        while True:
+            with lock:
+                index = next(tasks, None)
+            if index is None:
+                return
             first = index << level
             node = _Tree(min(tree.n_leaves - first, 1 << level))
             group = range(first * length, min((first + node.n_leaves) * length, n_blocks))
@@ -111,7 +135,7 @@ def map_sum(
 
 
 def map_rows(
-    source: BlockwiseSource,
+    source: Any,
     kernels: Sequence[Kernel],
     *,
     n_jobs: int | None = None,
@@ -125,24 +149,23 @@ def map_rows(
     return map_sum(source, per_row, 0, n_jobs=n_jobs, open_blocks=open_blocks)
 
 
-def largest_sum(width: int) -> int:
-    """Tell how many numbers a sum over rows of so many features may have, as far as leaves go."""
-    return (width + 2) ** 2
-
-
 def sum_depth(starts: np.ndarray, width: int) -> int:
     """Bound the longest chain of additions in any sum over blocks of rows of so many features.
 
     The largest sum has the longest leaves.
     """
     n_blocks = len(starts) - 1
-    length = _leaf_length(n_blocks, largest_sum(width))
+    length = _leaf_length(n_blocks, _largest_sum(width))
     return int(np.diff(starts).max()) + length + _Tree(-(-n_blocks // length)).n_levels + 3
 
 
 def sum_rounding(starts: np.ndarray, width: int) -> float:
     """Bound the rounding error of a sum over blocks, in units of the largest contribution."""
     return max(LEAST_ROUNDING, sum_depth(starts, width) * UNIT_ROUNDOFF * int(starts[-1]))
+
+
+def _largest_sum(width: int) -> int:
+    return (width + 2) ** 2
 
 
 def _leaf_length(n_blocks: int, size: int) -> int:
@@ -185,13 +208,15 @@ class _Tree:
 
 def _leaf(
     kernels: Sequence[Kernel], blocks_of: BlocksOf, raw_blocks: Iterable[tuple[slice, Any]]
-) -> tuple[Any, ...]:
+) -> Any:
     pieces = (piece for raw_block in raw_blocks for piece in blocks_of(*raw_block))
-    return reduce(_add, (tuple(kernel(*piece) for kernel in kernels) for piece in pieces))
+    return reduce(_add, (tuple(kernel(*piece) for kernel in kernels) for piece in pieces), None)
 
 
 def _add(one: Any, other: Any) -> Any:
-    """Add, into the first, which nobody else holds."""
+    """Add, into the first, which nobody else holds; None stands for nothing."""
+    if one is None or other is None:
+        return other if one is None else one
     if isinstance(one, tuple):
         return tuple(map(_add, one, other))
     if isinstance(one, PerRow):
@@ -211,8 +236,3 @@ def _as_they_are(rows: slice, block: Any) -> Iterator[tuple[slice, Any]]:
 
 def _per_row(rows: slice, block: Any, kernel: Kernel) -> PerRow:
     return PerRow(kernel(rows, block))
-
-
-def _next_of(tasks: Iterator[int], lock: threading.Lock) -> int | None:
-    with lock:
-        return next(tasks, None)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.blocks import Block, DenseBlock, SparseBlock
-from skdp.data.reduce import BlocksOf, Kernel, largest_sum, map_rows, map_sum, sum_depth
+from skdp.data.reduce import BlocksOf, Kernel, Reduced, sum_depth
 from skdp.data.sources import ArraySource, BlockSource, Source
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 
@@ -23,7 +23,7 @@ _PAIRWISE_DEPTH = 256
 Weighting = Callable[[np.ndarray], np.ndarray]
 
 
-class Rows:
+class Rows(Reduced):
     r"""Rows :math:`w_i (x_i - m)` of a matrix, never written out as a whole.
 
     Sums go block by block in float64, whatever the dtype of the data. With every sum comes
@@ -94,7 +94,7 @@ class Rows:
         ndarray of shape (n_rows,)
             Norms, or upper bounds of them if the rows are sparse and centred; NaN for null rows.
         """
-        return self._unweighted()._values(_take("norms"))
+        return self._unweighted().map_rows(_take("norms"))
 
     def mostly_positive(self) -> np.ndarray:
         """Tell of each raw row, by itself, whether its sum is at least half of that of its sizes.
@@ -108,27 +108,27 @@ class Rows:
         """
         rows = self._unweighted()
         rows.center = None
-        return rows._values(_take("are_mostly_positive"))
+        return rows.map_rows(_take("are_mostly_positive"))
 
     def total(self) -> tuple[np.ndarray, float]:
         """Sum the rows; return the sum, of shape (n_features,), and its rounding."""
-        return self._sum(_take("total"), self.n_features), self._rounding(1)
+        return self.add_up(_take("total"), self.n_features), self._rounding(1)
 
     def gram(self) -> tuple[np.ndarray, float]:
         """Sum the outer products; return (n_features, n_features) numbers and their rounding."""
-        return self._sum(_take("gram"), self.n_features**2), self._rounding(2)
+        return self.add_up(_take("gram"), self.n_features**2), self._rounding(2)
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`, to (n_rows, n_columns) numbers."""
-        return self._values(_take("matmul", right))
+        return self.map_rows(_take("matmul", right))
 
     def adjoint(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`, to (n_features, n_columns) numbers."""
-        return self._sum(partial(_adjoint, left=left), self.n_features * left.shape[1])
+        return self.add_up(partial(_adjoint, left=left), self.n_features * left.shape[1])
 
     def dense(self) -> np.ndarray:
         """Write the raw rows out as an array, of shape (n_rows, n_features)."""
-        return self._values(_take("dense"))
+        return self.map_rows(_take("dense"))
 
     def squared_deviations(self, point: np.ndarray) -> tuple[float, float]:
         """Sum the squared distances of the raw rows from `point`, less those of zero rows.
@@ -145,18 +145,18 @@ class Rows:
         rounding : float
             Bound of its rounding error, in units of the largest contribution of one entry.
         """
-        total = self._sum(_take("squared_deviations", point), 1)
+        total = self.add_up(_take("squared_deviations", point), 1)
         depth = _PAIRWISE_DEPTH + len(self.source.block_starts)
         return float(total), depth * UNIT_ROUNDOFF * math.prod(self.source.shape)
 
     def squared_norm(self) -> tuple[float, float]:
         """Sum the squared norms of the rows; return the sum and its rounding."""
-        total = self._sum(_take("squared_norm"), 1)
+        total = self.add_up(_take("squared_norm"), 1)
         return float(total), self._rounding(2)
 
     def projection_norms(self, basis: np.ndarray) -> np.ndarray:
         """Compute the norms of the rows times `basis`, of shape (n_rows,); NaN for null rows."""
-        return self._values(partial(_projection_norms, basis=basis))
+        return self.map_rows(partial(_projection_norms, basis=basis))
 
     def thinned(self, at_most: int) -> "Rows":
         """Return a view of evenly spread rows, `at_most` so many.
@@ -191,7 +191,7 @@ class Rows:
             Bound of its rounding error.
         """
         kernel = partial(_normal_product, basis=basis, clip=clip)
-        return self._sum(kernel, basis.size), self._rounding(1)
+        return self.add_up(kernel, basis.size), self._rounding(1)
 
     def clipped_squares(
         self, basis: np.ndarray, weighting: Callable[[np.ndarray], np.ndarray]
@@ -213,7 +213,7 @@ class Rows:
             Bound of their rounding error.
         """
         kernel = partial(_clipped_squares, basis=basis, weighting=weighting)
-        return self._sum(kernel, basis.size), self._projected_rounding(basis.shape[1])
+        return self.add_up(kernel, basis.size), self._projected_rounding(basis.shape[1])
 
     def projected_moment(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
         """Sum the outer products of the projections on an orthonormal basis, and what is outside.
@@ -231,7 +231,7 @@ class Rows:
             Bound of its rounding error.
         """
         size = basis.shape[1]
-        moment = self._sum(partial(_projected_moment, basis=basis), (size + 1) ** 2)
+        moment = self.add_up(partial(_projected_moment, basis=basis), (size + 1) ** 2)
         return moment, self._projected_rounding(size)
 
     def _projected_rounding(self, size: int) -> float:
@@ -260,19 +260,6 @@ class Rows:
         rows = copy.copy(self)
         rows._weighting = rows._weights = None
         return rows
-
-    def _sum(self, kernel: Kernel, size: int) -> Any:
-        size = min(size, largest_sum(self.n_features))
-        (total,) = map_sum(
-            self.source, [kernel], size, n_jobs=self.n_jobs, open_blocks=self._open_blocks
-        )
-        return total
-
-    def _values(self, kernel: Kernel) -> np.ndarray:
-        (values,) = map_rows(
-            self.source, [kernel], n_jobs=self.n_jobs, open_blocks=self._open_blocks
-        )
-        return values
 
     def _open_blocks(self) -> BlocksOf:
         longest = 0 if self.source.is_sparse else int(np.diff(self.source.block_starts).max())

@@ -5,7 +5,6 @@ others, which then round differently. Here users of about equal length lie in ba
 rows of zeros, and stacked products take each of them by itself.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from skdp.data.reduce import PerRow, map_rows, map_sum, sum_depth
+from skdp.data.reduce import BlocksOf, Kernel, map_rows, map_sum, sum_depth
 from skdp.data.threads import one_blas_thread
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
@@ -116,44 +115,35 @@ class Users:
         depth = sum_depth(self.block_starts, self.n_features**2) + _BATCH_ENTRIES / self.n_features
         return LEAST_ROUNDING + UNIT_ROUNDOFF * depth * self.n_users * self.n_features**0.5
 
-    def fill(self, statistic: Callable[[UserBatch], np.ndarray], size: int = 0) -> np.ndarray:
+    def fill(self, statistic: Callable[[UserBatch], np.ndarray]) -> np.ndarray:
         """Compute a statistic of every user, NaN for null ones.
 
         Parameters
         ----------
         statistic : callable
-            Gives a number, or `size` numbers, for each user of a batch, from its rows alone.
-        size : int, default=0
-            How many numbers; 0 for one.
+            Gives a number, or several, for each user of a batch, from its rows alone.
 
         Returns
         -------
         ndarray of shape (n_users,) or (n_users, size)
             The statistics.
         """
-        (values,) = map_rows(self, [partial(_of_slots, statistic=statistic, size=size)])
-        return values
+        kernel = partial(_statistic, statistic=statistic)
+        return self.by_slot(map_rows(self, [kernel], open_blocks=_open_batches)[0])
 
-    def add_up(
-        self, kernel: Callable[[UserBatch], tuple[np.ndarray, ...]], *shapes: tuple[int, ...] | None
-    ) -> tuple[np.ndarray, ...]:
-        """Add up what a kernel gives for each batch.
+    def add_up(self, kernel: Kernel, size: int) -> Any:
+        """Add up what a kernel gives for each batch, of about so many numbers."""
+        return map_sum(self, [kernel], size, open_blocks=_open_batches)[0]
 
-        Parameters
-        ----------
-        kernel : callable
-            Gives sums of these shapes; a number for each user of the batch where a shape is None.
-        *shapes : tuple of ints or None
-            The shapes.
+    def by_slot(self, values: np.ndarray) -> np.ndarray:
+        """Bring statistics from the order of the batches into that of slots; NaN for null users."""
+        found = np.full((self.n_users, *values.shape[1:]), np.nan)
+        found[self._slots] = values
+        return found
 
-        Returns
-        -------
-        tuple of ndarray
-            The sums, and the numbers of all users, NaN for null ones.
-        """
-        size = sum(math.prod(shape) for shape in shapes if shape is not None)
-        (sums,) = map_sum(self, [partial(_added, kernel=kernel, shapes=shapes)], size)
-        return tuple(sums)
+    @property
+    def _slots(self) -> np.ndarray:
+        return np.concatenate([batch.slots for batch in self.batches])
 
     def shift_rows(self, center: np.ndarray) -> None:
         """Subtract a centre from all rows, in place."""
@@ -179,35 +169,18 @@ class Users:
             np.clip(batch.responses, -bound, bound, out=batch.responses)
 
 
-def _of_slots(
-    slots: slice,
-    batches: list[UserBatch],
-    statistic: Callable[[UserBatch], np.ndarray],
-    size: int,
+def _open_batches() -> BlocksOf:
+    return _each_batch
+
+
+def _each_batch(slots: slice, batches: list[UserBatch]) -> Iterator[tuple[slice, UserBatch]]:
+    return ((slots, batch) for batch in batches)
+
+
+def _statistic(
+    _: slice, batch: UserBatch, statistic: Callable[[UserBatch], np.ndarray]
 ) -> np.ndarray:
-    n_slots = slots.stop - slots.start
-    values = np.full((n_slots, size) if size else n_slots, np.nan)
-    for batch in batches:
-        values[batch.slots - slots.start] = in_company(statistic, batch)
-    return values
-
-
-def _added(
-    slots: slice,
-    batches: list[UserBatch],
-    kernel: Callable[[UserBatch], tuple[np.ndarray, ...]],
-    shapes: tuple[tuple[int, ...] | None, ...],
-) -> tuple[np.ndarray | PerRow, ...]:
-    n_slots = slots.stop - slots.start
-    totals = [np.full(n_slots, np.nan) if one is None else np.zeros(one) for one in shapes]
-    for batch in batches:
-        for total, shape, part in zip(totals, shapes, kernel(batch), strict=True):
-            if shape is None:
-                total[batch.slots - slots.start] = part
-            else:
-                total += part
-    both = zip(totals, shapes, strict=True)
-    return tuple(PerRow(total) if shape is None else total for total, shape in both)
+    return in_company(statistic, batch)
 
 
 def in_company(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:

@@ -161,7 +161,7 @@ def test_rounding_of_a_million_rows_is_within_its_bound(case, leaf_numbers, monk
     column = ADVERSARIAL[case](1_000_000)
     source = as_source(column[:, np.newaxis])
     exact = sum(map(Fraction, [math.fsum(part) for part in np.split(column, 100)]))
-    size = 1 if leaf_numbers > 1 else own.largest_sum(1)
+    size = 1 if leaf_numbers > 1 else own._largest_sum(1)
     # In sequence within a block, as a sum over an axis is.
     (found,) = map_sum(source, [partial(np_sum, np.cumsum)], size)
     assert abs(Fraction(float(found)) - exact) <= sum_rounding(source.block_starts, 1)

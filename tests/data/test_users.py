@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from skdp.data.reduce import PerRow
 from skdp.data.users import LARGEST_VALUE, Users, padded_lengths
 from skdp.linear_model._personal.center import _mean_rows, mean_responses
 from skdp.linear_model._personal.gradient import _gradients
@@ -40,14 +41,17 @@ def test_every_row_is_in_the_batch_of_its_user_in_its_order():
 def test_the_first_rows_are_kept():
     X, y, codes = draw(np.array([5, 1, 8]), 2)
     users = Users(X, y, codes, 3, max_rows=2)
-    rows = users.fill(lambda batch: batch.rows.sum(axis=1), 2)
+    rows = users.fill(lambda batch: batch.rows.sum(axis=1))
     for user in range(3):
         np.testing.assert_allclose(rows[user], X[codes == user][:2].sum(axis=0))
 
 
-def sums_and_sizes(batch):
-    sums = batch.rows.sum(axis=(0, 1))
-    return sums, np.einsum("bij,bij->b", batch.rows, batch.rows), np.outer(sums, sums)
+def sizes_of(batch):
+    return np.einsum("bij,bij->b", batch.rows, batch.rows)
+
+
+def sums_and_sizes(_, batch):
+    return batch.rows.sum(axis=(0, 1)), PerRow(sizes_of(batch))
 
 
 def test_sums_and_numbers_of_users_are_those_of_their_rows(monkeypatch):
@@ -57,13 +61,12 @@ def test_sums_and_numbers_of_users_are_those_of_their_rows(monkeypatch):
     X, y, codes = draw(counts, 3)
     users = Users(X, y, codes, len(counts))
     assert [len(block) > 0 for block in users.by_block] == [True, True, False, True, True, True]
-    sums, sizes, _ = users.add_up(sums_and_sizes, (3,), None, (3, 3))
+    sums, sizes = users.add_up(sums_and_sizes, 3)
+    sizes = users.by_slot(sizes)
     np.testing.assert_allclose(sums, X.sum(axis=0))
     expected = np.bincount(codes, np.square(X).sum(axis=1), minlength=45)
     np.testing.assert_allclose(sizes, np.where(counts > 0, expected, np.nan))
-    np.testing.assert_allclose(
-        users.fill(lambda batch: sums_and_sizes(batch)[1]), np.where(counts > 0, expected, np.nan)
-    )
+    np.testing.assert_allclose(users.fill(sizes_of), np.where(counts > 0, expected, np.nan))
 
 
 def test_a_lone_user_in_its_block_has_the_numbers_that_it_has_in_company(monkeypatch):
@@ -106,14 +109,14 @@ def statistics(users):
     basis = np.linalg.qr(generator.normal(size=(d, k)))[0]
     prior, mean = Prior(basis, np.linspace(0.4, 1, k), 0.05, 0.3), generator.normal(size=d)
     return {
-        "mean rows": users.fill(_mean_rows, d),
+        "mean rows": users.fill(_mean_rows),
         "mean responses": users.fill(mean_responses),
         "levels": users.fill(UserLevels(2.0, 0.5).own),
         "moment norms": users.fill(moment_norms),
-        "products": users.fill(lambda batch: _products(batch, UserLevels(2.0, 0.5)), d),
+        "products": users.fill(lambda batch: _products(batch, UserLevels(2.0, 0.5))),
         "head sizes": users.fill(lambda batch: _head_sizes(batch, prior, mean)),
         "gradient norms": users.fill(lambda batch: _gradients(batch, prior, mean)[2]),
-        "slopes": users.fill(lambda batch: _gradients(batch, prior, mean)[0], d),
+        "slopes": users.fill(lambda batch: _gradients(batch, prior, mean)[0]),
         "spreads": users.fill(root_mean_squares),
         "choices": users.fill(lambda batch: best_priors(batch, prior, mean, PRIORS)),
     }

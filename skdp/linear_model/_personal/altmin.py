@@ -75,7 +75,7 @@ def _release_levels(
     users: Users, prior: Prior, mean_head: np.ndarray, budget: PrivacyBudget
 ) -> tuple[float, float]:
     """Release the levels of both sides, once for all steps: heads keep their scale."""
-    norms = users.fill(partial(_norms, prior=prior, mean_head=mean_head), 2)
+    norms = users.fill(partial(_norms, prior=prior, mean_head=mean_head))
     names = ("normal matrix norm", "normal product norm")
     found = [
         release_level(n, norms[:, i], _QUANTILE, budget, OTHER_UNITS_OF_Y, SQUARES)
@@ -111,12 +111,12 @@ def _clipped_sums(
     """Sum both sides over users, each clipped as a whole."""
     size, k = prior.basis.shape
     kernel = partial(_clipped, prior=prior, mean_head=mean_head, levels=levels)
-    matrix, products = users.add_up(kernel, (k, size, k, size), (k, size))
+    matrix, products = users.add_up(kernel, (size * k) ** 2 + size * k)
     return matrix.reshape(size * k, size * k), products.ravel()
 
 
 def _clipped(
-    batch: UserBatch, prior: Prior, mean_head: np.ndarray, levels: tuple[float, float]
+    _: slice, batch: UserBatch, prior: Prior, mean_head: np.ndarray, levels: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sum what the users of a batch contribute, a pair of components at a time."""
     size, k = prior.basis.shape

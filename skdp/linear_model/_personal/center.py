@@ -25,7 +25,7 @@ _LEAST_NOISE, _LEAST_LEVEL = 2.0, 0.5
 
 def release_row_center(name: str, users: Users, budget: PrivacyBudget) -> np.ndarray:
     """Release the mean of the users' mean rows, as far as it exceeds its noise."""
-    means = users.fill(_mean_rows, users.n_features)
+    means = users.fill(_mean_rows)
     level = release_level(f"{name} norm", row_norms(means), _QUANTILE, budget, OTHER_UNITS_OF_X)
     released, scale = budget.gaussian(
         name,

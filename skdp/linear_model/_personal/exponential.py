@@ -106,17 +106,17 @@ def _release_size(users: Users, budget: PrivacyBudget) -> float:
 def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
     """Sum the losses of all candidates over the users."""
     kernel = partial(_batch_losses, candidates=candidates, bound=bound)
-    return users.add_up(kernel, (len(candidates),))[0]
+    return np.asarray(users.add_up(kernel, len(candidates)))
 
 
-def _batch_losses(batch: UserBatch, candidates: np.ndarray, bound: float) -> tuple[np.ndarray]:
+def _batch_losses(_: slice, batch: UserBatch, candidates: np.ndarray, bound: float) -> np.ndarray:
     losses = np.empty(len(candidates))
     for chosen in _chunks(batch, candidates):
         errors = _errors(batch, candidates[chosen])
         # What overflows is as bad as anything can be.
         errors[~(errors <= bound**2)] = bound**2
         losses[chosen] = np.maximum(errors, 0.0).sum(axis=1)
-    return (losses,)
+    return losses
 
 
 def _chunks(batch: UserBatch, candidates: np.ndarray) -> Iterator[slice]:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skdp.data.reduce import PerRow
 from skdp.data.users import UserBatch, Users, in_company
 from skdp.linalg.norms import row_norms
 from skdp.linear_model._personal.levels import clip_level, loses_digits
@@ -89,16 +90,17 @@ def _clipped_gradient(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sum the gradients, each clipped as a whole, and return their norms."""
     kernel = partial(_clipped, prior=prior, mean_head=mean_head, level=level)
-    total, norms = users.add_up(kernel, prior.basis.shape, None)
-    return total, norms
+    total, norms = users.add_up(kernel, prior.basis.size)
+    return total, users.by_slot(norms)
 
 
 def _clipped(
-    batch: UserBatch, prior: Prior, mean_head: np.ndarray, level: float
-) -> tuple[np.ndarray, np.ndarray]:
+    _: slice, batch: UserBatch, prior: Prior, mean_head: np.ndarray, level: float
+) -> tuple[np.ndarray, PerRow]:
     gradients = partial(_gradients, prior=prior, mean_head=mean_head)
     slopes, heads, norms = in_company(gradients, batch)
-    return _weighted_sum(slopes, heads, clip_weights(norms, level, prior.basis.size)), norms
+    weights = clip_weights(norms, level, prior.basis.size)
+    return _weighted_sum(slopes, heads, weights), PerRow(norms)
 
 
 class _Gradients(NamedTuple):

@@ -67,7 +67,7 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
         users.multiply_rows(model.whitening)
     users.shift_responses(model.response_center)
     lift, mean = _lift(model)
-    found = users.fill(partial(_lifted, model=model, lift=lift), lift.shape[1]) + mean
+    found = users.fill(partial(_lifted, model=model, lift=lift)) + mean
     # What is left pads the lift.
     return found[:, : users.n_features], found[:, users.n_features]
 

@@ -109,7 +109,7 @@ def release_start(
     levels: UserLevels,
 ) -> Start:
     """Release the sum of the outer products, their mean, and the scale of heads."""
-    products = users.fill(partial(_products, levels=levels), users.n_features)
+    products = users.fill(partial(_products, levels=levels))
     remedy = OTHER_UNITS_OF_Y if problem.whiten else OTHER_UNITS
     norms = row_norms(products)
     size = budget.quantile("product norm", norms, q=_PRODUCT_QUANTILE, grid=SIZES, remedy=remedy)

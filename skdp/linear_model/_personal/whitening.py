@@ -35,8 +35,7 @@ def release_user_whitening(
     norms = users.fill(moment_norms)
     level = release_level("moment norm", norms, _QUANTILE, budget, OTHER_UNITS_OF_X, SQUARES)
     weights = clip_weights(norms, level, users.n_features**2)
-    kernel, shape = partial(_weighted_moment, weights=weights), (users.n_features,) * 2
-    (total,) = users.add_up(kernel, shape)
+    total = users.add_up(partial(_weighted_moment, weights=weights), users.n_features**2)
     released, scale = budget.symmetric_gaussian(
         "second moment",
         total,
@@ -61,10 +60,10 @@ def moment_norms(batch: UserBatch) -> np.ndarray:
     return row_norms(products.reshape(len(products), -1)) / batch.counts
 
 
-def _weighted_moment(batch: UserBatch, weights: np.ndarray) -> tuple[np.ndarray]:
+def _weighted_moment(_: slice, batch: UserBatch, weights: np.ndarray) -> np.ndarray:
     scaled = batch.rows * (weights[batch.slots] / batch.counts)[:, np.newaxis, np.newaxis]
     n_features = batch.rows.shape[2]
-    return (scaled.reshape(-1, n_features).T @ batch.rows.reshape(-1, n_features),)
+    return scaled.reshape(-1, n_features).T @ batch.rows.reshape(-1, n_features)
 
 
 def _doubts(moment: np.ndarray, noise: float) -> tuple[str, ...]:
