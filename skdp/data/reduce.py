@@ -110,7 +110,8 @@ def map_sum(
     n_blocks = len(source.block_starts) - 1
     length = _leaf_length(n_blocks, size)
     tree = _Tree(-(-n_blocks // length))
-    n_threads = 1 if getattr(source, "is_stream", False) else thread_count(n_jobs)
+    is_sequence = tree.n_leaves == 1 or getattr(source, "is_stream", False)
+    n_threads = 1 if is_sequence else thread_count(n_jobs)
     level = tree.level_of(_TASKS_A_THREAD * n_threads) if n_threads > 1 else tree.n_levels
     tasks, lock = iter(range(tree.width(level))), threading.Lock()
 

@@ -108,7 +108,8 @@ def one_blas_thread() -> Iterator[None]:
     own, who = _libraries(shared=False), _Guest()
     before, outside = _limits(own), getattr(_OUTSIDE, "n_threads", None)
     try:
-        _OUTSIDE.n_threads = _threads_of_products()
+        if own:
+            _OUTSIDE.n_threads = _threads_of_products()
         _set_limits(own, [1] * len(own))
         _SHARED_LIMIT.enter(who)
         yield
