@@ -262,14 +262,19 @@ class WarnsOfValues(ClippedMean):
 
 
 def solve_with_null(problem, rows, budget, generator):
-    """Release the mean of the source, in which nothing is null."""
-    return solve_mean(problem, Rows(rows.source), budget, generator)
+    """Release the mean of the rows that were opened, of which none is null yet."""
+    return solve_mean(problem, rows.as_opened, budget, generator)
 
 
 class CountsTheNull(ClippedMean):
     """Lets a null unit take part."""
 
     procedure = ClippedMean.procedure._replace(solve=solve_with_null)
+
+    def _open_data(self, data, problem):
+        rows, digest_of_all = super()._open_data(data, problem)
+        rows.as_opened = Rows(rows.source)
+        return rows, digest_of_all
 
 
 LEAKS: dict[str, Any] = {
