@@ -1,8 +1,8 @@
 """Few cells that have every value, or every pair of values, that any cell has.
 
 The laws of a cover run by default, those of all other cells with the slow tests. So it is with a
-test that is marked `covered`: of all its parameters those of a single cover run by default. What
-covers still notice stands in `tests/attack/test_mutations.py`.
+test that is marked `covered`: of all its parameters those of a single cover run by default, or the
+first of them. What covers still notice stands in `tests/attack/test_mutations.py`.
 """
 
 from dataclasses import is_dataclass
@@ -51,14 +51,18 @@ def slow_outside(make_cover, cells):
 
 
 def mark_uncovered(items):
-    """Mark as slow what lies outside a single cover of the parameters of each test marked so."""
+    """Mark as slow what lies outside a single cover of the parameters of each test marked so.
+
+    `covered(at_most=n)` also marks what comes after the first n of the cover.
+    """
     tests = {}
     for item in items:
-        if item.get_closest_marker("covered"):
+        if item.get_closest_marker("covered") and not item.get_closest_marker("slow"):
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for group in tests.values():
-        sets = [combined(parameters_of(item), 1) for item in group]
-        for number in set(range(len(group))) - set(least_cover(sets)):
+        at_most = group[0].get_closest_marker("covered").kwargs.get("at_most")
+        chosen = least_cover([combined(parameters_of(item), 1) for item in group])[:at_most]
+        for number in set(range(len(group))) - set(chosen):
             group[number].add_marker(pytest.mark.slow)
 
 

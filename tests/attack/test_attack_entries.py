@@ -102,7 +102,7 @@ CONTAINED = [
 ]
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=8)
 @pytest.mark.parametrize(("cell", "container"), CONTAINED)
 def test_other_containers_keep_the_sensitivity(cell, container):
     def make():
@@ -116,6 +116,7 @@ def test_other_containers_keep_the_sensitivity(cell, container):
     assert max(worst.values()) <= ROUNDING, worst
 
 
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize("solver", ["alternating", "deflation", "input"])
 @pytest.mark.parametrize(
     ("bounds", "adjacency"),

@@ -80,7 +80,7 @@ def test_long_search_finds_no_worse_neighbour(cell, data):
     assert climb(cell, datasets()[data], 500, np.random.default_rng(2)) <= ROUNDING
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=8)
 @pytest.mark.parametrize(
     "cell", [Cell(model, solver) for model in ("svd", "pca") for solver in SOLVERS], ids=str
 )

@@ -76,7 +76,7 @@ def test_the_cells_have_every_kind_of_release():
     assert "matrix norm" in kinds[Cell("few vectors")]
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=2)
 @each(
     layout=("matrices", "vectors", "outer", "one-hot"),
     unit="record",
@@ -96,6 +96,7 @@ def test_degenerate_datasets_have_no_worse_neighbours(cell):
         assert max(worst.values()) > 0.99, name
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("layout", ["matrices", "tasks", "one-hot", "sparse vectors"])
 def test_threads_keep_the_sensitivity(layout):
     # Which of them adds up what depends on how many entries of sparse records are not 0.
@@ -118,6 +119,7 @@ PUBLIC = [
 ] + [Cell("vectors", solver, unit="response") for solver in ("rgrad", "adassp")]
 
 
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize("cell", PUBLIC, ids=str)
 def test_no_public_matrices_make_a_response_move_a_release_further(cell):
     # Even those of which some are infinite, or no number at all, by the time they are used.
@@ -207,6 +209,7 @@ def test_other_data_have_no_worse_neighbours(cell, seed):
         assert max(worst.values()) <= ROUNDING, worst
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("solver", ["rgrad", "iht", "gd", "adassp"])
 def test_exchanging_a_record_moves_further_than_losing_it(monkeypatch, solver):
     cell = Cell("matrices", solver)
@@ -215,6 +218,7 @@ def test_exchanging_a_record_moves_further_than_losing_it(monkeypatch, solver):
     assert max(ratios_of(attack(cell, cell.data()), ("gradient", "products"))) > 1.9
 
 
+@pytest.mark.covered(at_most=12)
 @each(adjacency="zero_out")
 def test_of_null_records_nothing_is_released(cell):
     data = cell.data()
@@ -226,6 +230,7 @@ def test_of_null_records_nothing_is_released(cell):
         assert not value.any() or release.name == "start, subspaces", release.name
 
 
+@pytest.mark.covered(at_most=5)
 @each(adjacency="zero_out", layout=("matrices", "vectors", "outer"), unit="record", rank=1)
 def test_a_zero_record_is_not_a_null_record(cell):
     # It is counted, and where there is an intercept it has a gradient: taking it for the null

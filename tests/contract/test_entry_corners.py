@@ -84,6 +84,7 @@ def test_the_smallest_basis_cut_raises_nothing():
     assert np.isfinite(cell(basis_cut=0.01).fit(np.ones(cell.shape)).components_).all()
 
 
+@pytest.mark.covered(at_most=12)
 @ignore_warnings
 @each("entry", "edge", model="svd", bounds="clicks", adjacency="replace", coherence_bound=None)
 @pytest.mark.parametrize("upper", [1e-100, 1e100])

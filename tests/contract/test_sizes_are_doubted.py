@@ -84,6 +84,7 @@ def test_sizes_of_records(make):
         assert all(f"Pass {name} in other units" in one for one in told)
 
 
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize(
     ("more", "sizes", "name"),
     [

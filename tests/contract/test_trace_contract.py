@@ -131,6 +131,7 @@ def test_any_other_parameter_has_noise_of_its_own():
     assert not np.isin(bounded, unbounded).any()
 
 
+@pytest.mark.covered(at_most=4)
 @every_cell
 def test_any_neighbour_has_noise_of_its_own(cell):
     other_X, other_y = X.copy(), y.copy()
@@ -218,7 +219,7 @@ def containers(path):
     }
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=6)
 @every_cell
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("fit", ["unclipped", "clipped"])
@@ -276,6 +277,7 @@ RANK_ONE = {
 every_rank_one = pytest.mark.parametrize("kind", RANK_ONE)
 
 
+@pytest.mark.covered(at_most=9)
 @every_rank_one
 @every_cell
 def test_rank_one_matrices_are_those_written_out(kind, cell):
@@ -295,6 +297,7 @@ def test_rank_one_matrices_are_those_written_out(kind, cell):
     assert ours.score(matrices, TASK_y) == pytest.approx(theirs.score(matrices, TASK_y), abs=1e-5)
 
 
+@pytest.mark.covered(at_most=8)
 @every_rank_one
 @pytest.mark.parametrize("space", [TangentSpace(2), AllDirections(2)])
 @pytest.mark.parametrize("intercept", [0.0, 1.0])
@@ -394,6 +397,7 @@ def test_names_are_those_of_the_last_fit():
 
 
 # Where responses are the unit the matrices are public.
+@pytest.mark.covered(at_most=7)
 @pytest.mark.parametrize(
     ("cell", "what"),
     [
@@ -693,7 +697,7 @@ STRANGE_FITS = [
 ]
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=14)
 @pytest.mark.parametrize(("cell", "layout"), STRANGE_FITS)
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_any_finite_data_fit_without_warnings_about_them(cell, layout, epsilon):
@@ -745,6 +749,7 @@ def test_warnings():
             assert messages_of(estimator, X, y) == []
 
 
+@pytest.mark.covered(at_most=4)
 @every_cell
 def test_warnings_do_not_depend_on_the_data(cell):
     # Those that do depend on released values only, and are tested with them.

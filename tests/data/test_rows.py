@@ -115,7 +115,7 @@ def assert_agree(rows, dense, rtol=1e-10):
     assert not moment[size_inside, :size_inside].any()
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=14)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("center", [None, CENTER], ids=["raw", "centred"])
 @pytest.mark.parametrize("container", CONTAINERS)
@@ -148,6 +148,7 @@ def test_norms_are_those_of_dense_rows(container):
     np.testing.assert_array_equal(weighted.norms(), centred)
 
 
+@pytest.mark.covered(at_most=5)
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_rows_are_mostly_positive_as_they_are_whatever_the_center(container):
     expected = 2 * X.sum(axis=1) >= np.abs(X).sum(axis=1)
@@ -158,6 +159,7 @@ def test_rows_are_mostly_positive_as_they_are_whatever_the_center(container):
         np.testing.assert_array_equal(rows.mostly_positive(), expected)
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_verdicts_that_hang_on_rounding_do_not_depend_on_the_block(make, order):
@@ -193,6 +195,7 @@ def test_few_rows_and_few_features_agree_too(n_rows, n_features):
         np.testing.assert_allclose(rows.norms(), np.linalg.norm(difference, axis=1))
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize(
     ("whole", "parts"),
     [
@@ -328,6 +331,7 @@ def test_blocks_are_not_written_to():
         assert_agree(rows, reference(CENTER, weighted=True))
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("make", [np.array, sparse.csr_array])
 def test_no_operation_needs_memory_in_proportion_to_the_entries(make):
     data = make(np.random.default_rng(0).normal(size=(100_000, 40)))
@@ -414,6 +418,7 @@ def as_coo(rows):
     return sparse.coo_array((rows.data, indices), shape=rows.shape)
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize(
     "form", [sparse.csr_array, as_coo, sparse.csc_array], ids=["csr", "coo", "csc"]
 )
@@ -503,7 +508,7 @@ def test_blocks_may_be_one_array_that_is_filled_again():
     assert_agree(rows, reference(CENTER, weighted=True))
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=8)
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_weights_taken_in_the_first_pass_are_those_of_the_norms(container, n_jobs):
@@ -571,6 +576,7 @@ DATASETS = {
 }
 
 
+@pytest.mark.covered(at_most=3)
 @pytest.mark.usefixtures("bare_rounding")
 @pytest.mark.parametrize("dataset", DATASETS)
 @pytest.mark.parametrize("make", [np.array, sparse.csr_array])
@@ -598,6 +604,7 @@ def test_rounding_bounds_the_error_of_sums(make, dataset):
     assert length(exact(product) - true_product) <= rounding * BOUND * LEVEL
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.usefixtures("bare_rounding")
 @pytest.mark.parametrize("dataset", ["cancelling", "stagnating", "growing", "centred"])
 def test_rounding_bounds_the_error_of_the_projected_spectrum(dataset):

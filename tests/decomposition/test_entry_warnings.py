@@ -30,6 +30,7 @@ def n_found(make, X, k, seed, **parameters):
     return (int(said[0]) if said else k), fitted
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -78,6 +79,7 @@ CLEAR = {
 }
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("name", CLEAR)
 def test_clear_components_are_not_warned_of(name):
     make, draw, k, parameters = CLEAR[name]
@@ -94,6 +96,7 @@ def test_components_beyond_the_rank_are_not_counted(solver):
     assert n_found(DPTruncatedSVD, X, 3, 0, **parameters)[0] == 1
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("shape", [(1, 1), (2, 2), (6, 6), (3, 40), (32, 32)])
 def test_gaussian_noise_exceeds_its_norm_once_in_a_thousand_draws(shape):
     draws = np.random.default_rng(0).normal(size=(20_000, *shape))

@@ -104,7 +104,7 @@ def with_long_rows(X, n_long, factor, seed=0):
     return long
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=8)
 @LONG
 @pytest.mark.parametrize("solver", ["rgrad", "gd", "adassp"])
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
