@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from covers import single_cover
 from harness import farthest, farthest_of, null_record, record, replay
 from trace_cells import CELLS, SUMS, Cell, degenerate_data, each, exchanged
 from trace_neighbours import HUGE, attack, group_of, place
@@ -192,7 +193,7 @@ def test_hill_climbing_finds_no_worse_neighbour(cell):
 
 
 @pytest.mark.slow
-@each()
+@each(cover=single_cover)
 def test_long_search_finds_no_worse_neighbour(cell):
     best = climb(cell, cell.data(seed=2), 500, np.random.default_rng(3))
     assert max(best.values()) <= ROUNDING, best

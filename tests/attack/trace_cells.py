@@ -225,8 +225,8 @@ def _cells():
 CELLS = tuple(_cells())
 
 
-def each(**wanted):
-    """Parametrise a test by the cells with these values, or with one of those in a tuple."""
+def each(*, cover=tuple, **wanted):
+    """Parametrise a test by the cells, or a cover, with these values or one of those in a tuple."""
     choices = {
         name: value if isinstance(value, tuple) else (value,) for name, value in wanted.items()
     }
@@ -236,7 +236,7 @@ def each(**wanted):
         if all(getattr(cell, name) in values for name, values in choices.items())
     ]
     assert cells
-    return pytest.mark.parametrize("cell", cells, ids=str)
+    return pytest.mark.parametrize("cell", cover(cells), ids=str)
 
 
 def degenerate_data(cell):
