@@ -219,6 +219,7 @@ def test_every_pair_is_an_edge_at_probability_one_and_none_at_zero(n_communities
     assert_array_equal(between, ~same)
 
 
+@pytest.mark.slow
 def test_every_pair_is_as_likely_as_any_other():
     total = sum(
         make_block_graph(8, p_within=0.3, p_between=0.3, random_state=seed)[0].toarray()

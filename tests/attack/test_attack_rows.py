@@ -78,7 +78,7 @@ def test_hill_climbing_finds_no_worse_neighbour(cell):
 @each("covariance", "refined", "power", cover=single_cover)
 @pytest.mark.parametrize("data", ["spiked", "far from the origin", "zeros"])
 def test_long_search_finds_no_worse_neighbour(cell, data):
-    assert climb(cell, datasets()[data], 500, np.random.default_rng(2)) <= ROUNDING
+    assert climb(cell, datasets()[data], 300, np.random.default_rng(2)) <= ROUNDING
 
 
 @pytest.mark.covered(at_most=8)
