@@ -25,19 +25,7 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     \pi_j N(0, t_j H)`: H is the covariance of all rows less that of the noise, and the weights
     :math:`\pi_j` on a grid of scales maximise the likelihood [1]_, [2]_. Many small rows beside few
     large ones, as in coherent singular vectors, then lose nearly all their noise, while rows of one
-    size are shrunk alike.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows, size)
-        Noisy rows.
-    covariance : ndarray of shape (size, size)
-        Covariance of the noise in a row; if it is 0, the rows stay as they are.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, size)
-        Posterior means.
+    size are shrunk alike. If :math:`\Gamma` is 0, the rows stay as they are.
 
     References
     ----------

@@ -55,10 +55,7 @@ def shrunk(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> np.ndarr
 def _scaled(
     values: np.ndarray, scale: float, shape: tuple[int, ...]
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return a unit, and in it the squared values and those of the noise of both sides.
-
-    Fourth powers could overflow otherwise.
-    """
+    """Return a unit whose fourth powers fit, and squares of values and of noise in it."""
     largest = max(float(values.max(initial=0.0)), scale) or 1.0
     noise = (scale / largest) ** 2 * np.array(shape, dtype=float)
     return largest, np.square(values / largest), noise

@@ -28,22 +28,10 @@ def denoise_eigenvalues(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarr
 def eigenvalue_pushes(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarray:
     r"""Estimate the upward push that symmetric Gaussian noise gives to eigenvalues.
 
-    To second order noise of standard deviation :math:`\tau` off the diagonal moves an eigenvalue by
-    :math:`\tau^2 \sum_j 1/(\lambda_i - \lambda_j)`; with the noisy eigenvalues in the sum this is
-    exact for an outlier in the limit of a large matrix [1]_. The push is at most
+    To second order noise of standard deviation :math:`\tau` off the diagonal (`entry_scale`) moves
+    an eigenvalue by :math:`\tau^2 \sum_j 1/(\lambda_i - \lambda_j)`; with the noisy eigenvalues in
+    the sum this is exact for an outlier in the limit of a large matrix [1]_. The push is at most
     :math:`\tau \sqrt d`, what it is at the edge of the noise.
-
-    Parameters
-    ----------
-    eigenvalues : ndarray of shape (d,)
-        Noisy eigenvalues, descending.
-    entry_scale : float
-        Standard deviation of the noise off the diagonal.
-
-    Returns
-    -------
-    ndarray of shape (d,)
-        Pushes, not negative.
 
     References
     ----------
@@ -79,19 +67,9 @@ def components_for_ratio(explained_variance_ratio: np.ndarray, ratio: float) -> 
 
 
 def most_likely_rank(eigenvalues: np.ndarray, n_rows: int) -> int:
-    """Choose the number of components by Minka's approximation of the evidence [1]_.
+    """Choose a rank below d, but at least 1, by Minka's approximation of the evidence [1]_.
 
-    Parameters
-    ----------
-    eigenvalues : ndarray of shape (d,)
-        Eigenvalues of the covariance, descending.
-    n_rows : int
-        Number of rows behind the covariance.
-
-    Returns
-    -------
-    int
-        A rank from 1 to d - 1, or 1 if d is 1.
+    The eigenvalues are those of the covariance of `n_rows` rows, descending.
 
     References
     ----------
