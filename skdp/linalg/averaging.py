@@ -73,8 +73,7 @@ class ProductAverage:
         self._gram[:filled, place], self._gram[place, :filled] = inner, inner.T
 
     def estimate(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Estimate A V, and the covariance of the noise in a row; V is about the basis of the last.
-        """
+        """Estimate A V, and the covariance of the noise in a row; V is about the last basis."""
         size = basis.shape[1]
         noise = np.square(self._noise_scales)
         if noise.min() == 0:

@@ -16,8 +16,8 @@ __all__ = ["Account"]
 class Account:
     """Keeps the releases of one fit and refuses to overspend; adds no noise.
 
-    The arguments are those of :class:`skdp.privacy.PrivacyBudget`; `fingerprint` and
-    `is_guessable` are those of the seed of the noise, if there is one.
+    The arguments are those of :class:`skdp.privacy.PrivacyBudget`, and what its source of noise
+    says of the seed.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Where random numbers come from: fresh or keyed noise, and the public stream of the algorithms.
 
-Noise is drawn from AES-256 in counter mode, by inversion of a distribution function. The
-cipher of the `cryptography` package makes it about 2.3 times as dear as numpy's PCG64, a few per
-cent of a fit; in exchange nobody can recover the state of the generator from released noise.
+Noise is drawn from AES-256 in counter mode, by inversion of a distribution function. That is about
+2.3 times as dear as numpy's PCG64, a few per cent of a fit. In exchange nobody can recover the
+state of the generator from released noise.
 """
 
 import hashlib
@@ -43,22 +43,11 @@ class GuessableSeed(int):
 class NoiseSource:
     """Keys for the noise of one fit, a key of its own for each release.
 
-    Parameters
-    ----------
-    seed : int or None, default=None
-        ``None`` takes every key from the operating system. An int keys the noise by the seed and by
-        `context`: the privacy claim is then computational, for a secret seed of at least 128 random
-        bits, and void for one that can be guessed.
-    context : iterable, default=()
-        Everything that must not share noise with anything else: a digest of every input of the
-        fit, the class and the parameters. Ignored when `seed` is None.
-
-    Attributes
-    ----------
-    fingerprint : str or None
-        Tells whether two sources have the same seed, and not which; None without a seed.
-    is_guessable : bool
-        Whether somebody may guess the seed.
+    Without a seed every key comes from the operating system. A seed keys the noise together with
+    the `context`: everything that must not share noise with anything else, as a digest of every
+    input of the fit, the class and the parameters. The privacy claim is then computational, for a
+    secret seed of at least 128 random bits, and void for one that can be guessed (`is_guessable`).
+    The `fingerprint` tells whether two sources have the same seed, and not which.
     """
 
     def __init__(self, seed: int | None = None, context: Iterable[Any] = ()) -> None:
@@ -81,10 +70,9 @@ def may_be_guessed(random_state: Any) -> bool:
 
 
 def draw_seed(random_state: Any) -> int | None:
-    """Turn a `random_state` into a seed, or None for fresh entropy.
+    """Turn a `random_state` into a seed: 128 bits of an instance, or None for fresh entropy.
 
-    An instance gives 128 of its bits. ``None`` never means numpy's global generator, which anybody
-    in the process can reset.
+    ``None`` never means numpy's global generator, which anybody in the process can reset.
     """
     if random_state is None:
         return None
