@@ -67,20 +67,11 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class Path:
-    """What a candidate leads through.
+    """What a candidate leads through; candidates with an equal number in `fits` share that fit."""
 
-    Attributes
-    ----------
-    fits : tuple of hashable
-        Of each step which fit it takes: candidates with equal ones share it.
-    results : tuple of hashable
-        The same with the free parameters of the step.
-    facts : tuple of object
-        Public facts of what its private steps are fitted to, as far as they can be known.
-    """
-
-    fits: tuple[Hashable, ...]
-    results: tuple[Hashable, ...]
+    fits: tuple[Hashable, ...]  # which fit it takes of each step
+    results: tuple[Hashable, ...]  # the same, with the free parameters of the step
+    # public facts of what its private steps are fitted to, as far as they can be known
     facts: tuple[Any, ...]
 
 

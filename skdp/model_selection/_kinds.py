@@ -35,20 +35,7 @@ class Kind(Protocol):
 
 
 def kind_of(like: Any, are_numbers: bool) -> Kind | None:
-    """Describe what was made of public rows; None where it is not looked into.
-
-    Parameters
-    ----------
-    like : object
-        What was made of them.
-    are_numbers : bool
-        Whether the rows hold nothing but numbers.
-
-    Returns
-    -------
-    Kind or None
-        The kind.
-    """
+    """Describe what was made of public rows; None where it is not looked into."""
     if issparse(like) and like.ndim == 2 and like.dtype.kind in "biufc":
         return _SparseKind(like.dtype, like.shape[1])
     if hasattr(like, "select_dtypes"):
@@ -71,20 +58,9 @@ def kind_of_losses(like: Any) -> Kind | None:
 
 
 def real_numbers(values: np.ndarray, fill: float) -> np.ndarray:
-    """Convert each entry by itself to a real number: what is complex to its real part.
+    """Convert each entry by itself to a real number, of what is complex the real part, else `fill`.
 
-    Parameters
-    ----------
-    values : ndarray
-        Entries of any type.
-    fill : float
-        What becomes of an entry that does not convert.
-
-    Returns
-    -------
-    ndarray
-        Of the same type if they are real numbers, of float32 or float64 if they were complex, and
-        else of float64.
+    Real numbers keep their type, complex ones become float32 or float64, others float64.
     """
     if values.dtype.kind in _REAL:
         return values

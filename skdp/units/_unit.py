@@ -32,10 +32,7 @@ _OBJECTS = {
 
 
 class Unit(PlainParametersMixin, BaseEstimator):
-    """A unit of privacy with its bounds, which `fit` checks and resolves.
-
-    A parameter of an estimator that has parameters itself, as scikit-learn's kernels are.
-    """
+    """A unit of privacy with its bounds, and parameters as scikit-learn's kernels have them."""
 
     #: Whether X has to be symmetric.
     is_pairwise: ClassVar[bool] = False
