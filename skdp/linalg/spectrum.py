@@ -1,4 +1,11 @@
-"""What can be read off a noisy spectrum: cleaned eigenvalues and the number of components."""
+"""What can be read off a noisy spectrum: cleaned eigenvalues and the number of components.
+
+References
+----------
+.. [1] J. Bun, J.-P. Bouchaud, M. Potters (2017). "Cleaning large correlation matrices: tools from
+   random matrix theory". Physics Reports 666. :doi:`10.1016/j.physrep.2016.10.005`
+.. [2] T. P. Minka (2000). "Automatic choice of dimensionality for PCA". NIPS.
+"""
 
 import numpy as np
 from scipy.special import gammaln
@@ -32,11 +39,6 @@ def eigenvalue_pushes(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarray
     an eigenvalue by :math:`\tau^2 \sum_j 1/(\lambda_i - \lambda_j)`; with the noisy eigenvalues in
     the sum this is exact for an outlier in the limit of a large matrix [1]_. The push is at most
     :math:`\tau \sqrt d`, what it is at the edge of the noise.
-
-    References
-    ----------
-    .. [1] J. Bun, J.-P. Bouchaud, M. Potters (2017). "Cleaning large correlation matrices: tools
-       from random matrix theory". Physics Reports 666. :doi:`10.1016/j.physrep.2016.10.005`
     """
     if entry_scale == 0:
         return np.zeros(len(eigenvalues))
@@ -67,14 +69,7 @@ def components_for_ratio(explained_variance_ratio: np.ndarray, ratio: float) -> 
 
 
 def most_likely_rank(eigenvalues: np.ndarray, n_rows: int) -> int:
-    """Choose a rank below d, but at least 1, by Minka's approximation of the evidence [1]_.
-
-    The eigenvalues are those of the covariance of `n_rows` rows, descending.
-
-    References
-    ----------
-    .. [1] T. P. Minka (2000). "Automatic choice of dimensionality for PCA". NIPS.
-    """
+    """Choose a rank below d, but at least 1, by Minka's approximation of the evidence [2]_."""
     ranks = range(1, len(eigenvalues))
     evidence = [_log_evidence(eigenvalues, rank, n_rows) for rank in ranks]
     return int(np.argmax(evidence)) + 1 if evidence else 1

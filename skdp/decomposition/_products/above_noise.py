@@ -58,10 +58,7 @@ def gaussian_norm(shape: tuple[int, ...], scale: float) -> float:
 
 
 def spherical_norm(shape: tuple[int, ...], scale: float) -> float:
-    """Compute what the Frobenius norm of spherical noise exceeds once in 1000 times.
-
-    The spectral norm is no larger.
-    """
+    """Compute what the Frobenius norm of spherical noise exceeds once in 1000 times."""
     size = math.prod(shape)
     return scale * float(gammainccinv(size, _RISK)) / math.sqrt(size + 1)
 
@@ -69,23 +66,6 @@ def spherical_norm(shape: tuple[int, ...], scale: float) -> float:
 def count_above(
     singular_values: np.ndarray, *, floor: float, noise: np.ndarray, core_scale: float
 ) -> int:
-    """Count the components that pass both tests.
-
-    Parameters
-    ----------
-    singular_values : ndarray of shape (n_components,)
-        Released singular values.
-    floor : float
-        What noise alone reaches.
-    noise : ndarray of shape (n_components,)
-        Expected squared length of the noise in what the right vectors stem from.
-    core_scale : float
-        Standard deviation of the noise in a singular value.
-
-    Returns
-    -------
-    int
-        How many components stand out.
-    """
+    """Count the components that pass both tests; `noise` is what is expected of squared lengths."""
     least = np.sqrt(noise + (_CORE_DEVIATIONS * core_scale) ** 2)
     return int(np.sum((singular_values > floor) & (singular_values >= least)))

@@ -30,9 +30,7 @@ def solve_symmetric_power(
 ) -> Factors:
     """Find the eigenvectors of `matrix` whose eigenvalues are largest in size.
 
-    If it is positive definite, negative ones are noise.
-
-    Time O(nnz p) a step; memory O(n p).
+    Of a definite one negative eigenvalues are noise. Time O(nnz p) a step; memory O(n p).
     """
     bases = find_basis(matrix, steps)
     core = matrix.symmetric_core("core", bases.right)

@@ -23,9 +23,9 @@ _FAR = 10.0
 def decompose_beside(
     noisy: np.ndarray, scale: float, axis: np.ndarray, squared_bound: float = 1.0
 ) -> Factors:
-    """Decompose a released second moment whose noise has the given scale, beside a direction.
+    """Decompose a released second moment beside a direction, unless that holds little.
 
-    All are relative to `squared_bound`. A direction that holds little is left alone.
+    The moment and its scale are relative to `squared_bound`.
     """
     value, total = float(axis @ noisy @ axis), float(np.trace(noisy))
     if value < _LEAST_VALUE * max(scale, total / len(noisy)):

@@ -58,24 +58,9 @@ class Side:
 def fit_sketches(
     values: tuple[Released, Released], sketches: Sketches, n_components: int
 ) -> SketchFactors:
-    """Fit both sketches.
+    """Fit both sketches; beyond the rank the singular values are 0.
 
     Time O((m + n) k + m t^2 + n v^2), memory that of the sketches.
-
-    Parameters
-    ----------
-    values : tuple of Released
-        The noisy matrix times the right sketch, of shape (m, t), and its transpose times the left
-        one, of shape (n, v).
-    sketches : Sketches
-        What they were multiplied by.
-    n_components : int
-        How many components are asked for.
-
-    Returns
-    -------
-    SketchFactors
-        Singular factors; beyond the rank the singular values are 0.
     """
     pair = sketches.right, sketches.left
     seen, basis = _leading(values[0].value)

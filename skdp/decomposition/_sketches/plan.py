@@ -52,20 +52,13 @@ RESERVED_PART = 2 * _TAIL_SHARE
 
 
 @dataclass(frozen=True)
-class Sketches:  # numpydoc ignore=PR02
-    """Two public sketches, and how far they are trusted.
+class Sketches:
+    """Two public sketches, and how far they are trusted."""
 
-    Parameters
-    ----------
-    right, left : Sketch
-        Sketches of the columns and of the rows of the matrix.
-    tails : tuple of two floats, default=(0.0, 0.0)
-        Probabilities with which each may lengthen a matrix further than it is trusted to, where
-        nobody can have known it when the data were made; else 0.
-    """
-
-    right: Sketch
-    left: Sketch
+    right: Sketch  # of the columns
+    left: Sketch  # of the rows
+    # Probability of each to lengthen a matrix further than it is trusted to; 0 where somebody may
+    # have known it when the data were made.
     tails: tuple[float, float] = (0.0, 0.0)
 
     @property
@@ -85,10 +78,7 @@ def sketch_sizes(
     n_sketch: int | None = None,
     n_core: int | None = None,
 ) -> tuple[int, int]:
-    """Choose how many dimensions the right and the left sketch leave.
-
-    The longer side of the matrix gets the shorter rows of sums.
-    """
+    """Choose how many dimensions the sketches leave; the longer side gets shorter rows of sums."""
     size = n_sketch or max(_SIZE_PER_COMPONENT * n_components, _LEAST_SIZE)
     core = n_core or _CORE_PER_SIZE * size
     n_rows, n_columns = shape
