@@ -100,7 +100,7 @@ class DecompositionProblem:
 
 
 def rank_of(problem: DecompositionProblem) -> int:
-    """Return the number of components where it is one."""
+    """Return the number of components where it is a whole number."""
     assert isinstance(problem.n_components, Integral)
     return int(problem.n_components)
 

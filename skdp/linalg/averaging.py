@@ -116,7 +116,7 @@ def _largest_of_blocks(matrix: np.ndarray, size: int) -> np.ndarray:
 
 
 def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
-    """Count the singular values of a noisy matrix that noise of that covariance does not reach."""
+    """Count the singular values of a noisy matrix that noise of this covariance does not reach."""
     n_rows, size = estimate.shape
     if not covariance.any():
         return size

@@ -25,7 +25,7 @@ _SAFE_SQUARES = (1e-200, 1e200)
 
 
 def row_norms(values: np.ndarray, center: np.ndarray | None = None) -> np.ndarray:
-    """Euclidean norms of the rows, minus `center`; inf or NaN for rows that are not finite."""
+    """Compute the norms of the rows minus `center`; inf or NaN for rows that are not finite."""
     if center is not None:
         values = values - center
     squares = row_squares(values)

@@ -55,7 +55,7 @@ def shrunk(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> np.ndarr
 def _scaled(
     values: np.ndarray, scale: float, shape: tuple[int, ...]
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return a unit whose fourth powers fit, and squares of values and of noise in it."""
+    """Return a unit that keeps fourth powers finite, and squares of values and of noise in it."""
     largest = max(float(values.max(initial=0.0)), scale) or 1.0
     noise = (scale / largest) ** 2 * np.array(shape, dtype=float)
     return largest, np.square(values / largest), noise

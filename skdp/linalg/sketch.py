@@ -52,7 +52,7 @@ class Sketch(ABC):
 
     @abstractmethod
     def add_one(self, sums: np.ndarray, place: int, cell: int, count: int) -> None:
-        """Add a row of the sketch, so many times, to a row of sums, modulo 2 ** 64."""
+        """Add `count` times a row of the sketch to a row of sums, modulo 2 ** 64."""
 
 
 def tail_factor(t: int, probability: float) -> float:

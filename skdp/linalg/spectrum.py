@@ -27,7 +27,7 @@ _NEGLIGIBLE = 1e-15
 
 
 def denoise_eigenvalues(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarray:
-    """Take their pushes out of descending eigenvalues; none of what is left is negative."""
+    """Subtract the pushes from descending eigenvalues; what gets negative becomes 0."""
     cleaned = eigenvalues - eigenvalue_pushes(eigenvalues, entry_scale)
     return np.maximum(np.minimum.accumulate(cleaned), 0.0)
 

@@ -1,6 +1,6 @@
-r"""What every fit of a search, and its choice, may spend of the whole.
+"""What every fit of a search, and its choice, may spend of the whole.
 
-Of the square of mu the choice gets a small part, and the steps share the rest in the ratio of the
+Of the square of mu the choice gets a small part. The steps share the rest in the ratio of the
 squares that they have by themselves. A step that one fit serves for all candidates spends its part
 on it. One that takes G fits, with a last one of the candidate that is chosen, splits it into
 :math:`G + 9` parts: one for each fit of the search, and nine for the last, of a third of the noise.

@@ -1,8 +1,8 @@
 """What functions of rows return: its kind is that of what they make of public rows.
 
 The type of numbers, the container and the names of a result may follow the values of single rows:
-one negative number makes all roots complex. Here results of the public kind are told from others,
-and what is made of a single row that is of no such kind is converted, quietly.
+one negative number makes all roots complex. Here results of the public kind are told from others.
+What a single row gives of another kind is converted, quietly.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Kind(Protocol):
         """Convert a result of this kind to one type, of real numbers."""
 
     def made_of(self, results: list[Any], fill: float) -> Any:
-        """Make rows of this kind of results of anything, the first of each; None if it is none."""
+        """Make rows of this kind of the first rows of results of any; None where that cannot be."""
 
 
 def kind_of(like: Any, are_numbers: bool) -> Kind | None:
@@ -47,7 +47,7 @@ def kind_of(like: Any, are_numbers: bool) -> Kind | None:
 
 
 def kind_of_losses(like: Any) -> Kind | None:
-    """Describe one number for each row; None if none is what was made of public rows."""
+    """Describe one number for each row; None if public rows gave something else."""
     try:
         array = _dense(like)
     except Exception:
@@ -58,7 +58,7 @@ def kind_of_losses(like: Any) -> Kind | None:
 
 
 def real_numbers(values: np.ndarray, fill: float) -> np.ndarray:
-    """Convert each entry by itself to a real number, of what is complex the real part, else `fill`.
+    """Convert each entry by itself to a real number, else `fill`; complex ones to their real part.
 
     Real numbers keep their type, complex ones become float32 or float64, others float64.
     """
@@ -133,7 +133,7 @@ def _settled(dtype: np.dtype) -> np.dtype:
 
 
 def _cast(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Convert real numbers; to whole ones what they are near to, and 0 for none."""
+    """Convert real numbers; whole ones are clipped to their limits, and NaN becomes 0."""
     if dtype.kind in "iu" and values.dtype.kind == "f":
         limits = np.iinfo(dtype)
         # What rounds up to a power of two would be one too large.
@@ -303,7 +303,7 @@ def _dense_column(column: Any) -> np.ndarray:
 
 
 def _numbers_of(results: list[Any], shape: tuple[int, ...], fill: float) -> np.ndarray:
-    """Convert the first row of each result; what has another shape is filled."""
+    """Convert the first row of each result; a row of another shape is filled."""
     rows = np.full((len(results), *shape), fill)
     for number, result in enumerate(results):
         try:

@@ -1,10 +1,9 @@
 """Rows through fitted steps: no error, warning or number tells of single rows on the way.
 
-A step may overflow on a finite row, make NaN of it, which the next one would refuse, refuse the row
-itself, or make of it what it makes of no other, such as complex numbers: after releases, and for
-this row alone. So what comes out of a step is finite and of the kind that it makes of public rows,
-and a row that a step refuses becomes a row of zeros behind it. What is refused of public rows is
-refused for all: that is public.
+On a single finite row, after releases, a step may overflow, make NaN, which the next step would
+refuse, make complex numbers, or refuse it. So what comes out of a step is made finite and of the
+kind that it makes of public rows, and a row that a step refuses becomes a row of zeros behind it.
+What is refused of public rows is refused for all: that is public.
 """
 
 import warnings
@@ -203,7 +202,7 @@ def _of_kind(
 def _others(
     function: Callable[..., Any], inputs: Sequence[Any], kind: Kind, *, exactly: bool
 ) -> dict[int, Any]:
-    """Return what is made of single rows, by their number, where it is of another kind."""
+    """Return by their numbers what single rows give that is of another kind."""
     made = enumerate(_alone(function, inputs))
     return {row: one for row, one in made if not _admits(kind, one, TWICE, exactly=exactly)}
 
@@ -247,7 +246,7 @@ def transformed(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
 
 
 def _finite(rows: Any) -> Any:
-    """Make numbers finite; what may hold texts too is left as it is, numbers or not."""
+    """Make numbers finite; what may hold texts too stays as it is."""
     kind = getattr(getattr(rows, "dtype", None), "kind", "")
     return finite(rows) if hasattr(rows, "select_dtypes") or kind == "f" else rows
 

@@ -86,7 +86,7 @@ _METHODS = {
 
 
 def check_scoring(scoring: Any, estimator: Any) -> None:
-    """Refuse what is no mean over rows, which one of them could move without limit; or has none."""
+    """Refuse a score that the estimator lacks, or that one row could move without limit."""
     if callable(scoring):
         _check_callable(scoring)
         return

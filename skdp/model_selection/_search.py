@@ -1,4 +1,4 @@
-"""A search for hyperparameters that costs what the user says, its fits and the choice included."""
+"""A search for hyperparameters whose fits and choice cost together what the user says."""
 
 import math
 from abc import abstractmethod

@@ -127,7 +127,7 @@ class Account:
         )
 
     def _share_of(self, name: str, mechanism: str, share: float | None) -> float:
-        """Return the share of the next release, which a plan, if there is one, decides."""
+        """Return the share of the next release: that of the plan, if there is one."""
         self._currency.check(mechanism)
         if self._plan is None:
             if share is None:

@@ -2,10 +2,10 @@
 
 Noise that is computed in floating point does not reach every number. Whoever knows its scale could
 tell from the low bits of a release which values it can have come from [1]_. So every release is
-rounded to multiples of a public power of two, each of which noise reaches from any value, and with
-nearly the probability that noise in exact arithmetic has. What is left of the difference is paid
-for by a noise scale that is larger by `SCALE_MARGIN`, for as many numbers as `largest_size` allows;
-the proof stands in the documentation, under "Floating point".
+rounded to multiples of a public power of two. Noise reaches each of these from any value, with
+nearly the probability that noise in exact arithmetic has. A noise scale that is larger by
+`SCALE_MARGIN` pays for the difference, for as many numbers as `largest_size` allows. The proof
+stands in the documentation, under "Floating point".
 
 References
 ----------

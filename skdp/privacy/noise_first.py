@@ -1,15 +1,15 @@
 """Sums in fixed point that start from their noise, for data that arrive in pieces.
 
-Counts of a public unit are added up modulo :math:`2^{64}`. That is exact, in whatever order and
-grouping: there is no rounding to charge for, and what overflows wraps around, which is a function
-of the exact sum and so tells no more than that does.
+Counts of a public unit are added up modulo :math:`2^{64}`. That is exact, in any order and
+grouping: there is no rounding to charge for. What overflows wraps around, which is a function of
+the exact sum and tells no more than that does.
 
-The noise is rounded to the unit when it is drawn. As the sum of the data is a multiple of the unit,
-rounding the noise and then adding gives what adding and then rounding would: a function of the
-exact noisy sum. So the proof of :mod:`skdp.privacy.lattice` stands as it is.
+The noise is rounded to the unit when it is drawn. The sum of the data is a multiple of the unit.
+So rounding the noise and then adding gives what adding and then rounding would: a function of the
+exact noisy sum. The proof of :mod:`skdp.privacy.lattice` stands as it is.
 
 Where sums are released after every epoch, that holds for what each epoch adds: a unit of data plus
-noise that follows the noise before. Of the proof remain the fixed map and the cells; the coupling
+noise that follows the noise before. Of the proof remain the fixed map and the cells. The coupling
 compares with noise whose correlation is computed in floating point, to some :math:`10^{-13}` of its
 scale, for which the caller charges.
 """

@@ -1,4 +1,4 @@
-"""What a fit is going to release, which public facts determine before data are read."""
+"""What a fit will release: public facts determine it before data are read."""
 
 import math
 from collections.abc import Iterable, Sequence

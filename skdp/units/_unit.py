@@ -91,7 +91,7 @@ def _key_of(value: Any) -> Any:
 
 
 def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
-    """Resolve a unit that is an object, and say how one is passed if it is none."""
+    """Resolve a unit that is an object; of anything else, say how an object is passed."""
     if isinstance(given, Unit):
         return given.resolve(adjacency, epsilon)
     example = _OBJECTS.get(str(given).replace("_", "").lower(), _OBJECTS["entry"])

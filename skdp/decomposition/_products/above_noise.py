@@ -2,8 +2,8 @@ r"""Which released components stand out from noise, by released values and publi
 
 A component counts if it passes two tests. The first asks whether there is anything: its singular
 value comes from a release of its own, the core or the noisy matrix, and has to exceed what noise
-alone gives there in 999 of 1000 fits. The second asks whether its right vector v is of use, which
-it is if half of its squared length, or more, is signal.
+alone gives there in 999 of 1000 fits. The second asks whether its right vector v is of use: half of
+its squared length, or more, has to be signal.
 
 An iteration finds v as the direction of :math:`A^T u` plus noise. The former is at least as long as
 the released singular value :math:`s = u^T A v`, and the noise in n rows has the expected squared
@@ -13,9 +13,9 @@ a row of the average of all products with the basis U. So
 .. math:: s^2 \ge n\, q^T \Gamma q + 4 \tau^2
 
 is asked for; the last term, with :math:`\tau` the scale of the core, keeps out an s that is mostly
-noise itself. How the rows are shrunk afterwards is not counted on: that helps coherent vectors, for
-which the test is too strict by a factor. Noise on every entry has an asymptotic law for the part of
-v that is left [3]_, which is compared with a half.
+noise itself. The test ignores that the rows are shrunk afterwards, which helps coherent vectors:
+for these it is too strict by a factor. For noise on every entry :mod:`skdp.linalg.singular_values`
+tells the part of v that is left, which is compared with a half.
 
 References
 ----------
@@ -23,9 +23,6 @@ References
    components analysis". Annals of Statistics 29(2). :doi:`10.1214/aos/1009210544`
 .. [2] Z. Ma (2012). "Accuracy of the Tracy-Widom limits for the extreme eigenvalues in white
    Wishart matrices". Bernoulli 18(1). :doi:`10.3150/10-BEJ334`
-.. [3] F. Benaych-Georges, R. R. Nadakuditi (2012). "The singular values and vectors of low rank
-   perturbations of large rectangular random matrices". Journal of Multivariate Analysis 111.
-   :doi:`10.1016/j.jmva.2012.04.019`
 """
 
 import math

@@ -177,7 +177,7 @@ class NoisyMatrix:
         return np.maximum(norms, self._norm_at(self._coherence_bound, basis))
 
     def _norms(self, basis: np.ndarray) -> np.ndarray:
-        """Row norms, but not 0: a centred basis of one row is, and noise must have a scale."""
+        """Row norms, none of them 0: even a centred basis of one row must give noise a scale."""
         return np.maximum(row_norms(basis), _LEAST_NORM * self._norm_at(1.0, basis))
 
     @staticmethod

@@ -1,8 +1,8 @@
 r"""Private block power iteration for a symmetric matrix.
 
 One chain :math:`V \leftarrow \operatorname{orth}(A V + N)`, with the averaging and shrinkage of the
-alternating iteration, whose noise follows the released basis as well. The sign of an eigenvalue is
-that of a Rayleigh quotient, so that indefinite matrices are right.
+alternating iteration; the noise follows the released basis here, too. A Rayleigh quotient gives an
+eigenvalue its sign, so that indefinite matrices are right.
 
 References
 ----------

@@ -1,9 +1,9 @@
 r"""Power iteration beside the released mean, which joins the basis in the end.
 
 The columns stay orthogonal to the mean m, the first component that need not be sought. After each
-step they are turned to their singular vectors, and shrunk by :math:`1 - \sigma^2 / e` within groups
-of features of about the same mean, where e is the mean square of the column in the group: items
-that nobody knows carry nothing but noise, whatever the others do.
+step they are turned to their singular vectors. Then they are shrunk by :math:`1 - \sigma^2 / e`
+within groups of features of about the same mean, where e is the mean square of the column in the
+group: items that nobody knows carry nothing but noise, whatever the others do.
 
 References
 ----------

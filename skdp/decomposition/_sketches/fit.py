@@ -155,7 +155,7 @@ def _singular_factors(
 
 
 def _filled(vectors: np.ndarray, more: np.ndarray) -> np.ndarray:
-    """Fill orthonormal columns up to the number of `more`, from these."""
+    """Fill orthonormal columns up to the number in `more`, from the directions in that."""
     n_missing = more.shape[1] - vectors.shape[1]
     if n_missing == 0:
         return vectors

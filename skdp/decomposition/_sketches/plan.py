@@ -96,7 +96,7 @@ def draw_sketches(
 
 
 def tails_of(shape: tuple[int, int], sizes: tuple[int, int], delta: float) -> tuple[float, float]:
-    """Return what the bounds of Haar sketches that nobody knows take of delta, where that pays."""
+    """Return the parts of delta for tighter bounds of secret Haar sketches, where they pay."""
     tail = _TAIL_SHARE * delta
 
     def _pays(n: int, t: int) -> bool:
@@ -187,7 +187,7 @@ def _norms(unit: StreamUnit, sketches: Sketches) -> tuple[float, float]:
 
 
 def _norm(sketch: Sketch, tail: float, *, is_secret: bool) -> float:
-    """Bound the spectral norm of a sketch, or, but for an event of `tail`, what it is for one."""
+    """Bound the spectral norm of a sketch or, if `tail` is not 0, how it lengthens one matrix."""
     if tail > 0:
         return likely_norm(*sketch.shape, tail)
     # Nothing may be told of a secret sketch.
