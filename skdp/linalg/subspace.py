@@ -50,7 +50,7 @@ def deterministic_signs(components: np.ndarray) -> np.ndarray:
 def principal_sines(basis: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Compute the sines of the principal angles between two orthonormal bases, descending.
 
-    They come from the part of `other` outside the span of `basis`. A cosine would tell small angles
+    They come from the part of `other` outside the span of `basis`: a cosine tells small angles
     badly.
     """
     outside = other - basis @ (basis.T @ other)

@@ -1,9 +1,9 @@
 """The private choice among candidates that are judged on the same rows.
 
 Only the differences between candidates matter, so that no bound of the losses is needed. The losses
-of a row, less their median, are clipped to half of C on both sides. The row then moves the
-difference between two candidates by at most C, and its exchange by 2 C. C is a private quantile of
-the ranges of the rows' losses. Losses that are 0 or 1 are summed as they are.
+of a row, less their median, are clipped to half of C on both sides. Whatever they are, the row then
+moves the difference between two candidates by at most C, and its exchange by 2 C. C is a private
+quantile of the ranges of the rows' losses. Losses that are 0 or 1 are summed as they are.
 """
 
 import numpy as np

@@ -128,10 +128,7 @@ def distinct_entries(mechanism: str, shape: tuple[int, ...]) -> int:
 
 
 def standard_normal(size: int, key: bytes) -> np.ndarray:
-    """Draw `size` independent N(0, 1) from the stream of `key`.
-
-    Both tails reach 37.5 standard deviations.
-    """
+    """Draw `size` independent N(0, 1), with tails that reach 37.5 standard deviations."""
     return _two_sided(size, key, ndtri)
 
 

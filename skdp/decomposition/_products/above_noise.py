@@ -41,10 +41,7 @@ _CORE_DEVIATIONS = 2.0
 
 
 def gaussian_norm(shape: tuple[int, ...], scale: float) -> float:
-    """Compute what the spectral norm of independent Gaussian noise exceeds once in 1000 times.
-
-    The edge of the noise, and the fluctuations about it by the Tracy-Widom law.
-    """
+    """Compute what the spectral norm of independent Gaussian noise exceeds once in 1000 times."""
     # Centring and scaling are those of Ma (2012), which converge faster.
     m, n = np.array(shape) - 0.5
     edge = math.sqrt(m) + math.sqrt(n)

@@ -30,10 +30,7 @@ __all__ = ["find_bases", "solve_alternating"]
 
 
 def solve_alternating(matrix: NoisyMatrix, steps: Steps, *, n_components: int) -> Factors:
-    """Find the leading singular triplets of `matrix`.
-
-    Time O(nnz p) a product, two products a step; memory O((m + n) p).
-    """
+    """Find the leading singular triplets: time O(nnz p) a product, memory O((m + n) p)."""
     bases = find_bases(matrix, steps)
     core = matrix.core("core", bases.left, bases.right)
     return rotate_to_singular_vectors(matrix, bases, core, n_components)

@@ -29,10 +29,7 @@ __all__ = ["solve_deflation"]
 def solve_deflation(
     matrix: NoisyMatrix, steps: Steps, *, n_components: int, is_symmetric: bool
 ) -> Factors:
-    """Find the leading singular triplets of `matrix`, one after the other.
-
-    Time O(nnz) a product, `n_iter` or twice as many a component; memory O((m + n) k).
-    """
+    """Find the leading singular triplets one by one: time O(nnz) a product, memory O((m + n) k)."""
     one = replace(steps, basis_size=1)
     find = _find_eigenpair if is_symmetric else _find_triplet
     deflated, found = matrix, []

@@ -87,10 +87,7 @@ def solve_adaptive(
     basis_size: int,
     decomposed: Decomposition = decompose,
 ) -> Factors:
-    """Find the leading directions of `rows`, clipped to ``rows.bound``.
-
-    Time O(n d^2 + d^3), memory O(d^2) beside a few blocks of rows.
-    """
+    """Find the leading directions of clipped rows: time O(n d^2 + d^3), memory O(d^2)."""
     if not budget.is_private:
         return solve_covariance(rows, budget)
     moment = rows.gram()

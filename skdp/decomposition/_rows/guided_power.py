@@ -45,10 +45,7 @@ def solve_guided_power(
     n_columns: int,
     generator: np.random.Generator,
 ) -> Factors:
-    """Find the leading directions of `rows`, of which the guide's is about the first.
-
-    Time O(nnz p) a pass, a pass a step; memory O(n + d p) for p columns.
-    """
+    """Find the leading directions beside the guide: time O(nnz p) a step, memory O(n + d p)."""
     axis = guide.axis
     groups = _groups(axis)
     sample = thinned(rows)

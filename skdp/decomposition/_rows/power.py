@@ -52,10 +52,7 @@ def solve_power(
     n_iter: int,
     generator: np.random.Generator,
 ) -> Factors:
-    """Find the leading directions of `rows`, clipped to ``rows.bound``.
-
-    Time O(nnz p) a pass, a pass a step; memory O(n + d p), nothing of size d x d or n x p.
-    """
+    """Find the leading directions of clipped rows: time O(nnz p) a step, memory O(n + d p)."""
     sample = thinned(rows)
     basis = random_basis(rows.n_features, basis_size, generator)
     for step in range(1, n_iter + 1):

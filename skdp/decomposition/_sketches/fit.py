@@ -58,10 +58,7 @@ class Side:
 def fit_sketches(
     values: tuple[Released, Released], sketches: Sketches, n_components: int
 ) -> SketchFactors:
-    """Fit both sketches; beyond the rank the singular values are 0.
-
-    Time O((m + n) k + m t^2 + n v^2), memory that of the sketches.
-    """
+    """Fit both sketches in time O((m + n) k + m t^2 + n v^2); beyond the rank, values are 0."""
     pair = sketches.right, sketches.left
     seen, basis = _leading(values[0].value)
     also_seen, other_basis = _leading(values[1].value)
