@@ -146,8 +146,8 @@ class PrivateEstimator(SeededEstimator):
     ) -> list[list[str]]:
         """Fit this one, and others that differ in free parameters, to one and the same releases.
 
-        What public facts say against it is told before. Returned is what the releases say against
-        the results of each.
+        What public facts say against it is told first; what the releases say against each is
+        returned.
         """
         # From end to end: beside other fits, too, every product has the threads that it has alone.
         with _unchanged_if_refused(self), blas_threads(getattr(self, "n_jobs", None)):

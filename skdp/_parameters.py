@@ -1,4 +1,4 @@
-"""Parameters as Python's numbers, as which they are checked and computed with; secret seeds."""
+"""Parameters as Python's numbers, for checks and computations; and secret seeds."""
 
 import os
 from numbers import Integral, Real
@@ -120,5 +120,5 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
 
 
 def without_ledger(state: dict[str, Any]) -> dict[str, Any]:
-    """Leave the ledger out of what is to be pickled; that there was one is kept."""
+    """Leave the ledger out of what is to be pickled, and keep that there was one."""
     return state if state.get("ledger") is None else {**state, "ledger": LEFT_OUT}

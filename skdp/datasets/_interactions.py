@@ -109,15 +109,7 @@ def make_interactions(
 def _interaction_model(
     n_users: int, n_items: int, popularity: float, n_tastes: int, random: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the fraction of each user and taste, and the distributions of the items in each taste.
-
-    Returns
-    -------
-    rates : ndarray of shape (n_users, n_tastes)
-        Fractions of the interactions, with sum 1.
-    tables : ndarray of shape (n_tastes, n_items)
-        Cumulative distributions.
-    """
+    """Draw the rates of users and tastes, which sum to 1, and for each taste cumulated items."""
     concentration = np.full(n_tastes, _TASTE_CONCENTRATION)
     attraction = np.arange(1.0, n_items + 1) ** -popularity
     items = random.dirichlet(concentration, size=n_items).T * attraction

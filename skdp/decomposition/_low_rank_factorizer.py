@@ -227,7 +227,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         )
 
     def _chosen_solver(self, shape: tuple[int, int], *, is_promised: bool) -> str:
-        """Choose what public facts decide; that of single entries is left to its own rule."""
+        """Choose the solver by public facts; of single entries their own rule chooses."""
         given = f"solver={self.solver!r} is not for privacy_unit={self.privacy_unit!r}"
         if isinstance(self.privacy_unit, str):
             if self.solver not in ("auto", "projection"):

@@ -137,7 +137,7 @@ def insert(database: sqlite3.Connection, table: str, row: dict[str, Any]) -> Non
 
 @contextmanager
 def open_file(path: str) -> Iterator[sqlite3.Connection]:
-    """Open the file of a ledger that there is, for one operation."""
+    """Open the file of an existing ledger, for one operation."""
     if not os.path.exists(path):
         raise LedgerError(
             f"There is no ledger at {path!r}. A missing file is not an unspent one; "

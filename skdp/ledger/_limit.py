@@ -22,31 +22,15 @@ _SAFETY = 1e-12
 
 @dataclass(frozen=True)
 class Cost:
-    """What a fit costs of a limit.
+    """What a fit costs of a limit."""
 
-    Attributes
-    ----------
-    spent : int
-        Units of the square of mu; of epsilon, if delta is 0.
-    tails : int
-        Units of delta, for events after which nothing is promised.
-    """
-
-    spent: int
-    tails: int
+    spent: int  # units of the square of mu; of epsilon, if delta is 0
+    tails: int  # units of delta, for events after which nothing is promised
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What may be spent at most.
-
-    Attributes
-    ----------
-    epsilon, delta : float
-        The guarantee that all fits together keep.
-    mu : float
-        What it is in Gaussian differential privacy.
-    """
+    """The guarantee that all fits together keep, and its mu."""
 
     epsilon: float
     delta: float

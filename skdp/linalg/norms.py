@@ -25,7 +25,7 @@ _SAFE_SQUARES = (1e-200, 1e200)
 
 
 def row_norms(values: np.ndarray, center: np.ndarray | None = None) -> np.ndarray:
-    """Euclidean norms of the rows, minus `center`; inf or NaN for rows that are not finite."""
+    """Compute the norms of the rows minus `center`; inf or NaN for rows that are not finite."""
     if center is not None:
         values = values - center
     squares = row_squares(values)
@@ -37,7 +37,7 @@ def row_norms(values: np.ndarray, center: np.ndarray | None = None) -> np.ndarra
 
 
 def row_products(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Inner product of each row with that of `others`, or with its only one, whatever lies around.
+    """Inner product of each row with its row of `others`, or with the only one.
 
     A product by BLAS would round a row by its place among the rows.
     """

@@ -25,20 +25,7 @@ _LEAST = 1e-9
 
 
 def positive_means(noisy: np.ndarray, scale: float) -> np.ndarray:
-    """Estimate numbers that are not negative from noisy ones.
-
-    Parameters
-    ----------
-    noisy : ndarray of shape (n,)
-        Numbers with Gaussian noise.
-    scale : float
-        Standard deviation of the noise; 0 for none.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Estimates, not negative and not all 0.
-    """
+    """Estimate numbers that are not negative, and not all 0, from ones with Gaussian noise."""
     if scale == 0:
         return np.maximum(noisy, 0.0) if (noisy > 0).any() else np.ones(len(noisy))
     found = np.clip(noisy / scale, -_REACH, None)

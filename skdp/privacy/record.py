@@ -323,7 +323,7 @@ def group_name(names: Sequence[str]) -> str:
 
 
 def search_name(name: str) -> str:
-    """Return the name of the search that a count belongs to; of other releases their own."""
+    """Return the name of the search that a count belongs to; another release keeps its name."""
     return name.partition(", count")[0]
 
 

@@ -91,10 +91,7 @@ class ResolvedSpectralChange(ResolvedChange):
 
 @dataclass(frozen=True)
 class ResolvedFrobeniusChange(ResolvedChange):
-    """A change whose Frobenius norm is at most `change`.
-
-    Products are charged for bases whose columns are orthonormal, or shorter.
-    """
+    """A change of Frobenius norm at most `change`; columns of bases are orthonormal or shorter."""
 
     name: ClassVar[str] = "frobenius"
     follows_rows: ClassVar[bool] = False

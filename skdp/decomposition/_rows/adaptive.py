@@ -8,9 +8,9 @@ tells more about the leading subspace, each with a share fixed beforehand:
   which a row of norm c moves by `c b` rather than :math:`c^2`. They replace what the matrix says
   about the span of V, weighted by their precision; the variances along the final span come last.
 
-Which of the two is decided by a small release in between, of the squared coordinates in V, clipped
-at several levels b: it tells how much signal a level leaves. The steps win where rows are spread
-over many dimensions. They are taken only if all the components that are sought stand out, as a step
+A small release in between decides which of the two. It has the squared coordinates in V, clipped at
+several levels b, and tells how much signal a level leaves. The steps win where rows are spread over
+many dimensions. They are taken only if all the components that are sought stand out, as a step
 cannot find what V has lost, and if noise is what blurs them: clipping has an error of its own.
 
 References
@@ -87,10 +87,7 @@ def solve_adaptive(
     basis_size: int,
     decomposed: Decomposition = decompose,
 ) -> Factors:
-    """Find the leading directions of `rows`, clipped to ``rows.bound``.
-
-    Time O(n d^2 + d^3), memory O(d^2) beside a few blocks of rows.
-    """
+    """Find the leading directions of clipped rows: time O(n d^2 + d^3), memory O(d^2)."""
     if not budget.is_private:
         return solve_covariance(rows, budget)
     moment = rows.gram()

@@ -154,7 +154,7 @@ def _check_bounds(problem: DecompositionProblem) -> None:
 
 
 def _check_sparse_center(problem: DecompositionProblem) -> None:
-    """Refuse a centre that may be so long beside sparse rows that only rounding is left of them.
+    """Refuse a centre so long beside sparse rows that rounding may leave nothing of them.
 
     They are centred in their products, whose terms are as long as the centre.
     """
@@ -201,10 +201,10 @@ def doubts_of_rows(problem: DecompositionProblem, plan: Plan) -> list[str]:
 def norm_quantile(name: str, plan: Plan, shape: tuple[int, int]) -> float:
     """Choose the quantile that is sought as a norm.
 
-    That of the rows before centring is .95. The other one goes from the median, where noise is all,
-    to .95 where there is hardly any: with the logarithm of the signal that the longest possible sum
-    of rows has beside its noise. With few rows the noise of a count would blur a high one; below
-    the median nothing is gained.
+    That of the rows before centring is .95. The other one rises from the median, where noise is
+    all, to .95 where there is hardly any, with the logarithm of the signal that the longest
+    possible sum of rows has beside its noise. With few rows the noise of a count would blur a high
+    one; below the median nothing is gained.
     """
     (line,) = (line for line in plan.releases if line.name == f"{name}, count 1")
     sought = _NORM_QUANTILE
@@ -306,7 +306,7 @@ def _plan_guided_power(problem: DecompositionProblem, share: float) -> list[Plan
 def guided_iteration(problem: DecompositionProblem) -> tuple[int, int, float]:
     """Choose how many steps and columns a guided iteration has, and how its shares grow.
 
-    Where there is little noise, directions that it does not hide take more of both to be found.
+    Little noise leaves more directions to be found, which takes more of both.
     """
     n_steps, n_more, growth = _FEW_STEPS if _signal(problem) < _STRONG_SIGNAL else _MANY_STEPS
     return n_steps, min(rank_of(problem) + n_more, problem.shape[1] - 1), growth

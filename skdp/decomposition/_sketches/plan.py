@@ -52,20 +52,13 @@ RESERVED_PART = 2 * _TAIL_SHARE
 
 
 @dataclass(frozen=True)
-class Sketches:  # numpydoc ignore=PR02
-    """Two public sketches, and how far they are trusted.
+class Sketches:
+    """Two public sketches, and how far they are trusted."""
 
-    Parameters
-    ----------
-    right, left : Sketch
-        Sketches of the columns and of the rows of the matrix.
-    tails : tuple of two floats, default=(0.0, 0.0)
-        Probabilities with which each may lengthen a matrix further than it is trusted to, where
-        nobody can have known it when the data were made; else 0.
-    """
-
-    right: Sketch
-    left: Sketch
+    right: Sketch  # of the columns
+    left: Sketch  # of the rows
+    # Probability of each to lengthen a matrix further than it is trusted to; 0 where somebody may
+    # have known it when the data were made.
     tails: tuple[float, float] = (0.0, 0.0)
 
     @property
@@ -85,10 +78,7 @@ def sketch_sizes(
     n_sketch: int | None = None,
     n_core: int | None = None,
 ) -> tuple[int, int]:
-    """Choose how many dimensions the right and the left sketch leave.
-
-    The longer side of the matrix gets the shorter rows of sums.
-    """
+    """Choose how many dimensions the sketches leave; the longer side gets shorter rows of sums."""
     size = n_sketch or max(_SIZE_PER_COMPONENT * n_components, _LEAST_SIZE)
     core = n_core or _CORE_PER_SIZE * size
     n_rows, n_columns = shape
@@ -106,7 +96,7 @@ def draw_sketches(
 
 
 def tails_of(shape: tuple[int, int], sizes: tuple[int, int], delta: float) -> tuple[float, float]:
-    """Return what the bounds of Haar sketches that nobody knows take of delta, where that pays."""
+    """Return the parts of delta for tighter bounds of secret Haar sketches, where they pay."""
     tail = _TAIL_SHARE * delta
 
     def _pays(n: int, t: int) -> bool:
@@ -197,7 +187,7 @@ def _norms(unit: StreamUnit, sketches: Sketches) -> tuple[float, float]:
 
 
 def _norm(sketch: Sketch, tail: float, *, is_secret: bool) -> float:
-    """Bound the spectral norm of a sketch, or, but for an event of `tail`, what it is for one."""
+    """Bound the spectral norm of a sketch or, if `tail` is not 0, how it lengthens one matrix."""
     if tail > 0:
         return likely_norm(*sketch.shape, tail)
     # Nothing may be told of a secret sketch.
