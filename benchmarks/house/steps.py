@@ -5,6 +5,7 @@
 
 import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 STEP = re.compile(r"^== (?P<name>.+) \[(?P<wall>\d+) s, CPU (?P<cpu>\d+) s\]$", re.MULTILINE)
@@ -15,7 +16,7 @@ def steps_of(text):
     """Give the seconds of each step, those of the processor, and how many tests it passed."""
     found = list(STEP.finditer(text))
     steps = {}
-    for one, following in zip(found, found[1:], strict=False):
+    for one, following in pairwise(found):
         tests = TESTS.findall(text[one.end() : following.start()])
         seconds = [int(following[name]) - int(one[name]) for name in ("wall", "cpu")]
         steps[one["name"].partition(":")[0]] = [*seconds, tests[-1].split()[0] if tests else ""]
