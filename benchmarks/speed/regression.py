@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
+from skdp.linear_model._trace.spaces import TangentSpace
 
 from skdp.data.design import Design
 from skdp.data.sources import as_source
 from skdp.linear_model._trace.clipping import RecordClipping
 from skdp.linear_model._trace.initial import random_start
 from skdp.linear_model._trace.records import Records
-from skdp.linear_model._trace.spaces import TangentSpace
 
 SHAPE, RANK = (50, 50), 2
 

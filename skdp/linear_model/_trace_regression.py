@@ -87,14 +87,13 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         when to pass another: :doc:`/user_guide/low_rank_regression`.
     fit_intercept : bool, default=True
         Whether to fit an intercept. The responses are then centred by a private median.
-    solver : {"rgrad", "iht", "gd", "adassp"}, default="rgrad"
+    solver : {"rgrad", "adassp"}, default="rgrad"
         ``"rgrad"`` is Riemannian gradient descent, with noise in as many directions as there are
-        free coefficients; ``"iht"`` and ``"gd"`` have noise on all entries, and "gd" no regard to
-        the rank. ``"adassp"`` perturbs second moments, in O((d1 * d2) ** 2) memory.
-    init : {"random", "power", "gaussian", "spectral"}, default="random"
-        Where gradient descent starts. ``"random"`` is 0 and spends nothing. The others spend .25 of
-        the budget on an estimate, ``"spectral"`` only if a private test finds a gap between
-        singular values, with a tenth of delta for the failure of the test.
+        free coefficients. ``"adassp"`` perturbs second moments, in O((d1 * d2) ** 2) memory.
+    init : {"random", "spectral"}, default="random"
+        Only for ``solver="rgrad"``: where it starts. ``"random"`` is 0 and spends nothing.
+        ``"spectral"`` spends .25 of the budget on an estimate, or on nothing unless a private test
+        finds a gap between singular values; a tenth of delta is for the failure of the test.
     n_iter : int, default=10
         Number of gradient steps, 1 to 10,000. More steps split the budget further.
     step_size : float, default=0.5
@@ -123,8 +122,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     intercept_ : float
         Intercept. Covered by the guarantee.
     singular_values_ : ndarray of shape (rank,)
-        Singular values of the coefficients, descending, with "gd" all of them; 0 where noise hides
-        them. Covered by the guarantee.
+        Singular values of the coefficients, descending; 0 where noise hides them. Covered by the
+        guarantee.
     feature_bounds_ : ndarray of shape (2, n_features) or None
         Smallest and largest value of each feature, to which `fit` and `predict` clip others. None
         where features are not scaled one by one. Covered by the guarantee.
@@ -158,7 +157,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     none. Not covered: what `predict` and `score` return, noise-free functions of the rows passed
     in; and the running time. No assumption about the data is made.
 
-    "rgrad" and the starts follow Zha (2024, :arxiv:`2403.15999`), "adassp" is Wang's (2018,
+    "rgrad" and its start follow Zha (2024, :arxiv:`2403.15999`), "adassp" is Wang's (2018,
     :arxiv:`1803.02596`): see :doc:`/trace_regression`, also for proofs, time and memory.
 
     Examples

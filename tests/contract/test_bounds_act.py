@@ -217,10 +217,10 @@ LAYOUTS = ("matrices", "flat", "vectors", "row vectors", "outer", "one-hot", "sp
 REGRESSIONS = [
     Cell(layout, solver, init, unit, fit_intercept=fit_intercept)
     for layout in LAYOUTS
-    for solver in ("rgrad", "iht", "gd", "adassp")
+    for solver in ("rgrad", "adassp")
     for unit in ("record", "response")
-    for init, fit_intercept in (("random", True), ("random", False), ("power", True))
-    if not (solver == "adassp" and init == "power")
+    for init, fit_intercept in (("random", True), ("random", False), ("spectral", True))
+    if not (solver == "adassp" and init == "spectral")
 ]
 
 

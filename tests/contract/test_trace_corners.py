@@ -38,7 +38,7 @@ def test_a_test_that_is_passed_by_mistake_is_paid_from_delta(cell):
 
 @ignore_warnings
 @pytest.mark.parametrize("solver", ["rgrad", "adassp"])
-@pytest.mark.parametrize("init", ["random", "power", "gaussian", "spectral"])
+@pytest.mark.parametrize("init", ["random", "spectral"])
 def test_only_a_test_takes_a_part_of_delta(solver, init):
     cell = Cell("matrices", solver, init)
     spent = cell(epsilon=1.0, random_state=SEED).fit(*cell.data().arguments).privacy_spent_
@@ -94,7 +94,7 @@ EXTREMES = (
 
 
 FITS = [
-    *((solver, each) for solver in ("rgrad", "iht", "gd", "adassp") for each in EXTREMES),
+    *((solver, each) for solver in ("rgrad", "adassp") for each in EXTREMES),
     ("adassp", {"row_norm": 1e-100, "response_bound": 1e-100}),
     ("adassp", {"row_norm": 1e100, "response_bound": 1e100}),
 ]
@@ -104,7 +104,7 @@ FITS = [
 @pytest.mark.parametrize(("solver", "parameters"), FITS, ids=str)
 def test_extreme_parameters_raise_nothing(solver, parameters):
     for layout in ("matrices", "outer"):
-        cell = Cell(layout, solver, init="power")
+        cell = Cell(layout, solver, init="spectral")
         data = cell.data()
         for scale in (0.0, 1.0, 1e300):
             more = {"epsilon": 1.0, "random_state": SEED, **parameters}
@@ -134,9 +134,9 @@ def shared(first, second):
         {"response_bound": 3.0},
         {"coef_bound": 1e6},
         {"noise_cut": False},
-        {"init": "power"},
+        {"init": "spectral"},
         {"step_size": 0.25},
-        {"solver": "gd"},
+        {"solver": "adassp"},
     ],
     ids=lambda change: ", ".join(change),
 )

@@ -18,7 +18,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skdp.linalg.fixed_rank import FixedRank, inner_product, within_norm
+from skdp.linalg.fixed_rank import (
+    FixedRank,
+    inner_product,
+    project_coordinates,
+    retract,
+    tangent_dimension,
+    tangent_vector,
+    within_norm,
+)
 from skdp.linear_model._trace.clipping import Clipping
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.records import NO_CLIPPING
@@ -76,20 +84,20 @@ def descend(
     clipping: Clipping, start: FixedRank, budget: PrivacyBudget, descent: Descent
 ) -> Estimate:
     """Run all steps, whatever the data."""
-    space = clipping.space
-    largest = clipping.largest_level(descent.spread) * descent.spread_to_level
+    dimension = tangent_dimension(start.shape, start.rank) + clipping.has_intercept
+    largest = clipping.largest_level(descent.spread, dimension) * descent.spread_to_level
     largest = min(largest, NO_CLIPPING)
     clips = largest < NO_CLIPPING
     usual = descent.step_size / descent.quantile if clips else descent.step_size
     point, offset, level, variance = start, 0.0, largest, 0.0
-    curvature = _Curvature(space.dimension(point.shape) + clipping.has_intercept)
+    curvature = _Curvature(dimension)
     votes = []
     for step in range(1, descent.n_steps + 1):
         gradient = _release_gradient(clipping, (point, offset, level), step, budget)
         votes.append((gradient.kept, gradient.vote_noise))
-        curvature.update(space.direction(point, gradient.coordinates), point, offset, gradient)
+        curvature.update(tangent_vector(point, gradient.coordinates), point, offset, gradient)
         length = curvature.limit(usual)
-        point = space.move(point, gradient.coordinates, -length)
+        point = retract(point, gradient.coordinates, -length)
         point = within_norm(point, descent.largest_coefficients)
         offset -= length * gradient.slope
         decay = 1 - descent.step_size * descent.least_curvature / max(1.0, curvature.steepest)
@@ -158,7 +166,7 @@ def _release_gradient(
     vote_noise = vote_scale / clipping.records.n_records
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
-    return _Gradient(clipping.space.project(point, coordinates), slope, noise, kept, vote_noise)
+    return _Gradient(project_coordinates(point, coordinates), slope, noise, kept, vote_noise)
 
 
 def _doubts(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...]:

@@ -25,7 +25,6 @@ from skdp.linear_model._trace.plan import center_search, standardization_of
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.public_design import solve_public_design
 from skdp.linear_model._trace.records import Records
-from skdp.linear_model._trace.spaces import AllDirections, TangentSpace
 from skdp.linear_model._trace.standardization import (
     RareFeatures,
     exact_standardization,
@@ -144,15 +143,12 @@ def _solve_gradient(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Estimate:
-    shape = records.design.matrix_shape
-    rank = min(shape) if problem.solver == "gd" else problem.rank
-    space = TangentSpace(rank) if problem.solver == "rgrad" else AllDirections(rank)
-    start = random_start(shape, rank, generator)
-    if problem.init != "random":
-        start = release_start(problem.init, records, start, spread.size, budget)
-    clipping: Clipping = RecordClipping(records, space, budget.adjacency)
+    start = random_start(records.design.matrix_shape, problem.rank, generator)
+    if problem.init == "spectral":
+        start = release_start(records, start, spread.size, budget)
+    clipping: Clipping = RecordClipping(records, budget.adjacency)
     if not problem.protects_matrices:
-        clipping = ResponseClipping(records, space, budget.adjacency, _range(problem))
+        clipping = ResponseClipping(records, budget.adjacency, _range(problem))
     descent = _descent(problem, records, spread, transform)
     return descend(clipping, start, budget, descent)
 

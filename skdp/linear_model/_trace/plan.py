@@ -15,7 +15,6 @@ from skdp.linear_model._medians import (
     searches,
 )
 from skdp.linear_model._trace.covariances import diagonal_reach, moment_bound
-from skdp.linear_model._trace.initial import HALF_STEPS
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.records import NO_CLIPPING
 from skdp.linear_model._trace.sizes import N_POWERS
@@ -226,12 +225,13 @@ def _plan_whitening(side: int, problem: TraceProblem) -> PlannedRelease:
 
 def _plan_descent(problem: TraceProblem, share: float) -> list[PlannedRelease]:
     """Plan a start, and a gradient and a count for each step."""
-    lines = list(_plan_start(problem))
+    lines = list(_plan_start(problem)) if problem.init == "spectral" else []
     if lines:
         share -= START_SHARE
     n_steps = problem.n_iter
     votes = _share_of_counts(n_steps, problem, _VOTE_PRECISION)
-    size, follows = _n_directions(problem), _SPREAD
+    size = problem.rank * sum(problem.facts.matrix_shape) + problem.fit_intercept
+    follows = _SPREAD
     for step, step_share in enumerate(gradient_shares(share - votes, n_steps), start=1):
         lines.append(_line(f"gradient {step}", step_share, follows, (size,)))
         follows = f"clip vote {step}"
@@ -247,36 +247,20 @@ def gradient_shares(total: float, n_steps: int) -> list[float]:
     return shares
 
 
-def _n_directions(problem: TraceProblem) -> int:
-    """Count the coordinates of a gradient."""
-    shape = problem.facts.matrix_shape
-    size = problem.rank * sum(shape) if problem.solver == "rgrad" else problem.facts.n_entries
-    return size + problem.fit_intercept
-
-
 def _plan_start(problem: TraceProblem) -> Iterator[PlannedRelease]:
-    """Plan a start from data, of which a spectral one may fail its test."""
+    """Plan a start from data, which may fail its test."""
     shape, rank = problem.facts.matrix_shape, problem.rank
+    yield _line("start, gap", START_SHARE * _GAP_SHARE, _SPREAD)
+    spaces = PlannedRelease(
+        "start, subspaces",
+        "symmetric_gaussian",
+        START_SHARE * _SUBSPACE_SHARE,
+        follows="start, gap",
+        shape=(sum(shape),) * 2,
+    )
     core = _line("start, core", START_SHARE * _CORE_SHARE, _SPREAD, (rank**2,))
-    if problem.init == "gaussian":
-        yield _line("start", START_SHARE, _SPREAD, (math.prod(shape),))
-    elif problem.init == "power":
-        share = START_SHARE * (1 - _CORE_SHARE) / HALF_STEPS
-        for step in range(1, HALF_STEPS + 1):
-            size = rank * shape[(step - 1) % 2]
-            yield _line(f"start {step}", share, _SPREAD, (size,))
-        yield core
-    elif problem.init == "spectral":
-        yield _line("start, gap", START_SHARE * _GAP_SHARE, _SPREAD)
-        spaces = PlannedRelease(
-            "start, subspaces",
-            "symmetric_gaussian",
-            START_SHARE * _SUBSPACE_SHARE,
-            follows="start, gap",
-            shape=(sum(shape),) * 2,
-        )
-        yield spaces.or_else(FORFEITED, "gaussian") if problem.is_private else spaces
-        yield core.or_else(FORFEITED, "gaussian") if problem.is_private else core
+    for line in (spaces, core):
+        yield line.or_else(FORFEITED, "gaussian") if problem.is_private else line
 
 
 def _line(name: str, share: float, follows: str, shape: tuple[int, ...] = ()) -> PlannedRelease:

@@ -11,7 +11,6 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from skdp._estimator import Procedure, check_finite_bound
 from skdp._reading import check_numbers
 from skdp.data.sources import block_starts, sum_rounding
-from skdp.linear_model._trace.initial import INITIALIZERS
 from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.currency import Currency
 from skdp.units._records import ResolvedRecord, ResolvedResponse
@@ -47,8 +46,8 @@ TRACE_CONSTRAINTS: dict[str, Any] = {
     # Checked with the shape of the matrices.
     "covariance": "no_validation",
     "fit_intercept": ["boolean"],
-    "solver": [StrOptions({"rgrad", "iht", "gd", "adassp"})],
-    "init": [StrOptions({"random", *INITIALIZERS})],
+    "solver": [StrOptions({"rgrad", "adassp"})],
+    "init": [StrOptions({"random", "spectral"})],
     "n_iter": [Interval(Integral, 1, 10_000, closed="both")],
     "step_size": [Interval(Real, 0, 2, closed="neither")],
     "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
