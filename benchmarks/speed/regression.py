@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from skdp.linear_model._trace.spaces import TangentSpace
 
 from skdp.data.design import Design
 from skdp.data.sources import as_source
@@ -37,7 +36,7 @@ class GradientStep:
     def fit(self, X: np.ndarray) -> None:
         design = Design(as_source(X), SHAPE, self.n_jobs)
         records = Records(design, responses(len(X)), 1.0)
-        clipping = RecordClipping(records, TangentSpace(RANK), "replace")
+        clipping = RecordClipping(records, "replace")
         point = random_start(SHAPE, RANK, np.random.default_rng(2)).with_values(np.ones(RANK))
         clipping.gradient(point, 0.0, level=10.0)
 

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from noise_records import without_cut
 from scipy.stats import beta, norm
 from sklearn import config_context
 
@@ -96,13 +97,13 @@ def test_the_noise_of_a_core_is_not_symmetric():
 
 def fit_of(response, **parameters):
     """What the coefficients say about the canary."""
-    public = {"covariance": "identity", "fit_intercept": False, "noise_cut": False, "n_iter": 1}
+    public = {"covariance": "identity", "fit_intercept": False, "n_iter": 1}
     estimator = DPTraceRegressor(epsilon=EPSILON, delta=DELTA, **{**public, **parameters})
     records = records_with(response)
     matrices = records.design.source.X.reshape(-1, 2, 2)
     if estimator.privacy_unit == "response":
         matrices = np.tile(matrices[:1], (N_RECORDS, 1, 1))
-    with config_context(skip_parameter_validation=True):
+    with config_context(skip_parameter_validation=True), without_cut():
         estimator.fit(matrices, records.responses)
     return np.vdot(estimator.coef_, CANARY)
 

@@ -34,6 +34,9 @@ from skdp.privacy import PrivacyBudget, sensitivity
 
 __all__ = ["Descent", "descend"]
 
+# Length of a step, relative to the curvature of the loss: 1 would go to the minimum along it.
+# benchmarks/trace_regression/defaults.md
+_STEP = 0.5
 _LEVEL_RATE = 2.0
 # Where most gradients are clipped the loss is taken to be no flatter than this.
 _LEAST_CURVATURE = 0.1
@@ -54,8 +57,6 @@ class Descent:
     ----------
     n_steps : int
         Number of steps.
-    step_size : float
-        Length of a step, relative to the curvature of the loss.
     quantile : float
         Fraction of the records that are not to be clipped.
     spread : float
@@ -66,18 +67,14 @@ class Descent:
         Bound of the Frobenius norm of the matrix.
     least_curvature : float
         Smallest curvature of the loss: noise of earlier steps decays along it the most slowly.
-    noise_cut : bool
-        Whether singular values that noise can reach are set to 0 at the end.
     """
 
     n_steps: int
-    step_size: float
     quantile: float
     spread: float
     spread_to_level: float
     largest_coefficients: float
     least_curvature: float
-    noise_cut: bool
 
 
 def descend(
@@ -88,7 +85,7 @@ def descend(
     largest = clipping.largest_level(descent.spread, dimension) * descent.spread_to_level
     largest = min(largest, NO_CLIPPING)
     clips = largest < NO_CLIPPING
-    usual = descent.step_size / descent.quantile if clips else descent.step_size
+    usual = _STEP / descent.quantile if clips else _STEP
     point, offset, level, variance = start, 0.0, largest, 0.0
     curvature = _Curvature(dimension)
     votes = []
@@ -100,14 +97,12 @@ def descend(
         point = retract(point, gradient.coordinates, -length)
         point = within_norm(point, descent.largest_coefficients)
         offset -= length * gradient.slope
-        decay = 1 - descent.step_size * descent.least_curvature / max(1.0, curvature.steepest)
+        decay = 1 - _STEP * descent.least_curvature / max(1.0, curvature.steepest)
         variance = decay**2 * variance + np.square(length * gradient.noise)
         if clips:
             level *= math.exp(_LEVEL_RATE * (descent.quantile - gradient.kept))
             level = float(np.clip(level, _LEAST_LEVEL * largest, largest))
-    estimate = Estimate(point, offset)
-    if descent.noise_cut:
-        estimate = _cut(point, offset, math.sqrt(variance))
+    estimate = _cut(point, offset, math.sqrt(variance))
     return replace(estimate, doubts=_doubts(votes, descent.quantile) if clips else ())
 
 
@@ -178,8 +173,8 @@ def _doubts(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...
         f"At the end of the descent only {kept:.0%} of the gradients of a step were not clipped, "
         f"where {quantile:.0%} are wanted: it has not come to rest, and the coefficients are "
         "probably useless. If a covariance was passed, entries of X may be much larger than that "
-        "says, or far from 0, and covariance='private' would find their scale. Else pass a smaller "
-        "step_size, a larger n_iter, or more records.",
+        "says, or far from 0, and covariance='private' would find their scale. Else pass a "
+        "larger n_iter, or more records.",
     )
 
 

@@ -7,7 +7,6 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdp.data.design import Design
-from skdp.linalg.fixed_rank import within_norm
 from skdp.linear_model._trace import scales
 from skdp.linear_model._trace.adassp import release_row_norm, solve_adassp
 from skdp.linear_model._trace.clipping import Clipping, RecordClipping, ResponseClipping
@@ -73,8 +72,6 @@ def solve_trace(
     else:
         estimate = _solve_gradient(problem, records, spread, transform, budget, generator)
     point, offset = transform.undo(estimate)
-    if problem.coef_bound is not None:
-        point = within_norm(point, problem.coef_bound)
     doubts = (
         *estimate.doubts,
         *doubts_of_scales(spread, transform),
@@ -167,7 +164,6 @@ def _descent(
     is_even = is_even or _is_white(transform, records.design.matrix_shape)
     return Descent(
         n_steps=problem.n_iter,
-        step_size=problem.step_size,
         quantile=quantile,
         spread=spread.size,
         spread_to_level=float(ndtri((1 + quantile) / 2)),
@@ -175,7 +171,6 @@ def _descent(
             problem, spread.size, transform, records.design.matrix_shape
         ),
         least_curvature=transform.least_variance if is_even else 0.0,
-        noise_cut=problem.noise_cut,
     )
 
 
@@ -234,17 +229,6 @@ def _solve_moments(
 
 
 def _largest_coefficients(
-    problem: TraceProblem, spread: float, transform: Transform, shape: tuple[int, int]
-) -> float:
-    """Bound the norm of what is fitted."""
-    is_scaled = transform.row_map is None and transform.column_map is None
-    own = math.inf
-    if problem.coef_bound is not None and is_scaled and np.ndim(transform.multiplier) == 0:
-        own = float(problem.coef_bound / transform.multiplier)
-    return min(own, _usual_bound(problem, spread, transform, shape))
-
-
-def _usual_bound(
     problem: TraceProblem, spread: float, transform: Transform, shape: tuple[int, int]
 ) -> float:
     """Bound the norm of coefficients by the spread of the responses that they explain."""

@@ -41,17 +41,14 @@ TRACE_CONSTRAINTS: dict[str, Any] = {
     "matrix_shape": [tuple, list, None],
     "privacy_unit": [StrOptions(set(UNITS))],
     "response_bound": _BOUND,
-    "row_norm": _BOUND,
-    "coef_bound": _BOUND,
     # Checked with the shape of the matrices.
     "covariance": "no_validation",
     "fit_intercept": ["boolean"],
     "solver": [StrOptions({"rgrad", "adassp"})],
-    "init": [StrOptions({"random", "spectral"})],
     "n_iter": [Interval(Integral, 1, 10_000, closed="both")],
-    "step_size": [Interval(Real, 0, 2, closed="neither")],
     "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
-    "noise_cut": ["boolean"],
+    "init": [StrOptions({"random", "spectral"})],
+    "row_norm": _BOUND,
 }
 # Covariances of rows and of columns.
 Covariance = str | tuple[np.ndarray | None, np.ndarray | None]
@@ -148,15 +145,12 @@ class TraceProblem:
     covariance: Covariance
     rank: int
     response_bound: float | None
-    row_norm: float | None
-    coef_bound: float | None
     fit_intercept: bool
     solver: str
-    init: str
     n_iter: int
-    step_size: float
     clip_quantile: float | str
-    noise_cut: bool
+    init: str
+    row_norm: float | None
 
     @property
     def protects_matrices(self) -> bool:
@@ -184,7 +178,7 @@ def checked_problem(problem: TraceProblem) -> TraceProblem:
             "has matrices of shape (n_features, 1). Cells of a table, given by their rows and "
             "columns, are RankOneMatrices.from_indices(rows, columns, shape)."
         )
-    for name in ("response_bound", "row_norm", "coef_bound"):
+    for name in ("response_bound", "row_norm"):
         check_finite_bound(name, getattr(problem, name), problem.epsilon)
     bounds_rows = solver == "adassp" and problem.protects_matrices
     if problem.row_norm is not None and not bounds_rows:
