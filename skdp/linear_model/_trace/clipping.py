@@ -16,18 +16,10 @@ __all__ = ["Clipping", "RecordClipping", "ResponseClipping"]
 
 @dataclass(frozen=True)
 class ClippedGradient:
-    """The sum of the clipped gradients of all records.
+    """The sum of the clipped gradients of all records; the last coordinate is that of an intercept.
 
-    Attributes
-    ----------
-    total : ndarray
-        Coordinates of the sum, the last one that of the intercept if there is one.
-    sensitivity : float
-        Its sensitivity.
-    sizes : ndarray of shape (n_records,)
-        What was clipped to the level; NaN for null records.
-    gain : float
-        Public factor by which weights have shortened the gradient, 1 without weights.
+    `sizes` are what was clipped to the level, NaN for null records. Weights have shortened the sum
+    by the public factor `gain`.
     """
 
     total: np.ndarray

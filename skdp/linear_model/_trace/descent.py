@@ -34,16 +34,19 @@ from skdp.privacy import PrivacyBudget, sensitivity
 
 __all__ = ["Descent", "descend"]
 
-# Length of a step, relative to the curvature of the loss: 1 would go to the minimum along it.
-# benchmarks/trace_regression/defaults.md
+# benchmarks/trace_regression/defaults.md, "step": the length of a step, relative to the curvature
+# of the loss; 1 would go to the minimum along it.
 _STEP = 0.5
+# benchmarks/trace_regression/errors.md, "The singular value", compares it with 0, which is constant
+# clipping; other rates are not studied.
 _LEVEL_RATE = 2.0
-# Where most gradients are clipped the loss is taken to be no flatter than this.
+# Where most gradients are clipped the loss is taken to be no flatter than this; not studied.
 _LEAST_CURVATURE = 0.1
-# If nothing is ever clipped the level falls no further, relative to the first one.
+# If nothing is ever clipped the level falls no further, relative to the first one; not studied.
 _LEAST_LEVEL = 1e-9
 # The votes at the end that tell whether the descent has come to rest, the fraction of what is
-# wanted below which none of them should be, and by how many standard deviations of its noise.
+# wanted below which none of them should be, and by how many standard deviations of its noise; not
+# studied.
 _LAST_VOTES = 3
 _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0
@@ -53,20 +56,9 @@ _CERTAINTY = 3.0
 class Descent:
     """Public parameters of a descent.
 
-    Attributes
-    ----------
-    n_steps : int
-        Number of steps.
-    quantile : float
-        Fraction of the records that are not to be clipped.
-    spread : float
-        Released or public spread of the responses; inf for no clipping at all.
-    spread_to_level : float
-        Level of a first gradient at which the wanted fraction is not clipped, in spreads.
-    largest_coefficients : float
-        Bound of the Frobenius norm of the matrix.
-    least_curvature : float
-        Smallest curvature of the loss: noise of earlier steps decays along it the most slowly.
+    `quantile` is the fraction of the records that are not to be clipped, `spread` that of the
+    responses, inf for no clipping, and `spread_to_level` the first level in spreads. Noise of
+    earlier steps decays the most slowly along the `least_curvature`.
     """
 
     n_steps: int
@@ -108,21 +100,7 @@ def descend(
 
 @dataclass(frozen=True)
 class _Gradient:
-    """A released gradient.
-
-    Attributes
-    ----------
-    coordinates : ndarray
-        Its coordinates in the space of directions.
-    slope : float
-        Its part for the intercept.
-    noise : float
-        Standard deviation of the noise of a coordinate.
-    kept : float
-        Fraction of the records that were not clipped.
-    vote_noise : float
-        Standard deviation of the noise of that fraction.
-    """
+    """A released gradient, the fraction of unclipped records, and the noise of a number of each."""
 
     coordinates: np.ndarray
     slope: float

@@ -34,17 +34,22 @@ from skdp.privacy import PrivacyBudget
 
 __all__ = ["solve_trace"]
 
-# Rows with one rare feature are not to be clipped, and those with two only by as much.
+# Rows with one rare feature are not to be clipped, and those with two only by as much; not studied.
 _ROOM = 1.25
-# With a bound of the responses in normal units: all but one per cent of them are below it.
+# With a bound of the responses in normal units: all but one per cent of them are below it. Not
+# studied.
 _RESPONSE_SPREADS = 2.5
+# benchmarks/trace_regression/errors.md, "Designs", and defaults.md, "quantile", of the first and
+# the last; .8 is not studied.
 _QUANTILE, _QUANTILE_OF_MANY, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
-# With so few rare features a record, many records have none, and their gradients are short.
+# With so few rare features a record, many records have none, and their gradients are short; not
+# studied.
 _FEW = 2.0
-# So strong a signal beside the noise that clipping costs more than it saves.
+# So strong a signal beside the noise that clipping costs more than it saves; not studied.
 _MANY = 300.0
 # The norm of the coefficients of uncorrelated features is at most the spread of the responses,
-# with some room, and more where it is a released covariance that makes them uncorrelated.
+# with some room, and more where it is a released covariance that makes them uncorrelated. Not
+# studied.
 _SPREAD_MARGIN = 1.1
 _RELEASED_MARGIN = 1.5
 

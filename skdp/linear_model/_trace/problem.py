@@ -29,7 +29,7 @@ __all__ = [
 
 #: The units, by the names that they are given by.
 UNITS: dict[str, type[ResolvedUnit]] = {"record": ResolvedRecord, "response": ResolvedResponse}
-#: Part of delta for the test of a spectral start.
+#: Part of delta for the test of a spectral start; not studied.
 DELTA_TAIL = 0.1
 _BOUND = [
     Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
@@ -58,22 +58,8 @@ Covariance = str | tuple[np.ndarray | None, np.ndarray | None]
 class TraceFacts:
     """Public facts of the matrices.
 
-    Attributes
-    ----------
-    n_records : int
-        How many there are.
-    matrix_shape : tuple of two ints
-        Shape of a matrix.
-    coef_shape : tuple of ints
-        Shape of the coefficients, as the matrices were laid out.
-    dtype : dtype
-        Type of the results.
-    is_sparse : bool
-        Whether matrices that are written out come from a sparse X.
-    factors : tuple of two bools or None
-        Of matrices of rank one whether the left and the right factors are sparse; None for others.
-    is_dense : bool
-        Whether the matrices are a dense array, or sparse and so short that they are written out.
+    `coef_shape` is how they were laid out. `factors` says of matrices of rank one which sides are
+    sparse, `is_sparse` of others whether they are, and `is_dense` whether these are written out.
     """
 
     n_records: int
@@ -112,27 +98,7 @@ class TraceFacts:
 
 @dataclass(frozen=True)
 class TraceProblem:
-    """Parameters of a trace regression as plain values, and public facts.
-
-    Those that are not explained here are the parameters of :class:`skdp.DPTraceRegressor`.
-
-    Attributes
-    ----------
-    procedure : Procedure
-        How it is planned and solved.
-    facts : TraceFacts
-        Public facts of the matrices.
-    unit : ResolvedUnit
-        What is protected.
-    n_units : int
-        How many units there are.
-    delta_tail : float
-        Part of delta for the failure of a test.
-    currency : Currency
-        What shares of the budget buy.
-    covariance : {"private", "identity"} or pair of ndarray or None
-        What is known of the entries of the matrices.
-    """
+    """Parameters of a trace regression as plain values, and public facts."""
 
     procedure: Procedure
     facts: TraceFacts
