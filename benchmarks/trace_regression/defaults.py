@@ -33,7 +33,7 @@ from unlike_columns import linear_tails, random_table, spiked_columns  # noqa: E
 SEEDS = range(10)
 N_FRESH = 4_000
 TITLE = """\
-# Defaults that nobody has to choose
+# Other settings than the defaults
 
 Written by `python -m benchmarks.trace_regression.defaults --write`. R² with the defaults on fresh
 records, and what it changes to do one thing otherwise; medians of 10 seeds. Matrices are 16 x 16
