@@ -41,8 +41,6 @@ def coordinates_of(matrices, point, intercept):
         return _with_intercept(np.concatenate([(X @ V).ravel(), beside.ravel()]))
 
     explicit = {
-        "right products": lambda X: (X @ V).ravel(),
-        "left products": lambda X: (U.T @ X).ravel(),
         "cores": lambda X: (U.T @ X @ V).ravel(),
         "entries": lambda X: _with_intercept(X.ravel()),
         "tangent": _tangent,
@@ -54,8 +52,6 @@ def coordinates_of(matrices, point, intercept):
 def given_coordinates(block, point, intercept):
     """Ways to get the same from a block; each call gives new ones, as they are used up."""
     return {
-        "right products": lambda: block.right_products(point.right),
-        "left products": lambda: block.left_products(point.left),
         "cores": lambda: block.cores(point.left, point.right),
         "entries": lambda: block.entries(intercept),
         "tangent": lambda: block.tangent(point, intercept)[0],

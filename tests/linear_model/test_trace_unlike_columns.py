@@ -81,7 +81,7 @@ def fitted_on_tails(unit=1.0, dtype=np.float64, **parameters):
     return model.fit(X.astype(dtype), y), X.astype(dtype)
 
 
-@pytest.mark.parametrize("solver", ["rgrad", "gd", "adassp"])
+@pytest.mark.parametrize("solver", ["rgrad", "adassp"])
 def test_predictions_are_those_of_clipped_features(solver):
     model, X = fitted_on_tails(solver=solver)
     lower, upper = model.feature_bounds_

@@ -97,7 +97,7 @@ def test_the_steps_keep_their_ratio():
 
 
 def test_the_last_fit_has_three_times_the_signal_of_those_of_the_search():
-    search = DPGridSearch(DPTraceRegressor(n_iter=2), {"step_size": [0.4, 0.5]}).fit(X, Y)
+    search = DPGridSearch(DPTraceRegressor(n_iter=2), {"clip_quantile": [0.4, 0.5]}).fit(X, Y)
     releases = search.privacy_spent_.releases
     shares = {
         label: sum(one.share for one in releases if one.name.startswith(label))
@@ -493,7 +493,7 @@ def test_a_score_is_charged_and_refused(tmp_path):
 
 def test_a_step_without_noise_of_its_own_reserves_its_tail():
     regression = DPTraceRegressor(init="spectral", n_iter=2, epsilon=np.inf)
-    search = DPGridSearch(regression, {"step_size": [0.4, 0.5]}, epsilon=0.1, delta=1e-4)
+    search = DPGridSearch(regression, {"clip_quantile": [0.4, 0.5]}, epsilon=0.1, delta=1e-4)
     spent = search.fit(X, Y).privacy_spent_
     assert spent.delta_tail == pytest.approx(1e-5)
     assert spent.delta_at(0.1) <= 1e-4 * (1 + 1e-9)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.data.matrices import Coordinates, Matrices
-from skdp.linalg.fixed_rank import FixedRank
+from skdp.linalg.fixed_rank import FixedRank, project_coordinates
 from skdp.linear_model._trace.public_rows import even_weights, usual_rows
 from skdp.linear_model._trace.records import NO_CLIPPING, Records, clipped_sum
-from skdp.linear_model._trace.spaces import Space
 from skdp.privacy import sensitivity
 
 __all__ = ["Clipping", "RecordClipping", "ResponseClipping"]
@@ -17,18 +16,10 @@ __all__ = ["Clipping", "RecordClipping", "ResponseClipping"]
 
 @dataclass(frozen=True)
 class ClippedGradient:
-    """The sum of the clipped gradients of all records.
+    """The sum of the clipped gradients of all records; the last coordinate is that of an intercept.
 
-    Attributes
-    ----------
-    total : ndarray
-        Coordinates of the sum, the last one that of the intercept if there is one.
-    sensitivity : float
-        Its sensitivity.
-    sizes : ndarray of shape (n_records,)
-        What was clipped to the level; NaN for null records.
-    gain : float
-        Public factor by which weights have shortened the gradient, 1 without weights.
+    `sizes` are what was clipped to the level, NaN for null records. Weights have shortened the sum
+    by the public factor `gain`.
     """
 
     total: np.ndarray
@@ -40,9 +31,8 @@ class ClippedGradient:
 class Clipping(ABC):
     """How the gradients of single records are bounded."""
 
-    def __init__(self, records: Records, space: Space, adjacency: str) -> None:
+    def __init__(self, records: Records, adjacency: str) -> None:
         self.records = records
-        self.space = space
         self.adjacency = adjacency
 
     @property
@@ -51,7 +41,7 @@ class Clipping(ABC):
         return self.records.intercept > 0
 
     @abstractmethod
-    def largest_level(self, spread: float) -> float:
+    def largest_level(self, spread: float, dimension: int) -> float:
         """Compute a level that is large for responses of that spread, from public facts."""
 
     @abstractmethod
@@ -63,23 +53,21 @@ class Clipping(ABC):
     ) -> tuple[Coordinates, np.ndarray]:
         """Return coordinates of a block and its residuals."""
         intercept = self.records.intercept
-        coordinates, inner = self.space.coordinates(matrices, point, intercept)
+        coordinates, inner = matrices.tangent(point, intercept)
         return coordinates, inner + intercept * offset - self.records.responses[records]
 
     def _projected(self, point: FixedRank, total: np.ndarray) -> np.ndarray:
         """Project a sum once, as single vectors are outside the space by their rounding."""
         if not self.has_intercept:
-            return self.space.project(point, total)
-        return np.append(self.space.project(point, total[:-1]), total[-1])
+            return project_coordinates(point, total)
+        return np.append(project_coordinates(point, total[:-1]), total[-1])
 
 
 class RecordClipping(Clipping):
     """A record may change as a whole: its gradient is clipped in norm."""
 
-    def largest_level(self, spread: float) -> float:
+    def largest_level(self, spread: float, dimension: int) -> float:
         """Compute the norm of the gradient at 0 of matrices whose entries have variance 1."""
-        shape = self.records.design.matrix_shape
-        dimension = self.space.dimension(shape) + self.records.intercept**2
         return spread * float(np.sqrt(dimension))
 
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
@@ -101,14 +89,12 @@ class ResponseClipping(Clipping):
     than all but a few take no part.
     """
 
-    def __init__(
-        self, records: Records, space: Space, adjacency: str, response_range: float
-    ) -> None:
-        super().__init__(records, space, adjacency)
+    def __init__(self, records: Records, adjacency: str, response_range: float) -> None:
+        super().__init__(records, adjacency)
         self.response_range = response_range
         self._is_usual = usual_rows(records.design)
 
-    def largest_level(self, spread: float) -> float:
+    def largest_level(self, spread: float, dimension: int) -> float:
         """Return the spread itself."""
         return spread
 
@@ -144,4 +130,4 @@ class ResponseClipping(Clipping):
         return ClippedGradient(total, change, sizes, gain)
 
     def _lengths(self, matrices: Matrices, point: FixedRank) -> np.ndarray:
-        return self.space.coordinates(matrices, point, self.records.intercept)[0].norms()
+        return matrices.tangent(point, self.records.intercept)[0].norms()

@@ -11,7 +11,7 @@ from skdp.privacy.clipping import clip_weights
 
 __all__ = ["NO_CLIPPING", "Records", "clipped_sum"]
 
-#: Level that stands for no clipping: sums of squares of what is longer could overflow.
+#: Level that stands for no clipping: sums of squares of what is longer could overflow. Not studied.
 NO_CLIPPING = 1e100
 
 
@@ -37,23 +37,9 @@ def clipped_sum(
     vectors: Callable[[slice, Matrices], tuple[Coordinates, np.ndarray]],
     level: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum vectors, one a record, each clipped to norm at most `level`.
+    """Sum vectors clipped to a norm; return also their norms before.
 
-    Parameters
-    ----------
-    design : Design
-        The matrices.
-    vectors : callable
-        Gives coordinates for a block of matrices, and the factors that multiply them.
-    level : float
-        Largest norm of a vector in the sum.
-
-    Returns
-    -------
-    total : ndarray of shape (size,)
-        The sum. Vectors that are not finite contribute nothing.
-    norms : ndarray of shape (n_records,)
-        Norms before clipping; inf or NaN for vectors that are not finite.
+    What is not finite contributes nothing, and has the norm inf or NaN.
     """
     norms = np.empty(design.n_records)
 
