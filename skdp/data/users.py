@@ -64,7 +64,7 @@ class Users:
         Number of the user of each row.
     n_users : int
         How many users there are. One without rows is null: it has a slot, but no part in anything.
-    max_rows : int or None, default=None
+    max_rows_per_user : int or None, default=None
         How many rows of a user are used at most, the first ones; None for all.
     """
 
@@ -74,11 +74,11 @@ class Users:
         responses: np.ndarray,
         codes: np.ndarray,
         n_users: int,
-        max_rows: int | None = None,
+        max_rows_per_user: int | None = None,
     ) -> None:
         self.n_users = n_users
         self.n_features = rows.shape[1]
-        self.batches = list(_batches(rows, responses, codes, n_users, max_rows))
+        self.batches = list(_batches(rows, responses, codes, n_users, max_rows_per_user))
 
     @property
     def rounding(self) -> float:
@@ -151,13 +151,13 @@ def _batches(
     responses: np.ndarray,
     codes: np.ndarray,
     n_users: int,
-    max_rows: int | None,
+    max_rows_per_user: int | None,
 ) -> Iterator[UserBatch]:
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes, minlength=n_users)
     starts = np.cumsum(counts) - counts
-    if max_rows is not None:
-        counts = np.minimum(counts, max_rows)
+    if max_rows_per_user is not None:
+        counts = np.minimum(counts, max_rows_per_user)
     lengths = padded_lengths(counts)
     for length in np.unique(lengths[lengths > 0]):
         slots = np.flatnonzero(lengths == length)

@@ -72,7 +72,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     mean_head : bool, default=True
         Whether to release the mean model of all users, from which heads start. Without it heads
         start from 0, in the coordinates of centred rows and responses.
-    whiten : bool, default=True
+    decorrelate : bool, default=True
         Whether to make features uncorrelated by a released second moment. False saves .15 of the
         budget, .4 with ``n_components=0``, and is right for features that are known to be
         uncorrelated with variance 1.
@@ -80,11 +80,11 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         How directions are found. ``"gradient"`` releases gradients, of n_features * n_components
         numbers. ``"altmin"`` releases the normal equations of as many unknowns, 500 at most; it
         needs many more users. ``"exponential"`` chooses one of 1000 random representations, of 8
-        numbers at most, without `fit_intercept`, `mean_head` and `whiten`.
+        numbers at most, without `fit_intercept`, `mean_head` and `decorrelate`.
     n_iter : int, default=4
         Number of steps of "gradient" or "altmin", 0 to 100. 0 stays at the start, and spends on it
         what the steps would have cost.
-    max_rows : int or None, default=None
+    max_rows_per_user : int or None, default=None
         How many rows of a user are used at most, 1 or more: the first ones, in fits and for heads.
         ``None`` uses all. Privacy does not depend on it.
     ledger : PrivacyLedger or None, default=None
@@ -198,10 +198,10 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         require_groups: bool = False,
         fit_intercept: bool = True,
         mean_head: bool = True,
-        whiten: bool = True,
+        decorrelate: bool = True,
         solver: str = "gradient",
         n_iter: int = 4,
-        max_rows: int | None = None,
+        max_rows_per_user: int | None = None,
         ledger: Any = None,
         random_state: Any = None,
     ) -> None:
@@ -213,10 +213,10 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         self.require_groups = require_groups
         self.fit_intercept = fit_intercept
         self.mean_head = mean_head
-        self.whiten = whiten
+        self.decorrelate = decorrelate
         self.solver = solver
         self.n_iter = n_iter
-        self.max_rows = max_rows
+        self.max_rows_per_user = max_rows_per_user
         self.ledger = ledger
         self.random_state = random_state
 
@@ -311,7 +311,9 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         self, data: PersonalData, problem: PersonalProblem
     ) -> tuple[Users, Callable[[], tuple[bytes, ...]]]:
         check_features(data.given, self, reset=True)
-        users = Users(data.rows, data.responses, data.codes, data.n_users, problem.max_rows)
+        users = Users(
+            data.rows, data.responses, data.codes, data.n_users, problem.max_rows_per_user
+        )
         return users, lambda: _digest(data)
 
     def _set_attributes(self, result: SharedModel, problem: PersonalProblem) -> tuple[str, ...]:

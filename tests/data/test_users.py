@@ -39,7 +39,7 @@ def test_every_row_is_in_the_batch_of_its_user_in_its_order():
 
 def test_the_first_rows_are_kept():
     X, y, codes = draw(np.array([5, 1, 8]), 2)
-    users = Users(X, y, codes, 3, max_rows=2)
+    users = Users(X, y, codes, 3, max_rows_per_user=2)
     rows = users.fill(lambda batch: batch.rows.sum(axis=1), 2)
     for user in range(3):
         np.testing.assert_allclose(rows[user], X[codes == user][:2].sum(axis=0))

@@ -52,11 +52,13 @@ def personalized(**more):
     return DPPersonalizedRegressor(**{"epsilon": 8.0, "random_state": SEED, **more})
 
 
-@pytest.mark.parametrize("whiten", [False, True])
+@pytest.mark.parametrize("decorrelate", [False, True])
 @pytest.mark.parametrize("solver", ["gradient", "altmin"])
-def test_without_noise_the_representation_is_found_exactly(solver, whiten):
+def test_without_noise_the_representation_is_found_exactly(solver, decorrelate):
     X, y, groups, _, basis = draw(noise=0.0, n_rows=20)
-    model = personalized(epsilon=np.inf, n_iter=30, solver=solver, whiten=whiten).fit(X, y, groups)
+    model = personalized(epsilon=np.inf, n_iter=30, solver=solver, decorrelate=decorrelate).fit(
+        X, y, groups
+    )
     found = np.linalg.qr(model.components_.T)[0]
     # Whitening bends the representation of samples as few as these a little.
     assert np.linalg.norm(basis - found @ (found.T @ basis)) < 1e-3

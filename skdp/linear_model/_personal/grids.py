@@ -28,10 +28,10 @@ RATIOS = 2.0 ** (np.arange(16) / 2)
 _ROW_COUNTS = 2.0 ** np.arange(16)
 
 
-def row_counts(max_rows: int | None) -> np.ndarray:
+def row_counts(max_rows_per_user: int | None) -> np.ndarray:
     """Return the public grid of how many rows a user may have."""
-    if max_rows is None:
+    if max_rows_per_user is None:
         return _ROW_COUNTS
     # As many at most: a longer grid would take more counts.
     points = _ROW_COUNTS[:-1]
-    return np.append(points[points < max_rows], float(max_rows))
+    return np.append(points[points < max_rows_per_user], float(max_rows_per_user))

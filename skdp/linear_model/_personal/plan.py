@@ -105,7 +105,7 @@ def response_search(problem: PersonalProblem) -> str:
 
 def finds_levels(problem: PersonalProblem) -> bool:
     """Whether it is found how users' own levels differ."""
-    return problem.fit_intercept and not problem.is_pooled and problem.max_rows != 1
+    return problem.fit_intercept and not problem.is_pooled and problem.max_rows_per_user != 1
 
 
 def finds_mean(problem: PersonalProblem) -> bool:
@@ -134,7 +134,7 @@ def _plan_features(problem: PersonalProblem) -> list[PlannedRelease]:
     for name in rounds:
         lines += _search(f"{name} norm", problem)
         lines.append(_line(name, _CENTER_SHARE / len(rounds), f"{name} norm", (d,)))
-    if problem.whiten:
+    if problem.decorrelate:
         lines += _search("moment norm", problem)
         share = _POOLED_MOMENT_SHARE if problem.is_pooled else _MOMENT_SHARE
         lines.append(_line("second moment", share, "moment norm", (d, d), "symmetric_gaussian"))
@@ -152,7 +152,7 @@ def _plan_responses(problem: PersonalProblem) -> list[PlannedRelease]:
         lines += _search(f"{name} norm", problem)
         lines.append(_line(name, _RESPONSE_SHARE, f"{name} norm", ()))
     if not problem.is_pooled:
-        lines += _search("row count", problem, len(row_counts(problem.max_rows)))
+        lines += _search("row count", problem, len(row_counts(problem.max_rows_per_user)))
     if finds_levels(problem):
         lines += _search("user level", problem)
         lines += _search("response spread", problem, len(RATIOS))

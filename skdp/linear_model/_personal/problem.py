@@ -21,16 +21,16 @@ PERSONAL_CONSTRAINTS: dict[str, Any] = {
     "require_groups": ["boolean"],
     "fit_intercept": ["boolean"],
     "mean_head": ["boolean"],
-    "whiten": ["boolean"],
+    "decorrelate": ["boolean"],
     "solver": [StrOptions({"gradient", "altmin", "exponential"})],
     "n_iter": [Interval(Integral, 0, 100, closed="both")],
-    "max_rows": [Interval(Integral, 1, None, closed="left"), None],
+    "max_rows_per_user": [Interval(Integral, 1, None, closed="left"), None],
 }
 # The matrix of its normal equations has as many rows and columns.
 _LARGEST_ALTMIN = 500
 # As many dimensions can be filled with candidates.
 _LARGEST_EXPONENTIAL = 8
-_NEEDS_NOISE = ("fit_intercept", "mean_head", "whiten")
+_NEEDS_NOISE = ("fit_intercept", "mean_head", "decorrelate")
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ class PersonalProblem:
     n_components: int
     fit_intercept: bool
     mean_head: bool
-    whiten: bool
+    decorrelate: bool
     solver: str
     n_iter: int
-    max_rows: int | None
+    max_rows_per_user: int | None
     delta_tail: float = 0.0
 
     @property

@@ -86,7 +86,7 @@ class Start:
 
 def release_row_count(users: Users, budget: PrivacyBudget, problem: PersonalProblem) -> float:
     """Release how many rows users have: the median, up to a factor of the root of 2."""
-    grid = row_counts(problem.max_rows)
+    grid = row_counts(problem.max_rows_per_user)
     if len(grid) == 1:
         return 1.0
     counts = users.fill(lambda batch: batch.counts)
@@ -103,7 +103,7 @@ def release_start(
 ) -> Start:
     """Release the sum of the outer products, their mean, and the scale of heads."""
     products = users.fill(lambda batch: _products(batch, levels), users.n_features)
-    remedy = OTHER_UNITS_OF_Y if problem.whiten else OTHER_UNITS
+    remedy = OTHER_UNITS_OF_Y if problem.decorrelate else OTHER_UNITS
     norms = row_norms(products)
     size = budget.quantile("product norm", norms, q=_PRODUCT_QUANTILE, grid=SIZES, remedy=remedy)
     level = clip_level(size, budget)

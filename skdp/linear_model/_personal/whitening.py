@@ -19,7 +19,7 @@ _CERTAINTY = 3.0
 _SMALL = 0.1
 _HIDDEN = (
     "Noise hides the variances of the features, which are taken for 1, and for uncorrelated. Pass "
-    "whiten=False for features of which that is known, a larger epsilon, or more users."
+    "decorrelate=False for features of which that is known, a larger epsilon, or more users."
 )
 
 
