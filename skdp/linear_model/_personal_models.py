@@ -36,6 +36,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
     user_column: int | str | None
     require_groups: bool
     max_rows_per_user: int | None
+    n_jobs: int | None
     mean_: np.ndarray
     whitening_: np.ndarray | None
     components_: np.ndarray
@@ -259,6 +260,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
             data.codes[used],
             data.n_users,
             plain(self.max_rows_per_user),
+            self.n_jobs,
         )
         # What overflows becomes nothing, without a warning, as in the fit.
         with np.errstate(all="ignore"):

@@ -10,6 +10,7 @@ from skdp._estimator import PrivateEstimator, Procedure, delta_tail_of, in_dtype
 from skdp._reading import check_features
 from skdp.data.digest import digest
 from skdp.data.sources import as_source
+from skdp.data.threads import one_blas_thread
 from skdp.data.users import Users
 from skdp.linear_model._personal.doubts import doubts_of_model, doubts_of_users
 from skdp.linear_model._personal.exponential import plan_exponential, solve_exponential
@@ -89,6 +90,9 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         ``None`` uses all. Privacy does not depend on it.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
+    n_jobs : int or None, default=None
+        Number of threads that share the users, in fits and for heads. ``None`` is 1. It changes no
+        bit of a result.
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit; one that can be guessed voids the guarantee.
@@ -203,6 +207,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         n_iter: int = 4,
         max_rows_per_user: int | None = None,
         ledger: Any = None,
+        n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -218,6 +223,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         self.n_iter = n_iter
         self.max_rows_per_user = max_rows_per_user
         self.ledger = ledger
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -312,9 +318,19 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     ) -> tuple[Users, Callable[[], tuple[bytes, ...]]]:
         check_features(data.given, self, reset=True)
         users = Users(
-            data.rows, data.responses, data.codes, data.n_users, problem.max_rows_per_user
+            data.rows,
+            data.responses,
+            data.codes,
+            data.n_users,
+            problem.max_rows_per_user,
+            self.n_jobs,
         )
         return users, lambda: _digest(data)
+
+    def _fitted_together(self, *arguments: Any) -> list[list[str]]:
+        # The rounding of a product may follow its threads, of which `n_jobs` would leave others.
+        with one_blas_thread():
+            return super()._fitted_together(*arguments)
 
     def _set_attributes(self, result: SharedModel, problem: PersonalProblem) -> tuple[str, ...]:
         dtype, prior = problem.facts.dtype, result.prior

@@ -105,12 +105,18 @@ def _release_size(users: Users, budget: PrivacyBudget) -> float:
 def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
     """Sum the losses of all candidates over the users."""
     losses = np.zeros(len(candidates))
-    for batch in users.batches:
-        for chosen in _chunks(batch, candidates):
-            errors = _errors(batch, candidates[chosen])
-            # What overflows is as bad as anything can be.
-            errors[~(errors <= bound**2)] = bound**2
-            losses[chosen] += np.maximum(errors, 0.0).sum(axis=1)
+    for own in users.map(lambda batch: _losses_of_batch(batch, candidates, bound)):
+        losses += own
+    return losses
+
+
+def _losses_of_batch(batch: UserBatch, candidates: np.ndarray, bound: float) -> np.ndarray:
+    losses = np.empty(len(candidates))
+    for chosen in _chunks(batch, candidates):
+        errors = _errors(batch, candidates[chosen])
+        # What overflows is as bad as anything can be.
+        errors[~(errors <= bound**2)] = bound**2
+        losses[chosen] = np.maximum(errors, 0.0).sum(axis=1)
     return losses
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._estimator import Procedure
+from skdp._estimator import N_JOBS, Procedure
 from skdp.privacy.currency import Currency
 from skdp.units._resolved import ResolvedUnit
 
@@ -16,6 +16,7 @@ __all__ = ["PERSONAL_CONSTRAINTS", "PersonalFacts", "PersonalProblem", "checked_
 
 #: What scikit-learn checks of the parameters.
 PERSONAL_CONSTRAINTS: dict[str, Any] = {
+    **N_JOBS,
     "n_components": [Interval(Integral, 0, None, closed="left")],
     "user_column": [Integral, str, None],
     "require_groups": ["boolean"],

@@ -34,8 +34,8 @@ def release_user_whitening(
     level = release_level("moment norm", norms, _QUANTILE, budget, OTHER_UNITS_OF_X, SQUARES)
     weights = clip_weights(norms, level, users.n_features**2)
     total = np.zeros((users.n_features,) * 2)
-    for batch in users.batches:
-        total += _weighted_moment(batch, weights[batch.slots])
+    for own in users.map(lambda batch: _weighted_moment(batch, weights[batch.slots])):
+        total += own
     released, scale = budget.symmetric_gaussian(
         "second moment",
         total,
