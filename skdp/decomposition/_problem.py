@@ -15,10 +15,7 @@ from skdp.units._interactions import ResolvedInteraction
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._rows import ResolvedRow, ResolvedSparseRow
 
-__all__ = ["DEFAULT_CUT", "SUPPORT", "UNITS", "DecompositionProblem", "check_solver", "rank_of"]
-
-#: What bases are cut to by default, in units of the mean square of their rows.
-DEFAULT_CUT = 1.0
+__all__ = ["SUPPORT", "UNITS", "DecompositionProblem", "check_solver", "rank_of"]
 
 
 @dataclass(frozen=True)
@@ -120,8 +117,8 @@ class DecompositionProblem:
         Algorithm; no longer "auto" once it is settled.
     n_iter, n_oversamples : int or "auto"
         Steps, and columns beyond the components.
-    basis_cut, coherence_bound : float or None
-        How bases are kept from sticking out.
+    coherence_bound : float or None
+        What no released basis may exceed.
     basis_size : int, default=0
         Columns of a basis, once it is settled.
     delta_tail : float, default=0.0
@@ -156,7 +153,6 @@ class DecompositionProblem:
     solver: str
     n_iter: int | str
     n_oversamples: int | str
-    basis_cut: float | None
     coherence_bound: float | None
     basis_size: int = 0
     delta_tail: float = 0.0

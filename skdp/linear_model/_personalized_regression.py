@@ -67,6 +67,9 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     require_groups : bool, default=False
         Whether a fit without ids is an error. Otherwise every row is then taken for a user of its
         own, with a `PrivacyWarning`, and the unit of the record is ``"row"``.
+    max_rows_per_user : int or None, default=None
+        How many rows of a user are used at most, 1 or more: the first ones, in fits and for heads.
+        ``None`` uses all. Privacy does not depend on it.
     fit_intercept : bool, default=True
         Whether to centre rows and responses, and to give heads an intercept, whose prior variance
         follows how far users' levels differ.
@@ -83,11 +86,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         needs many more users. ``"exponential"`` chooses one of 1000 random representations, of 8
         numbers at most, without `fit_intercept`, `mean_head` and `decorrelate`.
     n_iter : int, default=4
-        Number of steps of "gradient" or "altmin", 0 to 100. 0 stays at the start, and spends on it
-        what the steps would have cost.
-    max_rows_per_user : int or None, default=None
-        How many rows of a user are used at most, 1 or more: the first ones, in fits and for heads.
-        ``None`` uses all. Privacy does not depend on it.
+        For "gradient" and "altmin": number of steps, 0 to 100. 0 stays at the start, and spends on
+        it what the steps would have cost.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -200,12 +200,12 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         adjacency: str = "replace",
         user_column: int | str | None = None,
         require_groups: bool = False,
+        max_rows_per_user: int | None = None,
         fit_intercept: bool = True,
         mean_head: bool = True,
         decorrelate: bool = True,
         solver: str = "gradient",
         n_iter: int = 4,
-        max_rows_per_user: int | None = None,
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -216,12 +216,12 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         self.adjacency = adjacency
         self.user_column = user_column
         self.require_groups = require_groups
+        self.max_rows_per_user = max_rows_per_user
         self.fit_intercept = fit_intercept
         self.mean_head = mean_head
         self.decorrelate = decorrelate
         self.solver = solver
         self.n_iter = n_iter
-        self.max_rows_per_user = max_rows_per_user
         self.ledger = ledger
         self.n_jobs = n_jobs
         self.random_state = random_state
