@@ -132,6 +132,7 @@ PERSONAL_CASES = [
     ("user_column", 3, {}),
     ("n_iter", 3, {}),
     ("max_rows_per_user", 2, {}),
+    ("n_jobs", 1, {}),
     ("random_state", 77, {}),
 ]
 
