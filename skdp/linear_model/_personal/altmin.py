@@ -35,7 +35,7 @@ from skdp.privacy.clipping import clip_weights
 
 __all__ = ["alternate"]
 
-_QUANTILE = 0.5
+_QUANTILE = 0.5  # not studied
 
 
 class _Terms(NamedTuple):

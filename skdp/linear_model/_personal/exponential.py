@@ -33,6 +33,7 @@ from skdp.privacy import PlannedRelease, PrivacyBudget, sensitivity
 
 __all__ = ["plan_exponential", "solve_exponential"]
 
+# Not studied, like the other numbers here.
 _N_CANDIDATES = 1000
 _BOUND_SHARE, _CANDIDATE_SHARE, _PRIOR_SHARE = 0.2, 0.65, 0.15
 # Fraction of the users whose responses are smaller than the bound.

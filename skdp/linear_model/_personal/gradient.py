@@ -32,6 +32,7 @@ from skdp.privacy.clipping import clip_weights
 
 __all__ = ["descend", "oriented_basis"]
 
+# Not studied, like the other numbers here.
 _QUANTILE = 0.35
 _STEP_SIZE = 1.0
 _LEVEL_RATE = 2.0

@@ -4,13 +4,14 @@ import numpy as np
 
 __all__ = ["PRIORS", "RATIOS", "RELATIVE_SIZES", "SIZES", "SQUARES", "row_counts"]
 
-#: Public grid for norms in unknown units, by factors of the root of 2; 7 counts.
+#: Not studied, like the other grids. For norms in unknown units, by factors of the root of 2; 7 counts.
 SIZES = 2.0 ** (np.arange(-64, 64) / 2)
 #: The same for norms in squares of unknown units, by factors of 2; 7 counts.
 SQUARES = 2.0 ** np.arange(-63, 65)
 #: How much of the prior of a user's coefficients is spread over all directions, and what the
 #: variance of the noise is multiplied by: where users differ in all directions, most of what was
-#: taken for noise is none; and where they hardly differ at all, so is most of what was not.
+#: taken for noise is none; and where they hardly differ at all, so is most of what was not. Not
+#: studied.
 PRIORS = (
     (0.0, 1.0),
     (0.03, 1.0),

@@ -23,6 +23,7 @@ __all__ = [
     "response_search",
 ]
 
+# Not studied, like the other numbers here: benchmarks/personalization measures all together.
 # Wanted noise of a count as a fraction of the users, limits of its share, and one that is cheap.
 _SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
 _VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)

@@ -27,59 +27,32 @@ PERSONAL_CONSTRAINTS: dict[str, Any] = {
     "n_iter": [Interval(Integral, 0, 100, closed="both")],
     "max_rows_per_user": [Interval(Integral, 1, None, closed="left"), None],
 }
-# The matrix of its normal equations has as many rows and columns.
+# The matrix of its normal equations has as many rows and columns: not studied.
 _LARGEST_ALTMIN = 500
-# As many dimensions can be filled with candidates.
+# As many dimensions can be filled with candidates: not studied.
 _LARGEST_EXPONENTIAL = 8
 _NEEDS_NOISE = ("fit_intercept", "mean_head", "decorrelate")
 
 
 @dataclass(frozen=True)
 class PersonalFacts:
-    """Public facts of the users.
-
-    Attributes
-    ----------
-    n_users : int
-        How many there are.
-    n_features : int
-        Number of features, without a column of ids.
-    has_ids : bool
-        Whether it is known which rows belong to one user.
-    dtype : dtype
-        Type of the results.
-    """
+    """Public facts of the users."""
 
     n_users: int
+    # Without a column of ids.
     n_features: int
+    # Whether it is known which rows belong to one user.
     has_ids: bool
     dtype: np.dtype
 
 
 @dataclass(frozen=True)
 class PersonalProblem:
-    """Parameters of a personal regression as plain values, and public facts.
-
-    Those that are not listed are as in :class:`skdp.DPPersonalizedRegressor`.
-
-    Attributes
-    ----------
-    procedure : Procedure
-        How it is planned and solved.
-    facts : PersonalFacts
-        Public facts of the users.
-    unit : ResolvedUnit
-        What is protected: a user, or a row if these are not told apart.
-    n_units : int
-        Number of users.
-    currency : Currency
-        What shares buy.
-    delta_tail : float
-        Part of delta that is reserved: none.
-    """
+    """Parameters of a personal regression as plain values, and public facts."""
 
     procedure: Procedure
     facts: PersonalFacts
+    # A user, or a row if these are not told apart.
     unit: ResolvedUnit
     n_units: int
     currency: Currency

@@ -31,13 +31,14 @@ from skdp.privacy.clipping import clip_rows
 
 __all__ = ["Start", "features_of", "release_row_count", "release_start"]
 
-_PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6
-# A component has at least this fraction of the first one's variance.
+_PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6  # not studied
+# A component has at least this fraction of the first one's variance: not studied.
 _LEAST_VARIANCE = 0.1
 # The noise of a response has at least this fraction of the variance of what is predicted: what is
 # read off between noisy eigenvalues may be far too little, and heads that trust it follow noise.
+# Not studied.
 _LEAST_NOISE, _LEAST_OF_EXACT = 0.15, 0.01
-_INTERCEPT_VARIANCE = 0.05
+_INTERCEPT_VARIANCE = 0.05  # not studied
 _TINY = 1e-200
 
 
@@ -59,23 +60,14 @@ class Mean:
 
 @dataclass(frozen=True)
 class Start:
-    """A representation to begin with.
-
-    Attributes
-    ----------
-    prior : Prior
-        The representation, and how users are spread in it.
-    mean : Mean
-        Of the products of rows and responses.
-    row_count : float
-        How many rows users have.
-    snr : float
-        How far the weakest component stands out from the noise.
-    """
+    """A representation to begin with."""
 
     prior: Prior
+    # Of the products of rows and responses.
     mean: Mean
+    # How many rows users have.
     row_count: float
+    # How far the weakest component stands out from the noise.
     snr: float
 
     @property
