@@ -4,7 +4,7 @@ import numpy as np
 
 __all__ = ["PRIORS", "RATIOS", "RELATIVE_SIZES", "SIZES", "SQUARES", "row_counts"]
 
-#: Not studied, like the other grids. For norms in unknown units, by factors of the root of 2; 7 counts.
+#: For norms in unknown units, by factors of the root of 2; 7 counts. Not studied, as all the grids.
 SIZES = 2.0 ** (np.arange(-64, 64) / 2)
 #: The same for norms in squares of unknown units, by factors of 2; 7 counts.
 SQUARES = 2.0 ** np.arange(-63, 65)
