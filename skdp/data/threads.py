@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
@@ -14,8 +14,9 @@ import scipy.linalg  # noqa: F401 - for its BLAS to be there
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["blas_threads", "run_groups"]
+__all__ = ["blas_threads", "one_blas_thread", "run_groups", "run_in_order"]
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -86,17 +87,38 @@ def run_groups(source: Any, n_jobs: int | None, work: Callable[[range], T]) -> l
         return list(threads.map(_work, groups))
 
 
+def run_in_order(items: Sequence[S], n_jobs: int | None, work: Callable[[S], T]) -> Iterator[T]:
+    """Yield what `work` gives for each item, in their order: bit by bit the same for any `n_jobs`.
+
+    As many items as threads are worked on at a time, so that few results wait.
+    """
+    n_threads = effective_n_jobs(n_jobs)
+
+    def _work(item: S) -> T:
+        # The rounding of a matrix product may follow its threads.
+        with one_blas_thread(), np.errstate(all="ignore"):
+            return work(item)
+
+    if n_threads == 1:
+        yield from map(_work, items)
+        return
+    with ThreadPoolExecutor(n_threads) as threads:
+        for first in range(0, len(items), n_threads):
+            yield from threads.map(_work, items[first : first + n_threads])
+
+
 def blas_threads(n_jobs: int | None) -> AbstractContextManager[None]:
     """Give matrix products one thread each if `n_jobs` asks for several others."""
     return _limited_to(effective_n_jobs(n_jobs))
 
 
 def _limited_to(n_threads: int) -> AbstractContextManager[None]:
-    return nullcontext() if n_threads == 1 else _one_blas_thread()
+    return nullcontext() if n_threads == 1 else one_blas_thread()
 
 
 @contextmanager
-def _one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> Iterator[None]:
+    """Give matrix products one thread each."""
     own, who = _libraries(shared=False), _Guest()
     before = _limits(own)
     try:

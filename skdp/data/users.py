@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from skdp.data.threads import run_in_order
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
 __all__ = ["LARGEST_VALUE", "UserBatch", "Users", "in_company"]
@@ -64,8 +65,10 @@ class Users:
         Number of the user of each row.
     n_users : int
         How many users there are. One without rows is null: it has a slot, but no part in anything.
-    max_rows : int or None, default=None
+    max_rows_per_user : int or None, default=None
         How many rows of a user are used at most, the first ones; None for all.
+    n_jobs : int or None, default=None
+        Number of threads that share the batches.
     """
 
     def __init__(
@@ -74,11 +77,13 @@ class Users:
         responses: np.ndarray,
         codes: np.ndarray,
         n_users: int,
-        max_rows: int | None = None,
+        max_rows_per_user: int | None = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_users = n_users
+        self.n_jobs = n_jobs
         self.n_features = rows.shape[1]
-        self.batches = list(_batches(rows, responses, codes, n_users, max_rows))
+        self.batches = list(_batches(rows, responses, codes, n_users, max_rows_per_user))
 
     @property
     def rounding(self) -> float:
@@ -91,6 +96,10 @@ class Users:
         """
         depth = self.n_users + _BATCH_ENTRIES / self.n_features + 4
         return LEAST_ROUNDING + UNIT_ROUNDOFF * depth * self.n_users * self.n_features**0.5
+
+    def map(self, work: Callable[[UserBatch], T]) -> Iterator[T]:
+        """Yield what `work` gives for each batch, in their order, whatever the threads."""
+        return run_in_order(self.batches, self.n_jobs, work)
 
     def fill(self, statistic: Callable[[UserBatch], np.ndarray], size: int = 0) -> np.ndarray:
         """Compute a statistic of every user, NaN for null ones.
@@ -108,8 +117,9 @@ class Users:
             The statistics.
         """
         values = np.full((self.n_users, size) if size else self.n_users, np.nan)
-        for batch in self.batches:
-            values[batch.slots] = in_company(statistic, batch)
+        found = self.map(lambda batch: in_company(statistic, batch))
+        for batch, own in zip(self.batches, found, strict=True):
+            values[batch.slots] = own
         return values
 
     def shift_rows(self, center: np.ndarray) -> None:
@@ -121,8 +131,9 @@ class Users:
 
     def multiply_rows(self, matrix: np.ndarray) -> None:
         """Multiply all rows by a matrix, in place."""
-        for batch in self.batches:
-            batch.rows = batch.rows @ matrix
+        products = self.map(lambda batch: batch.rows @ matrix)
+        for batch, rows in zip(self.batches, products, strict=True):
+            batch.rows = rows
 
     def shift_responses(self, center: float) -> None:
         """Subtract a number from all responses, in place."""
@@ -151,13 +162,13 @@ def _batches(
     responses: np.ndarray,
     codes: np.ndarray,
     n_users: int,
-    max_rows: int | None,
+    max_rows_per_user: int | None,
 ) -> Iterator[UserBatch]:
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes, minlength=n_users)
     starts = np.cumsum(counts) - counts
-    if max_rows is not None:
-        counts = np.minimum(counts, max_rows)
+    if max_rows_per_user is not None:
+        counts = np.minimum(counts, max_rows_per_user)
     lengths = padded_lengths(counts)
     for length in np.unique(lengths[lengths > 0]):
         slots = np.flatnonzero(lengths == length)

@@ -15,10 +15,7 @@ from skdp.units._interactions import ResolvedInteraction
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._rows import ResolvedRow, ResolvedSparseRow
 
-__all__ = ["DEFAULT_CUT", "SUPPORT", "UNITS", "DecompositionProblem", "check_solver", "rank_of"]
-
-#: What bases are cut to by default, in units of the mean square of their rows.
-DEFAULT_CUT = 1.0
+__all__ = ["SUPPORT", "UNITS", "DecompositionProblem", "check_solver", "rank_of"]
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,6 @@ class DecompositionProblem:
     solver: str  # no longer "auto" once it is settled
     n_iter: int | str
     n_oversamples: int | str
-    basis_cut: float | None
     coherence_bound: float | None
     basis_size: int = 0  # columns, once it is settled
     delta_tail: float = 0.0

@@ -56,8 +56,8 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
         "n_core": [Interval(Integral, 1, None, closed="left"), None],
     }
 
-    shape: Any
     n_components: int
+    shape: Any
     epsilon: float
     delta: float
     privacy_unit: Any
@@ -80,8 +80,8 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
 
     def __repr__(self) -> str:
         return (
-            f"{type(self).__name__}({self._shape}, {self.n_components}, epsilon={self.epsilon}, "
-            f"delta={self.delta}, privacy_unit={self.privacy_unit!r})"
+            f"{type(self).__name__}({self.n_components}, shape={self._shape}, "
+            f"epsilon={self.epsilon}, delta={self.delta}, privacy_unit={self.privacy_unit!r})"
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -83,7 +83,6 @@ def test_a_public_centre_may_be_any_number_of_times_the_noise():
     pca = DPPCA(
         3,
         center=np.linspace(-3e98, 3e98, 6),
-        basis_cut=None,
         privacy_unit=Entry((0.0, 1e-90)),
         solver="deflation",
         epsilon=50.0,

@@ -26,8 +26,8 @@ class Cell:
     n_iter: int = 2
     fit_intercept: bool = True
     mean_head: bool = True
-    whiten: bool = True
-    max_rows: int | None = None
+    decorrelate: bool = True
+    max_rows_per_user: int | None = None
     delta: float = 1e-6
     dtype: type = np.float64
     # Noise has to leave scales at which something can be attacked.
@@ -43,8 +43,8 @@ class Cell:
         parts += [f"{self.n_iter} steps"]
         parts += ["no intercept"] * (not self.fit_intercept)
         parts += ["no mean head"] * (not self.mean_head)
-        parts += ["not whitened"] * (not self.whiten)
-        parts += [f"{self.max_rows} rows"] * (self.max_rows is not None)
+        parts += ["not whitened"] * (not self.decorrelate)
+        parts += [f"{self.max_rows_per_user} rows"] * (self.max_rows_per_user is not None)
         parts += ["pure"] * (self.delta == 0)
         parts += ["float32"] * (self.dtype is np.float32)
         return ", ".join(parts)
@@ -54,16 +54,18 @@ def _cells():
     for adjacency in ("replace", "zero_out"):
         yield Cell(adjacency)
         yield Cell(adjacency, fit_intercept=False, mean_head=False)
-        yield Cell(adjacency, fit_intercept=False, mean_head=False, whiten=False, max_rows=3)
+        yield Cell(
+            adjacency, fit_intercept=False, mean_head=False, decorrelate=False, max_rows_per_user=3
+        )
         yield Cell(adjacency, n_components=0)
         yield Cell(adjacency, "altmin")
-        bare = {"fit_intercept": False, "mean_head": False, "whiten": False}
+        bare = {"fit_intercept": False, "mean_head": False, "decorrelate": False}
         yield Cell(adjacency, "exponential", 1, delta=0.0, **bare)
     yield Cell("replace", "exponential", 1, **bare)
     yield Cell("replace", n_iter=0)
-    yield Cell("replace", max_rows=1)
-    yield Cell("zero_out", n_components=0, fit_intercept=False, whiten=False)
-    yield Cell("zero_out", "altmin", 1, fit_intercept=False, mean_head=False, whiten=False)
+    yield Cell("replace", max_rows_per_user=1)
+    yield Cell("zero_out", n_components=0, fit_intercept=False, decorrelate=False)
+    yield Cell("zero_out", "altmin", 1, fit_intercept=False, mean_head=False, decorrelate=False)
     yield Cell("replace", n_components=N_FEATURES, dtype=np.float32)
 
 
@@ -265,12 +267,12 @@ PUBLIC = {"n_features_in_", "privacy_spent_"}
 
 def released(cell):
     """Names of the attributes that come from released values."""
-    return RELEASED | ({"whitening_"} if cell.whiten else set())
+    return RELEASED | ({"whitening_"} if cell.decorrelate else set())
 
 
 def public(cell):
     """Names of those that are public."""
-    return PUBLIC | ({"whitening_"} if not cell.whiten else set())
+    return PUBLIC | ({"whitening_"} if not cell.decorrelate else set())
 
 
 SUMS = ("row centre", "second moment", "products", "mean products", "gradient", "normal matrix 1")

@@ -76,7 +76,6 @@ MODELS = {
 BOUNDS = {
     "row_norm": (0.5, 0.25),
     "mean_norm": (0.5, 0.25),
-    "basis_cut": (0.2, 2.0),
     "coherence_bound": (1.05, 30.0),
 }
 
@@ -110,9 +109,7 @@ class Fit:
             return self.unit != "row"
         if bound == "mean_norm":
             return self.unit != "row" or self.model in ("pca, public centre", "pca, not centred")
-        if bound == "coherence_bound":
-            return self.unit not in ("entry", "edge") or self.takes_input
-        return self.unit == "row" or self.takes_input
+        return self.unit not in ("entry", "edge") or self.takes_input
 
     @property
     def takes_input(self):
@@ -176,40 +173,6 @@ def test_a_bound_of_a_decomposition_acts_or_is_refused(fit, bound):
 def test_a_record_repeats(fit):
     # Otherwise a bound that does nothing would seem to act.
     assert is_the_same(fit.recorded(), Fit.recorded.__wrapped__(fit))
-
-
-@pytest.mark.parametrize("fit", each(pairwise_cover, FITS))
-def test_cutting_no_basis_acts_or_is_refused(fit):
-    found = fit.recorded(basis_cut=None)
-    assert isinstance(found, str) == fit.refuses("basis_cut")
-    if not fit.refuses("basis_cut"):
-        assert not is_the_same(fit.recorded(), found)
-
-
-@pytest.mark.parametrize("fit", each(pairwise_cover, FITS))
-def test_the_default_cut_is_never_refused(fit):
-    assert is_the_same(fit.recorded(), fit.recorded(basis_cut=1.0))
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_a_cut_acts_where_it_decides_what_auto_takes(model):
-    # What is cut to less can be told from noise in smaller matrices.
-    fit = Fit(model, "entry", "auto", 30)
-    without, cut = fit.recorded(), fit.recorded(basis_cut=0.2)
-    assert "matrix" in [release.name for release in without[0]]
-    assert "right product 1" in [release.name for release in cut[0]]
-    for basis_cut in (2.0, None):
-        assert "takes 'input'" in fit.recorded(basis_cut=basis_cut)
-
-
-@pytest.mark.parametrize("basis_cut", [0.2, 2.0, None])
-def test_a_cut_beside_a_bound_of_the_coherence_is_refused(basis_cut):
-    for fit in FITS:
-        if not fit.refuses("coherence_bound"):
-            told = fit.recorded(basis_cut=basis_cut, coherence_bound=1.2)
-            assert isinstance(told, str), fit
-            assert "basis_cut" in told
-            assert "coherence_bound" in told
 
 
 # Trace regression

@@ -215,7 +215,6 @@ BAD = {
     "privacy_unit=Entry(BOUNDS), coherence_bound=0.5": "coherence_bound",
     "privacy_unit=Entry(BOUNDS), coherence_bound=4, solver='input'": "coherence_bound",
     "privacy_unit=SpectralChange(), coherence_bound=4, center=False": "coherence_bound",
-    "privacy_unit=Entry(BOUNDS), basis_cut=0": "basis_cut",
     "privacy_unit=Interaction(0)": "degree_floor",
     "privacy_unit=SparseRow(0, BOUNDS)": "max_entries",
     "privacy_unit=Entry(BOUNDS, zero_is_missing='yes')": "zero_is_missing",
@@ -226,10 +225,6 @@ BAD = {
     "privacy_unit=SparseRow(3, BOUNDS), row_norm=1.0": "row_norm",
     "privacy_unit=Interaction(), mean_norm=1.0, center=False": "mean_norm",
     "privacy_unit=SpectralChange(), row_norm=1.0, center=False": "row_norm",
-    "basis_cut=2.0": "basis_cut",
-    "basis_cut=None": "basis_cut",
-    "privacy_unit=Entry(BOUNDS), basis_cut=2.0, solver='input'": "basis_cut",
-    "privacy_unit=Edge(BOUNDS), basis_cut=2.0, coherence_bound=4": "basis_cut",
     "privacy_unit=SparseRow(3, BOUNDS), coherence_bound=4": "coherence_bound",
     "privacy_unit=Interaction(), coherence_bound=4, center=False": "coherence_bound",
 }

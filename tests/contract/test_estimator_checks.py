@@ -90,8 +90,8 @@ REGRESSIONS = [
 GENEROUS_REGRESSORS = [DPTraceRegressor(epsilon=1000.0, **more) for more in REGRESSIONS]
 PERSONAL = [
     {},
-    {"adjacency": "zero_out", "whiten": False},
-    {"solver": "altmin", "max_rows": 5},
+    {"adjacency": "zero_out", "decorrelate": False},
+    {"solver": "altmin", "max_rows_per_user": 5},
     {"n_components": 0},
     {"n_iter": 0},
 ]

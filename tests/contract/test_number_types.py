@@ -89,7 +89,6 @@ ROW_CASES = [
     ("privacy_unit__bounds", [-20.015625, 30.015625], {"privacy_unit": Edge((0, 1))}),
     ("privacy_unit__degree_floor", 2, {"privacy_unit": Interaction(), **NOT_CENTERED}),
     ("privacy_unit__largest", 9.0078125, {"privacy_unit": SpectralChange(), **NOT_CENTERED}),
-    ("basis_cut", 1.2001953125, ENTRY),
     ("coherence_bound", 7.0078125, ENTRY),
     ("n_jobs", 1, NORMS),
     ("random_state", 77, NORMS),
@@ -130,7 +129,8 @@ PERSONAL_CASES = [
     ("delta", 2.0**-13, {}),
     ("user_column", 3, {}),
     ("n_iter", 3, {}),
-    ("max_rows", 2, {}),
+    ("max_rows_per_user", 2, {}),
+    ("n_jobs", 1, {}),
     ("random_state", 77, {}),
 ]
 

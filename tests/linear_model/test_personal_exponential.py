@@ -13,7 +13,7 @@ from skdp.privacy import PrivacyBudget, sensitivity
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 BOUND = 1.5
-BARE = {"whiten": False, "fit_intercept": False, "mean_head": False}
+BARE = {"decorrelate": False, "fit_intercept": False, "mean_head": False}
 
 
 def draw(n_users, seed=0, n_rows=6):

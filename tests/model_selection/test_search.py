@@ -195,7 +195,7 @@ def test_matrices():
 
 def test_a_sparse_row_is_a_row():
     unit = SparseRow(3, (-5, 5))
-    search = DPGridSearch(DPTruncatedSVD(1, privacy_unit=unit), {"basis_cut": [1.0, 2.0]}).fit(X)
+    search = DPGridSearch(DPTruncatedSVD(1, privacy_unit=unit), {"n_iter": [3, 4]}).fit(X)
     assert search.privacy_spent_.unit == "row"
 
 

@@ -282,7 +282,7 @@ def test_halving_is_not_known_before():
     ("arguments", "error", "message"),
     [
         ((pca(), 120, 6), TypeError, "must be a GridSearchCV"),
-        ((GridSearchCV(pca(), {}), 0, 6), ValueError, "n_rows"),
+        ((GridSearchCV(pca(), {}), 0, 6), ValueError, "n_samples"),
         ((GridSearchCV(pca(), {}), 120, 1.5), TypeError, "n_features"),
         ((GridSearchCV(pca(), {"n_components": [9]}), 120, 6), ValueError, "n_components"),
         (

@@ -20,7 +20,10 @@ from skdp.decomposition._products.symmetric_power import solve_symmetric_power
 from skdp.privacy import PrivacyBudget, Released
 from skdp.units._resolved import MatrixUnit
 
-__all__ = ["solve_by_products"]
+__all__ = ["BASIS_CUT", "solve_by_products"]
+
+#: What the rows of a basis are cut to, in units of their mean square: benchmarks/entries/cut.md.
+BASIS_CUT = 1.0
 
 
 def solve_by_products(
@@ -92,7 +95,7 @@ def _matrix_of(
         budget,
         unit,
         # Cutting keeps the noise small, and without noise it would only do harm.
-        cut=problem.basis_cut if budget.is_private and unit.follows_rows else None,
+        cut=BASIS_CUT if budget.is_private and unit.follows_rows else None,
         coherence_bound=problem.coherence_bound,
     )
     if isinstance(problem.center, np.ndarray):

@@ -8,12 +8,7 @@ from numbers import Integral
 import numpy as np
 
 from skdp._estimator import check_finite_bound
-from skdp.decomposition._problem import (
-    DEFAULT_CUT,
-    DecompositionProblem,
-    check_solver,
-    rank_of,
-)
+from skdp.decomposition._problem import DecompositionProblem, check_solver, rank_of
 from skdp.linalg.norms import row_norms
 from skdp.privacy import Plan, PlannedRelease, gaussian_dp, sensitivity
 from skdp.privacy.plan import Paths, planned_search
@@ -132,16 +127,11 @@ def _guidance(problem: DecompositionProblem, solver: str) -> tuple[bool, bool]:
 
 def _check_bounds(problem: DecompositionProblem) -> None:
     """Refuse bounds that do not act, or that are none."""
-    bases = (
-        ("basis_cut", problem.basis_cut, DEFAULT_CUT),
-        ("coherence_bound", problem.coherence_bound, None),
-    )
-    for name, bound, default in bases:
-        if bound != default:
-            raise ValueError(
-                f"{name}={bound} is for iterations whose noise follows the released bases, got "
-                f"{problem.given_unit}: pass {name}={default}."
-            )
+    if problem.coherence_bound is not None:
+        raise ValueError(
+            f"coherence_bound={problem.coherence_bound:g} is for iterations whose noise follows "
+            f"the released bases, got {problem.given_unit}: pass coherence_bound=None."
+        )
     check_finite_bound("row_norm", problem.row_norm, problem.epsilon)
     check_finite_bound("mean_norm", problem.mean_norm, problem.epsilon)
     if problem.mean_norm is not None and not problem.releases_mean:

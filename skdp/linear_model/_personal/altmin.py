@@ -35,7 +35,7 @@ from skdp.privacy.clipping import clip_weights
 
 __all__ = ["alternate"]
 
-_QUANTILE = 0.5
+_QUANTILE = 0.5  # not studied
 
 
 class _Terms(NamedTuple):
@@ -106,30 +106,39 @@ def _clipped_sums(
     """Sum both sides over users, each clipped as a whole."""
     size, k = prior.basis.shape
     matrix, products = np.zeros((k, size, k, size)), np.zeros((k, size))
-    for batch in users.batches:
-        terms = in_company(lambda batch: _terms(batch, prior, mean_head), batch)
-        weights = np.minimum(
-            clip_weights(terms.matrix_norms, levels[0], (size * k) ** 2),
-            clip_weights(terms.product_norms, levels[1], size * k),
-        )
-        is_null = weights == 0
-        terms.heads[is_null], terms.products[is_null] = 0.0, 0.0
-        weighted = weights[:, np.newaxis] * terms.heads
-        products += weighted.T @ terms.products
-        _add_blocks(matrix, batch, weighted, terms.heads)
+    for own_matrix, own_products in users.map(
+        lambda batch: _clipped_sides(batch, prior, mean_head, levels)
+    ):
+        matrix += own_matrix
+        products += own_products
     return matrix.reshape(size * k, size * k), products.ravel()
 
 
-def _add_blocks(
-    matrix: np.ndarray, batch: UserBatch, weighted: np.ndarray, heads: np.ndarray
-) -> None:
-    """Add what the users of a batch contribute, a pair of components at a time."""
-    size = batch.rows.shape[2]
-    rows = batch.rows.reshape(-1, size)
-    for one, other in np.ndindex(heads.shape[1], heads.shape[1]):
+def _clipped_sides(
+    batch: UserBatch, prior: Prior, mean_head: np.ndarray, levels: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum both sides over the users of a batch."""
+    size, k = prior.basis.shape
+    terms = in_company(lambda batch: _terms(batch, prior, mean_head), batch)
+    weights = np.minimum(
+        clip_weights(terms.matrix_norms, levels[0], (size * k) ** 2),
+        clip_weights(terms.product_norms, levels[1], size * k),
+    )
+    is_null = weights == 0
+    terms.heads[is_null], terms.products[is_null] = 0.0, 0.0
+    weighted = weights[:, np.newaxis] * terms.heads
+    return _blocks(batch, weighted, terms.heads), weighted.T @ terms.products
+
+
+def _blocks(batch: UserBatch, weighted: np.ndarray, heads: np.ndarray) -> np.ndarray:
+    """Compute the matrix of a batch, a pair of components at a time."""
+    size, k = batch.rows.shape[2], heads.shape[1]
+    matrix, rows = np.empty((k, size, k, size)), batch.rows.reshape(-1, size)
+    for one, other in np.ndindex(k, k):
         factors = weighted[:, one] * heads[:, other] / batch.counts
         scaled = batch.rows * factors[:, np.newaxis, np.newaxis]
-        matrix[one, :, other] += scaled.reshape(-1, size).T @ rows
+        matrix[one, :, other] = scaled.reshape(-1, size).T @ rows
+    return matrix
 
 
 def _floored_solution(matrix: np.ndarray, sides: np.ndarray, scale: float) -> np.ndarray:

@@ -33,6 +33,7 @@ from skdp.privacy import PlannedRelease, PrivacyBudget, sensitivity
 
 __all__ = ["plan_exponential", "solve_exponential"]
 
+# Not studied, like the other numbers here.
 _N_CANDIDATES = 1000
 _BOUND_SHARE, _CANDIDATE_SHARE, _PRIOR_SHARE = 0.2, 0.65, 0.15
 # Fraction of the users whose responses are smaller than the bound.
@@ -105,12 +106,18 @@ def _release_size(users: Users, budget: PrivacyBudget) -> float:
 def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
     """Sum the losses of all candidates over the users."""
     losses = np.zeros(len(candidates))
-    for batch in users.batches:
-        for chosen in _chunks(batch, candidates):
-            errors = _errors(batch, candidates[chosen])
-            # What overflows is as bad as anything can be.
-            errors[~(errors <= bound**2)] = bound**2
-            losses[chosen] += np.maximum(errors, 0.0).sum(axis=1)
+    for own in users.map(lambda batch: _losses_of_batch(batch, candidates, bound)):
+        losses += own
+    return losses
+
+
+def _losses_of_batch(batch: UserBatch, candidates: np.ndarray, bound: float) -> np.ndarray:
+    losses = np.empty(len(candidates))
+    for chosen in _chunks(batch, candidates):
+        errors = _errors(batch, candidates[chosen])
+        # What overflows is as bad as anything can be.
+        errors[~(errors <= bound**2)] = bound**2
+        losses[chosen] = np.maximum(errors, 0.0).sum(axis=1)
     return losses
 
 

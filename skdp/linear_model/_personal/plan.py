@@ -23,6 +23,7 @@ __all__ = [
     "response_search",
 ]
 
+# Not studied, like the other numbers here: benchmarks/personalization measures all together.
 # Wanted noise of a count as a fraction of the users, limits of its share, and one that is cheap.
 _SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
 _VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)
@@ -105,7 +106,7 @@ def response_search(problem: PersonalProblem) -> str:
 
 def finds_levels(problem: PersonalProblem) -> bool:
     """Whether it is found how users' own levels differ."""
-    return problem.fit_intercept and not problem.is_pooled and problem.max_rows != 1
+    return problem.fit_intercept and not problem.is_pooled and problem.max_rows_per_user != 1
 
 
 def finds_mean(problem: PersonalProblem) -> bool:
@@ -134,7 +135,7 @@ def _plan_features(problem: PersonalProblem) -> list[PlannedRelease]:
     for name in rounds:
         lines += _search(f"{name} norm", problem)
         lines.append(_line(name, _CENTER_SHARE / len(rounds), f"{name} norm", (d,)))
-    if problem.whiten:
+    if problem.decorrelate:
         lines += _search("moment norm", problem)
         share = _POOLED_MOMENT_SHARE if problem.is_pooled else _MOMENT_SHARE
         lines.append(_line("second moment", share, "moment norm", (d, d), "symmetric_gaussian"))
@@ -152,7 +153,7 @@ def _plan_responses(problem: PersonalProblem) -> list[PlannedRelease]:
         lines += _search(f"{name} norm", problem)
         lines.append(_line(name, _RESPONSE_SHARE, f"{name} norm", ()))
     if not problem.is_pooled:
-        lines += _search("row count", problem, len(row_counts(problem.max_rows)))
+        lines += _search("row count", problem, len(row_counts(problem.max_rows_per_user)))
     if finds_levels(problem):
         lines += _search("user level", problem)
         lines += _search("response spread", problem, len(RATIOS))
