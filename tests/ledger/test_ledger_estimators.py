@@ -85,7 +85,7 @@ def test_a_fit_is_charged_once_for_all_that_it_costs(ledger, name):
     ],
 )
 def test_a_stream_is_charged_when_it_opens(ledger, stream, what):
-    stream((30, 20), 2, privacy_unit=Update(1.0), ledger=ledger)
+    stream(2, shape=(30, 20), privacy_unit=Update(1.0), ledger=ledger)
     (entry,) = ledger.entries()
     assert entry["what"] == what
 
