@@ -72,20 +72,6 @@ def release_start(
     return _with_core(records, released_left, released_right, spread, budget)
 
 
-def _mean_of_products(
-    records: Records,
-    coordinates_of: Callable[[Matrices], Coordinates],
-    level: float,
-    budget: PrivacyBudget,
-    name: str,
-) -> np.ndarray:
-    """Release the mean of y_i times the coordinates of X_i, each clipped to the level."""
-    total, _ = _sum_of_products(records, coordinates_of, level)
-    change = sensitivity.row_sum(level, budget.adjacency, records.design.rounding)
-    released, _ = budget.gaussian(name, total, sensitivity=change)
-    return released / records.n_records
-
-
 def _sum_of_products(
     records: Records, coordinates_of: Callable[[Matrices], Coordinates], level: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -100,9 +86,9 @@ def _with_core(
 ) -> FixedRank:
     """Release the mean of y_i U'X_iV for released bases."""
     rank = left.shape[1]
-
-    def _cores(matrices: Matrices) -> Coordinates:
-        return matrices.cores(left, right)
-
-    released = _mean_of_products(records, _cores, 2.6 * spread * rank, budget, "start, core")
-    return FixedRank(left, np.ones(rank), right @ released.reshape(rank, rank).T).orthonormal()
+    level = 2.6 * spread * rank
+    total, _ = _sum_of_products(records, lambda m: m.cores(left, right), level)
+    change = sensitivity.row_sum(level, budget.adjacency, records.design.rounding)
+    released, _ = budget.gaussian("start, core", total, sensitivity=change)
+    core = (released / records.n_records).reshape(rank, rank)
+    return FixedRank(left, np.ones(rank), right @ core.T).orthonormal()

@@ -227,9 +227,9 @@ def _plan_whitening(side: int, problem: TraceProblem) -> PlannedRelease:
 
 def _plan_descent(problem: TraceProblem, share: float) -> list[PlannedRelease]:
     """Plan a start, and a gradient and a count for each step."""
-    lines = list(_plan_start(problem)) if problem.init == "spectral" else []
-    if lines:
-        share -= START_SHARE
+    lines = []
+    if problem.init == "spectral":
+        lines, share = list(_plan_start(problem)), share - START_SHARE
     n_steps = problem.n_iter
     votes = _share_of_counts(n_steps, problem, _VOTE_PRECISION)
     size = problem.rank * sum(problem.facts.matrix_shape) + problem.fit_intercept
