@@ -81,11 +81,11 @@ def test_a_fit_is_charged_once_for_all_that_it_costs(ledger, name):
     ("stream", "what"),
     [
         (DPStreamingFactorizer, "DPStreamingFactorizer, 30 x 20"),
-        (DPContinualFactorizer, "DPContinualFactorizer, 30 x 20"),
+        (partial(DPContinualFactorizer, horizon=2), "DPContinualFactorizer, 30 x 20"),
     ],
 )
 def test_a_stream_is_charged_when_it_opens(ledger, stream, what):
-    stream((30, 20), 2, privacy_unit=Update(1.0), ledger=ledger)
+    stream(2, shape=(30, 20), privacy_unit=Update(1.0), ledger=ledger)
     (entry,) = ledger.entries()
     assert entry["what"] == what
 
