@@ -81,7 +81,7 @@ def test_a_fit_is_charged_once_for_all_that_it_costs(ledger, name):
     ("stream", "what"),
     [
         (DPStreamingFactorizer, "DPStreamingFactorizer, 30 x 20"),
-        (DPContinualFactorizer, "DPContinualFactorizer, 30 x 20"),
+        (partial(DPContinualFactorizer, horizon=2), "DPContinualFactorizer, 30 x 20"),
     ],
 )
 def test_a_stream_is_charged_when_it_opens(ledger, stream, what):
