@@ -45,12 +45,13 @@ def weigh(path):
             "code lines": len(written - in_docstrings),
             "docstring lines": len(in_docstrings),
             "functions": sum(isinstance(node, ast.FunctionDef) for node in ast.walk(tree)),
-            "constants": sum(map(is_tuned, tree.body)),
+            "constants": sum(map(is_number, tree.body)),
+            **Counter(f"constants, {kind(said)}" for said in remarks(text).values()),
         }
     )
 
 
-def is_tuned(node):
+def is_number(node):
     """Whether a statement of a module gives a name in capitals to a number, or to several."""
     if isinstance(node, ast.AnnAssign):
         targets, value = [node.target], node.value
@@ -63,6 +64,29 @@ def is_tuned(node):
         isinstance(one, ast.Constant) and type(one.value) in (int, float) for one in ast.walk(value)
     )
     return has_number and all(name.isupper() for name in names)
+
+
+def remarks(text):
+    """Return what is said of each number of a module: beside it, and right above it."""
+    comments, is_alone = {}, {}
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            comments[token.start[0]] = token.string.lstrip("#: ")
+            is_alone[token.start[0]] = not token.line[: token.start[1]].strip()
+    found = {}
+    for node in filter(is_number, ast.parse(text).body):
+        first = node.lineno
+        while is_alone.get(first - 1):
+            first -= 1
+        lines = range(first, node.end_lineno + 1)
+        found[node] = " ".join(comments[line] for line in lines if line in comments)
+    return found
+
+
+def kind(said):
+    """Tell what a remark says of the choice of a number."""
+    kinds = {"benchmarks/": "studied", "not studied": "not studied", "not tuned": "not tuned"}
+    return next((kinds[sign] for sign in kinds if sign in said.lower()), "unsaid")
 
 
 def parameters(text):
