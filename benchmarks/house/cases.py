@@ -75,9 +75,7 @@ def captured(
     return np.square(X @ np.linalg.qr(components.T)[0]).sum() / eigenvalues[-k:].sum()
 
 
-def factored(
-    k: int, X: np.ndarray, seed: int, unit: Callable[[], Any], **parameters: Any
-) -> float:
+def factored(k: int, X: np.ndarray, seed: int, unit: Callable[[], Any], **parameters: Any) -> float:
     fit = new("DPLowRankFactorizer", k, privacy_unit=unit(), random_state=seed, **parameters)
     return explained(X, fit.fit(X).reconstruct(), about_mean=False)
 
@@ -194,7 +192,12 @@ CASES = (
         partial(interactions, 600, 300),
         partial(SVD, 2, unit=interaction),
     ),
-    Case("factors, rows", "factors", partial(spiked, 4000, 60), partial(captured, "DPLowRankFactorizer", 5, epsilon=0.5)),
+    Case(
+        "factors, rows",
+        "factors",
+        partial(spiked, 4000, 60),
+        partial(captured, "DPLowRankFactorizer", 5, epsilon=0.5),
+    ),
     Case("factors, input", "factors", DENSE, partial(factored, 3, unit=change, epsilon=2.0)),
     Case(
         "factors, alternating",

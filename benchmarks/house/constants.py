@@ -290,9 +290,7 @@ def main() -> None:
     signal.signal(signal.SIGALRM, give_up)
     reads = {case: reads_of(case) for case in CASES}
     numbers = [number for number in all_numbers() if arguments.only in number.module]
-    cases = {
-        number: [case for case in CASES if is_read(number, reads[case])] for number in numbers
-    }
+    cases = {number: [case for case in CASES if is_read(number, reads[case])] for number in numbers}
 
     usual = accuracies(None, list(CASES), arguments.screened)
     effects = {}

@@ -18,7 +18,7 @@ from skdp.units._rows import ResolvedRow, ResolvedSparseRow
 __all__ = ["DEFAULT_CUT", "SUPPORT", "UNITS", "DecompositionProblem", "check_solver", "rank_of"]
 
 #: What bases are cut to by default, in units of the mean square of their rows.
-DEFAULT_CUT = 1.0
+DEFAULT_CUT = 1.0  # benchmarks/entries/captured.md, "What the tables say"
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class Support:
 #: The units that are no objects, by the names that they are given by.
 UNITS: dict[str, type[ResolvedUnit]] = {"row": ResolvedRow}
 #: All that depends on which unit it is.
+# Of rows: benchmarks/high_dimension/captured.md, "power, 4 steps"; else not studied.
 SUPPORT: dict[type[ResolvedUnit], Support] = {
     ResolvedRow: Support(
         {"covariance": 0, "adaptive": 0, "power": 3},
