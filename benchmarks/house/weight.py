@@ -68,18 +68,17 @@ def is_number(node):
 
 def remarks(text):
     """Return what is said of each number of a module: beside it, and right above it."""
-    comments, is_alone = {}, {}
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            comments[token.start[0]] = token.string.lstrip("#: ")
-            is_alone[token.start[0]] = not token.line[: token.start[1]].strip()
-    found = {}
+    found, lines = {}, text.splitlines(keepends=True)
     for node in filter(is_number, ast.parse(text).body):
         first = node.lineno
-        while is_alone.get(first - 1):
+        while first > 1 and lines[first - 2].startswith("#"):
             first -= 1
-        lines = range(first, node.end_lineno + 1)
-        found[node] = " ".join(comments[line] for line in lines if line in comments)
+        written = io.StringIO("".join(lines[first - 1 : node.end_lineno])).readline
+        found[node] = " ".join(
+            token.string.lstrip("#: ")
+            for token in tokenize.generate_tokens(written)
+            if token.type == tokenize.COMMENT
+        )
     return found
 
 
