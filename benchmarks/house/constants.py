@@ -43,13 +43,15 @@ TITLE = """\
 
 Written by `python -m benchmarks.house.constants --write`. Every number in `skdp/decomposition`,
 `linear_model` and `privacy` that was tuned is halved and doubled, alone; numbers that count are
-rounded. The cases are those of `benchmarks/house/cases.py`; the noise of a release is the same
-whatever the numbers are, but for its scale.
+rounded, and of quantiles it is the odds. Grids, and sizes that are powers of 2, stay as they are.
+The cases are those of `benchmarks/house/cases.py`. The noise of a release is the same whatever the
+numbers are, but for its scale and its shape.
+
 Accuracy is 1 at best: captured variance beside that of the best components, or the explained
 fraction of the sum of squares of a matrix, of its coefficients or of responses. The effect of a
 number is the mean absolute change of a case, averaged over the cases of the family that changes
-most, by the worse of both factors. {seeds} seeds of each case, after {screened} for all.
-"""
+most, by the worse of both factors. One that a fit refuses, such as a share beyond the whole, does
+not count. {seeds} seeds of each case, after {screened} for all numbers."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,14 @@ class Number:
     column: int
 
     def __str__(self) -> str:
-        return f"`{self.name}` in `{self.module.replace('.', '/')}.py`"
+        name, _, which = self.name.partition(" (")
+        which = which and f" ({which}"
+        return f"`{name}`{which} in `{self.module.replace('.', '/')}.py`"
 
     def at(self, factor: float) -> float:
+        if re.search("QUANTILE(?!_GROWTH)", self.name):
+            odds = factor * self.value / (1 - self.value)
+            return odds / (1 + odds)
         scaled = factor * self.value
         return round(scaled) if isinstance(self.value, int) else scaled
 
@@ -78,23 +85,23 @@ def numbers_of(module: str, text: str) -> Iterator[Number]:
     for node, said in remarks(text).items():
         if kind(said) == "not tuned" or "Interval" in ast.unparse(node):
             continue
-        target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
-        target = target.strip("()")
-        literals = list(literals_of(node.value))
-        for place, literal in enumerate(literals):
-            name = target if len(literals) == 1 else f"{target}: {literal.value:g}"
-            if sum(other.value == literal.value for other in literals) > 1:
-                name += f", number {place + 1}"
-            yield Number(module, name, literal.value, literal.lineno, literal.col_offset)
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        pairs = [(target, node.value)]
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            pairs = list(zip(target.elts, node.value.elts, strict=True))
+        for name, value in pairs:
+            literals = list(literals_of(value))
+            for place, one in enumerate(literals):
+                which = f" ({place + 1} of {len(literals)})" if len(literals) > 1 else ""
+                told = f"{ast.unparse(name)}{which}"
+                yield Number(module, told, one.value, one.lineno, one.col_offset)
 
 
 def literals_of(node: Any) -> Iterator[Any]:
-    """Yield numbers, but for those in powers, which are sizes of words, grids and blocks.
-
-    Functions have none that are tuned.
-    """
+    """Yield numbers, but for sizes of words and blocks, which are powers, and for grids."""
     is_power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow | ast.LShift)
-    if is_power or isinstance(node, ast.Lambda):
+    is_grid = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    if is_power or is_grid or isinstance(node, ast.Lambda):
         return
     if isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value:
         yield node
@@ -256,7 +263,7 @@ def mentioned(node: ast.AST) -> Iterator[str]:
 
 
 def is_read(number: Number, reads: dict[str, set[str]]) -> bool:
-    names = set(re.findall(r"\w+", number.name.partition(":")[0]))
+    names = set(re.findall(r"\w+", number.name.partition("(")[0]))
     return any(
         names & mentioned_there
         for module, mentioned_there in reads.items()
