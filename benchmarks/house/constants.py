@@ -34,11 +34,11 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ROOMS = ("decomposition", "linear_model", "privacy")
 SCREEN, FACTORS = (0.5, 2.0), (0.25, 0.5, 1.0, 2.0, 4.0)
-# Constants in the tables; and those among which they are sought with more seeds.
-N_SHOWN, N_FINALISTS = 10, 16
+# Numbers in the tables; those among which they are sought with all seeds; and seeds before that.
+N_SHOWN, N_FINALISTS, N_SCREENED = 10, 16, 2
 LEAST_EFFECT = 5e-4
 LONGEST_SECONDS = 60
-TITLE = """\
+TITLE = f"""\
 # The constants that move results most
 
 Written by `python -m benchmarks.house.constants --write`. Every number in `skdp/decomposition`,
@@ -51,7 +51,7 @@ Accuracy is 1 at best: captured variance beside that of the best components, or 
 fraction of the sum of squares of a matrix, of its coefficients or of responses. The effect of a
 number is the mean absolute change of a case, averaged over the cases of the family that changes
 most, by the worse of both factors. One that a fit refuses, such as a share beyond the whole, does
-not count. {seeds} seeds of each case, after {screened} for all numbers."""
+not count. {{seeds}} seeds of each case, after {N_SCREENED} for all numbers."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,8 @@ class Number:
     column: int
 
     def __str__(self) -> str:
-        name, _, which = self.name.partition(" (")
-        which = which and f" ({which}"
-        return f"`{name}`{which} in `{self.module.replace('.', '/')}.py`"
+        name, opening, which = self.name.partition(" (")
+        return f"`{name}`{opening}{which} in `{self.module.replace('.', '/')}.py`"
 
     def at(self, factor: float) -> float:
         if re.search("QUANTILE(?!_GROWTH)", self.name):
@@ -79,6 +78,7 @@ class Number:
 
 Change = tuple[Number, float]
 Means = dict[str, np.ndarray]
+Reached = dict[Number, list[Case]]
 
 
 def numbers_of(module: str, text: str) -> Iterator[Number]:
@@ -91,22 +91,32 @@ def numbers_of(module: str, text: str) -> Iterator[Number]:
             pairs = list(zip(target.elts, node.value.elts, strict=True))
         for name, value in pairs:
             literals = list(literals_of(value))
-            for place, one in enumerate(literals):
-                which = f" ({place + 1} of {len(literals)})" if len(literals) > 1 else ""
-                told = f"{ast.unparse(name)}{which}"
+            for place, (keys, one) in enumerate(literals):
+                is_one_of_several = keys in [other for other, _ in literals if _ is not one]
+                which = f" ({place + 1} of {len(literals)})" if is_one_of_several else ""
+                told = f"{ast.unparse(name)}{keys}{which}"
                 yield Number(module, told, one.value, one.lineno, one.col_offset)
 
 
-def literals_of(node: Any) -> Iterator[Any]:
-    """Yield numbers, but for sizes of words and blocks, which are powers, and for grids."""
+def literals_of(node: Any, keys: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield numbers with their keys, but for sizes of blocks, which are powers, and for grids."""
     is_power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow | ast.LShift)
-    is_grid = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    children = list(ast.iter_child_nodes(node))
+    is_grid = (
+        (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))
+        or (isinstance(node, ast.Tuple) and any(isinstance(one, ast.Tuple) for one in children))
+        or isinstance(node, ast.GeneratorExp)
+    )
     if is_power or is_grid or isinstance(node, ast.Lambda):
         return
     if isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value:
-        yield node
-    for child in ast.iter_child_nodes(node):
-        yield from literals_of(child)
+        yield keys, node
+    elif isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values, strict=True):
+            yield from literals_of(value, f"{keys}[{ast.unparse(key) if key else ''}]")
+    else:
+        for child in children:
+            yield from literals_of(child, keys)
 
 
 def all_numbers() -> list[Number]:
@@ -263,7 +273,7 @@ def mentioned(node: ast.AST) -> Iterator[str]:
 
 
 def is_read(number: Number, reads: dict[str, set[str]]) -> bool:
-    names = set(re.findall(r"\w+", number.name.partition("(")[0]))
+    names = set(re.findall(r"\w+", re.split(r"[\[(]", number.name)[0]))
     return any(
         names & mentioned_there
         for module, mentioned_there in reads.items()
@@ -310,17 +320,46 @@ def difference(values: np.ndarray) -> str:
     return f"{values.mean():+.4f} ± {standard_error(values):.4f}"
 
 
+def screened(numbers: list[Number], cases: Reached, n_seeds: int) -> dict[Number, float]:
+    """Return the effect of each number."""
+    usual, effects = accuracies(None, list(CASES), n_seeds), {}
+    for number in numbers:
+        changed = [accuracies((number, factor), cases[number], n_seeds) for factor in SCREEN]
+        effects[number] = effect(cases[number], usual, changed)
+        print(f"{effects[number]:.4f} {number} ({number.value:g})", flush=True)
+    return effects
+
+
+def sections(
+    numbers: list[Number], cases: Reached, n_seeds: int
+) -> tuple[dict[Number, float], list[str]]:
+    """Return the effects of numbers, and tables of those that have the largest."""
+    usual = accuracies(None, list(CASES), n_seeds)
+    found, effects = {}, {}
+    for number in numbers:
+        found[number] = {
+            factor: accuracies((number, factor), cases[number], n_seeds)
+            for factor in FACTORS
+            if factor != 1
+        }
+        changed = [found[number][factor] for factor in SCREEN]
+        effects[number] = effect(cases[number], usual, changed)
+    shown = sorted(numbers, key=lambda number: -effects[number])
+    rows = [[str(number), f"{number.value:g}", f"{effects[number]:.4f}"] for number in shown]
+    blocks = [table(["number", "value", "effect"], rows)]
+    for number in shown[:N_SHOWN]:
+        blocks += [f"## {number}", section(number, cases[number], usual, found[number])]
+    return effects, blocks
+
+
 def main() -> None:
     parser = parser_for(
         __doc__,
-        seeds="seeds of each case in the tables, default 6",
+        seeds="seeds of each case in the tables, default 8",
         only="numbers of modules with this in their name",
         write="replace constants.md",
     )
-    parser.add_argument(
-        "--screened", type=int, default=1, help="seeds of each case at first, default 1"
-    )
-    parser.set_defaults(seeds=6)
+    parser.set_defaults(seeds=8)
     arguments = parser.parse_args()
     if arguments.write and arguments.only:
         parser.error("--write takes all numbers")
@@ -330,49 +369,17 @@ def main() -> None:
     reads = {case: reads_of(case) for case in CASES}
     numbers = [number for number in all_numbers() if arguments.only in number.module]
     cases = {number: [case for case in CASES if is_read(number, reads[case])] for number in numbers}
-
-    usual = accuracies(None, list(CASES), arguments.screened)
-    effects = {}
-    for number in numbers:
-        changed = [accuracies((number, f), cases[number], arguments.screened) for f in SCREEN]
-        effects[number] = effect(cases[number], usual, changed)
-        print(f"{effects[number]:.4f} {number} ({number.value:g})", flush=True)
-
-    usual = accuracies(None, list(CASES), arguments.seeds)
+    effects = screened(numbers, cases, N_SCREENED)
     finalists = sorted(numbers, key=lambda number: -effects[number])[:N_FINALISTS]
-    final: dict[Number, dict[float, Means]] = {}
-    for number in finalists:
-        final[number] = {
-            factor: accuracies((number, factor), cases[number], arguments.seeds)
-            for factor in FACTORS
-            if factor != 1
-        }
-        changed = [final[number][factor] for factor in SCREEN]
-        effects[number] = effect(cases[number], usual, changed)
-    finalists.sort(key=lambda number: -effects[number])
-
-    blocks = [
-        TITLE.format(seeds=arguments.seeds, screened=arguments.screened),
-        counted(numbers, cases, effects),
-        table(
-            ["number", "value", "effect"],
-            [[str(one), f"{one.value:g}", f"{effects[one]:.4f}"] for one in finalists],
-        ),
-    ]
-    for number in finalists[:N_SHOWN]:
-        blocks += [
-            f"## {number}",
-            section(number, cases[number], usual, final[number]),
-        ]
-    text = "\n\n".join(blocks) + "\n"
+    more, blocks = sections(finalists, cases, arguments.seeds)
+    title = TITLE.format(seeds=arguments.seeds)
+    text = "\n\n".join([title, counted(numbers, cases, {**effects, **more}), *blocks]) + "\n"
     print(text)
     if arguments.write:
         (HERE / "constants.md").write_text(text)
 
 
-def counted(
-    numbers: list[Number], cases: dict[Number, list[Case]], effects: dict[Number, float]
-) -> str:
+def counted(numbers: list[Number], cases: Reached, effects: dict[Number, float]) -> str:
     unread = sum(not cases[number] for number in numbers)
     still = sum(effects[number] < LEAST_EFFECT for number in numbers) - unread
     return (
