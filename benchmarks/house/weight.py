@@ -67,19 +67,28 @@ def is_number(node):
 
 
 def remarks(text):
-    """Return what is said of each number of a module: beside it, and right above it."""
-    found, lines = {}, text.splitlines(keepends=True)
-    for node in filter(is_number, ast.parse(text).body):
+    """Return what is said of each number of a module: beside it, and above it and its like.
+
+    A comment holds for the numbers below it, up to the next comment or blank line.
+    """
+    found, above, end = {}, "", 0
+    lines = text.splitlines(keepends=True)
+    for node in ast.parse(text).body:
         first = node.lineno
         while first > 1 and lines[first - 2].startswith("#"):
             first -= 1
-        written = io.StringIO("".join(lines[first - 1 : node.end_lineno])).readline
-        found[node] = " ".join(
-            token.string.lstrip("#: ")
-            for token in tokenize.generate_tokens(written)
-            if token.type == tokenize.COMMENT
-        )
+        if first < node.lineno or first > end + 1 or not is_number(node):
+            above = comments(lines[first - 1 : node.lineno - 1])
+        if is_number(node):
+            found[node] = f"{above} {comments(lines[node.lineno - 1 : node.end_lineno])}"
+        end = node.end_lineno
     return found
+
+
+def comments(lines):
+    """Join the comments of some whole statements."""
+    tokens = tokenize.generate_tokens(io.StringIO("".join(lines)).readline)
+    return " ".join(one.string.lstrip("#: ") for one in tokens if one.type == tokenize.COMMENT)
 
 
 def kind(said):
