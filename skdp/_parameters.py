@@ -27,11 +27,11 @@ __all__ = [
 
 _GENERATORS = (np.random.RandomState, np.random.Generator)
 #: Constraint of those whose noise may come from a seed.
-SEED: dict[str, Any] = {
+SEED: dict[str, Any] = {  # not tuned
     "random_state": [Interval(Integral, 0, None, closed="left"), *_GENERATORS, None]
 }
 #: Constraints of a search or a score; fits may have other deltas.
-BUDGET: dict[str, Any] = {
+BUDGET: dict[str, Any] = {  # not tuned
     "epsilon": [Interval(Real, 0, None, closed="right")],
     "delta": [Interval(Real, 0, 1, closed="neither")],
     "ledger": [PrivacyLedger, None],

@@ -16,8 +16,8 @@ from skdp.data.threads import run_groups
 __all__ = ["Design", "entries_of"]
 
 # Of a piece, several products are formed: it should stay in cache between them.
-_PIECE_ENTRIES = 1 << 18
-_PIECE_ROWS = (32, 4096)
+_PIECE_ENTRIES = 1 << 18  # not studied
+_PIECE_ROWS = (32, 4096)  # not studied
 
 
 class Design:

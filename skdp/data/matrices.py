@@ -16,9 +16,9 @@ from skdp.linalg.norms import row_norms, sparse_row_norms
 __all__ = ["Coordinates", "DenseMatrices", "Matrices", "OuterMatrices"]
 
 # Beyond, a factor of an outer product counts as null: products of two stay normal numbers.
-_LONGEST = 1e100
+_LONGEST = 1e100  # not tuned
 # Relative error that the norm of what is outside a subspace is charged for each feature.
-_MARGIN = 8 * 2.0**-53
+_MARGIN = 8 * 2.0**-53  # not tuned
 
 
 class Coordinates(Protocol):

@@ -17,11 +17,11 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 __all__ = ["LARGEST_VALUE", "UserBatch", "Users", "in_company"]
 
 #: Larger values are taken for this one: products of several of them do not overflow.
-LARGEST_VALUE = 1e60
+LARGEST_VALUE = 1e60  # not tuned
 # A batch should stay in cache between the products that are formed of it.
-_BATCH_ENTRIES = 1 << 18
+_BATCH_ENTRIES = 1 << 18  # not studied
 # Lengths in an octave: padding adds a quarter of the rows at most, beyond that to an even number.
-_LENGTHS_IN_OCTAVE = 4
+_LENGTHS_IN_OCTAVE = 4  # not studied
 
 
 T = TypeVar("T")

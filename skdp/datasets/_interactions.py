@@ -12,9 +12,9 @@ __all__ = ["make_interactions"]
 
 # Spread of the logarithm of the users' activities, and concentration of the tastes: with these and
 # the defaults, `make_interactions` has the leading singular value and coherence of its docstring.
-_ACTIVITY_SPREAD = 0.5
-_TASTE_CONCENTRATION = 0.5
-_MOST_ROUNDS = 20
+_ACTIVITY_SPREAD = 0.5  # not tuned
+_TASTE_CONCENTRATION = 0.5  # not tuned
+_MOST_ROUNDS = 20  # not tuned
 
 
 @validate_params(

@@ -32,7 +32,7 @@ __all__ = ["DPLowRankFactorizer"]
 _BY_ROWS = Procedure(plan_projection, doubts_of_rows, solve_projection)
 _IN_ONE_PASS = Procedure(plan_one_pass, lambda problem, plan: (), solve_one_pass)
 _BY_PRODUCTS = Procedure(plan_by_products, lambda problem, plan: (), solve_best_fit)
-_SUPPORT = {
+_SUPPORT = {  # not studied
     # The solver of the components is chosen by public facts.
     ResolvedRow: SUPPORT[ResolvedRow],
     ResolvedEntry: Support(
@@ -43,9 +43,9 @@ _SUPPORT = {
     ),
 }
 # Noise on every entry takes the matrix, its noise, and what decomposes them.
-_N_DENSE_COPIES = 4
+_N_DENSE_COPIES = 4  # not tuned
 # Columns beyond the components, where a change is promised: with them hardly one is missed.
-_OVERSAMPLES = 2
+_OVERSAMPLES = 2  # not studied
 
 
 class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):

@@ -36,9 +36,9 @@ from skdp.units._updates import ResolvedUpdate
 __all__ = ["BaseStream"]
 
 # A dense sketch takes memory of its own beside the sums: up to so many bytes of it.
-_LARGEST_DENSE_SKETCH = 1 << 30
+_LARGEST_DENSE_SKETCH = 1 << 30  # not studied
 # Sums that are that near to the end of the range may have wrapped around.
-_LARGEST_COUNT = 2.0**60
+_LARGEST_COUNT = 2.0**60  # not tuned
 
 
 class BaseStream(PlainParametersMixin, TakesUpdates):

@@ -13,11 +13,11 @@ from skdp.privacy.currency import largest_epsilon
 __all__ = ["WHOLE", "Cost", "Limit"]
 
 #: Units that the whole limit has.
-WHOLE = 2**62
+WHOLE = 2**62  # not tuned
 # Half of what the functions of Gaussian differential privacy round to the safe side by.
-_LESS_SAFETY = 5e-10
+_LESS_SAFETY = 5e-10  # not tuned
 # Relative: what is told of sums is rounded to the safe side by that much.
-_SAFETY = 1e-12
+_SAFETY = 1e-12  # not tuned
 
 
 @dataclass(frozen=True)

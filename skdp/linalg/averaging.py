@@ -7,11 +7,11 @@ import numpy as np
 __all__ = ["NoisyProduct", "ProductAverage", "count_above_noise"]
 
 # The second look already knows which products the model does not explain.
-_N_LOOKS = 3
-_SLACK = 1.05
+_N_LOOKS = 3  # not studied
+_SLACK = 1.05  # not studied
 _TINY = np.finfo(np.float64).tiny
 # In units of the noise: squares of more could overflow, and tell nothing more.
-_LARGEST_VARIANCE, _LARGEST_RATIO = 1e80, 1e100
+_LARGEST_VARIANCE, _LARGEST_RATIO = 1e80, 1e100  # not tuned
 
 
 @dataclass(frozen=True)

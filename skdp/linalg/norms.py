@@ -15,13 +15,13 @@ __all__ = [
 
 # Beyond these exponents squares of scaled entries are safe without scaling further, and within
 # them 2 ** exponent is a normal floating-point number.
-_EXPONENT_RANGE = (-1000, 1000)
-UNIT_ROUNDOFF = 2.0**-53
+_EXPONENT_RANGE = (-1000, 1000)  # not tuned
+UNIT_ROUNDOFF = 2.0**-53  # not tuned
 # Relative rounding that is charged at least: room for what bounds of it leave out, such as a basis
 # that is orthonormal up to rounding only.
-LEAST_ROUNDING = 1e-5
+LEAST_ROUNDING = 1e-5  # not tuned
 # Sums of squares that have lost nothing to overflow or underflow.
-_SAFE_SQUARES = (1e-200, 1e200)
+_SAFE_SQUARES = (1e-200, 1e200)  # not tuned
 
 
 def row_norms(values: np.ndarray, center: np.ndarray | None = None) -> np.ndarray:

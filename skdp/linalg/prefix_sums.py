@@ -26,14 +26,14 @@ from scipy.special import binom
 
 __all__ = ["PrefixNoise", "prefix_noise"]
 
-_N_BUFFERS = 5
+_N_BUFFERS = 5  # not studied
 # Rates are spread evenly on a logarithmic scale, from below one over the horizon.
-_SLOWEST, _FASTEST = 0.3, 3.0
+_SLOWEST, _FASTEST = 0.3, 3.0  # not studied
 # Where the coefficients are fitted.
-_N_POINTS = 400
+_N_POINTS = 400  # not studied
 # Noise that follows earlier noise is off by some 1e-13 of its scale, of which the change that one
 # unit makes may be a small part.
-_RECURSION_MARGIN = 1 + 1e-6
+_RECURSION_MARGIN = 1 + 1e-6  # not tuned
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,16 @@ __all__ = ["shrink_rows"]
 
 # Variances of the signal in a row, as multiples of the average one. A geometric grid from rows of
 # nothing but noise to a single row that holds everything.
-_N_SCALES = 12
-_SMALLEST_SCALE = 1e-4
+_N_SCALES = 12  # not studied
+_SMALLEST_SCALE = 1e-4  # not studied
 # Rows that the distribution of scales is estimated from, and steps that it takes.
-_SAMPLE = 1 << 12
-_N_STEPS = 30
+_SAMPLE = 1 << 12  # not studied
+_N_STEPS = 30  # not studied
 # Directions that hold less signal than this fraction of the noise keep that much.
-_LEAST_SIGNAL = 0.02
+_LEAST_SIGNAL = 0.02  # not studied
 # Where rows have so many times the variance of their noise there is nothing to shrink, and what is
 # computed from squares could overflow.
-_LARGEST_SIGNAL = 1e100
+_LARGEST_SIGNAL = 1e100  # not tuned
 
 
 def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:

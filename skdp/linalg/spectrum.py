@@ -21,9 +21,9 @@ __all__ = [
 ]
 
 # Cumulated ratios that differ by so many units in the last place are the same.
-_TIE = 16
+_TIE = 16  # not tuned
 # Eigenvalues below this fraction of the largest are rounding errors.
-_NEGLIGIBLE = 1e-15
+_NEGLIGIBLE = 1e-15  # not tuned
 
 
 def denoise_eigenvalues(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarray:

@@ -21,10 +21,10 @@ from skdp.privacy.currency import largest_epsilon
 __all__ = ["Allotment", "FitCosts", "allot", "fits_of_steps", "pay", "spending"]
 
 # Share of the choice: with one release for all candidates, and with several.
-_CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10
-_FINAL_PARTS = 9
+_CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10  # not studied
+_FINAL_PARTS = 9  # not studied
 # Of delta, where an epsilon would be 0 at it.
-_LESS, _LEAST_DELTA = 1e-2, 1e-290
+_LESS, _LEAST_DELTA = 1e-2, 1e-290  # not tuned
 
 
 class FitCosts(NamedTuple):

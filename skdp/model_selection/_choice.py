@@ -16,12 +16,12 @@ __all__ = ["choose", "in_steps", "plan_choice", "quantile_of", "regrets", "relea
 
 _RANGE, _CHOICE = "range of losses", "candidate"
 # Part of the choice's share for that search.
-_RANGE_SHARE = 0.1
+_RANGE_SHARE = 0.1  # not studied
 # The quantile that is sought, and less of it with few rows: a count of all rows stays above it.
-_MOST, _LEAST, _COUNT_MARGIN = 0.75, 0.5, 4.0
+_MOST, _LEAST, _COUNT_MARGIN = 0.75, 0.5, 4.0  # not studied
 # What regrets are rounded to, as a part of C. Their sums are then exact, and one row moves them by
 # no more than its own.
-_STEP = 2.0**-20
+_STEP = 2.0**-20  # not tuned
 # Where losses are small because they are all the same, nothing is wrong.
 _OTHER_UNITS = (
     "If that is for their units only, take others for y, or a callable scoring that has others."

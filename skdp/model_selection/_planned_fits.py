@@ -55,11 +55,11 @@ Fits = list[tuple[PrivateEstimator, int]]
 #: Records of one fit each, and how many such fits there are.
 Bill = Mapping[PrivacySpent, int]
 
-_LARGEST_DELTA = math.nextafter(1.0, 0.0)
+_LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
 # Parameters that a record follows; all others change what is released for the same price.
 _PRICED = frozenset({"adjacency", "delta", "epsilon", "init", "privacy_unit", "solver"})
 # Any shape does: a step with one unit has it for all.
-_SOME_ROWS, _SOME_FEATURES = 1000, 1000
+_SOME_ROWS, _SOME_FEATURES = 1000, 1000  # not tuned
 
 
 class UnknownFits(ValueError):

@@ -15,12 +15,12 @@ from skdp.privacy.precision import plain
 __all__ = ["expected_subspace_error"]
 
 # Eigenvalues of a computed covariance may be negative by rounding, by this fraction of the largest.
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # not tuned
 # Directions beyond the sought ones that may change places with them.
-_N_NEIGHBOURS = 5
-_MOST_DRAWS, _FEWEST_DRAWS = 200, 8
+_N_NEIGHBOURS = 5  # not studied
+_MOST_DRAWS, _FEWEST_DRAWS = 200, 8  # not studied
 # Multiplications that all draws together may take, roughly.
-_EFFORT = 5e8
+_EFFORT = 5e8  # not studied
 _TINY = np.finfo(np.float64).tiny
 
 

@@ -22,7 +22,7 @@ from skdp.privacy import PrivacySpent
 __all__ = ["PrivacyReport", "privacy_spent"]
 
 # Lines of steps in a representation.
-_SHOWN = 30
+_SHOWN = 30  # not tuned
 
 
 @dataclass(frozen=True, repr=False)

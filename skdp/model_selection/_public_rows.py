@@ -24,10 +24,10 @@ __all__ = [
 ]
 
 # Of one row some functions make something else than of several.
-TWICE = 2
+TWICE = 2  # not tuned
 _NUMBERS = "biufc"
 # What stands for an entry that may hold anything.
-_ANYTHING = (1.0, "")
+_ANYTHING = (1.0, "")  # not tuned
 # Of any width: that of an array follows the longest of its texts.
 _TEXT = "1"
 

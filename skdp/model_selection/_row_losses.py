@@ -22,9 +22,9 @@ from skdp.model_selection._public_steps import losses_by_rows, quietly, restored
 __all__ = ["NAMES", "SCORES", "check_responses", "check_scoring", "row_losses", "usual_scoring"]
 
 # Rows that are written out together.
-_BATCH = 4096
+_BATCH = 4096  # not studied
 # Beyond it the difference of two losses would overflow.
-_LARGEST_LOSS = 1e100
+_LARGEST_LOSS = 1e100  # not tuned
 
 
 def _squares(what: str, model: Any, rows: Any, y: np.ndarray) -> np.ndarray:

@@ -42,9 +42,9 @@ from skdp.privacy.precision import plain
 __all__ = ["BaseDPSearch"]
 
 # With more fits neither they nor the choice are reliable.
-_MOST_FITS = 5
+_MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
 # By how much rounding may let the sum of what was spent exceed the whole.
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # not tuned
 _OF_THE_FEATURES = ("n_features_in_", "feature_names_in_")
 
 

@@ -29,8 +29,8 @@ from skdp.privacy.currency import largest_epsilon
 __all__ = ["SearchCost", "search_cost"]
 
 # Relative: by what epsilons and their sums are rounded up elsewhere.
-_SAFETY = 1e-9
-_DIGITS_SHOWN = 3
+_SAFETY = 1e-9  # not tuned
+_DIGITS_SHOWN = 3  # not tuned
 
 
 @dataclass(frozen=True, repr=False)

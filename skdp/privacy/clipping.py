@@ -18,11 +18,11 @@ __all__ = [
 ]
 
 # Squares of bounds, and what is computed from them, must stay normal floating-point numbers.
-SMALLEST_BOUND = 1e-100
+SMALLEST_BOUND = 1e-100  # not tuned
 
 # A smaller weight is taken for 0: products of weights and entries then neither overflow nor lose
 # digits, in whatever order they are formed.
-SMALLEST_WEIGHT = 2.0**-500
+SMALLEST_WEIGHT = 2.0**-500  # not tuned
 
 _EPS = np.finfo(np.float64).eps
 

@@ -13,7 +13,7 @@ from skdp.privacy.noise import distinct_entries, joint_entries
 __all__ = ["Currency", "largest_epsilon", "mu_of_whole"]
 
 # How much an epsilon is lowered by at first, relative, where rounding has raised it.
-_LEAST_STEP = 1e-14
+_LEAST_STEP = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")
 # Its choices cost half the mu that other mechanisms of their epsilon may.
 _CHOICE = "exponential"

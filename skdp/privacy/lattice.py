@@ -21,10 +21,10 @@ from scipy.special import ndtri
 __all__ = ["SCALE_MARGIN", "certain_part", "largest_size", "lattice_step", "round_to_lattice"]
 
 #: How much larger than in exact arithmetic a noise scale is, relatively.
-SCALE_MARGIN = 1e-4
+SCALE_MARGIN = 1e-4  # not tuned
 
 # The entries of a row share one radius, whose errors add up where independent ones add in squares.
-_LONGEST_ROW = 150
+_LONGEST_ROW = 150  # not tuned
 
 
 def lattice_step(noise_scale: float) -> float:

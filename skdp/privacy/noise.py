@@ -29,11 +29,11 @@ __all__ = [
     "symmetric_normal",
 ]
 
-_KEY_BYTES = 32
-_CHUNK = 1 << 15
+_KEY_BYTES = 32  # not tuned
+_CHUNK = 1 << 15  # not studied
 # Words for one fraction: with one more, half of its last bit could become 0.
-_MOST_WORDS = 16
-_SMALLEST_SECRET = 2**64
+_MOST_WORDS = 16  # not tuned
+_SMALLEST_SECRET = 2**64  # not tuned
 
 
 class GuessableSeed(int):

@@ -27,12 +27,12 @@ from skdp.privacy.record import Release, Released
 __all__ = ["EXACT", "NoisyCounts", "fixed_point_unit", "to_counts"]
 
 # The unit is so many powers of two below the noise, which leaves 22 bits above it.
-_BITS_BELOW_NOISE = 40
+_BITS_BELOW_NOISE = 40  # not tuned
 # Where there is next to no noise, the range has to hold the data all the same.
-_LEAST_NOISE = 1 / 16
-_WORD = 2.0**64
+_LEAST_NOISE = 1 / 16  # not tuned
+_WORD = 2.0**64  # not tuned
 #: Integers up to there are floats.
-EXACT = 2.0**53
+EXACT = 2.0**53  # not tuned
 
 
 class NoisyCounts:

@@ -17,7 +17,7 @@ from skdp.privacy.record import group_name, printed, search_name
 __all__ = ["SHARE_TOLERANCE", "Paths", "Plan", "PlannedRelease", "make_plan", "planned_search"]
 
 #: What shares may add to beyond 1, by rounding.
-SHARE_TOLERANCE = 1e-12
+SHARE_TOLERANCE = 1e-12  # not tuned
 # Between the names of a line that a released value decides between.
 _OR = " or "
 

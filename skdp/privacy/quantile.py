@@ -9,7 +9,7 @@ import numpy as np
 __all__ = ["SCALE_GRID", "doubts_of_ends", "search_quantile", "search_quantiles", "search_steps"]
 
 #: Public grid for norms in unknown units: 1024 points from 1e-12 to 1e12, 5.5 per cent apart.
-SCALE_GRID = np.geomspace(1e-12, 1e12, 1024)
+SCALE_GRID = np.geomspace(1e-12, 1e12, 1024)  # not studied
 
 
 def search_quantile(

@@ -24,8 +24,8 @@ __all__ = [
 
 
 #: Largest size of an entry, unless another one is given.
-DEFAULT_LARGEST = 1e6
-_LARGEST_CONSTRAINT = [
+DEFAULT_LARGEST = 1e6  # not tuned
+_LARGEST_CONSTRAINT = [  # not tuned
     Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
     Options(Real, {np.inf}),
 ]

@@ -32,12 +32,12 @@ from scipy.special import chdtri, gammainccinv
 
 __all__ = ["count_above", "gaussian_norm", "spherical_norm"]
 
-_RISK = 1e-3
+_RISK = 1e-3  # benchmarks/entries/warned.md, "edge alone"
 # The quantile of the Tracy-Widom law of real matrices at that risk is 3.27, but small matrices
 # exceed it twice as often. In simulations from order 2 up, this value is not exceeded more often.
-_TRACY_WIDOM = 3.84
+_TRACY_WIDOM = 3.84  # not studied
 # A singular value has to exceed its own noise by so many standard deviations to count as a length.
-_CORE_DEVIATIONS = 2.0
+_CORE_DEVIATIONS = 2.0  # benchmarks/entries/warned.md, "edge alone"
 
 
 def gaussian_norm(shape: tuple[int, ...], scale: float) -> float:

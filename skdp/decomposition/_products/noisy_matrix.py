@@ -19,7 +19,7 @@ __all__ = ["CenteredMatrix", "NoisyMatrix", "NoisyMoment"]
 
 
 # Smallest norm of a row of a basis that is charged for, relative to the root of the mean square.
-_LEAST_NORM = 1e-6
+_LEAST_NORM = 1e-6  # not tuned
 
 
 class NoisyMatrix:

@@ -18,18 +18,18 @@ __all__ = ["mean_sensitivity", "plan_by_products", "settle_products", "squares_s
 
 # Shares of the budget, of which the solver takes the rest. With delta=0 they are shares of epsilon
 # and not of the square of mu, so that small ones buy less.
-_MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01
-_PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03
+_MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01  # not studied
+_PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03  # not studied
 # Fraction of what the solver has that goes to the last release; more where shares are those of
 # epsilon, and where the core gets no less noise than a whole product.
-_CORE_SHARE, _LARGER_CORE_SHARE = 0.02, 0.05
+_CORE_SHARE, _LARGER_CORE_SHARE = 0.02, 0.05  # not studied
 # A step gets this many times the share of the next one.
-_DECAY = 0.8
+_DECAY = 0.8  # not studied
 # Fraction of what a component has that goes to its value.
-_VALUE_SHARE = 0.05
+_VALUE_SHARE = 0.05  # not studied
 # Clipping mixes other directions in, and one more column keeps them apart from what is sought. With
 # Laplace noise, which grows with the number of columns, it is not worth that.
-_OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0
+_OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # not studied
 # An iteration beats noise on every entry from this length of the shorter side on:
 # benchmarks/entries/captured.md, "Small matrices: which solver".
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5

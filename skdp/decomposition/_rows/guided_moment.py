@@ -15,9 +15,9 @@ from skdp.linalg.spectrum import eigenvalue_pushes, noise_edge
 __all__ = ["decompose_along", "decompose_beside"]
 
 # The mean direction has to hold so many times what noise or an average direction has.
-_LEAST_VALUE = 3.0
+_LEAST_VALUE = 3.0  # not studied
 # Far enough for no eigenvalue to be beyond.
-_FAR = 10.0
+_FAR = 10.0  # not tuned
 
 
 def decompose_beside(

@@ -31,9 +31,9 @@ from skdp.privacy import PrivacyBudget
 __all__ = ["solve_guided_power"]
 
 # Features of the first group; each of the next has twice as many.
-_FIRST_GROUP = 16
+_FIRST_GROUP = 16  # not studied
 # No column is shrunk to less than that in a group.
-_LEAST_KEPT = 0.05
+_LEAST_KEPT = 0.05  # not studied
 
 
 def solve_guided_power(

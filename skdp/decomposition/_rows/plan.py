@@ -29,45 +29,45 @@ __all__ = [
 ]
 
 # Where rows may be spread over many more dimensions than matter, and eigenvectors cost little.
-_ADAPTIVE_FEATURES = (400, 1000)
+_ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp, adaptive"
 # Beyond, clipped projections lose less to noise than the d x d matrix does, and cost less; less
 # often so where a row is exchanged, as that moves a step twice as far.
-_LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}
+_LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
 # The square of so much longer a centre leaves no digit for that of a sparse row beside it.
-_LARGEST_RATIO = 1e8
+_LARGEST_RATIO = 1e8  # not tuned
 #: Of a guided fit: the count that opens it, and the means.
 GATE, GUIDES = "positive rows", ("guiding mean", "guiding mean again")
 # Share of the count. That of the mean falls with the square root of its signal, within limits; that
 # of both means before an iteration does so, too.
-_GATE_SHARE = 0.005
-_GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)
-_ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)
+_GATE_SHARE = 0.005  # not studied
+_GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)  # not studied
+_ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)  # not studied
 # Of its iteration: steps, columns beside those sought, and how many times the share of a step the
 # next one gets; and from which signal on the latter.
-_FEW_STEPS, _MANY_STEPS, _STRONG_SIGNAL = (4, 1, 3.0), (5, 3, 2.0), 200.0
-_FEWEST_GUIDED_FEATURES, _FEWEST_ITERATED_FEATURES = 3, 400
+_FEW_STEPS, _MANY_STEPS, _STRONG_SIGNAL = (4, 1, 3.0), (5, 3, 2.0), 200.0  # not studied
+_FEWEST_GUIDED_FEATURES, _FEWEST_ITERATED_FEATURES = 3, 400  # not studied
 # Share of the budget for the search of a norm.
-_NORM_SHARE = 0.03
+_NORM_SHARE = 0.03  # not studied
 # Those of the mean, for centring and for variances; the solver takes the rest.
-_CENTER_SHARE, _MEAN_SHARE = 0.15, 0.02
+_CENTER_SHARE, _MEAN_SHARE = 0.15, 0.02  # not studied
 # Of what the solver has. Of the power method: for the levels, and for the spectrum.
-_LEVEL_SHARE, _SPECTRUM_SHARE = 0.05, 0.10
+_LEVEL_SHARE, _SPECTRUM_SHARE = 0.05, 0.10  # not studied
 # A step gets this many times the share of the one before.
-_GROWTH = 3.0
+_GROWTH = 3.0  # benchmarks/high_dimension/captured.md, "power, equal shares"
 #: How many levels the power method chooses from.
-N_LEVELS = 24
+N_LEVELS = 24  # not studied
 #: Of the adaptive solver: for the first matrix, the probe, two steps, of which the second has the
 #: better basis and so four times as much, and the spectrum.
-ADAPTIVE_SHARES = (0.30, 0.02, 0.13, 0.52, 0.03)
+ADAPTIVE_SHARES = (0.30, 0.02, 0.13, 0.52, 0.03)  # not studied
 #: Clip levels to choose from, in units of the bound of the rows. Lower ones would count rows rather
 #: than variance; the last clips nothing.
-PROBE_LEVELS = (0.2, 0.4, 1.0)
-_NORM_QUANTILE, _LEAST_QUANTILE = 0.95, 0.5
+PROBE_LEVELS = (0.2, 0.4, 1.0)  # not studied
+_NORM_QUANTILE, _LEAST_QUANTILE = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bounds"
 # From which signal on more than the median is sought, and by how much for e times as much.
-_LEAST_SIGNAL, _QUANTILE_GROWTH = 50.0, 0.18
+_LEAST_SIGNAL, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
 # So many standard deviations a count of all rows stays above the quantile sought: one step of the
 # search that goes wrong can end far away.
-_COUNT_MARGIN = 4.0
+_COUNT_MARGIN = 4.0  # not studied
 
 
 def settle_rows(problem: DecompositionProblem) -> DecompositionProblem:

@@ -38,10 +38,10 @@ __all__ = [
     "thinned",
 ]
 
-_LEVEL_QUANTILE = 0.2
-_LEVEL_GRID = np.geomspace(0.01, 1.0, N_LEVELS)
+_LEVEL_QUANTILE = 0.2  # not studied
+_LEVEL_GRID = np.geomspace(0.01, 1.0, N_LEVELS)  # not studied
 # Rows whose projections are counted: enough for any noise that leaves the steps usable.
-_LEVEL_ROWS = 1 << 14
+_LEVEL_ROWS = 1 << 14  # not studied
 
 
 def solve_power(

@@ -24,9 +24,9 @@ from skdp.privacy import PlannedRelease, PrivacyBudget, sensitivity
 __all__ = ["plan_projection", "solve_projection"]
 
 # Share of the budget for the projected rows. Components serve all rows, and need most of it.
-_PROJECTION_SHARE = 0.2
+_PROJECTION_SHARE = 0.2  # not studied
 # With less, next to nothing would be gained, and much be lost where the moment is noise itself.
-_LEAST_SIGNAL = 0.1
+_LEAST_SIGNAL = 0.1  # not studied
 
 
 def plan_projection(problem: DecompositionProblem) -> list[PlannedRelease]:

@@ -25,7 +25,7 @@ from skdp.privacy import Released
 __all__ = ["SketchFactors", "fit_sketches"]
 
 # From then on nothing changes in the first three digits.
-_N_STEPS = 6
+_N_STEPS = 6  # not studied
 
 
 @dataclass(frozen=True)

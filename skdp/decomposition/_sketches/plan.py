@@ -40,15 +40,15 @@ _KINDS: dict[str, Callable[[int, int, np.random.Generator], Sketch]] = {
     "countsketch": CountSketch,
 }
 # Dimensions of the sketches: so many times the rank, and so many times that on the other side.
-_SIZE_PER_COMPONENT, _CORE_PER_SIZE = 6, 4
+_SIZE_PER_COMPONENT, _CORE_PER_SIZE = 6, 4  # not studied
 # Where little of a matrix is of low rank, smaller sketches are further off than the noise.
-_LEAST_SIZE = 60
+_LEAST_SIZE = 60  # benchmarks/factorization/factorization.md, "stream, n_sketch=120"
 # Of the square of mu for the sketch of the longer side, whose noise has more entries.
-_LONG_SIDE_SHARE = 0.65
+_LONG_SIDE_SHARE = 0.65  # not studied
 # Of delta for each of the two bounds of a random sketch.
-_TAIL_SHARE = 0.25
+_TAIL_SHARE = 0.25  # not studied
 #: Of delta for both, of a matrix of any shape.
-RESERVED_PART = 2 * _TAIL_SHARE
+RESERVED_PART = 2 * _TAIL_SHARE  # not tuned
 
 
 @dataclass(frozen=True)

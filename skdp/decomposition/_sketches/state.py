@@ -12,7 +12,7 @@ from skdp.privacy.noise_first import EXACT, to_counts
 __all__ = ["StreamState"]
 
 # Cells that are read at a time.
-_CHUNK = 1 << 20
+_CHUNK = 1 << 20  # not studied
 
 
 class StreamState:
