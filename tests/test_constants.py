@@ -11,8 +11,6 @@ from benchmarks.house.weight import kind, remarks
 
 ROOT = Path(skdp.__file__).parent
 STUDY = re.compile(r"benchmarks/[\w/]+\.\w+")
-# To be gone through.
-PENDING = ("linear_model/_trace", "linear_model/_personal")
 
 
 def wrong(text):
@@ -27,11 +25,7 @@ def wrong(text):
 
 def test_every_number_says_what_chose_it():
     found = {str(path.relative_to(ROOT)): wrong(path.read_text()) for path in ROOT.rglob("*.py")}
-    assert not {path: lines for path, lines in found.items() if lines and not is_pending(path)}
-
-
-def is_pending(path):
-    return path.startswith(PENDING)
+    assert not {path: lines for path, lines in found.items() if lines}
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,12 @@ __all__ = [
 ]
 
 #: Level that stands for no clipping: squares of what is longer could overflow.
-NO_CLIPPING = 1e100
+NO_CLIPPING = 1e100  # not tuned
 #: By how many standard deviations a centre of rows, or a mean of products, has to exceed noise.
 #: Not studied.
 CENTER_CERTAINTY, MEAN_CERTAINTY = 3.0, 1.5
 # Products with factors of other sizes might lose digits: they contribute nothing.
-_SIZES = (1e-150, 1e150)
+_SIZES = (1e-150, 1e150)  # not tuned
 
 
 def clip_level(size: float, budget: PrivacyBudget) -> float:

@@ -15,7 +15,7 @@ from skdp.units._resolved import ResolvedUnit
 __all__ = ["PERSONAL_CONSTRAINTS", "PersonalFacts", "PersonalProblem", "checked_problem"]
 
 #: What scikit-learn checks of the parameters.
-PERSONAL_CONSTRAINTS: dict[str, Any] = {
+PERSONAL_CONSTRAINTS: dict[str, Any] = {  # not tuned
     **N_JOBS,
     "n_components": [Interval(Integral, 0, None, closed="left")],
     "user_column": [Integral, str, None],

@@ -53,9 +53,9 @@ _LARGEST_FEATURE_SHARE = 0.03
 # studied.
 _WANTED_EDGE = 0.3
 _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
-#: Share of the budget that a start from data takes; no smaller one is studied.
-START_SHARE = 0.25
-_CORE_SHARE, _GAP_SHARE, _SUBSPACE_SHARE = 0.2, 0.1, 0.7
+#: Share of the budget that a start from data takes.
+START_SHARE = 0.25  # not studied
+_CORE_SHARE, _GAP_SHARE, _SUBSPACE_SHARE = 0.2, 0.1, 0.7  # not studied
 # Standard deviation of a count of unclipped records, as a fraction of all; not studied.
 _VOTE_PRECISION = 0.03
 # Each step gets this many times the share of the one before; the last at most ten times that of the

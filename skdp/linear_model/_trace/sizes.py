@@ -22,7 +22,7 @@ N_POWERS = len(_EXPONENTS)
 _LARGEST = 1e300
 # Root of the mean square of numbers spread evenly in a bin, in units of its power of two, which is
 # in the middle, so that indicators are taken for nearly 1.
-_OF_BIN = math.sqrt(7 / 6)
+_OF_BIN = math.sqrt(7 / 6)  # not tuned
 # So many neighbouring bins are looked at together, and by so many standard deviations of its noise
 # their sum is above the largest that noise alone usually gives. Not studied.
 _WIDEST = 4
