@@ -57,7 +57,7 @@ def promised(
     solver="power",
     epsilon=1.0,
     delta=1e-6,
-    basis_cut=by_products.BASIS_CUT,
+    basis_cut="default",
     n_iter="auto",
     is_plain=False,
 ):
@@ -78,7 +78,9 @@ def promised(
 
     # Each basis is that of the last product alone, not shrunk.
     changes = ExitStack()
-    changes.enter_context(patch.object(by_products, "BASIS_CUT", basis_cut))
+    if basis_cut != "default":
+        cuts = {"BASIS_CUT": basis_cut, "PURE_CUT": basis_cut}
+        changes.enter_context(patch.multiple(by_products, **cuts))
     if is_plain:
         for module in (alternating, symmetric_power):
             changes.enter_context(patch.object(module, "N_KEPT", 1))

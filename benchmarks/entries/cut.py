@@ -1,7 +1,7 @@
 r"""What the rows of a released basis should be cut to, in units of their mean square.
 
-`BASIS_CUT` in `skdp/decomposition/_products/fit.py` is replaced, and everything else is as the
-estimators have it. Run
+`BASIS_CUT` and `PURE_CUT` of `skdp/decomposition/_products/fit.py` are replaced, and all else is as
+the estimators have it. Run
 
     python -m benchmarks.entries.cut           # 15 seeds, some 7 minutes on one core
     python -m benchmarks.entries.cut --write   # cut.md beside it
@@ -70,6 +70,8 @@ With delta 0 the noise of Laplace is not shrunk, and a basis has no column more 
 cutting bends coherent vectors, and how much it should cut follows the coherence and the signal,
 which are not public: no cut is best at epsilon 4, and captures nothing at epsilon .5. One more
 column, `n_oversamples=1`, makes up for it at any cut.
+
+So rows are cut to .25 of their mean square, and without delta to all of it, as before.
 """
 
 Way = Callable[..., float]

@@ -27,7 +27,6 @@ from benchmarks.papers.coherence_svd import figure_2, recommended_bound
 from benchmarks.report import Measured
 from skdp import DPPCA, DPTruncatedSVD, units
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
-from skdp.decomposition._products.fit import BASIS_CUT
 from skdp.linalg.subspace import coherence, orthonormal_basis, principal_sines
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 from skdp.units._changes import ResolvedSpectralChange
@@ -130,7 +129,12 @@ def spectral_error(X: Any, left: np.ndarray, values: np.ndarray, right: np.ndarr
 
 
 def fitted(
-    make: Any, X: Any, k: int, seed: int, basis_cut: float | None = BASIS_CUT, **parameters: Any
+    make: Any,
+    X: Any,
+    k: int,
+    seed: int,
+    basis_cut: float | str | None = "default",
+    **parameters: Any,
 ) -> np.ndarray:
     """Return a basis of what an estimator finds."""
     with cut_to(basis_cut):

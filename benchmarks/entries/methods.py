@@ -97,7 +97,7 @@ class Fit:
     delta: float = DELTA
     n_iter: int | str = "auto"
     n_oversamples: int | str = "auto"
-    basis_cut: float | None = by_products.BASIS_CUT
+    basis_cut: float | str | None = "default"
     unit: type[MatrixUnit] | None = None
     plain: bool = False
 
@@ -126,9 +126,11 @@ def solve(X: Any, k: int, seed: int, fit: Fit) -> Found:
     return Found(svd.left_components_, svd.singular_values_, svd.components_.T)
 
 
-def cut_to(cut: float | None) -> Any:
+def cut_to(cut: float | str | None) -> Any:
     """Cut the rows of released bases to so many times their mean square, which users cannot."""
-    return patch.object(by_products, "BASIS_CUT", cut)
+    if cut == "default":
+        return ExitStack()
+    return patch.multiple(by_products, BASIS_CUT=cut, PURE_CUT=cut)
 
 
 def plain_iteration() -> ExitStack:
