@@ -67,11 +67,11 @@ def mark_uncovered(items):
 
 
 def parameters_of(item):
-    """Give the parameters of a test, those of a cell one by one; others by their number."""
+    """Give the parameters of a test, those of a cell one by one; others by which object it is."""
     parameters = {}
-    for name, number in item.callspec.indices.items():
-        value = item.callspec.params[name]
+    # Not by `callspec.indices`: those of stacked parameters number the tests, not the values.
+    for name, value in item.callspec.params.items():
         is_cell = is_dataclass(value) and not isinstance(value, type)
-        own = vars(value) if is_cell else {"": number}
-        parameters |= {(name, key): repr(one) for key, one in own.items()}
+        own = {key: repr(one) for key, one in vars(value).items()} if is_cell else {"": id(value)}
+        parameters |= {(name, key): one for key, one in own.items()}
     return parameters

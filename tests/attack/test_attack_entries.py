@@ -103,7 +103,7 @@ CONTAINED = [
 ]
 
 
-@pytest.mark.covered(at_most=8)
+@pytest.mark.covered
 @pytest.mark.parametrize(("cell", "container"), CONTAINED)
 def test_other_containers_keep_the_sensitivity(cell, container):
     def make():
@@ -117,7 +117,7 @@ def test_other_containers_keep_the_sensitivity(cell, container):
     assert max(worst.values()) <= ROUNDING, worst
 
 
-@pytest.mark.covered(at_most=3)
+@pytest.mark.covered
 @pytest.mark.parametrize("solver", ["alternating", "deflation", "input"])
 @pytest.mark.parametrize(
     ("bounds", "adjacency"),

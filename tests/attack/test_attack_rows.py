@@ -81,7 +81,7 @@ def test_long_search_finds_no_worse_neighbour(cell, data):
     assert climb(cell, datasets()[data], 300, np.random.default_rng(2)) <= ROUNDING
 
 
-@pytest.mark.covered(at_most=8)
+@pytest.mark.covered
 @pytest.mark.parametrize(
     "cell", [Cell(model, solver) for model in ("svd", "pca") for solver in SOLVERS], ids=str
 )

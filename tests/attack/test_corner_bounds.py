@@ -57,7 +57,7 @@ def test_a_private_centre_may_be_long_beside_sparse_rows(solver):
     assert outcome(Corner(pca, (sparse.csr_array(rows(1e12)),))) == "fitted"
 
 
-@pytest.mark.covered(at_most=12)
+@pytest.mark.covered
 @pytest.mark.parametrize("make", [DPPCA, DPTruncatedSVD])
 @pytest.mark.parametrize("solver", ["adaptive", "covariance", "power"])
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])

@@ -152,7 +152,7 @@ def each(make_cover, cells):
     return [pytest.param(cell, id=str(cell), marks=marks) for cell, marks in marked]
 
 
-@pytest.mark.covered(at_most=50)
+@pytest.mark.covered
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("fit", each(pairwise_cover, FITS))
 def test_a_bound_of_a_decomposition_acts_or_is_refused(fit, bound):
@@ -215,7 +215,7 @@ def test_a_record_of_a_regression_repeats(cell):
     assert is_the_same(recorded_without_bounds(cell), recorded(cell(), cell.data().arguments))
 
 
-@pytest.mark.covered(at_most=40)
+@pytest.mark.covered
 @pytest.mark.parametrize("bound", ["response_bound", "row_norm", "covariance"])
 @pytest.mark.parametrize("cell", each(pairwise_cover, REGRESSIONS))
 def test_a_bound_of_a_regression_acts_or_is_refused(cell, bound):

@@ -79,7 +79,7 @@ def test_fits_without_noise_and_bounds_raise_nothing(make, unit, scale):
 
 
 @ignore_warnings
-@pytest.mark.covered(at_most=12)
+@pytest.mark.covered
 @each("entry", "edge", model="svd", bounds="clicks", adjacency="replace", coherence_bound=None)
 @pytest.mark.parametrize("upper", [1e-100, 1e100])
 @pytest.mark.parametrize("epsilon", [1e-3, 1e6])

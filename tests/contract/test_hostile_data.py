@@ -46,7 +46,7 @@ def spoiled(form, index):
     return matrix
 
 
-@pytest.mark.covered(at_most=30)
+@pytest.mark.covered
 @pytest.mark.parametrize("name", [*OF_SPARSE, *OF_BLOCKS])
 @pytest.mark.parametrize(
     ("form", "index"), [("csr", 70000), ("csr", SHAPE[1]), ("csc", -1), ("bsr", 2), ("coo", 4)]

@@ -46,7 +46,7 @@ def inside(make):
     }
 
 
-@pytest.mark.covered(at_most=7)
+@pytest.mark.covered
 @pytest.mark.parametrize("print_changed_only", [True, False])
 @pytest.mark.parametrize("display", ["text", "diagram"])
 @pytest.mark.parametrize("make", ESTIMATORS)

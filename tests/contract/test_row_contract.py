@@ -313,7 +313,7 @@ STRANGE_DATA = {
 }
 
 
-@pytest.mark.covered(at_most=80)
+@pytest.mark.covered
 @every_estimator
 @every_solver
 @pytest.mark.parametrize("norms", [GIVEN, {}], ids=["given", "private"])

@@ -126,7 +126,6 @@ def test_any_other_parameter_has_noise_of_its_own():
     assert not np.isin(bounded, unbounded).any()
 
 
-@pytest.mark.covered(at_most=4)
 @every_cell
 def test_any_neighbour_has_noise_of_its_own(cell):
     other_X, other_y = X.copy(), y.copy()
@@ -292,7 +291,7 @@ def test_rank_one_matrices_are_those_written_out(kind, cell):
     assert ours.score(matrices, TASK_y) == pytest.approx(theirs.score(matrices, TASK_y), abs=1e-5)
 
 
-@pytest.mark.covered(at_most=8)
+@pytest.mark.covered
 @every_rank_one
 @pytest.mark.parametrize("intercept", [0.0, 1.0])
 @pytest.mark.parametrize("unit", ["record", "response"])
@@ -384,7 +383,7 @@ def test_names_are_those_of_the_last_fit():
 
 
 # Where responses are the unit the matrices are public.
-@pytest.mark.covered(at_most=7)
+@pytest.mark.covered
 @pytest.mark.parametrize(
     ("cell", "what"),
     [
@@ -676,7 +675,7 @@ STRANGE_FITS = [
 ]
 
 
-@pytest.mark.covered(at_most=14)
+@pytest.mark.covered
 @pytest.mark.parametrize(("cell", "layout"), STRANGE_FITS)
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_any_finite_data_fit_without_warnings_about_them(cell, layout, epsilon):
@@ -728,7 +727,6 @@ def test_warnings():
             assert messages_of(estimator, X, y) == []
 
 
-@pytest.mark.covered(at_most=4)
 @every_cell
 def test_warnings_do_not_depend_on_the_data(cell):
     # Those that do depend on released values only, and are tested with them.

@@ -64,7 +64,7 @@ def test_a_start_is_released_where_the_gap_is_certain(cell, epsilon):
         assert releases["start, subspaces"].sensitivity == pytest.approx(declared, rel=1e-12)
 
 
-@pytest.mark.covered(at_most=8)
+@pytest.mark.covered
 @ignore_warnings
 @each(unit="response", response_bound=None, init="random", adjacency="replace")
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -101,7 +101,7 @@ FITS = [
 ]
 
 
-@pytest.mark.covered(at_most=13)
+@pytest.mark.covered
 @ignore_warnings
 @pytest.mark.parametrize(("solver", "parameters"), FITS, ids=str)
 def test_extreme_parameters_raise_nothing(solver, parameters):

@@ -115,7 +115,7 @@ def assert_agree(rows, dense, rtol=1e-10):
     assert not moment[size_inside, :size_inside].any()
 
 
-@pytest.mark.covered(at_most=14)
+@pytest.mark.covered
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("center", [None, CENTER], ids=["raw", "centred"])
 @pytest.mark.parametrize("container", CONTAINERS)
@@ -159,7 +159,7 @@ def test_rows_are_mostly_positive_as_they_are_whatever_the_center(container):
         np.testing.assert_array_equal(rows.mostly_positive(), expected)
 
 
-@pytest.mark.covered(at_most=2)
+@pytest.mark.covered
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_verdicts_that_hang_on_rounding_do_not_depend_on_the_block(make, order):
@@ -576,7 +576,7 @@ DATASETS = {
 }
 
 
-@pytest.mark.covered(at_most=3)
+@pytest.mark.covered
 @pytest.mark.usefixtures("bare_rounding")
 @pytest.mark.parametrize("dataset", DATASETS)
 @pytest.mark.parametrize("make", [np.array, sparse.csr_array])
@@ -604,7 +604,6 @@ def test_rounding_bounds_the_error_of_sums(make, dataset):
     assert length(exact(product) - true_product) <= rounding * BOUND * LEVEL
 
 
-@pytest.mark.covered(at_most=2)
 @pytest.mark.usefixtures("bare_rounding")
 @pytest.mark.parametrize("dataset", ["cancelling", "stagnating", "growing", "centred"])
 def test_rounding_bounds_the_error_of_the_projected_spectrum(dataset):

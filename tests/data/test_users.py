@@ -93,7 +93,7 @@ def statistics(users):
     }
 
 
-@pytest.mark.covered(at_most=10)
+@pytest.mark.covered
 @pytest.mark.parametrize("n_features", [2, 3, 9, 19, 50, 100])
 @pytest.mark.parametrize("n_rows", [0, 1, 2, 13, 200])
 def test_the_statistics_of_others_keep_every_bit(n_features, n_rows):

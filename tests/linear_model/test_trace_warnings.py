@@ -103,7 +103,7 @@ def with_long_rows(X, n_long, factor, seed=0):
     return long
 
 
-@pytest.mark.covered(at_most=8)
+@pytest.mark.covered
 @LONG
 @pytest.mark.parametrize("solver", ["rgrad", "adassp"])
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])

@@ -89,7 +89,7 @@ def dense_error(spectrum, n_components, noise_scale, seed=1, n_draws=300):
     return np.mean(sines)
 
 
-@pytest.mark.covered(at_most=3)
+@pytest.mark.covered
 @each_spectrum
 @pytest.mark.parametrize("n_samples", [1_000, 4_000, 40_000])
 def test_agrees_with_a_dense_simulation(spectrum, n_samples):

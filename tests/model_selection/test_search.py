@@ -69,7 +69,7 @@ GRIDS = [
 ]
 
 
-@pytest.mark.covered(at_most=15)
+@pytest.mark.covered
 @pytest.mark.parametrize("refit", [True, False])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 30.0])
 @pytest.mark.parametrize(("estimator", "grid", "n_fits"), GRIDS, ids=lambda value: repr(value)[:50])
@@ -360,7 +360,7 @@ def test_bad_input_is_refused_before_anything_is_spent(tmp_path, rows, responses
     assert not hasattr(search, "best_index_")
 
 
-@pytest.mark.covered(at_most=6)
+@pytest.mark.covered
 @pytest.mark.parametrize("row", [0, 3])
 @pytest.mark.parametrize("gap", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("contain", [np.array, csr_array, pd.DataFrame])

@@ -105,7 +105,7 @@ def neighbours(row):
     return rows, responses
 
 
-@pytest.mark.covered(at_most=20)
+@pytest.mark.covered
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_no_row_moves_a_search_further_than_declared(name, row):
@@ -156,7 +156,6 @@ def test_a_row_that_is_refused_changes_no_other(scoring):
     assert after[0] == 1e100
 
 
-@pytest.mark.covered(at_most=5)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_what_is_published_follows_what_is_released(name):
     with watched() as before:
@@ -184,7 +183,6 @@ def test_what_is_published_follows_what_is_released(name):
             np.testing.assert_array_equal(value, getattr(steps[1], attribute))
 
 
-@pytest.mark.covered(at_most=5)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_releases_have_the_same_names_and_shares_on_all_data(name):
     with watched() as before:

@@ -140,7 +140,7 @@ CELLS = [
 ]
 
 
-@pytest.mark.covered(at_most=30)
+@pytest.mark.covered
 @pytest.mark.parametrize(("family", "cell"), CELLS)
 def test_a_search_is_told_to_cost_what_the_records_of_its_fits_compose_to(family, cell):
     arguments = family.arguments(family.ordinary(cell))

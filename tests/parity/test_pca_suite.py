@@ -64,7 +64,7 @@ class PCA(DPPCA):
 
 SUITE = Suite("test_pca", PCA)
 globals().update(SUITE.tests)
-test_pca_sparse = pytest.mark.covered(at_most=40)(SUITE.tests["test_pca_sparse"])
+test_pca_sparse = pytest.mark.covered(SUITE.tests["test_pca_sparse"])
 
 
 @pytest.fixture(params=[42, pytest.param(0, marks=pytest.mark.slow)])

@@ -238,7 +238,7 @@ def gaussian_losses(spent):
     ]
 
 
-@pytest.mark.covered(at_most=2)
+@pytest.mark.covered
 @pytest.mark.parametrize("shares", [[1.0], [0.25] * 4, [0.5, 0.3, 0.1, 0.1]])
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_claims_for_laplace_noise_hold_in_numerical_accounting(shares, epsilon):

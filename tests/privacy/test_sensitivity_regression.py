@@ -122,7 +122,7 @@ def pair_sensitivity(beta, rank):
     return sensitivity.subspace_pair(beta, 1.0, rank)
 
 
-@pytest.mark.covered(at_most=4)
+@pytest.mark.covered
 @pytest.mark.parametrize("shape", SHAPES[:4])
 @pytest.mark.parametrize("beta", BETAS)
 def test_singular_subspaces_turn_by_their_sensitivity_and_no_more(shape, beta):
@@ -132,7 +132,6 @@ def test_singular_subspaces_turn_by_their_sensitivity_and_no_more(shape, beta):
     assert nearly <= found / pair_sensitivity(beta, shape[2]) <= 1 + 1e-9
 
 
-@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("beta", BETAS)
 def test_subspaces_without_room_turn_less(beta):
     # Of the four dimensions on the left, three can not turn into three others.
@@ -161,7 +160,7 @@ def test_subspaces_are_charged_no_more_than_by_the_theorem_of_wedin():
     assert sensitivity.subspace_pair(0.3, 1.0, 1) == sensitivity.subspace_pair(3.0, 10.0, 1)
 
 
-@pytest.mark.covered(at_most=5)
+@pytest.mark.covered
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("beta", BETAS)
 def test_the_gap_moves_by_its_sensitivity_and_no_more(shape, beta):
