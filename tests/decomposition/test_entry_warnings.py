@@ -30,7 +30,7 @@ def n_found(make, X, k, seed, **parameters):
     return (int(said[0]) if said else k), fitted
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parameters",
     [

@@ -58,7 +58,7 @@ def test_processes_that_race_get_what_there_is_and_no_more(ledger, method, n_pro
     ledger.verify()
 
 
-@pytest.mark.parametrize("n_kills", [2, pytest.param(18, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_kills", [1, pytest.param(18, marks=pytest.mark.slow)])
 def test_what_was_acknowledged_is_on_disk_whenever_it_is_killed(ledger, n_kills):
     generator = np.random.default_rng(0)
     code = (

@@ -156,6 +156,7 @@ def test_a_row_that_is_refused_changes_no_other(scoring):
     assert after[0] == 1e100
 
 
+@pytest.mark.covered(at_most=6)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_what_is_published_follows_what_is_released(name):
     with watched() as before:
@@ -183,6 +184,7 @@ def test_what_is_published_follows_what_is_released(name):
             np.testing.assert_array_equal(value, getattr(steps[1], attribute))
 
 
+@pytest.mark.covered(at_most=6)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_releases_have_the_same_names_and_shares_on_all_data(name):
     with watched() as before:
