@@ -90,8 +90,8 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
     n_iter : int or "auto", default="auto"
         For "alternating", and "projection" where it iterates: number of steps, 1 to 100.
     n_oversamples : int or "auto", default="auto"
-        Columns beyond `n_components` in a basis. ``"auto"`` is 2 for promised changes with a
-        positive `delta`, else as in :class:`DPTruncatedSVD`.
+        For the same solvers: columns beyond `n_components` in a basis. ``"auto"`` is 2 for promised
+        changes with a positive `delta`, else as in :class:`DPTruncatedSVD`.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
