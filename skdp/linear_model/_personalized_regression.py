@@ -325,7 +325,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         return users, lambda: _digest(data)
 
     def _fitted_together(self, *arguments: Any) -> list[list[str]]:
-        # The rounding of a product may follow its threads, of which `n_jobs` would leave others.
+        # Products round by the threads they have: one, whatever `n_jobs`.
         with one_blas_thread():
             return super()._fitted_together(*arguments)
 

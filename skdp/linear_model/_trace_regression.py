@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted
 
@@ -317,8 +316,6 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
                 "delta=0 asks for pure differential privacy, which the Gaussian noise of "
                 "DPTraceRegressor does not give; pass a positive delta."
             )
-        # Refuses 0, which joblib would refuse once a part of the budget is spent.
-        effective_n_jobs(self.n_jobs)
         problem = self._asked(
             TraceProblem,
             procedure=_PROCEDURE,

@@ -203,7 +203,7 @@ def candidates(fitted, priors):
         off = null_space(basis.T) if basis.shape[1] < N_FEATURES else basis[:, 2:]
         inside, outside = basis[:, 0], off[:, 0]
         for number, vector in enumerate((inside, basis[:, -1], outside, off[:, -1])):
-            found += [([scale * vector], [y]) for scale, y in SCALES[number % 3 :: 3]]
+            found += [([scale * vector], [y]) for scale, y in SCALES[number % 2 :: 2]]
         for sign in (1, -1):
             # A head that is long, and residuals off the representation, of either sign.
             found.append(([30 * inside, 30 * outside], [1e3, sign * 1e4]))
