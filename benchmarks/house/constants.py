@@ -228,7 +228,7 @@ def accuracies(change: Change | None, cases: list[Case], n_seeds: int) -> Means:
     found = {case.name: np.full(n_seeds, np.nan) for case in cases}
     read_anew(change)
     for case in cases:
-        signal.alarm(LONGEST_SECONDS)
+        signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_SECONDS)
         try:
             for seed in range(n_seeds):
                 SameNoise.seed = seed
@@ -236,7 +236,7 @@ def accuracies(change: Change | None, cases: list[Case], n_seeds: int) -> Means:
         except Exception as error:
             print(f"    {case.name} refuses: {type(error).__name__}: {error}"[:120], flush=True)
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return found
 
 
@@ -355,17 +355,17 @@ def sections(
 def main() -> None:
     parser = parser_for(
         __doc__,
-        seeds="seeds of each case in the tables, default 8",
+        seeds="seeds of each case in the tables, default 6",
         only="numbers of modules with this in their name",
         write="replace constants.md",
     )
-    parser.set_defaults(seeds=8)
+    parser.set_defaults(seeds=6)
     arguments = parser.parse_args()
     if arguments.write and arguments.only:
         parser.error("--write takes all numbers")
     warnings.simplefilter("ignore")
     sys.meta_path.insert(0, Finder)
-    signal.signal(signal.SIGALRM, give_up)
+    signal.signal(signal.SIGVTALRM, give_up)
     reads = {case: reads_of(case) for case in CASES}
     numbers = [number for number in all_numbers() if arguments.only in number.module]
     cases = {number: [case for case in CASES if is_read(number, reads[case])] for number in numbers}
