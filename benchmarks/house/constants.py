@@ -22,7 +22,7 @@ from functools import cache
 from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -166,10 +166,14 @@ class SameNoise:
     """Keys of noise by the seed of a fit, and by the name and the turn of a release alone."""
 
     seed = 0
+    turns: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, *_: Any) -> None:
         self.fingerprint, self.is_guessable = "", False
-        self.turns: dict[str, Any] = {}
+
+    @classmethod
+    def begin(cls, seed: int) -> None:
+        cls.seed, cls.turns = seed, {}
 
     def key(self, *release: Any) -> bytes:
         name = str(release[1]) if len(release) > 1 else ""
@@ -231,7 +235,7 @@ def accuracies(change: Change | None, cases: list[Case], n_seeds: int) -> Means:
         signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_SECONDS)
         try:
             for seed in range(n_seeds):
-                SameNoise.seed = seed
+                SameNoise.begin(seed)
                 found[case.name][seed] = case.measure(drawn(case, seed), seed)
         except Exception as error:
             print(f"    {case.name} refuses: {type(error).__name__}: {error}"[:120], flush=True)
@@ -297,7 +301,13 @@ def effect(cases: list[Case], usual: Means, changed: list[Means]) -> float:
 
 
 def section(number: Number, cases: list[Case], usual: Means, changed: dict[float, Means]) -> str:
+    """Write the table of a number, of the cases that it changes."""
     columns = {**changed, 1.0: usual}
+    cases = [
+        case
+        for case in cases
+        if any(not np.array_equal(means[case.name], usual[case.name]) for means in changed.values())
+    ]
     header = ["case", *(f"{number.at(factor):g}" for factor in FACTORS)]
     rows = [
         [case.name, *(shown(columns[factor][case.name]) for factor in FACTORS)] for case in cases
