@@ -160,7 +160,7 @@ SVD, PCA = partial(captured, "DPTruncatedSVD"), partial(captured, "DPPCA")
 DENSE = partial(low_rank, 300, 200, singular_values=(200, 140, 100))
 RECORDS = partial(matrices, 4000, 10)
 USERS = partial(users, 700, rows_per_user=40)
-HEADLESS = {"fit_intercept": False, "mean_head": False, "whiten": False}
+HEADLESS = {"fit_intercept": False, "mean_head": False, "decorrelate": False}
 
 CASES = (
     Case("PCA, digits", "rows", digits, partial(PCA, 5, epsilon=0.4)),

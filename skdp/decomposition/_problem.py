@@ -33,7 +33,8 @@ class Support:
 #: The units that are no objects, by the names that they are given by.
 UNITS: dict[str, type[ResolvedUnit]] = {"row": ResolvedRow}
 #: All that depends on which unit it is.
-# Of rows: benchmarks/high_dimension/captured.md, "power, 4 steps"; else not studied.
+# Of rows: benchmarks/high_dimension/captured.md, "power, 4 steps". "power" of edges:
+# benchmarks/house/constants.md. Else not studied.
 SUPPORT: dict[type[ResolvedUnit], Support] = {
     ResolvedRow: Support(
         {"covariance": 0, "adaptive": 0, "power": 3},

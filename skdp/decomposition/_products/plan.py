@@ -24,12 +24,12 @@ _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03  # not studied
 # epsilon, and where the core gets no less noise than a whole product.
 _CORE_SHARE, _LARGER_CORE_SHARE = 0.02, 0.05  # not studied
 # A step gets this many times the share of the next one.
-_DECAY = 0.8  # not studied
+_DECAY = 0.8  # benchmarks/house/constants.md
 # Fraction of what a component has that goes to its value.
 _VALUE_SHARE = 0.05  # not studied
 # Clipping mixes other directions in, and one more column keeps them apart from what is sought. With
 # Laplace noise, which grows with the number of columns, it is not worth that.
-_OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # not studied
+_OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the first
 # An iteration beats noise on every entry from this length of the shorter side on:
 # benchmarks/entries/captured.md, "Small matrices: which solver".
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5

@@ -42,7 +42,8 @@ _KINDS: dict[str, Callable[[int, int, np.random.Generator], Sketch]] = {
 # Dimensions of the sketches: so many times the rank, and so many times that on the other side.
 _SIZE_PER_COMPONENT, _CORE_PER_SIZE = 6, 4  # not studied
 # Where little of a matrix is of low rank, smaller sketches are further off than the noise.
-_LEAST_SIZE = 60  # benchmarks/factorization/factorization.md, "stream, n_sketch=120"
+# benchmarks/house/constants.md, and benchmarks/factorization/factorization.md, "n_sketch=120".
+_LEAST_SIZE = 60
 # Of the square of mu for the sketch of the longer side, whose noise has more entries.
 _LONG_SIDE_SHARE = 0.65  # not studied
 # Of delta for each of the two bounds of a random sketch.

@@ -26,8 +26,8 @@ __all__ = [
     "whitening_of",
 ]
 
-# Matrices are clipped to this multiple of the norm of a matrix whose entries have mean square 1;
-# not studied.
+# Matrices are clipped to this multiple of the norm of a matrix whose entries have mean square 1:
+# benchmarks/house/constants.md.
 _CLIP = 1.3
 # Steps bear a curvature that is estimated too small by this factor: gradients shorten them soon.
 # Not studied.

@@ -40,7 +40,7 @@ _ROOM = 1.25
 # studied.
 _RESPONSE_SPREADS = 2.5
 # benchmarks/trace_regression/errors.md, "Designs", and defaults.md, "quantile", of the first and
-# the last; .8 is not studied.
+# the last, which is also in benchmarks/house/constants.md; .8 is not studied.
 _QUANTILE, _QUANTILE_OF_MANY, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
 # With so few rare features a record, many records have none, and their gradients are short; not
 # studied.

@@ -35,7 +35,7 @@ __all__ = [
 
 # Wanted noise of a count, as a fraction of the records: of a search, each step of which is clear
 # unless it is the last; and of the histogram of the responses, which is to show rare ones, the
-# finer one if it costs no more than the spare share. Not studied.
+# finer one if it costs no more than the spare share. benchmarks/house/constants.md has .01.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.005
 _SPARE_SHARE = 0.01
@@ -44,13 +44,14 @@ _SHARE_LIMITS = _LEAST_SHARE, 0.1
 # Where a count is off by more than that, as a fraction of the records, a search tells nothing; not
 # studied.
 _USELESS = 0.2
-# The same for features: of a search, of a histogram, and of a mean in spreads; not studied.
+# The same for features: of a search, of a histogram, and of a mean in spreads;
+# benchmarks/house/constants.md has the last but one.
 _COUNT_PRECISION = 0.1
 _LEAST_SPREAD_PRECISION, _SPREAD_PRECISION = 0.05, 0.02
 _MEAN_PRECISION, _LEAST_MEAN_SHARE = 0.1, 2e-3
 _LARGEST_FEATURE_SHARE = 0.03
-# Largest eigenvalue that noise may give a covariance whose own eigenvalues are about 1; not
-# studied.
+# Largest eigenvalue that noise may give a covariance whose own eigenvalues are about 1;
+# benchmarks/house/constants.md has the largest share.
 _WANTED_EDGE = 0.3
 _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
 #: Share of the budget that a start from data takes.
@@ -59,7 +60,7 @@ _CORE_SHARE, _GAP_SHARE, _SUBSPACE_SHARE = 0.2, 0.1, 0.7  # not studied
 # Standard deviation of a count of unclipped records, as a fraction of all; not studied.
 _VOTE_PRECISION = 0.03
 # Each step gets this many times the share of the one before; the last at most ten times that of the
-# first. Not studied.
+# first. benchmarks/house/constants.md.
 _GROWTH, _LARGEST_GROWTH = 1.2, 10.0
 # Fractions of what is left for adassp; not studied.
 _MOMENT_SHARE, _EIGENVALUE_SHARE = 0.5, 0.05
