@@ -45,7 +45,7 @@ _SHARE_LIMITS = _LEAST_SHARE, 0.1
 # studied.
 _USELESS = 0.2
 # The same for features: of a search, of a histogram, and of a mean in spreads;
-# benchmarks/house/constants.md has the last but one.
+# benchmarks/house/constants.md has `_SPREAD_PRECISION`.
 _COUNT_PRECISION = 0.1
 _LEAST_SPREAD_PRECISION, _SPREAD_PRECISION = 0.05, 0.02
 _MEAN_PRECISION, _LEAST_MEAN_SHARE = 0.1, 2e-3
