@@ -12,7 +12,7 @@ from scipy.linalg import null_space
 from skdp import DPPersonalizedRegressor
 from skdp.linear_model._personal import altmin, gradient
 
-N_USERS, N_FEATURES = 24, 5
+N_USERS, N_FEATURES, N_ROWS = 24, 5, (1, 4, 11)
 LARGEST = np.finfo(float).max
 
 
@@ -99,7 +99,7 @@ def drawn(cell, seed=0, n_users=N_USERS):
     plane = np.linalg.qr(generator.normal(size=(N_FEATURES, 2)))[0]
     rows, responses = [], []
     for _ in range(n_users):
-        own = generator.normal(size=(generator.integers(1, 12), N_FEATURES))
+        own = generator.normal(size=(generator.choice(N_ROWS), N_FEATURES))
         coefficients = plane @ (generator.normal(size=2) + 1)
         rows.append(own)
         responses.append(own @ coefficients + 0.3 * generator.normal(size=len(own)) + 2)
