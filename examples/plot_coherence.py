@@ -88,8 +88,8 @@ for coherence, (found, released), (found_by_input, _) in zip(
 # %%
 # Noise on every entry does not care where the vector sits. The iteration does, but it loses little,
 # even where the vector sits on two places: rows of a basis that stick out are cut before it is
-# multiplied (``basis_cut``), so that the noise stays small, and afterwards the rows that are
-# nothing but noise are shrunk. Blocks flatter the shrinkage, for they end sharply. Vectors whose
+# multiplied, so that the noise stays small, and afterwards the rows that are nothing but noise are
+# shrunk. Blocks flatter the shrinkage, for they end sharply. Vectors whose
 # entries fall off by a power law lose more: at the same signal .98 was left at a coherence of 75,
 # and .85 at 312.
 #

@@ -70,12 +70,11 @@ print(f"{accuracy:.0%} of the people are in the right community")
 # How much epsilon it takes
 # -------------------------
 # Five fits for each setting. Blind guessing is right in a third of the cases. The vectors of such a
-# graph are spread evenly over the people: a ``basis_cut`` beyond its default, 1, only lets noise
-# in, and takes more epsilon. Pure differential privacy, ``delta=0``, takes more, too.
+# graph are spread evenly over the people, as suits the iteration best. Pure differential privacy,
+# ``delta=0``, takes more epsilon.
 
 settings = {
     "defaults": {},
-    "basis_cut = 2": {"basis_cut": 2.0},
     "delta = 0": {"delta": 0.0},
 }
 epsilons = [1.0, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0]
@@ -126,7 +125,6 @@ middle.set_xlabel("not private: for the owner's eyes", color="#c8452d")
 
 styles = {
     "defaults": ("#1f5fa8", "o", (8, 0.66, "right")),
-    "basis_cut = 2": ("#2a8c82", "s", (8, 0.59, "right")),
     "delta = 0": ("#5f6368", "^", (8, 0.52, "right")),
 }
 for name, values in curves.items():

@@ -81,10 +81,10 @@ def without_noise(estimator):
     return clone(estimator).set_params(n_components=None, epsilon=np.inf, mean_norm=None)
 
 
-def planned_errors(estimator, public, n_rows):
+def planned_errors(estimator, public, n_samples):
     guess = without_noise(estimator).fit(public).explained_variance_
     return [
-        expected_subspace_error(clone(estimator).set_params(epsilon=epsilon), guess, n_rows)
+        expected_subspace_error(clone(estimator).set_params(epsilon=epsilon), guess, n_samples)
         for epsilon in finely
     ]
 
@@ -154,9 +154,9 @@ for name, (errors, captured) in results.items():
     left.plot(finely, plans[name], color=colours[name], linewidth=2, alpha=0.55)
     left.plot(epsilons, errors, linestyle="none", **style)
     right.plot(epsilons, captured, linewidth=2, **style)
-    n_rows = len(jobs[name][2])
+    n_samples = len(jobs[name][2])
     for ax, text, (x, y, side) in zip(
-        (left, right), (f"{name}\n{n_rows} rows", name), labels[name], strict=True
+        (left, right), (f"{name}\n{n_samples} rows", name), labels[name], strict=True
     ):
         ax.text(x, y, text, color=colours[name], ha=side, va="center")
 left.set_title("Error of the components, 0 to 1", loc="left", pad=12, weight="bold")

@@ -56,7 +56,7 @@ curve = epsilon_curve(
     pca,
     X_public,
     epsilons=epsilons,
-    n_rows=len(X_train),
+    n_samples=len(X_train),
     scoring=captured,
     n_repeats=20,
     random_state=0,
@@ -91,7 +91,7 @@ def likelihoods(model):
     return means - means.max()
 
 
-at_the_noise = likelihoods(matched_noise(pca, n_rows=len(X_train), n_public=75))
+at_the_noise = likelihoods(matched_noise(pca, n_samples=len(X_train), n_public=75))
 at_the_epsilon = likelihoods(pca)
 private = np.mean(
     [

@@ -62,7 +62,7 @@ print(f"{n_people} people, {len(y)} rows of {X.shape[1]} features")
 # half of the fits a :class:`skdp.PrivacyWarning` says so. ``snr_`` is what it is about: released,
 # and free to look at.
 
-model = DPPersonalizedRegressor(3, epsilon=1.0, delta=1e-5, whiten=False)
+model = DPPersonalizedRegressor(3, epsilon=1.0, delta=1e-5, decorrelate=False)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", PrivacyWarning)
     model.fit(X, y, groups=people)

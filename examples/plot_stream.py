@@ -72,7 +72,7 @@ unit = Entry(bounds=(0, 1))
 def streamed(epsilon):
     """Factors from a stream that sees each pixel go by twice."""
     stream = DPStreamingFactorizer(
-        photograph.shape, n_components, epsilon=epsilon, delta=delta, privacy_unit=unit
+        n_components, shape=photograph.shape, epsilon=epsilon, delta=delta, privacy_unit=unit
     )
     for row, column, value in updates[:1000]:
         stream.update(int(row), int(column), float(value))
@@ -89,7 +89,7 @@ def streamed(epsilon):
 # is half as many numbers as the photograph has, which is small; of a matrix with a hundred times as
 # many rows and columns it would be half a percent.
 
-stream = DPStreamingFactorizer(photograph.shape, n_components, delta=delta, privacy_unit=unit)
+stream = DPStreamingFactorizer(n_components, shape=photograph.shape, delta=delta, privacy_unit=unit)
 print(stream.privacy_spent_)
 
 # %%

@@ -38,17 +38,16 @@ answers = tables.reshape(n_people, -1) @ truth.ravel() + generator.standard_norm
 # %%
 # The fits
 # --------
-# Four budgets. "rgrad" looks for coefficients of rank 3; "gd" is gradient descent that knows
-# nothing of ranks, with the same budget. The error is the norm of the difference, relative to the
+# Four budgets. One fit looks for coefficients of rank 3, the other for any, with the same budget:
+# a matrix of 24 by 24 has rank 24 at most. The error is the norm of the difference, relative to the
 # true coefficients, so that a blank picture has an error of 1.
 
 epsilons = [0.5, 1.0, 2.0, 4.0]
-solvers = {"rgrad": "rank 3", "gd": "any rank"}
+ranks = {3: "rank 3", size: "any rank"}
 
 
-def fit(solver, epsilon):
-    model = DPTraceRegressor(rank=3, epsilon=epsilon, solver=solver)
-    return model.fit(tables, answers)
+def fit(rank, epsilon):
+    return DPTraceRegressor(rank, epsilon=epsilon).fit(tables, answers)
 
 
 def error(model):
@@ -57,14 +56,14 @@ def error(model):
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", PrivacyWarning)  # where little is left of a picture
-    models = {solver: [fit(solver, epsilon) for epsilon in epsilons] for solver in solvers}
+    models = {rank: [fit(rank, epsilon) for epsilon in epsilons] for rank in ranks}
 print("epsilon  error, rank 3  error, any rank  singular values, rank 3")
-for epsilon, low, full in zip(epsilons, models["rgrad"], models["gd"], strict=True):
+for epsilon, low, full in zip(epsilons, *models.values(), strict=True):
     found = "  ".join(f"{value:.2f}" for value in low.singular_values_)
     print(f"{epsilon:7g}  {error(low):13.2f}  {error(full):15.2f}  {found}")
 
 # %%
-# Singular values that noise can reach are set to 0 (``noise_cut``), and a
+# Singular values that noise can reach are set to 0, and a
 # :class:`skdp.PrivacyWarning` says how many. So where all is noise the picture is blank. Just above
 # that limit some values are signal, others are noise that got through, and the picture has dots.
 #
@@ -84,9 +83,9 @@ axes[0, 0].imshow(truth, **colours)
 axes[0, 0].set_title("the truth", weight="bold", pad=8)
 for ax, text in zip(axes[0, 1:], ["1/2", "1", "2", "4"], strict=True):
     ax.set_title(f"epsilon = {text}", pad=8)
-for row, (solver, label) in zip(axes[:, 1:], solvers.items(), strict=True):
+for row, (rank, label) in zip(axes[:, 1:], ranks.items(), strict=True):
     row[0].set_ylabel(label, weight="bold", labelpad=10)
-    for ax, model in zip(row, models[solver], strict=True):
+    for ax, model in zip(row, models[rank], strict=True):
         ax.imshow(model.coef_, **colours)
         ax.set_xlabel(f"error {error(model):.2f}", color=grey)
 

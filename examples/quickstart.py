@@ -63,7 +63,7 @@ pipeline = make_pipeline(
 )
 epsilons = np.array([0.125, 0.25, 0.5, 1.0, 2.0, 4.0])
 curve = epsilon_curve(
-    pipeline, X_public, y_public, epsilons=epsilons, n_rows=len(X_private), random_state=0
+    pipeline, X_public, y_public, epsilons=epsilons, n_samples=len(X_private), random_state=0
 )
 print("epsilon  accuracy  spread")
 for epsilon, mean, spread in zip(epsilons, curve.mean, curve.std, strict=True):
@@ -87,7 +87,7 @@ planned = clone(pipeline).set_params(dppca__epsilon=epsilon)
 n_public = len(X_public) * (n_folds - 1) // n_folds
 grid = {"dppca__n_components": [2, 3, 5, 8]}
 search = GridSearchCV(
-    matched_noise(planned, n_rows=len(X_private), n_public=n_public), grid, cv=folds
+    matched_noise(planned, n_samples=len(X_private), n_public=n_public), grid, cv=folds
 ).fit(X_public, y_public)
 
 print("n_components  accuracy")
@@ -142,7 +142,7 @@ print(f"epsilon={pca.epsilon:g}, {pca.n_components_} components, accuracy {accur
 
 chosen = make_pipeline(clone(pca), LinearDiscriminantAnalysis())
 curve = epsilon_curve(
-    chosen, X_public, y_public, epsilons=epsilons, n_rows=len(X_private), random_state=0
+    chosen, X_public, y_public, epsilons=epsilons, n_samples=len(X_private), random_state=0
 )
 
 

@@ -146,8 +146,8 @@ class PrivateEstimator(SeededEstimator):
     ) -> list[list[str]]:
         """Fit this one, and others that differ in free parameters, to one and the same releases.
 
-        What public facts say against it is told before. Returned is what the releases say against
-        the results of each.
+        What public facts say against it is told first; what the releases say against each is
+        returned.
         """
         thread_count(getattr(self, "n_jobs", None))
         # From end to end, not only in passes: beside other fits, too, a seed repeats every bit.

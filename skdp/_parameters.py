@@ -1,4 +1,4 @@
-"""Parameters as Python's numbers, as which they are checked and computed with; secret seeds."""
+"""Parameters as Python's numbers, for checks and computations; and secret seeds."""
 
 import os
 from numbers import Integral, Real
@@ -27,11 +27,11 @@ __all__ = [
 
 _GENERATORS = (np.random.RandomState, np.random.Generator)
 #: Constraint of those whose noise may come from a seed.
-SEED: dict[str, Any] = {
+SEED: dict[str, Any] = {  # not tuned
     "random_state": [Interval(Integral, 0, None, closed="left"), *_GENERATORS, None]
 }
 #: Constraints of a search or a score; fits may have other deltas.
-BUDGET: dict[str, Any] = {
+BUDGET: dict[str, Any] = {  # not tuned
     "epsilon": [Interval(Real, 0, None, closed="right")],
     "delta": [Interval(Real, 0, 1, closed="neither")],
     "ledger": [PrivacyLedger, None],
@@ -120,5 +120,5 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
 
 
 def without_ledger(state: dict[str, Any]) -> dict[str, Any]:
-    """Leave the ledger out of what is to be pickled; that there was one is kept."""
+    """Leave the ledger out of what is to be pickled, and keep that there was one."""
     return state if state.get("ledger") is None else {**state, "ledger": LEFT_OUT}

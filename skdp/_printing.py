@@ -18,8 +18,8 @@ HIDDEN = _Hidden()
 def is_printing() -> bool:
     """Tell whether scikit-learn asks for the parameters in order to print them.
 
-    It prints what `get_params` returns, of an estimator inside another one, too, without asking
-    the estimator itself for a printed form. So who asks is all there is to tell by.
+    It prints what `get_params` returns, also of an estimator inside another one, and never asks
+    that one for a printed form. So who asks is all there is to tell by.
     """
     frame = sys._getframe(2)
     while frame.f_back and frame.f_code.co_name == "get_params":

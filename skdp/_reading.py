@@ -1,4 +1,4 @@
-"""Checks of data by scikit-learn, with no word about values, and of what it takes in silence."""
+"""Checks of data that tell no values: those of scikit-learn, and of what it lets pass."""
 
 import re
 from collections.abc import Callable

@@ -5,6 +5,7 @@ many threads a matrix product has in each test process, 1 by default, and `SKDP_
 seed by which the tests are shuffled.
 """
 
+import gc
 import os
 import random
 from importlib.metadata import version
@@ -37,6 +38,12 @@ def pytest_collection_modifyitems(items):
     if SHUFFLE is not None:
         # A text is hashed by SHA-512, so that all processes agree on the order.
         random.Random(SHUFFLE).shuffle(items)
+
+
+def pytest_collection_finish():
+    # Thousands of collected tests stay: the garbage collector need not look at them in each one.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,8 +1,8 @@
 """Few cells that have every value, or every pair of values, that any cell has.
 
 The laws of a cover run by default, those of all other cells with the slow tests. So it is with a
-test that is marked `covered`: of all its parameters those of a single cover run by default. What
-covers still notice stands in `tests/attack/test_mutations.py`.
+test that is marked `covered`: of all its parameters those of a single cover run by default, or the
+first of them. What covers still notice stands in `tests/attack/test_mutations.py`.
 """
 
 from dataclasses import is_dataclass
@@ -51,23 +51,27 @@ def slow_outside(make_cover, cells):
 
 
 def mark_uncovered(items):
-    """Mark as slow what lies outside a single cover of the parameters of each test marked so."""
+    """Mark as slow what lies outside a single cover of the parameters of each test marked so.
+
+    `covered(at_most=n)` also marks what comes after the first n of the cover.
+    """
     tests = {}
     for item in items:
-        if item.get_closest_marker("covered"):
+        if item.get_closest_marker("covered") and not item.get_closest_marker("slow"):
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for group in tests.values():
-        sets = [combined(parameters_of(item), 1) for item in group]
-        for number in set(range(len(group))) - set(least_cover(sets)):
+        at_most = group[0].get_closest_marker("covered").kwargs.get("at_most")
+        chosen = least_cover([combined(parameters_of(item), 1) for item in group])[:at_most]
+        for number in set(range(len(group))) - set(chosen):
             group[number].add_marker(pytest.mark.slow)
 
 
 def parameters_of(item):
-    """Give the parameters of a test, those of a cell one by one; others by their number."""
+    """Give the parameters of a test, those of a cell one by one; others by which object it is."""
     parameters = {}
-    for name, number in item.callspec.indices.items():
-        value = item.callspec.params[name]
+    # Not by `callspec.indices`: those of stacked parameters number the tests, not the values.
+    for name, value in item.callspec.params.items():
         is_cell = is_dataclass(value) and not isinstance(value, type)
-        own = vars(value) if is_cell else {"": number}
-        parameters |= {(name, key): repr(one) for key, one in own.items()}
+        own = {key: repr(one) for key, one in vars(value).items()} if is_cell else {"": id(value)}
+        parameters |= {(name, key): one for key, one in own.items()}
     return parameters

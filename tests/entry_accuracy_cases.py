@@ -21,7 +21,7 @@ from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
 from skdp.decomposition._products import alternating, iteration, symmetric_power
-from skdp.decomposition._products.fit import solve_by_products
+from skdp.decomposition._products import fit as by_products
 from skdp.linalg.subspace import coherence, orthonormal_basis
 from skdp.metrics import subspace_distance
 from skdp.privacy import PrivacyBudget
@@ -57,7 +57,7 @@ def promised(
     solver="power",
     epsilon=1.0,
     delta=1e-6,
-    basis_cut=1.0,
+    basis_cut="default",
     n_iter="auto",
     is_plain=False,
 ):
@@ -70,7 +70,6 @@ def promised(
         privacy_unit=(Edge if is_edge else Entry)(bounds, zero_is_missing=False),
         solver=solver,
         n_iter=n_iter,
-        basis_cut=basis_cut,
     )
     problem = estimator._problem(estimator._facts_like(*X.shape, X))
     unit = (PromisedEdge if is_edge else PromisedEntry)("replace", *bounds, False)
@@ -79,13 +78,16 @@ def promised(
 
     # Each basis is that of the last product alone, not shrunk.
     changes = ExitStack()
+    if basis_cut != "default":
+        cuts = {"BASIS_CUT": basis_cut, "PURE_CUT": basis_cut}
+        changes.enter_context(patch.multiple(by_products, **cuts))
     if is_plain:
         for module in (alternating, symmetric_power):
             changes.enter_context(patch.object(module, "N_KEPT", 1))
         changes.enter_context(patch.object(iteration, "shrink_rows", lambda rows, _: rows))
     with changes:
         generator = algorithm_generator(KEY + seed)
-        factors = solve_by_products(problem, Rows(as_source(X)), budget, generator)
+        factors = by_products.solve_by_products(problem, Rows(as_source(X)), budget, generator)
     return factors.leading(k), budget.spent().releases
 
 

@@ -35,7 +35,7 @@ def in_memory(X, rank, seed, **parameters):
 
 def stream(X, rank, seed, **parameters):
     parameters = {"privacy_unit": CHANGE, **parameters}
-    return DPStreamingFactorizer(X.shape, rank, **parameters).partial_fit(X).finalize()
+    return DPStreamingFactorizer(rank, shape=X.shape, **parameters).partial_fit(X).finalize()
 
 
 def mean_error(fit, seed, *, n_seeds=10, relative=False, matrix=None, **parameters):

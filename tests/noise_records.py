@@ -1,13 +1,18 @@
-"""The noise of fits, as drawn: on the lattice of a release, noises may agree by chance."""
+"""The noise of fits, as drawn: on the lattice of a release, noises may agree by chance.
+
+And what is left of a regression where singular values of noise are not cut off.
+"""
 
 from contextlib import contextmanager
 from unittest.mock import patch
 
 import numpy as np
 
+from skdp.linear_model._trace import descent
+from skdp.linear_model._trace.estimate import Estimate
 from skdp.privacy import mechanisms
 
-__all__ = ["drawn_noise", "noise_of"]
+__all__ = ["drawn_noise", "noise_of", "without_cut"]
 
 
 @contextmanager
@@ -29,3 +34,8 @@ def noise_of(estimator, *data):
     with drawn_noise() as draws:
         estimator.fit(*data)
     return np.concatenate([np.ravel(draw) for draw in draws])
+
+
+def without_cut():
+    """Leave the singular values of noise in the coefficients of regressions inside."""
+    return patch.object(descent, "_cut", lambda point, offset, _: Estimate(point, offset))

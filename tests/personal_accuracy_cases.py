@@ -80,7 +80,7 @@ def digits_score(seed):
             (features[part.ravel()], np.take_along_axis(images, part, axis=1).ravel())
             for part in (order[:, :32], order[:, 32:])
         )
-        model = fitted(*seen, groups, number, n_components=3, delta=1e-5, whiten=False)
+        model = fitted(*seen, groups, number, n_components=3, delta=1e-5, decorrelate=False)
         found = model.predict(hidden[0], groups=groups, support=(*seen, groups))
         spread = np.square(hidden[1] - hidden[1].mean()).sum()
         scores.append(1 - np.square(hidden[1] - found).sum() / spread)

@@ -1,10 +1,12 @@
 """Covers leave out no value and no pair of values, and most of the cells."""
 
+import os
 from dataclasses import dataclass
 from itertools import combinations, product
+from types import SimpleNamespace
 
 import pytest
-from covers import pairwise_cover, single_cover, slow_outside
+from covers import mark_uncovered, pairwise_cover, single_cover, slow_outside
 from families import FAMILIES
 
 
@@ -47,6 +49,61 @@ def test_a_pair_that_no_cell_has_is_not_asked_for():
 
 def test_a_cover_does_not_change_with_the_run():
     assert pairwise_cover(CELLS) == pairwise_cover(tuple(CELLS))
+
+
+class Item:
+    """What of a test is asked for: its name, its parameters and its marks."""
+
+    def __init__(self, name, marks, **numbers):
+        self.nodeid, self.marks = f"{name}[{numbers}]", list(marks)
+        self.callspec = SimpleNamespace(params=numbers)
+
+    def get_closest_marker(self, name):
+        return next((mark.mark for mark in self.marks if mark.name == name), None)
+
+    def add_marker(self, mark):
+        self.marks.append(mark)
+
+
+@pytest.mark.parametrize(("more", "n_fast"), [({}, 4), ({"at_most": 3}, 3), ({"at_most": 9}, 4)])
+def test_tests_outside_a_cover_are_slow(more, n_fast):
+    marks = [pytest.mark.covered(**more)]
+    items = [Item("one", marks, a=a, b=b) for a, b in product(range(4), range(2))]
+    others = [Item("other", [], a=a) for a in range(9)]
+    slow = [Item("slow", [*marks, pytest.mark.slow], a=a) for a in range(9)]
+    mark_uncovered([*items, *others, *slow])
+    fast = [item for item in items if not item.get_closest_marker("slow")]
+    assert len(fast) == n_fast
+    assert {item.callspec.params["b"] for item in fast} == {0, 1}
+    assert not any(item.get_closest_marker("slow") for item in others)
+    assert all(len(item.marks) == 2 for item in slow)
+
+
+STACKED = """
+import pytest
+
+@pytest.mark.covered
+@pytest.mark.parametrize("a", [0.5, None, "x", []])
+@pytest.mark.parametrize("b", [1, 2])
+def test_stacked(a, b):
+    pass
+"""
+
+
+class Collected:
+    def pytest_collection_modifyitems(self, items):
+        mark_uncovered(items)
+        self.fast = [item for item in items if not item.get_closest_marker("slow")]
+
+
+def test_parameters_as_pytest_hands_them_over_are_covered(tmp_path):
+    # Its own numbers of stacked parameters are those of the tests.
+    path, collected = tmp_path / "test_stacked.py", Collected()
+    path.write_text(STACKED)
+    options = ["--collect-only", "-q", "-p", "no:cacheprovider", "-W", "ignore", "-c", os.devnull]
+    pytest.main([*options, f"--rootdir={tmp_path}", str(path)], plugins=[collected])
+    assert len(collected.fast) == 4
+    assert {item.callspec.params["b"] for item in collected.fast} == {1, 2}
 
 
 def test_cells_outside_a_cover_are_slow_and_none_is_lost():

@@ -146,6 +146,7 @@ def test_flat_vectors_are_exactly_flat():
     assert_array_equal(np.abs(components), 1 / np.sqrt(300))
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("n", [5, 10, 37, 100, 1001])
 @pytest.mark.parametrize("share", [0, 0.1, 0.5, 1])
 def test_every_number_of_vectors_can_be_had(n, share):
@@ -218,6 +219,7 @@ def test_every_pair_is_an_edge_at_probability_one_and_none_at_zero(n_communities
     assert_array_equal(between, ~same)
 
 
+@pytest.mark.slow
 def test_every_pair_is_as_likely_as_any_other():
     total = sum(
         make_block_graph(8, p_within=0.3, p_between=0.3, random_state=seed)[0].toarray()

@@ -21,7 +21,7 @@ JOBS = {
     "search": lambda: GridSearchCV(PIPELINE, {"dppca__n_components": [1, 2]}, cv=2).fit(X, Y),
     "scores": lambda: cross_val_score(DPPCA(2), X, cv=2),
     "private search": lambda: DPGridSearch(PIPELINE, {"dppca__n_components": [1]}).fit(X, Y),
-    "curve": lambda: epsilon_curve(DPPCA(2), X, epsilons=[1], n_rows=100),
+    "curve": lambda: epsilon_curve(DPPCA(2), X, epsilons=[1], n_samples=100),
 }
 
 

@@ -17,6 +17,7 @@ from benchmarks.entries.methods import (
     SmallMatrix,
     WorstEntry,
     captured,
+    cut_to,
     noise_on_pairs,
     pair_noise,
     solve,
@@ -127,9 +128,17 @@ def spectral_error(X: Any, left: np.ndarray, values: np.ndarray, right: np.ndarr
     return float(top_triplets(X - (left * values) @ right.T, 1)[1][0])
 
 
-def fitted(make: Any, X: Any, k: int, seed: int, **parameters: Any) -> np.ndarray:
+def fitted(
+    make: Any,
+    X: Any,
+    k: int,
+    seed: int,
+    basis_cut: float | str | None = "default",
+    **parameters: Any,
+) -> np.ndarray:
     """Return a basis of what an estimator finds."""
-    components = make(k, random_state=KEY + seed, **parameters).fit(X).components_
+    with cut_to(basis_cut):
+        components = make(k, random_state=KEY + seed, **parameters).fit(X).components_
     return orthonormal_basis(components.T.astype(np.float64))
 
 
@@ -197,8 +206,8 @@ def communities(seed: int, quick: bool) -> Measured:
         row = f"{epsilon:g}"
         settings = {"privacy_unit": units.Edge(bounds=(0, 1)), "epsilon": epsilon}
         for name in ("default", "basis_cut=2", "basis_cut=None", "deflation"):
-            svd = DPTruncatedSVD(2, random_state=KEY + seed, **settings, **ENTRY_FITS[name])
-            yield (row, name), agreement(svd.fit(X).components_[1], labels)
+            basis = fitted(DPTruncatedSVD, X, 2, seed, **settings, **ENTRY_FITS[name])
+            yield (row, name), agreement(basis[:, 1], labels)
         right = noise_on_pairs(X.toarray(), 2, seed, epsilon).right
         yield (row, "input"), agreement(right[:, 1], labels)
 

@@ -16,11 +16,11 @@ import numpy as np
 from scipy.sparse.linalg import svds
 
 from skdp import DPTruncatedSVD
-from skdp.decomposition import _base
 from skdp.decomposition._problem import SUPPORT
 from skdp.decomposition._products import alternating, iteration, symmetric_power
+from skdp.decomposition._products import fit as by_products
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
-from skdp.units import Entry
+from skdp.units import Entry, _unit
 from skdp.units._changes import ResolvedSpectralChange
 from skdp.units._entries import ResolvedEdge, ResolvedEntry
 from skdp.units._resolved import MatrixUnit
@@ -97,7 +97,7 @@ class Fit:
     delta: float = DELTA
     n_iter: int | str = "auto"
     n_oversamples: int | str = "auto"
-    basis_cut: float | None = 1.0
+    basis_cut: float | str | None = "default"
     unit: type[MatrixUnit] | None = None
     plain: bool = False
 
@@ -115,15 +115,22 @@ def solve(X: Any, k: int, seed: int, fit: Fit) -> Found:
         solver=fit.solver,
         n_iter=fit.n_iter,
         n_oversamples=fit.n_oversamples,
-        basis_cut=fit.basis_cut,
         # Stands for the promised one.
         privacy_unit=Entry((-1, 1)),
         random_state=KEY + seed,
     )
     with plain_iteration() if fit.plain else ExitStack() as changes:
-        changes.enter_context(patch.object(_base, "resolved_unit", lambda *_: unit))
+        changes.enter_context(patch.object(_unit, "resolved_unit", lambda *_: unit))
+        changes.enter_context(cut_to(fit.basis_cut))
         svd.fit(X)
     return Found(svd.left_components_, svd.singular_values_, svd.components_.T)
+
+
+def cut_to(cut: float | str | None) -> Any:
+    """Cut the rows of released bases to so many times their mean square, which users cannot."""
+    if cut == "default":
+        return ExitStack()
+    return patch.multiple(by_products, BASIS_CUT=cut, PURE_CUT=cut)
 
 
 def plain_iteration() -> ExitStack:

@@ -81,7 +81,9 @@ def in_one_pass(unit: Any, **parameters: Any) -> Fit:
     """Read a matrix by and by; its seed draws nothing, and only the operating system does."""
 
     def fit(X: np.ndarray, k: int, seed: int, **settings: Any) -> Factors:
-        stream = DPStreamingFactorizer(X.shape, k, privacy_unit=unit, **parameters, **settings)
+        stream = DPStreamingFactorizer(
+            k, shape=X.shape, privacy_unit=unit, **parameters, **settings
+        )
         for start in range(0, len(X), 100):
             stream.partial_fit(X[start : start + 100])
         return stream.finalize()
@@ -225,7 +227,7 @@ def ratings_withdrawn(seed: int) -> Updates:
 
 
 def streamed(updates: Updates, k: int, **settings: Any) -> Factors:
-    stream = DPStreamingFactorizer(updates.shape, k, privacy_unit=RATING, **settings)
+    stream = DPStreamingFactorizer(k, shape=updates.shape, privacy_unit=RATING, **settings)
     stream.update(updates.rows, updates.columns, updates.values)
     return stream.finalize()
 

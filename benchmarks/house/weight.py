@@ -45,12 +45,13 @@ def weigh(path):
             "code lines": len(written - in_docstrings),
             "docstring lines": len(in_docstrings),
             "functions": sum(isinstance(node, ast.FunctionDef) for node in ast.walk(tree)),
-            "constants": sum(map(is_tuned, tree.body)),
+            "constants": sum(map(is_number, tree.body)),
+            **Counter(f"constants, {kind(said)}" for said in remarks(text).values()),
         }
     )
 
 
-def is_tuned(node):
+def is_number(node):
     """Whether a statement of a module gives a name in capitals to a number, or to several."""
     if isinstance(node, ast.AnnAssign):
         targets, value = [node.target], node.value
@@ -63,6 +64,37 @@ def is_tuned(node):
         isinstance(one, ast.Constant) and type(one.value) in (int, float) for one in ast.walk(value)
     )
     return has_number and all(name.isupper() for name in names)
+
+
+def remarks(text):
+    """Return what is said of each number of a module: beside it, and above it and its like.
+
+    A comment holds for the numbers below it, up to the next comment or blank line.
+    """
+    found, above, end = {}, "", 0
+    lines = text.splitlines(keepends=True)
+    for node in ast.parse(text).body:
+        first = node.lineno
+        while first > 1 and lines[first - 2].startswith("#"):
+            first -= 1
+        if first < node.lineno or first > end + 1 or not is_number(node):
+            above = comments(lines[first - 1 : node.lineno - 1])
+        if is_number(node):
+            found[node] = f"{above} {comments(lines[node.lineno - 1 : node.end_lineno])}"
+        end = node.end_lineno
+    return found
+
+
+def comments(lines):
+    """Join the comments of some whole statements."""
+    tokens = tokenize.generate_tokens(io.StringIO("".join(lines)).readline)
+    return " ".join(one.string.lstrip("#: ") for one in tokens if one.type == tokenize.COMMENT)
+
+
+def kind(said):
+    """Tell what a remark says of the choice of a number."""
+    kinds = {"benchmarks/": "studied", "not studied": "not studied", "not tuned": "not tuned"}
+    return next((kinds[sign] for sign in kinds if sign in said.lower()), "unsaid")
 
 
 def parameters(text):

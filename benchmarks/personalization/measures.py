@@ -25,7 +25,7 @@ DELTA = 1e-6
 ZERO, RIDGE, ORACLE = "zero", "ridge", "oracle"
 OURS = "ours"
 OFF = {"mean_head": False, "fit_intercept": False}
-FLAT = {"whiten": False}
+FLAT = {"decorrelate": False}
 OFF_FLAT = {**OFF, **FLAT}
 # Beside the zero model, ridge and the oracle; the parameters of the estimator.
 METHODS: dict[str, dict[str, Any]] = {
@@ -217,7 +217,7 @@ class Cell(NamedTuple):
     def __str__(self) -> str:
         said = [f"epsilon {self.epsilon:g}"]
         said += ["no mean"] * ("mean_head" in self.parameters)
-        said += ["no whitening"] * ("whiten" in self.parameters)
+        said += ["no whitening"] * ("decorrelate" in self.parameters)
         return ", ".join([self.regime, *said])
 
 

@@ -58,7 +58,7 @@ intercept. Heads are fitted with the released prior.
 penalty that is best for all users together in hindsight. "Oracle" knows the mean and covariance of
 the coefficients, and the noise. "Pooled" is `n_components=0`, one private model for all; "spectral"
 is `n_iter=0`; "altmin" the other solver; "ours" the defaults. "No mean" is without mean head and
-intercept, "no whitening" has `whiten=False`, and "neither" none of these.
+intercept, "no whitening" has `decorrelate=False`, and "neither" none of these.
 """
 FINDINGS = """\
 ## What the tables say

@@ -147,9 +147,9 @@ def seen_digits(seed: int) -> tuple[Split, np.ndarray]:
 
 DIGIT_EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 FITS: dict[str, dict[str, Any]] = {
-    "ours, no whitening": {"whiten": False},
+    "ours, no whitening": {"decorrelate": False},
     "ours": {},
-    "spectral, no whitening": {"whiten": False, "n_iter": 0},
+    "spectral, no whitening": {"decorrelate": False, "n_iter": 0},
 }
 
 

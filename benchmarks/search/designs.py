@@ -75,7 +75,7 @@ def chosen_privately(task: Task, grid: Grid, rows: Rows, epsilon: float, secret:
 
 def matched(estimator: Any, parts: Parts) -> Any:
     n_public = len(parts.public.X) * (N_PUBLIC_FOLDS - 1) // N_PUBLIC_FOLDS
-    return matched_noise(estimator, n_rows=len(parts.private.X), n_public=n_public)
+    return matched_noise(estimator, n_samples=len(parts.private.X), n_public=n_public)
 
 
 def best_by_public_rows(task: Task, estimator: Any, public: Rows) -> dict[str, Any]:

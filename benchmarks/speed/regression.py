@@ -9,7 +9,6 @@ from skdp.data.sources import as_source
 from skdp.linear_model._trace.clipping import RecordClipping
 from skdp.linear_model._trace.initial import random_start
 from skdp.linear_model._trace.records import Records
-from skdp.linear_model._trace.spaces import TangentSpace
 
 SHAPE, RANK = (50, 50), 2
 
@@ -37,7 +36,7 @@ class GradientStep:
     def fit(self, X: np.ndarray) -> None:
         design = Design(as_source(X), SHAPE, self.n_jobs)
         records = Records(design, responses(len(X)), 1.0)
-        clipping = RecordClipping(records, TangentSpace(RANK), "replace")
+        clipping = RecordClipping(records, "replace")
         point = random_start(SHAPE, RANK, np.random.default_rng(2)).with_values(np.ones(RANK))
         clipping.gradient(point, 0.0, level=10.0)
 

@@ -23,7 +23,9 @@ class Stream:
     """A stream that is open before the clock starts."""
 
     def __init__(self, shape: tuple[int, int], sketch: str) -> None:
-        self.stream = DPStreamingFactorizer(shape, 10, privacy_unit=UNITS[sketch], sketch=sketch)
+        self.stream = DPStreamingFactorizer(
+            10, shape=shape, privacy_unit=UNITS[sketch], sketch=sketch
+        )
 
     def fit(self, given: Updates) -> None:
         _, rows, columns, values = given

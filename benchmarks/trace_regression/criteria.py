@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.report import Key, Values
-from benchmarks.trace_regression.measures import INITS, METHODS
+from benchmarks.trace_regression.measures import METHODS
 
 Measure = Callable[[Values], float]
 
@@ -70,15 +70,6 @@ def slope(rows: list[str], column: str) -> Measure:
 
 def largest(keys: list[Key]) -> Measure:
     return lambda found: float(max(found[key].max() for key in keys))
-
-
-def over_best_start(row: str) -> Measure:
-    def _measure(found: Values) -> float:
-        return median((row, "random"))(found) / min(
-            median((row, init))(found) for init in INITS[1:]
-        )
-
-    return _measure
 
 
 def slopes(

@@ -44,10 +44,8 @@ nearly 1 in d, and nearly in proportion to a large singular value. A level that 
 residuals is better by a factor that grows with the signal, and the error no longer depends on the
 singular value. Above epsilon 2 it is that without privacy, but for some per cent.
 
-Noise on all entries of the gradient costs iterative hard thresholding some 1.3 to 5 times the error
-at the step that is best for it, which nobody knows beforehand; descent without regard to the rank
-costs at least as much. A start that spends nothing is better than one that takes a quarter of the
-budget.
+A start that spends nothing is better than one that takes a quarter of the budget. What else was
+compared with is in `comparisons.md`.
 
 Scales and whitening that are found privately cost little, but for little budget and few records,
 where the defaults are behind. Cells and tasks need a higher clip level: one that keeps half of the
@@ -109,8 +107,7 @@ def main() -> None:
     for section in SECTIONS:
         if arguments.section not in section.name:
             continue
-        found = measured(section.measure, arguments.seeds or section.n_seeds)
-        results[section.name] = section.complete(found)
+        results[section.name] = measured(section.measure, arguments.seeds or section.n_seeds)
         print(part(section, results[section.name]) + "\n", flush=True)
     if arguments.write:
         write(results)

@@ -182,8 +182,6 @@ def tasks(seeds: range) -> Iterator[str]:
     methods = {
         "rank 1": (matrices, {}),
         "rank 2": (matrices, {"rank": 2}),
-        "iht, rank 1": (matrices, {"solver": "iht"}),
-        "gd, any rank": (matrices, {"solver": "gd"}),
         "one for all": (X, {}),
         "adassp, one for all": (X, {"solver": "adassp"}),
     }

@@ -10,7 +10,7 @@ from skdp.linalg.norms import centered_sparse_norms, row_norms, sparse_row_norms
 __all__ = ["Block", "DenseBlock", "SparseBlock"]
 
 # Numbers, half a megabyte of them.
-_PART = 1 << 16
+_PART = 1 << 16  # not studied
 
 
 class DenseBlock:

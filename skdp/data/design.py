@@ -17,8 +17,8 @@ from skdp.linalg.fixed_rank import FixedRank
 __all__ = ["Design", "entries_of"]
 
 # Of a piece, several products are formed: it should stay in cache between them.
-_PIECE_ENTRIES = 1 << 18
-_PIECE_ROWS = (32, 4096)
+_PIECE_ENTRIES = 1 << 18  # not studied
+_PIECE_ROWS = (32, 4096)  # not studied
 
 
 class Design(Reduced):

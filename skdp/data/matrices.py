@@ -16,9 +16,9 @@ from skdp.linalg.norms import row_norms, sparse_row_norms
 __all__ = ["Coordinates", "DenseMatrices", "Matrices", "OuterMatrices"]
 
 # Beyond, a factor of an outer product counts as null: products of two stay normal numbers.
-_LONGEST = 1e100
+_LONGEST = 1e100  # not tuned
 # Relative error that the norm of what is outside a subspace is charged for each feature.
-_MARGIN = 8 * 2.0**-53
+_MARGIN = 8 * 2.0**-53  # not tuned
 
 
 class Coordinates(Protocol):
@@ -52,12 +52,6 @@ class Matrices(Protocol):
 
     def inner(self, point: FixedRank) -> np.ndarray:
         """Compute the inner products of the matrices with a matrix."""
-
-    def right_products(self, basis: np.ndarray) -> Coordinates:
-        """Multiply the matrices by a basis of columns, to vectors of shape (n_rows * k,)."""
-
-    def left_products(self, basis: np.ndarray) -> Coordinates:
-        """Multiply the transposed basis by the matrices, to vectors of shape (k * n_columns,)."""
 
     def cores(self, left: np.ndarray, right: np.ndarray) -> Coordinates:
         """Multiply the matrices by bases from both sides, to vectors of shape (k * k,)."""
@@ -134,14 +128,6 @@ class DenseMatrices:
         """Compute the inner products with a matrix."""
         matrix = self.scale * _mapped(_mapped(point.matrix, self.row_map).T, self.column_map).T
         return np.asarray(self.values.reshape(len(self), -1) @ matrix.ravel())
-
-    def right_products(self, basis: np.ndarray) -> Coordinates:
-        """Multiply the matrices by a basis of columns."""
-        return DenseCoordinates(self._along(basis).reshape(len(self), -1))
-
-    def left_products(self, basis: np.ndarray) -> Coordinates:
-        """Multiply the transposed basis by the matrices."""
-        return DenseCoordinates(self._across(basis).reshape(len(self), -1))
 
     def cores(self, left: np.ndarray, right: np.ndarray) -> Coordinates:
         """Multiply the matrices by bases from both sides."""
@@ -245,26 +231,6 @@ class OuterMatrices:
         """Compute the inner products with a matrix."""
         along, across = self._thin(self.right, point.right), self._thin(self.left, point.left)
         return self.scale * np.einsum("ij,ij,j->i", across, along, point.values)
-
-    def right_products(self, basis: np.ndarray) -> Coordinates:
-        """Multiply the matrices by a basis of columns."""
-        along = self._thin(self.right, basis)
-
-        def _add_up(weights: np.ndarray) -> np.ndarray:
-            return _sum_of_outer(self.left, self.scale * weights[:, np.newaxis] * along).ravel()
-
-        norms = self.scale * self._left_norms * row_norms(along)
-        return OuterCoordinates(norms, _add_up, self.left.shape[1] * basis.shape[1])
-
-    def left_products(self, basis: np.ndarray) -> Coordinates:
-        """Multiply the transposed basis by the matrices."""
-        across = self._thin(self.left, basis)
-
-        def _add_up(weights: np.ndarray) -> np.ndarray:
-            return _sum_of_outer(self.right, self.scale * weights[:, np.newaxis] * across).T.ravel()
-
-        norms = self.scale * self._right_norms * row_norms(across)
-        return OuterCoordinates(norms, _add_up, self.right.shape[1] * basis.shape[1])
 
     def cores(self, left: np.ndarray, right: np.ndarray) -> Coordinates:
         """Multiply the matrices by bases from both sides."""

@@ -38,7 +38,7 @@ OWN_TEXTS = (UNREADABLE, MASKED, UNFIT)
 # What others read of an object before they convert it.
 _LOOKED_AT = ("shape", "dtype", "ndim", "columns")
 # Of an array; deeper lists are none.
-_MOST_DIMENSIONS = 64
+_MOST_DIMENSIONS = 64  # not tuned
 
 T = TypeVar("T")
 

@@ -29,9 +29,9 @@ __all__ = [
 ]
 
 # Of two siblings one waits for the other at most: half of that many numbers wait, 64 MB of them.
-_LEAF_NUMBERS = 1 << 24
+_LEAF_NUMBERS = 1 << 24  # not studied
 # Nodes a thread, as some take longer than others.
-_TASKS_A_THREAD = 4
+_TASKS_A_THREAD = 4  # not studied
 
 #: What is made of the rows that a block stands for: an array to be added up, values `PerRow` to be
 #: joined, or a tuple of these. A pure function, which raises nothing because of what rows hold.

@@ -18,7 +18,7 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 __all__ = ["Rows"]
 
 # Longest chain of additions in numpy's sum of a contiguous array, and of those before it.
-_PAIRWISE_DEPTH = 256
+_PAIRWISE_DEPTH = 256  # not tuned
 
 Weighting = Callable[[np.ndarray], np.ndarray]
 

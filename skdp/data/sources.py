@@ -23,12 +23,12 @@ __all__ = [
     "plain_csr",
 ]
 
-_CACHED_BYTES = 1 << 20
-_BLOCK_BYTES = 1 << 24
-_DENSE_ROWS = (256, 4096)
-_GRAM_ROWS = 2048
-_SPARSE_ROWS = (4096, 65536)
-_SPARSE_BLOCKS = 32
+_CACHED_BYTES = 1 << 20  # not studied
+_BLOCK_BYTES = 1 << 24  # not studied
+_DENSE_ROWS = (256, 4096)  # not studied
+_GRAM_ROWS = 2048  # not studied
+_SPARSE_ROWS = (4096, 65536)  # not studied
+_SPARSE_BLOCKS = 32  # not studied
 _END = object()
 
 RawBlock: TypeAlias = np.ndarray | sparse.csr_array

@@ -20,13 +20,13 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 __all__ = ["LARGEST_VALUE", "UserBatch", "Users", "in_company"]
 
 #: Larger values are taken for this one: products of several of them do not overflow.
-LARGEST_VALUE = 1e60
+LARGEST_VALUE = 1e60  # not tuned
 # A batch should stay in cache between the products that are formed of it.
-_BATCH_ENTRIES = 1 << 18
-# Slots whose users are batched together: so few that the batches of all are added up in threads.
-_BLOCK_SLOTS = 4096
+_BATCH_ENTRIES = 1 << 18  # not studied
+# Slots whose users are batched together: so few that threads can share the blocks.
+_BLOCK_SLOTS = 1024  # not studied
 # Lengths in an octave: padding adds a quarter of the rows at most, beyond that to an even number.
-_LENGTHS_IN_OCTAVE = 4
+_LENGTHS_IN_OCTAVE = 4  # not studied
 
 
 T = TypeVar("T")
@@ -72,8 +72,10 @@ class Users:
         Number of the user of each row.
     n_users : int
         How many users there are. One without rows is null: it has a slot, but no part in anything.
-    max_rows : int or None, default=None
+    max_rows_per_user : int or None, default=None
         How many rows of a user are used at most, the first ones; None for all.
+    n_jobs : int or None, default=None
+        Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`.
     """
 
     def __init__(
@@ -82,14 +84,14 @@ class Users:
         responses: np.ndarray,
         codes: np.ndarray,
         n_users: int,
-        max_rows: int | None = None,
+        max_rows_per_user: int | None = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_users = n_users
+        self.n_jobs = n_jobs
         self.n_features = rows.shape[1]
         self.block_starts = np.append(np.arange(0, n_users, _BLOCK_SLOTS), n_users)
-        self.by_block = list(
-            _blocks(rows, responses, codes, self.block_starts, max_rows or np.iinfo(np.int64).max)
-        )
+        self.by_block = list(_blocks(rows, responses, codes, self.block_starts, max_rows_per_user))
 
     @property
     def batches(self) -> list[UserBatch]:
@@ -128,12 +130,14 @@ class Users:
         ndarray of shape (n_users,) or (n_users, size)
             The statistics.
         """
-        kernel = partial(_statistic, statistic=statistic)
-        return self.by_slot(map_rows(self, [kernel], open_blocks=_open_batches)[0])
+        return self.by_slot(self._map_batches(partial(_statistic, statistic=statistic)))
 
     def add_up(self, kernel: Kernel, size: int) -> Any:
         """Add up what a kernel gives for each batch, of about so many numbers."""
-        return map_sum(self, [kernel], size, open_blocks=_open_batches)[0]
+        return map_sum(self, [kernel], size, n_jobs=self.n_jobs, open_blocks=_open_batches)[0]
+
+    def _map_batches(self, kernel: Kernel) -> np.ndarray:
+        return map_rows(self, [kernel], n_jobs=self.n_jobs, open_blocks=_open_batches)[0]
 
     def by_slot(self, values: np.ndarray) -> np.ndarray:
         """Bring statistics from the order of the batches into that of slots; NaN for null users."""
@@ -204,12 +208,13 @@ def _blocks(
     responses: np.ndarray,
     codes: np.ndarray,
     block_starts: np.ndarray,
-    max_rows: int,
+    max_rows_per_user: int | None,
 ) -> Iterator[list[UserBatch]]:
     order = np.argsort(codes, kind="stable")
-    all_counts = np.bincount(codes, minlength=block_starts[-1])
-    starts = np.cumsum(all_counts) - all_counts
-    counts = np.minimum(all_counts, max_rows)
+    counts = np.bincount(codes, minlength=block_starts[-1])
+    starts = np.cumsum(counts) - counts
+    if max_rows_per_user is not None:
+        counts = np.minimum(counts, max_rows_per_user)
     lengths = padded_lengths(counts)
     for first, end in pairwise(block_starts):
         batches = []

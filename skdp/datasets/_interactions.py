@@ -12,9 +12,9 @@ __all__ = ["make_interactions"]
 
 # Spread of the logarithm of the users' activities, and concentration of the tastes: with these and
 # the defaults, `make_interactions` has the leading singular value and coherence of its docstring.
-_ACTIVITY_SPREAD = 0.5
-_TASTE_CONCENTRATION = 0.5
-_MOST_ROUNDS = 20
+_ACTIVITY_SPREAD = 0.5  # not tuned
+_TASTE_CONCENTRATION = 0.5  # not tuned
+_MOST_ROUNDS = 20  # not tuned
 
 
 @validate_params(
@@ -109,15 +109,7 @@ def make_interactions(
 def _interaction_model(
     n_users: int, n_items: int, popularity: float, n_tastes: int, random: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the fraction of each user and taste, and the distributions of the items in each taste.
-
-    Returns
-    -------
-    rates : ndarray of shape (n_users, n_tastes)
-        Fractions of the interactions, with sum 1.
-    tables : ndarray of shape (n_tastes, n_items)
-        Cumulative distributions.
-    """
+    """Draw the rates of users and tastes, which sum to 1, and for each taste cumulated items."""
     concentration = np.full(n_tastes, _TASTE_CONCENTRATION)
     attraction = np.arange(1.0, n_items + 1) ** -popularity
     items = random.dirichlet(concentration, size=n_items).T * attraction

@@ -56,7 +56,6 @@ class BaseDecomposition(MatrixEstimator):
         ],
         "n_iter": [Interval(Integral, 1, 100, closed="both"), StrOptions({"auto"})],
         "n_oversamples": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
-        "basis_cut": [Interval(Real, 0.01, None, closed="left"), None],
         "coherence_bound": [Interval(Real, 1, None, closed="left"), None],
     }
 

@@ -23,13 +23,13 @@ class DPContinualFactorizer(BaseStream):
 
     Parameters
     ----------
+    n_components : int, default=2
+        Rank, at most the smaller side.
     shape : tuple of two ints
         Shape of the matrix, public.
     horizon : int
         Largest number of epochs, public, at most 2 ** 40. The noise grows slowly with it: a horizon
         of 2 ** 20 has 1.7 times that of 2 ** 10.
-    n_components : int, default=2
-        Rank, at most the smaller side.
     epsilon : float, default=1.0
         Privacy budget of all epochs together, dimensionless, ``0 < epsilon <= inf``. Smaller is
         more private; ``inf`` switches the noise off.
@@ -92,7 +92,8 @@ class DPContinualFactorizer(BaseStream):
     --------
     >>> from skdp import DPContinualFactorizer
     >>> from skdp.units import Update
-    >>> stream = DPContinualFactorizer((100, 50), 12, privacy_unit=Update(bound=1.0), epsilon=4.0)
+    >>> unit = Update(bound=1.0)
+    >>> stream = DPContinualFactorizer(shape=(100, 50), horizon=12, privacy_unit=unit, epsilon=4.0)
     >>> for month in range(3):
     ...     stream.update([3, 4], [7, 8], [0.5, 1.0])
     ...     factors = stream.release()
@@ -109,10 +110,10 @@ class DPContinualFactorizer(BaseStream):
 
     def __init__(
         self,
-        shape: tuple[int, int],
-        horizon: int,
         n_components: int = 2,
         *,
+        shape: tuple[int, int],
+        horizon: int,
         epsilon: float = 1.0,
         delta: float = 1e-6,
         privacy_unit: Any,
@@ -123,9 +124,9 @@ class DPContinualFactorizer(BaseStream):
         ledger: Any = None,
         random_state: Any = None,
     ) -> None:
+        self.n_components = n_components
         self.shape = shape
         self.horizon = horizon
-        self.n_components = n_components
         self.epsilon = epsilon
         self.delta = delta
         self.privacy_unit = privacy_unit

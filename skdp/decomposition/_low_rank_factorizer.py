@@ -15,7 +15,7 @@ from skdp.decomposition._matrix_estimator import (
     MatrixFacts,
     doubts_of_factors,
 )
-from skdp.decomposition._problem import DEFAULT_CUT, SUPPORT, DecompositionProblem, Support
+from skdp.decomposition._problem import SUPPORT, DecompositionProblem, Support
 from skdp.decomposition._products.best_fit import solve_best_fit
 from skdp.decomposition._products.plan import plan_by_products
 from skdp.decomposition._reconstruction import ReconstructionMixin
@@ -32,7 +32,7 @@ __all__ = ["DPLowRankFactorizer"]
 _BY_ROWS = Procedure(plan_projection, doubts_of_rows, solve_projection)
 _IN_ONE_PASS = Procedure(plan_one_pass, lambda problem, plan: (), solve_one_pass)
 _BY_PRODUCTS = Procedure(plan_by_products, lambda problem, plan: (), solve_best_fit)
-_SUPPORT = {
+_SUPPORT = {  # not studied
     # The solver of the components is chosen by public facts.
     ResolvedRow: SUPPORT[ResolvedRow],
     ResolvedEntry: Support(
@@ -43,9 +43,9 @@ _SUPPORT = {
     ),
 }
 # Noise on every entry takes the matrix, its noise, and what decomposes them.
-_N_DENSE_COPIES = 4
+_N_DENSE_COPIES = 4  # not tuned
 # Columns beyond the components, where a change is promised: with them hardly one is missed.
-_OVERSAMPLES = 2
+_OVERSAMPLES = 2  # not studied
 
 
 class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
@@ -85,13 +85,13 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         :class:`DPStreamingFactorizer` does, with more noise. ``"auto"`` takes for entries what
         :class:`DPTruncatedSVD` does, for promised changes "input"; where the dense copies exceed
         `max_memory`, "alternating".
-    n_iter : int or "auto", default="auto"
-        Number of steps of an iteration, 1 to 100.
-    n_oversamples : int or "auto", default="auto"
-        Columns beyond `n_components` in a basis. ``"auto"`` is 2 for promised changes with a
-        positive `delta`, else as in :class:`DPTruncatedSVD`.
     max_memory : float, default=1024
         Megabytes that ``solver="auto"`` may spend on dense copies of X.
+    n_iter : int or "auto", default="auto"
+        For "alternating", and "projection" where it iterates: number of steps, 1 to 100.
+    n_oversamples : int or "auto", default="auto"
+        For the same solvers: columns beyond `n_components` in a basis. ``"auto"`` is 2 for promised
+        changes with a positive `delta`, else as in :class:`DPTruncatedSVD`.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -181,9 +181,9 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         adjacency: str = "replace",
         row_norm: float | None = None,
         solver: str = "auto",
+        max_memory: float = 1024,
         n_iter: int | str = "auto",
         n_oversamples: int | str = "auto",
-        max_memory: float = 1024,
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -195,9 +195,9 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         self.adjacency = adjacency
         self.row_norm = row_norm
         self.solver = solver
+        self.max_memory = max_memory
         self.n_iter = n_iter
         self.n_oversamples = n_oversamples
-        self.max_memory = max_memory
         self.ledger = ledger
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -223,12 +223,11 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
             mean_norm=None,
             solver=solver,
             n_oversamples=_OVERSAMPLES if takes_more_columns else self.n_oversamples,
-            basis_cut=DEFAULT_CUT,
             coherence_bound=None,
         )
 
     def _chosen_solver(self, shape: tuple[int, int], *, is_promised: bool) -> str:
-        """Choose what public facts decide; that of single entries is left to its own rule."""
+        """Choose the solver by public facts; of single entries their own rule chooses."""
         given = f"solver={self.solver!r} is not for privacy_unit={self.privacy_unit!r}"
         if isinstance(self.privacy_unit, str):
             if self.solver not in ("auto", "projection"):

@@ -34,7 +34,7 @@ from skdp.units._unit import supported_unit
 __all__ = ["BOUND_CONSTRAINT", "MatrixEstimator", "MatrixFacts", "doubts_of_factors"]
 
 #: A public bound of rows, or None for one that is sought.
-BOUND_CONSTRAINT = [
+BOUND_CONSTRAINT = [  # not tuned
     Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
     Options(Real, {np.inf}),
     None,
@@ -42,7 +42,7 @@ BOUND_CONSTRAINT = [
 
 
 # With less signal than this in their coordinates, single rows are mostly noise.
-_LEAST_SIGNAL = 0.5
+_LEAST_SIGNAL = 0.5  # not studied
 
 
 class MatrixFacts(NamedTuple):

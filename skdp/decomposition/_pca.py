@@ -65,17 +65,15 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         by X, and ``"input"`` adds noise to every entry. ``"auto"`` goes by public facts:
         :ref:`solvers`, :ref:`solvers-of-units`.
     n_iter : int or "auto", default="auto"
-        Number of steps of an iteration, 1 to 100. ``"auto"`` is 3 for rows, and 5 to 8 for other
-        units. More steps split the budget further.
+        For "power", "alternating" and "deflation": number of steps, 1 to 100. ``"auto"`` is 3 for
+        rows, and 5 to 8 for other units. More steps split the budget further.
     n_oversamples : int or "auto", default="auto"
-        Columns beyond `n_components` in a basis; deflation has none. ``"auto"`` is `n_components`
-        for the adaptive and the power solver of rows; else 1, or 0 with ``delta=0``.
-    basis_cut : float or None, default=1.0
-        Where noise follows released bases: rows of a basis are cut to so many times their mean
-        square, .01 at least; ``None`` cuts nothing. What to pass: :ref:`basis-cut`.
+        For "adaptive", "power" and "alternating": columns beyond `n_components` in a basis.
+        ``"auto"`` is `n_components` for rows; else 1, or 0 with ``delta=0``.
     coherence_bound : float or None, default=None
-        For entries and edges, instead of `basis_cut`, refused with others: noise for bases of this
-        coherence. The first basis that exceeds it ends the fit as failed, its budget spent.
+        For the iterations ("alternating", "power", "deflation") of entries and edges, refused with
+        others: noise for bases of this coherence. The first basis that exceeds it ends the fit as
+        failed, its budget spent.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -179,7 +177,6 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         solver: str = "auto",
         n_iter: int | str = "auto",
         n_oversamples: int | str = "auto",
-        basis_cut: float | None = 1.0,
         coherence_bound: float | None = None,
         ledger: Any = None,
         n_jobs: int | None = None,
@@ -197,7 +194,6 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         self.solver = solver
         self.n_iter = n_iter
         self.n_oversamples = n_oversamples
-        self.basis_cut = basis_cut
         self.coherence_bound = coherence_bound
         self.ledger = ledger
         self.n_jobs = n_jobs

@@ -15,41 +15,26 @@ from skdp.units._interactions import ResolvedInteraction
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._rows import ResolvedRow, ResolvedSparseRow
 
-__all__ = ["DEFAULT_CUT", "SUPPORT", "UNITS", "DecompositionProblem", "check_solver", "rank_of"]
-
-#: What bases are cut to by default, in units of the mean square of their rows.
-DEFAULT_CUT = 1.0
+__all__ = ["SUPPORT", "UNITS", "DecompositionProblem", "check_solver", "rank_of"]
 
 
 @dataclass(frozen=True)
 class Support:
-    """What can be asked for with a unit.
+    """What can be asked for with a unit."""
 
-    Attributes
-    ----------
-    steps : dict of str to int
-        Default number of steps of each solver; "auto" takes the first one that it can.
-    centered, pure : tuple of str
-        Those that take a centre, and those with noise for ``delta=0``.
-    has_bases : bool
-        Whether noise follows released bases; else rows are bounded in norm.
-    takes_coherence_bound : bool
-        Whether iterations may end at a coherent basis.
-    count : callable
-        Counts the units in a matrix of some shape.
-    """
-
-    steps: dict[str, int]
-    centered: tuple[str, ...] = ()
-    pure: tuple[str, ...] = ()
-    has_bases: bool = True
-    takes_coherence_bound: bool = False
-    count: Callable[[tuple[int, int]], int] = itemgetter(0)
+    steps: dict[str, int]  # default steps; "auto" takes the first solver that it can
+    centered: tuple[str, ...] = ()  # solvers that take a centre
+    pure: tuple[str, ...] = ()  # solvers with noise for ``delta=0``
+    has_bases: bool = True  # noise follows released bases; else rows are bounded in norm
+    takes_coherence_bound: bool = False  # iterations may end at a coherent basis
+    count: Callable[[tuple[int, int]], int] = itemgetter(0)  # units in a matrix of that shape
 
 
 #: The units that are no objects, by the names that they are given by.
 UNITS: dict[str, type[ResolvedUnit]] = {"row": ResolvedRow}
 #: All that depends on which unit it is.
+# Of rows: benchmarks/high_dimension/captured.md, "power, 4 steps". "power" of edges:
+# benchmarks/house/constants.md. Else not studied.
 SUPPORT: dict[type[ResolvedUnit], Support] = {
     ResolvedRow: Support(
         {"covariance": 0, "adaptive": 0, "power": 3},
@@ -80,93 +65,40 @@ SUPPORT: dict[type[ResolvedUnit], Support] = {
 
 @dataclass(frozen=True)
 class DecompositionProblem:
-    """Parameters of a decomposition as plain values, and public facts.
-
-    Attributes
-    ----------
-    procedure : Procedure
-        How it is planned and solved.
-    shape : tuple of two ints
-        Shape of X.
-    dtype : dtype
-        Type of the results.
-    is_sparse : bool
-        Whether X is sparse.
-    rounding : float
-        Bound of the rounding error of a sum of rows, in units of the largest contribution.
-    is_pca : bool
-        Whether components are those of centred rows, with their variances.
-    unit : ResolvedUnit
-        What is protected.
-    support : Support
-        What can be asked for with it.
-    given_unit : str
-        How it was given, for errors.
-    n_units : int
-        How many units there are.
-    epsilon, delta : float
-        The guarantee that is asked for.
-    is_private, is_pure : bool
-        Whether there is noise, and whether it has to do without delta.
-    center : {"private"}, ndarray of shape (n_features,) or None
-        What rows are centred by, if by anything.
-    releases_mean : bool
-        Whether the means of the columns are of use, and not public.
-    row_norm, mean_norm : float or None
-        Public bounds of rows.
-    n_components : int, float, "mle" or None
-        Number of components.
-    solver : str
-        Algorithm; no longer "auto" once it is settled.
-    n_iter, n_oversamples : int or "auto"
-        Steps, and columns beyond the components.
-    basis_cut, coherence_bound : float or None
-        How bases are kept from sticking out.
-    basis_size : int, default=0
-        Columns of a basis, once it is settled.
-    delta_tail : float, default=0.0
-        Part of delta that is reserved.
-    releases_total : bool, default=True
-        Whether the sum of squares is of use.
-    is_guided : bool, default=False
-        Whether the mean may guide the fit, if rows turn out to be mostly positive.
-    has_guided_power : bool, default=False
-        Whether the guided fit may iterate.
-    """
+    """Parameters of a decomposition as plain values, and public facts."""
 
     procedure: Procedure
     shape: tuple[int, int]
     dtype: np.dtype
     is_sparse: bool
-    rounding: float
-    is_pca: bool
+    rounding: float  # bound for a sum of rows, in units of the largest contribution
+    is_pca: bool  # components are those of centred rows, with their variances
     unit: ResolvedUnit
     support: Support
-    given_unit: str
+    given_unit: str  # as it was given, for errors
     n_units: int
     epsilon: float
     delta: float
     is_private: bool
-    is_pure: bool
-    center: np.ndarray | str | None
-    releases_mean: bool
+    is_pure: bool  # noise has to do without delta
+    center: np.ndarray | str | None  # "private", (n_features,) or None
+    releases_mean: bool  # means of the columns are of use, and not public
     row_norm: float | None
     mean_norm: float | None
     n_components: int | float | str | None
-    solver: str
+    solver: str  # no longer "auto" once it is settled
     n_iter: int | str
     n_oversamples: int | str
-    basis_cut: float | None
     coherence_bound: float | None
-    basis_size: int = 0
+    basis_size: int = 0  # columns, once it is settled
     delta_tail: float = 0.0
-    releases_total: bool = True
-    is_guided: bool = False
-    has_guided_power: bool = False
+    releases_total: bool = True  # the sum of squares is of use
+    is_guided: bool = False  # the mean may guide the fit, if rows turn out to be mostly positive
+    has_guided_power: bool = False  # the guided fit may iterate
 
 
 def rank_of(problem: DecompositionProblem) -> int:
-    """Return the number of components where it is one."""
+    """Return the number of components where it is a whole number."""
     assert isinstance(problem.n_components, Integral)
     return int(problem.n_components)
 

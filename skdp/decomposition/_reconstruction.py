@@ -71,7 +71,7 @@ class ReconstructionMixin:
 
 
 def _indexed(factor: np.ndarray, which: Any, name: str) -> np.ndarray:
-    """Take rows of a factor; what there is none of is not named: it may come from data."""
+    """Take rows of a factor; never name an index that is not there: it may come from data."""
     if which is None:
         return factor
     which = read(which)

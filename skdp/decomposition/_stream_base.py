@@ -36,9 +36,9 @@ from skdp.units._updates import ResolvedUpdate
 __all__ = ["BaseStream"]
 
 # A dense sketch takes memory of its own beside the sums: up to so many bytes of it.
-_LARGEST_DENSE_SKETCH = 1 << 30
+_LARGEST_DENSE_SKETCH = 1 << 30  # not studied
 # Sums that are that near to the end of the range may have wrapped around.
-_LARGEST_COUNT = 2.0**60
+_LARGEST_COUNT = 2.0**60  # not tuned
 
 
 class BaseStream(PlainParametersMixin, TakesUpdates):
@@ -56,8 +56,8 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
         "n_core": [Interval(Integral, 1, None, closed="left"), None],
     }
 
-    shape: Any
     n_components: int
+    shape: Any
     epsilon: float
     delta: float
     privacy_unit: Any
@@ -80,8 +80,8 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
 
     def __repr__(self) -> str:
         return (
-            f"{type(self).__name__}({self._shape}, {self.n_components}, epsilon={self.epsilon}, "
-            f"delta={self.delta}, privacy_unit={self.privacy_unit!r})"
+            f"{type(self).__name__}({self.n_components}, shape={self._shape}, "
+            f"epsilon={self.epsilon}, delta={self.delta}, privacy_unit={self.privacy_unit!r})"
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -27,10 +27,10 @@ class DPStreamingFactorizer(BaseStream):
 
     Parameters
     ----------
-    shape : tuple of two ints
-        Shape of the matrix, public.
     n_components : int, default=2
         Rank, at most the smaller side.
+    shape : tuple of two ints
+        Shape of the matrix, public.
     epsilon : float, default=1.0
         Privacy budget of the stream, dimensionless, ``0 < epsilon <= inf``. Smaller is more
         private; ``inf`` switches the noise off.
@@ -101,7 +101,7 @@ class DPStreamingFactorizer(BaseStream):
     --------
     >>> from skdp import DPStreamingFactorizer
     >>> from skdp.units import Update
-    >>> stream = DPStreamingFactorizer((100, 50), privacy_unit=Update(bound=1.0))
+    >>> stream = DPStreamingFactorizer(shape=(100, 50), privacy_unit=Update(bound=1.0))
     >>> stream.update(3, 7, 0.5)
     >>> stream.update([3, 4], [7, 8], [-0.5, 1.0])
     >>> stream.finalize().reconstruct(rows=3).shape
@@ -117,9 +117,9 @@ class DPStreamingFactorizer(BaseStream):
 
     def __init__(
         self,
-        shape: tuple[int, int],
         n_components: int = 2,
         *,
+        shape: tuple[int, int],
         epsilon: float = 1.0,
         delta: float = 1e-6,
         privacy_unit: Any,
@@ -131,8 +131,8 @@ class DPStreamingFactorizer(BaseStream):
         ledger: Any = None,
         random_state: Any = None,
     ) -> None:
-        self.shape = shape
         self.n_components = n_components
+        self.shape = shape
         self.epsilon = epsilon
         self.delta = delta
         self.privacy_unit = privacy_unit

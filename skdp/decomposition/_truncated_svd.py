@@ -62,18 +62,17 @@ class DPTruncatedSVD(BaseDecomposition):
         by X, and ``"input"`` adds noise to every entry. ``"auto"`` goes by public facts, and where
         the mean guides rows by released values: :ref:`solvers`, :ref:`solvers-of-units`.
     n_iter : int or "auto", default="auto"
-        Number of steps of an iteration, 1 to 100. ``"auto"`` is 3 for rows, 4 or 5 if guided, else
-        5 to 8. A number here or for `n_oversamples` lets the mean guide no iteration.
+        For "power", "alternating" and "deflation": number of steps, 1 to 100. ``"auto"`` is 3 for
+        rows, 4 or 5 if guided, else 5 to 8. A number here or for `n_oversamples` lets the mean
+        guide no iteration.
     n_oversamples : int or "auto", default="auto"
-        Columns beyond `n_components` in a basis; deflation has none. ``"auto"`` is `n_components`
-        for the adaptive and the power solver of rows; else 1, or 0 with ``delta=0``.
-    basis_cut : float or None, default=1.0
-        Where noise follows released bases: rows of a basis are cut to so many times their mean
-        square, .01 at least; ``None`` cuts nothing. What to pass: :ref:`basis-cut`.
+        For "adaptive", "power" and "alternating": columns beyond `n_components` in a basis.
+        ``"auto"`` is `n_components` for rows; else 1, or 0 with ``delta=0``.
     coherence_bound : float or None, default=None
-        For entries and edges, instead of `basis_cut`, refused with others: noise is scaled for
-        bases of this coherence, and the fit ends as failed, its budget spent, with the first basis
-        that exceeds it. ``None`` scales the noise by what each basis needs.
+        For the iterations ("alternating", "power", "deflation") of entries and edges, refused with
+        others: noise is scaled for bases of this coherence, and the fit ends as failed, its budget
+        spent, with the first basis that exceeds it. ``None`` scales the noise by what each basis
+        needs.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -168,7 +167,6 @@ class DPTruncatedSVD(BaseDecomposition):
         solver: str = "auto",
         n_iter: int | str = "auto",
         n_oversamples: int | str = "auto",
-        basis_cut: float | None = 1.0,
         coherence_bound: float | None = None,
         ledger: Any = None,
         n_jobs: int | None = None,
@@ -184,7 +182,6 @@ class DPTruncatedSVD(BaseDecomposition):
         self.solver = solver
         self.n_iter = n_iter
         self.n_oversamples = n_oversamples
-        self.basis_cut = basis_cut
         self.coherence_bound = coherence_bound
         self.ledger = ledger
         self.n_jobs = n_jobs

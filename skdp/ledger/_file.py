@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 # "skdp".
-_APPLICATION_ID, _VERSION = 0x736B6470, 1
+_APPLICATION_ID, _VERSION = 0x736B6470, 1  # not tuned
 _HEAD: dict[str, type] = {
     **dict.fromkeys(("uuid", "dataset", "units", "adjacency", "created"), str),
     **dict.fromkeys(("epsilon", "delta", "mu"), float),
@@ -38,9 +38,9 @@ _CHARGE: dict[str, type] = {
     **dict.fromkeys(("id", "seeded", "enforced", "spent", "tails"), int),
 }
 # Relative: so alike are the same mu by two versions of the functions behind it.
-_SAME = 1e-8
+_SAME = 1e-8  # not tuned
 # Seconds to wait for other processes.
-_TIMEOUT = 60.0
+_TIMEOUT = 60.0  # not tuned
 # A connection must not be inherited: a fork waits until an operation is through.
 _LOCK = threading.RLock()
 if hasattr(os, "register_at_fork"):
@@ -48,6 +48,7 @@ if hasattr(os, "register_at_fork"):
         before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
     )
 _IS_COUNT = "typeof({0}) = 'integer' AND {0} BETWEEN {1} AND " + str(WHOLE)
+# Not tuned.
 _SCHEMA = f"""
 CREATE TABLE ledger (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -137,7 +138,7 @@ def insert(database: sqlite3.Connection, table: str, row: dict[str, Any]) -> Non
 
 @contextmanager
 def open_file(path: str) -> Iterator[sqlite3.Connection]:
-    """Open the file of a ledger that there is, for one operation."""
+    """Open the file of an existing ledger, for one operation."""
     if not os.path.exists(path):
         raise LedgerError(
             f"There is no ledger at {path!r}. A missing file is not an unspent one; "

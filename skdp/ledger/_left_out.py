@@ -8,7 +8,7 @@ __all__ = ["LEFT_OUT"]
 
 
 class LeftOutLedger:
-    """Stands for a ledger, and charges nothing: there is one of it, also in clones and pickles."""
+    """Stands for a ledger, and charges nothing; clones and pickles have the same one."""
 
     def charge(self, spent: Any, what: str = "", *, note: str | None = None) -> NoReturn:
         """Refuse to go on without the ledger."""

@@ -13,40 +13,24 @@ from skdp.privacy.currency import largest_epsilon
 __all__ = ["WHOLE", "Cost", "Limit"]
 
 #: Units that the whole limit has.
-WHOLE = 2**62
+WHOLE = 2**62  # not tuned
 # Half of what the functions of Gaussian differential privacy round to the safe side by.
-_LESS_SAFETY = 5e-10
+_LESS_SAFETY = 5e-10  # not tuned
 # Relative: what is told of sums is rounded to the safe side by that much.
-_SAFETY = 1e-12
+_SAFETY = 1e-12  # not tuned
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a fit costs of a limit.
+    """What a fit costs of a limit."""
 
-    Attributes
-    ----------
-    spent : int
-        Units of the square of mu; of epsilon, if delta is 0.
-    tails : int
-        Units of delta, for events after which nothing is promised.
-    """
-
-    spent: int
-    tails: int
+    spent: int  # units of the square of mu; of epsilon, if delta is 0
+    tails: int  # units of delta, for events after which nothing is promised
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What may be spent at most.
-
-    Attributes
-    ----------
-    epsilon, delta : float
-        The guarantee that all fits together keep.
-    mu : float
-        What it is in Gaussian differential privacy.
-    """
+    """The guarantee that all fits together keep, and its mu."""
 
     epsilon: float
     delta: float

@@ -14,22 +14,7 @@ def limit_of(head: dict[str, Any]) -> Limit:
 
 
 def report_of(path: str, head: dict[str, Any], charges: Sequence[dict[str, Any]]) -> str:
-    """Print the limit, what is left of it, and all charges.
-
-    Parameters
-    ----------
-    path : str
-        Where the file is.
-    head : dict
-        What the ledger is about, and its totals.
-    charges : sequence of dict
-        Its charges.
-
-    Returns
-    -------
-    str
-        A line for each, below a few of the whole.
-    """
+    """Print the limit, what is left of it, and a line for each charge."""
     limit, delta, units = limit_of(head), head["delta"], head["units"].replace("\n", " or ")
     _, epsilon = limit.epsilon_of_sum(Cost(head["spent"], head["tails"]))
     room = limit.room_beside(head["tails"]) - head["spent"]

@@ -10,16 +10,9 @@ __all__ = ["check_seen", "read_seen", "remember"]
 
 
 class Seen(NamedTuple):
-    """How far a ledger has come.
+    """How far a ledger has come: its totals, which never fall, and its newest charge.
 
-    Attributes
-    ----------
-    uuid : str
-        Which it is.
-    spent, tails : int
-        Its totals, which never fall.
-    last : dict or None
-        Its newest charge: by others of its own, a copy may have come to the same totals.
+    A copy may have come to the same totals by charges of its own.
     """
 
     uuid: str

@@ -7,32 +7,20 @@ import numpy as np
 __all__ = ["NoisyProduct", "ProductAverage", "count_above_noise"]
 
 # The second look already knows which products the model does not explain.
-_N_LOOKS = 3
-_SLACK = 1.05
+_N_LOOKS = 3  # not studied
+_SLACK = 1.05  # not studied
 _TINY = np.finfo(np.float64).tiny
 # In units of the noise: squares of more could overflow, and tell nothing more.
-_LARGEST_VARIANCE, _LARGEST_RATIO = 1e80, 1e100
+_LARGEST_VARIANCE, _LARGEST_RATIO = 1e80, 1e100  # not tuned
 
 
 @dataclass(frozen=True)
-class NoisyProduct:  # numpydoc ignore=PR02
-    """A matrix times a basis, plus noise.
+class NoisyProduct:
+    """A matrix times a basis, plus noise."""
 
-    Parameters
-    ----------
-    basis : ndarray of shape (n_columns, size)
-        What the matrix was multiplied by.
-    value : ndarray of shape (n_rows, size)
-        The noisy product.
-    noise_scale : float
-        Standard deviation of the noise in an entry.
-    is_gaussian : bool, default=True
-        Whether the noise is Gaussian.
-    """
-
-    basis: np.ndarray
-    value: np.ndarray
-    noise_scale: float
+    basis: np.ndarray  # (n_columns, size)
+    value: np.ndarray  # (n_rows, size)
+    noise_scale: float  # standard deviation in an entry
     is_gaussian: bool = True
 
 
@@ -44,15 +32,10 @@ class ProductAverage:
     .. math:: L = \Big(\sum_t w_t R_t C_t\Big) \Big(\sum_t w_t C_t^T C_t\Big)^{-1},
               \quad C_t = Z_t^T V.
 
-    The weights are the inverse variances of the noise, and of what the residuals show beside it in
-    their strongest direction: much of that for the early products, which the model does not fit
-    yet. The products stand side by side, so that their inner products tell all residuals, and a
-    single product gives L.
-
-    Parameters
-    ----------
-    n_kept : int
-        How many products are kept.
+    A weight is an inverse variance: that of the noise, plus what the residuals show beside it in
+    their strongest direction. For early products, which the model does not fit yet, that is much.
+    The products stand side by side: their inner products give all residuals, and a single product
+    gives L.
     """
 
     def __init__(self, n_kept: int) -> None:
@@ -90,20 +73,7 @@ class ProductAverage:
         self._gram[:filled, place], self._gram[place, :filled] = inner, inner.T
 
     def estimate(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Estimate the product with an orthonormal basis, which the last product had or almost.
-
-        Parameters
-        ----------
-        basis : ndarray of shape (n_columns, size)
-            Orthonormal basis V.
-
-        Returns
-        -------
-        estimate : ndarray of shape (n_rows, size)
-            Estimate of A V.
-        covariance : ndarray of shape (size, size)
-            Covariance of the noise in each of its rows; 0 if there is none.
-        """
+        """Estimate A V, and the covariance of the noise in a row; V is about the last basis."""
         size = basis.shape[1]
         noise = np.square(self._noise_scales)
         if noise.min() == 0:
@@ -146,7 +116,7 @@ def _largest_of_blocks(matrix: np.ndarray, size: int) -> np.ndarray:
 
 
 def count_above_noise(estimate: np.ndarray, covariance: np.ndarray) -> int:
-    """Count the singular values of a noisy matrix that noise of that covariance does not reach."""
+    """Count the singular values of a noisy matrix that noise of this covariance does not reach."""
     n_rows, size = estimate.shape
     if not covariance.any():
         return size

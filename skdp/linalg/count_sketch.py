@@ -19,7 +19,7 @@ __all__ = ["CountSketch"]
 
 
 class CountSketch(Sketch):
-    """Every dimension goes to one of the buckets, with a random sign; buckets are equally full."""
+    """Every dimension goes to one of equally full buckets, with a random sign."""
 
     def __init__(self, n: int, t: int, generator: np.random.Generator) -> None:
         self.shape, self.unit, self.row_norm = (n, t), 1.0, 1.0

@@ -4,8 +4,8 @@ The tangent space at :math:`M = U \operatorname{diag}(s) V^T`, with U and V orth
 projection :math:`P(Z) = U U^T Z + Z V V^T - U U^T Z V V^T`. What is stored of it are the
 *coordinates* :math:`Z V` and :math:`B = U^T Z - (U^T Z V) V^T`, whence
 :math:`P(Z) = (Z V) V^T + U B`. The two parts are orthogonal, and so the map from coordinates to
-tangent vectors keeps Euclidean lengths: independent noise on all coordinates, the part of B in the
-span of V taken out, is noise that looks the same in every direction of the tangent space [1]_.
+tangent vectors keeps Euclidean lengths. Independent noise on all coordinates, less the part of B in
+the span of V, therefore looks the same in every direction of the tangent space [1]_.
 
 References
 ----------
@@ -31,15 +31,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class FixedRank:
-    """A matrix as a sum of `rank` outer products, ``left @ diag(values) @ right.T``.
+    """The matrix ``left @ diag(values) @ right.T``; its factors need not be orthonormal."""
 
-    The columns of `left`, (n_rows, rank), and of `right`, (n_columns, rank), need not be
-    orthonormal unless a function says so.
-    """
-
-    left: np.ndarray
+    left: np.ndarray  # (n_rows, rank)
     values: np.ndarray
-    right: np.ndarray
+    right: np.ndarray  # (n_columns, rank)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -93,20 +89,7 @@ def tangent_dimension(shape: tuple[int, int], rank: int) -> int:
 
 
 def project_coordinates(point: FixedRank, coordinates: np.ndarray) -> np.ndarray:
-    """Take out of stored coordinates what lies in the span of the right factor twice.
-
-    Parameters
-    ----------
-    point : FixedRank
-        Where the tangent space is; orthonormal.
-    coordinates : ndarray of shape (rank * (n_rows + n_columns),)
-        Any vector, such as a sum that rounding has carried out of the coordinates, or noise.
-
-    Returns
-    -------
-    ndarray of the same shape
-        Coordinates of a tangent vector, not longer than they were.
-    """
+    """Shorten a vector to coordinates of a tangent vector at an orthonormal point."""
     size = point.left.size
     beside = coordinates[size:].reshape(point.rank, -1)
     beside = beside - (beside @ point.right) @ point.right.T
@@ -124,10 +107,7 @@ def tangent_vector(point: FixedRank, coordinates: np.ndarray) -> FixedRank:
 
 
 def retract(point: FixedRank, coordinates: np.ndarray, step: float) -> FixedRank:
-    """Move from `point` by `step` times a tangent vector, and back to the nearest matrix of rank.
-
-    The result is orthonormal, with descending values.
-    """
+    """Move by `step` times a tangent vector, and back to the rank: orthonormal and descending."""
     moved = tangent_vector(point, coordinates)
     # M + step P = [ZV, U] [[step, 0], [0, 1]] [V, diag(s) V + step B']: no factor is repeated.
     size = point.rank

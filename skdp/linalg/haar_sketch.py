@@ -13,11 +13,11 @@ from skdp.linalg.subspace import random_basis
 __all__ = ["HaarSketch", "haar_norm", "haar_rounding"]
 
 # Entries are multiples of 2 to the power of minus so many.
-_BITS = 20
+_BITS = 20  # not tuned
 # Integers up to there are floats, so that products in floating point lose no bit.
-_EXACT = 2.0**53
+_EXACT = 2.0**53  # not tuned
 # Cells of a block for each update up to which it is multiplied as a dense matrix.
-_LEAST_FILLING = 16
+_LEAST_FILLING = 16  # not studied
 
 Index = slice | np.ndarray
 

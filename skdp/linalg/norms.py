@@ -15,17 +15,17 @@ __all__ = [
 
 # Beyond these exponents squares of scaled entries are safe without scaling further, and within
 # them 2 ** exponent is a normal floating-point number.
-_EXPONENT_RANGE = (-1000, 1000)
-UNIT_ROUNDOFF = 2.0**-53
+_EXPONENT_RANGE = (-1000, 1000)  # not tuned
+UNIT_ROUNDOFF = 2.0**-53  # not tuned
 # Relative rounding that is charged at least: room for what bounds of it leave out, such as a basis
 # that is orthonormal up to rounding only.
-LEAST_ROUNDING = 1e-5
+LEAST_ROUNDING = 1e-5  # not tuned
 # Sums of squares that have lost nothing to overflow or underflow.
-_SAFE_SQUARES = (1e-200, 1e200)
+_SAFE_SQUARES = (1e-200, 1e200)  # not tuned
 
 
 def row_norms(values: np.ndarray, center: np.ndarray | None = None) -> np.ndarray:
-    """Euclidean norms of the rows, minus `center`; inf or NaN for rows that are not finite."""
+    """Compute the norms of the rows minus `center`; inf or NaN for rows that are not finite."""
     if center is not None:
         values = values - center
     squares = row_squares(values)
@@ -37,7 +37,7 @@ def row_norms(values: np.ndarray, center: np.ndarray | None = None) -> np.ndarra
 
 
 def row_products(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Inner product of each row with that of `others`, or with its only one, whatever lies around.
+    """Inner product of each row with its row of `others`, or with the only one.
 
     A product by BLAS would round a row by its place among the rows.
     """

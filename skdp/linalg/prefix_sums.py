@@ -26,51 +26,27 @@ from scipy.special import binom
 
 __all__ = ["PrefixNoise", "prefix_noise"]
 
-_N_BUFFERS = 5
+_N_BUFFERS = 5  # not studied
 # Rates are spread evenly on a logarithmic scale, from below one over the horizon.
-_SLOWEST, _FASTEST = 0.3, 3.0
+_SLOWEST, _FASTEST = 0.3, 3.0  # not studied
 # Where the coefficients are fitted.
-_N_POINTS = 400
+_N_POINTS = 400  # not studied
 # Noise that follows earlier noise is off by some 1e-13 of its scale, of which the change that one
 # unit makes may be a small part.
-_RECURSION_MARGIN = 1 + 1e-6
+_RECURSION_MARGIN = 1 + 1e-6  # not tuned
 
 
 @dataclass(frozen=True)
 class PrefixNoise:
-    """Coefficients of the approximate square root.
-
-    Attributes
-    ----------
-    horizon : int
-        Number of epochs.
-    decays, weights : ndarray of shape (n_buffers,)
-        The exponentials, and how much of each.
-    column_norm : float
-        Bound of the norm of the first column, which no other exceeds, and of what rounding of the
-        recursion adds.
-    """
+    """Coefficients of the approximate square root, for `horizon` epochs."""
 
     horizon: int
-    decays: np.ndarray
-    weights: np.ndarray
-    column_norm: float
+    decays: np.ndarray  # theta_j, (n_buffers,)
+    weights: np.ndarray  # omega_j, (n_buffers,)
+    column_norm: float  # bounds that of any column of C, and what rounding of the recursion adds
 
     def step(self, fresh: np.ndarray, buffers: np.ndarray) -> np.ndarray:
-        """Turn independent noise of an epoch into what is added in it, and update the buffers.
-
-        Parameters
-        ----------
-        fresh : ndarray of any shape
-            Independent noise, which is overwritten.
-        buffers : ndarray of shape (n_buffers, ...)
-            Decaying sums of what was added before, which are updated.
-
-        Returns
-        -------
-        ndarray
-            What is added.
-        """
+        """Turn `fresh` noise into what an epoch adds; it and the `buffers` are overwritten."""
         for weight, buffer in zip(self.weights, buffers, strict=True):
             fresh -= weight * buffer
         for decay, buffer in zip(self.decays, buffers, strict=True):

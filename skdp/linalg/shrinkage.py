@@ -1,4 +1,12 @@
-"""Shrink the rows of a noisy matrix to what is likely behind them."""
+"""Shrink the rows of a noisy matrix to what is likely behind them.
+
+References
+----------
+.. [1] B. Efron (2010). "Large-scale inference: empirical Bayes methods for estimation, testing,
+   and prediction". Cambridge University Press. :doi:`10.1017/CBO9780511761362`
+.. [2] M. Stephens (2017). "False discovery rates: a new deal". Biostatistics 18(2).
+   :doi:`10.1093/biostatistics/kxw041`
+"""
 
 import numpy as np
 
@@ -6,16 +14,16 @@ __all__ = ["shrink_rows"]
 
 # Variances of the signal in a row, as multiples of the average one. A geometric grid from rows of
 # nothing but noise to a single row that holds everything.
-_N_SCALES = 12
-_SMALLEST_SCALE = 1e-4
+_N_SCALES = 12  # not studied
+_SMALLEST_SCALE = 1e-4  # not studied
 # Rows that the distribution of scales is estimated from, and steps that it takes.
-_SAMPLE = 1 << 12
-_N_STEPS = 30
+_SAMPLE = 1 << 12  # not studied
+_N_STEPS = 30  # not studied
 # Directions that hold less signal than this fraction of the noise keep that much.
-_LEAST_SIGNAL = 0.02
+_LEAST_SIGNAL = 0.02  # not studied
 # Where rows have so many times the variance of their noise there is nothing to shrink, and what is
 # computed from squares could overflow.
-_LARGEST_SIGNAL = 1e100
+_LARGEST_SIGNAL = 1e100  # not tuned
 
 
 def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
@@ -25,26 +33,7 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     \pi_j N(0, t_j H)`: H is the covariance of all rows less that of the noise, and the weights
     :math:`\pi_j` on a grid of scales maximise the likelihood [1]_, [2]_. Many small rows beside few
     large ones, as in coherent singular vectors, then lose nearly all their noise, while rows of one
-    size are shrunk alike.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows, size)
-        Noisy rows.
-    covariance : ndarray of shape (size, size)
-        Covariance of the noise in a row; if it is 0, the rows stay as they are.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, size)
-        Posterior means.
-
-    References
-    ----------
-    .. [1] B. Efron (2010). "Large-scale inference: empirical Bayes methods for estimation, testing,
-       and prediction". Cambridge University Press. :doi:`10.1017/CBO9780511761362`
-    .. [2] M. Stephens (2017). "False discovery rates: a new deal". Biostatistics 18(2).
-       :doi:`10.1093/biostatistics/kxw041`
+    size are shrunk alike. If :math:`\Gamma` is 0, the rows stay as they are.
     """
     if not covariance.any():
         return values

@@ -31,9 +31,9 @@ def debiased(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> np.nda
 def are_mostly_signal(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> np.ndarray:
     r"""Whether half of the squared length of a right singular vector is likely signal, or more.
 
-    Beside noise on every entry of an m x n matrix, of variance :math:`\sigma^2`, a singular value x
-    leaves :math:`1 - \sigma^2 n (x^2 + \sigma^2 m) / (x^2 (x^2 + \sigma^2 n))` of it [1]_, compared
-    here without a division.
+    Noise of variance :math:`\sigma^2` on every entry of an m x n matrix leaves of a singular value
+    x the part :math:`1 - \sigma^2 n (x^2 + \sigma^2 m) / (x^2 (x^2 + \sigma^2 n))` [1]_. It is
+    compared here without a division.
     """
     _, squares, (m, n) = _scaled(values, scale, shape)
     return 2 * n * (squares + m) <= squares * (squares + n)
@@ -42,9 +42,9 @@ def are_mostly_signal(values: np.ndarray, scale: float, shape: tuple[int, ...]) 
 def shrunk(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> np.ndarray:
     r"""Shrink singular values to what fits a matrix best along its *noisy* singular vectors.
 
-    Those that belong to a singular value x have with the true ones cosines of squares
-    :math:`(x^4 - \sigma^4 m n) / (x^4 + \sigma^2 m x^2)` on the side of length m, and with n and m
-    exchanged on the other [1]_, so that x times both cosines has the least squared error [2]_.
+    The squared cosine between the noisy vector of a singular value x and the true one is
+    :math:`(x^4 - \sigma^4 m n) / (x^4 + \sigma^2 m x^2)` on the side of length m; on the other, n
+    and m are exchanged [1]_. So x times both cosines has the least squared error [2]_.
     """
     largest, squares, (m, n) = _scaled(values, scale, shape)
     fitting = np.maximum(np.square(squares) - m * n, 0.0)
@@ -55,10 +55,7 @@ def shrunk(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> np.ndarr
 def _scaled(
     values: np.ndarray, scale: float, shape: tuple[int, ...]
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return a unit, and in it the squared values and those of the noise of both sides.
-
-    Fourth powers could overflow otherwise.
-    """
+    """Return a unit that keeps fourth powers finite, and squares of values and of noise in it."""
     largest = max(float(values.max(initial=0.0)), scale) or 1.0
     noise = (scale / largest) ** 2 * np.array(shape, dtype=float)
     return largest, np.square(values / largest), noise

@@ -14,31 +14,17 @@ from scipy.special import lambertw
 __all__ = ["NORM_MARGIN", "Sketch", "tail_factor"]
 
 #: Norms of a realised sketch are computed in floating point.
-NORM_MARGIN = 1 + 1e-9
+NORM_MARGIN = 1 + 1e-9  # not tuned
 
 
 class Sketch(ABC):
-    """A public matrix with orthogonal columns.
-
-    Attributes
-    ----------
-    shape : tuple of two ints
-        Dimensions, and those that are left.
-    unit : float
-        What the integers stand for, a power of two.
-    integers : array of shape (n, t), of float64
-        The matrix in that unit, dense or in CSR format.
-    row_norm, spectral_norm : float
-        Bounds of the longest row and of the largest singular value.
-    column_norms : ndarray of shape (t,)
-        Norms of the columns.
-    """
+    """A public matrix with orthogonal columns."""
 
     shape: tuple[int, int]
-    unit: float
-    integers: Any
-    row_norm: float
-    spectral_norm: float
+    unit: float  # what the integers stand for, a power of two
+    integers: Any  # (n, t), of float64, dense or in CSR format
+    row_norm: float  # bounds the longest row
+    spectral_norm: float  # bounds the largest singular value
     column_norms: np.ndarray
 
     def project(self, values: np.ndarray) -> np.ndarray:
@@ -58,25 +44,15 @@ class Sketch(ABC):
         columns: np.ndarray,
         counts: np.ndarray,
     ) -> None:
-        """Add updates of a matrix to its sums on both sides, modulo 2 ** 64.
+        """Add counts in cells of a matrix to its sums on both sides, modulo 2 ** 64.
 
-        This sketch is that of the columns.
-
-        Parameters
-        ----------
-        left : Sketch
-            Sketch of the rows, of the same kind.
-        sums : tuple of ndarray of int64
-            The matrix times this sketch, and its transpose times the other one.
-        rows, columns : ndarray of shape (n_updates,)
-            Cells.
-        counts : ndarray of shape (n_updates,), of int64
-            What is added to them.
+        This sketch is that of the columns, `left` one of the same kind, of the rows. The sums are
+        the matrix times this sketch, and its transpose times the other one.
         """
 
     @abstractmethod
     def add_one(self, sums: np.ndarray, place: int, cell: int, count: int) -> None:
-        """Add a row of the sketch, so many times, to a row of sums, modulo 2 ** 64."""
+        """Add `count` times a row of the sketch to a row of sums, modulo 2 ** 64."""
 
 
 def tail_factor(t: int, probability: float) -> float:
@@ -89,18 +65,6 @@ def tail_factor(t: int, probability: float) -> float:
     span of the columns of such a :math:`\Phi`, the expectation of :math:`\|E \Phi\|_F^2` is what an
     orthonormal frame of the span times :math:`\sqrt{n / t}` gives, so that by convexity again that
     of Haar sketches is no heavier. Returns :math:`\sqrt q`.
-
-    Parameters
-    ----------
-    t : int
-        Dimensions that are left.
-    probability : float
-        That of the bound to fail, in (0, 1).
-
-    Returns
-    -------
-    float
-        The factor, above 1.
     """
     goal = 2 * math.log(1 / probability) / t
     q = -float(lambertw(-math.exp(-1 - goal), -1).real)

@@ -1,4 +1,11 @@
-"""What can be read off a noisy spectrum: cleaned eigenvalues and the number of components."""
+"""What can be read off a noisy spectrum: cleaned eigenvalues and the number of components.
+
+References
+----------
+.. [1] J. Bun, J.-P. Bouchaud, M. Potters (2017). "Cleaning large correlation matrices: tools from
+   random matrix theory". Physics Reports 666. :doi:`10.1016/j.physrep.2016.10.005`
+.. [2] T. P. Minka (2000). "Automatic choice of dimensionality for PCA". NIPS.
+"""
 
 import numpy as np
 from scipy.special import gammaln
@@ -14,13 +21,13 @@ __all__ = [
 ]
 
 # Cumulated ratios that differ by so many units in the last place are the same.
-_TIE = 16
+_TIE = 16  # not tuned
 # Eigenvalues below this fraction of the largest are rounding errors.
-_NEGLIGIBLE = 1e-15
+_NEGLIGIBLE = 1e-15  # not tuned
 
 
 def denoise_eigenvalues(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarray:
-    """Take their pushes out of descending eigenvalues; none of what is left is negative."""
+    """Subtract the pushes from descending eigenvalues; what gets negative becomes 0."""
     cleaned = eigenvalues - eigenvalue_pushes(eigenvalues, entry_scale)
     return np.maximum(np.minimum.accumulate(cleaned), 0.0)
 
@@ -28,27 +35,10 @@ def denoise_eigenvalues(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarr
 def eigenvalue_pushes(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarray:
     r"""Estimate the upward push that symmetric Gaussian noise gives to eigenvalues.
 
-    To second order noise of standard deviation :math:`\tau` off the diagonal moves an eigenvalue by
-    :math:`\tau^2 \sum_j 1/(\lambda_i - \lambda_j)`; with the noisy eigenvalues in the sum this is
-    exact for an outlier in the limit of a large matrix [1]_. The push is at most
+    To second order noise of standard deviation :math:`\tau` off the diagonal (`entry_scale`) moves
+    an eigenvalue by :math:`\tau^2 \sum_j 1/(\lambda_i - \lambda_j)`; with the noisy eigenvalues in
+    the sum this is exact for an outlier in the limit of a large matrix [1]_. The push is at most
     :math:`\tau \sqrt d`, what it is at the edge of the noise.
-
-    Parameters
-    ----------
-    eigenvalues : ndarray of shape (d,)
-        Noisy eigenvalues, descending.
-    entry_scale : float
-        Standard deviation of the noise off the diagonal.
-
-    Returns
-    -------
-    ndarray of shape (d,)
-        Pushes, not negative.
-
-    References
-    ----------
-    .. [1] J. Bun, J.-P. Bouchaud, M. Potters (2017). "Cleaning large correlation matrices: tools
-       from random matrix theory". Physics Reports 666. :doi:`10.1016/j.physrep.2016.10.005`
     """
     if entry_scale == 0:
         return np.zeros(len(eigenvalues))
@@ -79,24 +69,7 @@ def components_for_ratio(explained_variance_ratio: np.ndarray, ratio: float) -> 
 
 
 def most_likely_rank(eigenvalues: np.ndarray, n_rows: int) -> int:
-    """Choose the number of components by Minka's approximation of the evidence [1]_.
-
-    Parameters
-    ----------
-    eigenvalues : ndarray of shape (d,)
-        Eigenvalues of the covariance, descending.
-    n_rows : int
-        Number of rows behind the covariance.
-
-    Returns
-    -------
-    int
-        A rank from 1 to d - 1, or 1 if d is 1.
-
-    References
-    ----------
-    .. [1] T. P. Minka (2000). "Automatic choice of dimensionality for PCA". NIPS.
-    """
+    """Choose a rank below d, but at least 1, by Minka's approximation of the evidence [2]_."""
     ranks = range(1, len(eigenvalues))
     evidence = [_log_evidence(eigenvalues, rank, n_rows) for rank in ranks]
     return int(np.argmax(evidence)) + 1 if evidence else 1

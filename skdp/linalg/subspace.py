@@ -39,8 +39,7 @@ def leading_eigenvectors(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.
 def deterministic_signs(components: np.ndarray) -> np.ndarray:
     """Choose signs of the rows of `components` such that the entry largest in size is positive.
 
-    The rule reads the components only: one that looked at the scores of the rows would publish a
-    bit of them.
+    A rule that looked at the scores of the rows would publish a bit of them.
     """
     largest = np.argmax(np.abs(components), axis=1)
     signs = np.sign(components[np.arange(len(components)), largest])
@@ -49,10 +48,10 @@ def deterministic_signs(components: np.ndarray) -> np.ndarray:
 
 
 def principal_sines(basis: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Compute the sines of the principal angles between the spans of two orthonormal bases.
+    """Compute the sines of the principal angles between two orthonormal bases, descending.
 
-    They are descending, and computed from the part of `other` outside the span of `basis`, which
-    is accurate for small angles where a cosine is not.
+    They come from the part of `other` outside the span of `basis`: a cosine tells small angles
+    badly.
     """
     outside = other - basis @ (basis.T @ other)
     return np.clip(svdvals(outside), 0.0, 1.0)

@@ -7,7 +7,7 @@ from scipy.sparse import issparse
 
 __all__ = ["is_symmetric"]
 
-_TOLERANCE = 1e-10
+_TOLERANCE = 1e-10  # not tuned
 
 
 def is_symmetric(X: Any) -> bool:

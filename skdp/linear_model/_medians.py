@@ -20,21 +20,21 @@ __all__ = [
 ]
 
 # Less than one per cent apart. As 1 is a point of it, so is the median of what is mostly 1.
-_SIDE = 10.0 ** np.linspace(-9, 18, 8191)
+_SIDE = 10.0 ** np.linspace(-9, 18, 8191)  # not studied
 #: Grid for numbers in any unit.
-ANY_SIZE = np.concatenate([-_SIDE[::-1], [0.0], _SIDE])
-_SIDE_UP_TO_ONE = np.geomspace(1e-9, 1.0, 1534)
+ANY_SIZE = np.concatenate([-_SIDE[::-1], [0.0], _SIDE])  # not studied
+_SIDE_UP_TO_ONE = np.geomspace(1e-9, 1.0, 1534)  # not studied
 #: Grid for numbers in units of a bound, even, and by powers for a bound that is far too large.
-UP_TO_ONE = np.unique(
+UP_TO_ONE = np.unique(  # not studied
     np.concatenate([-_SIDE_UP_TO_ONE, np.linspace(-1.0, 1.0, 1025), _SIDE_UP_TO_ONE])
 )
 # Largest distance of neighbours in these grids, relative to their size.
-_STEP = 0.015
+_STEP = 0.015  # not tuned
 # Around a point, in units of the distance to the next one: 0 leaves it exactly as it is.
-_AROUND = np.linspace(-1.0, 1.0, 255)
-_STEP_AROUND = float(_AROUND[1] - _AROUND[0])
+_AROUND = np.linspace(-1.0, 1.0, 255)  # not studied
+_STEP_AROUND = float(_AROUND[1] - _AROUND[0])  # not tuned
 # They tell a centre from another that differs by one part in a hundred million.
-_MOST_SEARCHES = 3
+_MOST_SEARCHES = 3  # not studied
 
 
 @dataclass(frozen=True)

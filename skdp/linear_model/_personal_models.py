@@ -35,7 +35,8 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
 
     user_column: int | str | None
     require_groups: bool
-    max_rows: int | None
+    max_rows_per_user: int | None
+    n_jobs: int | None
     mean_: np.ndarray
     whitening_: np.ndarray | None
     components_: np.ndarray
@@ -258,7 +259,8 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
             data.responses[used],
             data.codes[used],
             data.n_users,
-            plain(self.max_rows),
+            plain(self.max_rows_per_user),
+            self.n_jobs,
         )
         # What overflows becomes nothing, without a warning, as in the fit.
         with np.errstate(all="ignore"):

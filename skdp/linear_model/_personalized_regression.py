@@ -40,15 +40,15 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     r"""Linear models of many users on a shared representation, with user-level privacy.
 
     Each user has a few labelled rows and a model of its own, :math:`y = x^T \theta_j + b_j` plus
-    noise. The :math:`\theta_j` differ in few directions, unknown and the same for all. `fit`
-    releases these and a mean model, protecting all rows of a user together. The head, a user's own
-    model, follows from what is released and the user's rows; it goes to its owner, nowhere else.
+    noise. The :math:`\theta_j` differ in few directions, the same for all. `fit` releases these and
+    a mean model, protecting all rows of a user together. The head, a user's own model, follows from
+    what is released and the user's rows; it goes to its owner, nowhere else.
 
     Parameters
     ----------
     n_components : int, default=2
-        Number of directions in which users differ, at most the number of features. 0 is the mean
-        model alone, a pooled linear regression with privacy for users; it needs `mean_head`.
+        Number of directions in which users differ, at most the number of features. 0 is a mean
+        model alone, a pooled linear regression; it needs `mean_head`.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches the noise and the clipping off.
@@ -64,31 +64,32 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         data frame. It is no feature, but `n_features_in_` counts it. ``None`` takes the ids from
         the argument `groups` of the methods.
     require_groups : bool, default=False
-        Whether a fit without ids is an error. Otherwise every row is then taken for a user of its
-        own, with a `PrivacyWarning`, and the unit of the record is ``"row"``.
+        Whether a fit without ids is an error. Else every row is a user of its own, with a
+        `PrivacyWarning`, and the unit of the record is ``"row"``.
+    max_rows_per_user : int or None, default=None
+        How many rows of a user are used at most, the first ones; ``None`` is all. Privacy does not
+        depend on it.
     fit_intercept : bool, default=True
         Whether to centre rows and responses, and to give heads an intercept, whose prior variance
         follows how far users' levels differ.
     mean_head : bool, default=True
         Whether to release the mean model of all users, from which heads start. Without it heads
         start from 0, in the coordinates of centred rows and responses.
-    whiten : bool, default=True
+    decorrelate : bool, default=True
         Whether to make features uncorrelated by a released second moment. False saves .15 of the
-        budget, .4 with ``n_components=0``, and is right for features that are known to be
-        uncorrelated with variance 1.
+        budget, .4 with ``n_components=0``, and is right for uncorrelated features of variance 1.
     solver : {"gradient", "altmin", "exponential"}, default="gradient"
         How directions are found. ``"gradient"`` releases gradients, of n_features * n_components
         numbers. ``"altmin"`` releases the normal equations of as many unknowns, 500 at most; it
         needs many more users. ``"exponential"`` chooses one of 1000 random representations, of 8
-        numbers at most, without `fit_intercept`, `mean_head` and `whiten`.
+        numbers at most, without `fit_intercept`, `mean_head` and `decorrelate`.
     n_iter : int, default=4
-        Number of steps of "gradient" or "altmin", 0 to 100. 0 stays at the start, and spends on it
-        what the steps would have cost.
-    max_rows : int or None, default=None
-        How many rows of a user are used at most, 1 or more: the first ones, in fits and for heads.
-        ``None`` uses all. Privacy does not depend on it.
+        For "gradient" and "altmin": number of steps, 0 to 100. 0 spends it all on the start.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
+    n_jobs : int or None, default=None
+        Number of threads that share the users; no number depends on it. ``None`` stands for as many
+        as a matrix product would have.
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit; one that can be guessed voids the guarantee.
@@ -154,8 +155,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     :doc:`/user_guide/personal_models` how to use it.
 
     Memory is a copy of X in float64, padded by at most a quarter, and to an even number of rows a
-    user. A step takes time in proportion
-    to n_rows * n_features * n_components. "altmin" has (n_features * n_components) ** 2 numbers.
+    user. A step takes time in proportion to n_rows * n_features * n_components. "altmin" has
+    (n_features * n_components) ** 2 numbers.
 
     Examples
     --------
@@ -196,13 +197,14 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         adjacency: str = "replace",
         user_column: int | str | None = None,
         require_groups: bool = False,
+        max_rows_per_user: int | None = None,
         fit_intercept: bool = True,
         mean_head: bool = True,
-        whiten: bool = True,
+        decorrelate: bool = True,
         solver: str = "gradient",
         n_iter: int = 4,
-        max_rows: int | None = None,
         ledger: Any = None,
+        n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -211,13 +213,14 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         self.adjacency = adjacency
         self.user_column = user_column
         self.require_groups = require_groups
+        self.max_rows_per_user = max_rows_per_user
         self.fit_intercept = fit_intercept
         self.mean_head = mean_head
-        self.whiten = whiten
+        self.decorrelate = decorrelate
         self.solver = solver
         self.n_iter = n_iter
-        self.max_rows = max_rows
         self.ledger = ledger
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -311,7 +314,14 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         self, data: PersonalData, problem: PersonalProblem
     ) -> tuple[Users, Callable[[], tuple[bytes, ...]]]:
         check_features(data.given, self, reset=True)
-        users = Users(data.rows, data.responses, data.codes, data.n_users, problem.max_rows)
+        users = Users(
+            data.rows,
+            data.responses,
+            data.codes,
+            data.n_users,
+            problem.max_rows_per_user,
+            self.n_jobs,
+        )
         return users, lambda: _digest(data)
 
     def _set_attributes(self, result: SharedModel, problem: PersonalProblem) -> tuple[str, ...]:

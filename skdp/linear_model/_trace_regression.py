@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted
 
@@ -72,12 +71,6 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         Public bound on the size of a response, in the units of y; larger responses are clipped to
         it, which saves noise. ``None`` bounds nothing: what responses contribute is clipped anyway.
         From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
-    row_norm : float or None, default=None
-        For ``solver="adassp"`` with records as the unit, refused with others: public bound to which
-        Frobenius norms of matrices are clipped after scaling. ``None`` finds one privately.
-    coef_bound : float or None, default=None
-        Public bound to which the Frobenius norm of the coefficients is clipped, in their units.
-        ``None`` takes a multiple of the spread of the responses, or none.
     covariance : {"private", "identity"} or pair of array-like, default="private"
         What is known of the entries of the matrices. ``"private"`` finds their units, and whitens
         the matrices by private covariances of their rows and columns. ``"identity"``: they are
@@ -87,24 +80,23 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         when to pass another: :doc:`/user_guide/low_rank_regression`.
     fit_intercept : bool, default=True
         Whether to fit an intercept. The responses are then centred by a private median.
-    solver : {"rgrad", "iht", "gd", "adassp"}, default="rgrad"
+    solver : {"rgrad", "adassp"}, default="rgrad"
         ``"rgrad"`` is Riemannian gradient descent, with noise in as many directions as there are
-        free coefficients; ``"iht"`` and ``"gd"`` have noise on all entries, and "gd" no regard to
-        the rank. ``"adassp"`` perturbs second moments, in O((d1 * d2) ** 2) memory.
-    init : {"random", "power", "gaussian", "spectral"}, default="random"
-        Where gradient descent starts. ``"random"`` is 0 and spends nothing. The others spend .25 of
-        the budget on an estimate, ``"spectral"`` only if a private test finds a gap between
-        singular values, with a tenth of delta for the failure of the test.
+        free coefficients. ``"adassp"`` perturbs second moments, in O((d1 * d2) ** 2) memory.
     n_iter : int, default=10
-        Number of gradient steps, 1 to 10,000. More steps split the budget further.
-    step_size : float, default=0.5
-        Length of a step, between 0 and 2: 1 would go to the minimum along it.
+        Only for ``solver="rgrad"``: number of gradient steps, 1 to 10,000. More steps split the
+        budget further.
     clip_quantile : float or "auto", default="auto"
-        Share of the records whose gradients are not to be clipped, .01 to .99. ``"auto"`` is .5 for
-        most dense X, up to .9 for others, and more where most responses are the same.
-    noise_cut : bool, default=True
-        Whether singular values of the coefficients that noise can reach are set to 0, and those
-        just beyond it made smaller.
+        Only for ``solver="rgrad"``: share of the records whose gradients are not to be clipped, .01
+        to .99. ``"auto"`` is .5 for most dense X, up to .9 for others, and more where most
+        responses are the same.
+    init : {"random", "spectral"}, default="random"
+        Only for ``solver="rgrad"``: where it starts. ``"random"`` is 0 and spends nothing.
+        ``"spectral"`` spends .25 of the budget on an estimate, or on nothing unless a private test
+        finds a gap between singular values; a tenth of delta is for the failure of the test.
+    row_norm : float or None, default=None
+        Only for ``solver="adassp"`` with records as the unit, refused with others: public bound to
+        which Frobenius norms of matrices are clipped after scaling. ``None`` finds one privately.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -124,8 +116,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     intercept_ : float
         Intercept. Covered by the guarantee.
     singular_values_ : ndarray of shape (rank,)
-        Singular values of the coefficients, descending, with "gd" all of them; 0 where noise hides
-        them. Covered by the guarantee.
+        Singular values of the coefficients, descending; 0 where noise hides them. Covered by the
+        guarantee.
     feature_bounds_ : ndarray of shape (2, n_features) or None
         Smallest and largest value of each feature, to which `fit` and `predict` clip others. None
         where features are not scaled one by one. Covered by the guarantee.
@@ -159,7 +151,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     none. Not covered: what `predict` and `score` return, noise-free functions of the rows passed
     in; and the running time. No assumption about the data is made.
 
-    "rgrad" and the starts follow Zha (2024, :arxiv:`2403.15999`), "adassp" is Wang's (2018,
+    "rgrad" and its start follow Zha (2024, :arxiv:`2403.15999`), "adassp" is Wang's (2018,
     :arxiv:`1803.02596`): see :doc:`/trace_regression`, also for proofs, time and memory.
 
     Examples
@@ -191,16 +183,13 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         privacy_unit: str = "record",
         adjacency: str = "replace",
         response_bound: float | None = None,
-        row_norm: float | None = None,
-        coef_bound: float | None = None,
         covariance: Any = "private",
         fit_intercept: bool = True,
         solver: str = "rgrad",
-        init: str = "random",
         n_iter: int = 10,
-        step_size: float = 0.5,
         clip_quantile: float | str = "auto",
-        noise_cut: bool = True,
+        init: str = "random",
+        row_norm: float | None = None,
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -212,16 +201,13 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         self.privacy_unit = privacy_unit
         self.adjacency = adjacency
         self.response_bound = response_bound
-        self.row_norm = row_norm
-        self.coef_bound = coef_bound
         self.covariance = covariance
         self.fit_intercept = fit_intercept
         self.solver = solver
-        self.init = init
         self.n_iter = n_iter
-        self.step_size = step_size
         self.clip_quantile = clip_quantile
-        self.noise_cut = noise_cut
+        self.init = init
+        self.row_norm = row_norm
         self.ledger = ledger
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -331,8 +317,6 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
                 "delta=0 asks for pure differential privacy, which the Gaussian noise of "
                 "DPTraceRegressor does not give; pass a positive delta."
             )
-        # Refuses 0, which joblib would refuse once a part of the budget is spent.
-        effective_n_jobs(self.n_jobs)
         problem = self._asked(
             TraceProblem,
             procedure=_PROCEDURE,

@@ -1,6 +1,6 @@
-r"""What every fit of a search, and its choice, may spend of the whole.
+"""What every fit of a search, and its choice, may spend of the whole.
 
-Of the square of mu the choice gets a small part, and the steps share the rest in the ratio of the
+Of the square of mu the choice gets a small part. The steps share the rest in the ratio of the
 squares that they have by themselves. A step that one fit serves for all candidates spends its part
 on it. One that takes G fits, with a last one of the candidate that is chosen, splits it into
 :math:`G + 9` parts: one for each fit of the search, and nine for the last, of a third of the noise.
@@ -21,24 +21,14 @@ from skdp.privacy.currency import largest_epsilon
 __all__ = ["Allotment", "FitCosts", "allot", "fits_of_steps", "pay", "spending"]
 
 # Share of the choice: with one release for all candidates, and with several.
-_CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10
-_FINAL_PARTS = 9
+_CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10  # not studied
+_FINAL_PARTS = 9  # not studied
 # Of delta, where an epsilon would be 0 at it.
-_LESS, _LEAST_DELTA = 1e-2, 1e-290
+_LESS, _LEAST_DELTA = 1e-2, 1e-290  # not tuned
 
 
 class FitCosts(NamedTuple):
-    """What a fit of each private step spends.
-
-    Attributes
-    ----------
-    name : str
-        What the fits are called in the record.
-    mus : dict of int to float
-        mu by the number of the step.
-    delta : float
-        Delta of each.
-    """
+    """What a fit of each private step spends, by its number; `name` stands in the record."""
 
     name: str
     mus: dict[int, float]
@@ -46,28 +36,14 @@ class FitCosts(NamedTuple):
 
 
 class Allotment(NamedTuple):
-    """What a search spends.
+    """What a search spends."""
 
-    Attributes
-    ----------
-    n_fits : dict of int to int
-        How many fits each private step takes, by its number.
-    search, final : FitCosts
-        What a fit of the search spends, and the last one of steps that have one.
-    choice : float
-        mu of the choice; 0 if there is nothing to choose.
-    mu : float
-        Gaussian differential privacy of all together.
-    delta_tail : float
-        Part of delta that the fits may reserve.
-    """
-
-    n_fits: dict[int, int]
-    search: FitCosts
-    final: FitCosts
-    choice: float
-    mu: float
-    delta_tail: float
+    n_fits: dict[int, int]  # fits of each private step, by its number
+    search: FitCosts  # a fit of the search
+    final: FitCosts  # the last fit of steps that have one
+    choice: float  # mu; 0 if there is nothing to choose
+    mu: float  # of all together
+    delta_tail: float  # part of delta that the fits may reserve
 
 
 def fits_of_steps(paths: Sequence[Path], steps: Sequence[Step]) -> dict[int, int]:
@@ -85,26 +61,7 @@ def allot(
     delta: float,
     refits: bool,
 ) -> Allotment:
-    """Share the guarantee of a search among its fits and the choice.
-
-    Parameters
-    ----------
-    steps : sequence of Step
-        The steps, private or not.
-    candidates : sequence of Candidate
-        All candidates.
-    n_fits : dict of int to int
-        How many fits each private step takes.
-    epsilon, delta : float
-        The guarantee of everything.
-    refits : bool
-        Whether steps with several fits have a last one.
-
-    Returns
-    -------
-    Allotment
-        What each of them may spend.
-    """
+    """Share a guarantee among the fits of a search, last ones if it `refits`, and the choice."""
     n_last = {i: int(refits and n > 1) for i, n in n_fits.items()}
     fit_delta = delta / (sum(n_fits.values()) + sum(n_last.values()))
     tails = {i: _largest_tail(steps[i], i, candidates, fit_delta) for i in n_fits}
@@ -126,38 +83,16 @@ def allot(
 
 
 def pay(step: Any, mu: float, delta: float) -> None:
-    """Give a private step the epsilon and the delta at which it spends that mu.
-
-    Parameters
-    ----------
-    step : estimator
-        What is to be fitted; its parameters are set.
-    mu : float
-        Gaussian differential privacy of the fit.
-    delta : float
-        Its delta.
-    """
+    """Give a private step the epsilon and the delta at which it spends that mu."""
     # A finite epsilon, at which it knows what it reserves.
     step.set_params(epsilon=mu if math.isinf(mu) else 1.0, delta=delta)
     step.set_params(**spending(mu, delta, delta_tail_of(step)))
 
 
 def spending(mu: float, delta: float, delta_tail: float = 0.0) -> dict[str, float]:
-    """Return an epsilon and a delta that together spend that mu, rounded down.
+    """Return an epsilon and a delta, as parameters, that together spend that mu, rounded down.
 
-    Parameters
-    ----------
-    mu : float
-        Gaussian differential privacy of a fit.
-    delta : float
-        Its delta; a smaller one is returned where its epsilon would be 0.
-    delta_tail : float, default=0.0
-        Part of it that is reserved, in proportion.
-
-    Returns
-    -------
-    dict
-        As for ``set_params``.
+    The delta is smaller where its epsilon would be 0, and `delta_tail` with it.
     """
     if math.isinf(mu):
         return {"epsilon": math.inf, "delta": delta}

@@ -67,20 +67,11 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class Path:
-    """What a candidate leads through.
+    """What a candidate leads through; candidates with an equal number in `fits` share that fit."""
 
-    Attributes
-    ----------
-    fits : tuple of hashable
-        Of each step which fit it takes: candidates with equal ones share it.
-    results : tuple of hashable
-        The same with the free parameters of the step.
-    facts : tuple of object
-        Public facts of what its private steps are fitted to, as far as they can be known.
-    """
-
-    fits: tuple[Hashable, ...]
-    results: tuple[Hashable, ...]
+    fits: tuple[Hashable, ...]  # which fit it takes of each step
+    results: tuple[Hashable, ...]  # the same, with the free parameters of the step
+    # public facts of what its private steps are fitted to, as far as they can be known
     facts: tuple[Any, ...]
 
 
@@ -160,7 +151,7 @@ def candidates_of(
 
 
 def _check_searched(name: str) -> None:
-    """Refuse what a search is about, and what is its own."""
+    """Refuse parameters that a search promises to keep, or that it sets itself."""
     parts = set(name.split("__"))
     if parts & _GUARANTEE and "privacy_unit__" not in name:
         raise ValueError(
@@ -233,7 +224,7 @@ def _path(candidate: Candidate, steps: Sequence[Step], X: Any, y: Any, epsilon: 
 
 
 def configured_step(step: Step, parameters: dict[str, Any]) -> Any:
-    """Return a clone of a step with the parameters of a candidate; what was fitted, as it is."""
+    """Clone a step with the parameters of a candidate; what was fitted stays as it is."""
     if is_passed_through(step.estimator):
         return step.estimator
     return clone(step.estimator).set_params(**parameters)
@@ -253,7 +244,7 @@ def _sizes(X: Any) -> tuple[int, int | None]:
 
 
 def _width_behind(fitted: Any, step: Step, n_rows: int, width: int | None) -> int | None:
-    """Return how many features a step leaves, or may leave if its fit decides; None for none."""
+    """Return how many features a step leaves, or may leave if its fit decides; None if none."""
     if width is None or fitted is None or isinstance(fitted, str):
         return width
     if not step.is_private:

@@ -127,28 +127,10 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
 def fitted_steps(
     estimator: Any, path: str = "", met: dict[int, str] | None = None
 ) -> Iterator[PrivacyStep]:
-    """Walk through a fitted estimator.
+    """Walk through a fitted estimator, the outer step first, without data.
 
-    Parameters
-    ----------
-    estimator : estimator
-        What was fitted. No data are read.
-    path : str, default=""
-        Where it is.
-    met : dict of int to str or None, default=None
-        Where private estimators have been met, and those that hold this one, by ``id``.
-
-    Yields
-    ------
-    PrivacyStep
-        Each step, the outer one first.
-
-    Raises
-    ------
-    NotFittedError
-        If a private step has not been fitted.
-    ValueError
-        If one and the same private estimator stands in two places.
+    A private step may not stand in two places: `met` has the paths of those so far, by ``id``, and
+    of what holds them.
     """
     met = {} if met is None else met
     record = _own_record(estimator)

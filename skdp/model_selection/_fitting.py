@@ -21,35 +21,17 @@ __all__ = ["Search", "doubts_of_fits", "fit_candidates", "refit"]
 
 @dataclass
 class Search:
-    """What the fits of a search need, and what they leave.
-
-    Attributes
-    ----------
-    estimator : estimator
-        What is searched.
-    steps : sequence of Step
-        Its steps.
-    candidates : sequence of Candidate
-        All of them.
-    paths : sequence of Path
-        Which fits they share.
-    seed : int or None
-        Where the seeds of all fits come from.
-    records : list of PrivacySpent
-        Those of the private fits so far.
-    doubts : dict of int to list of str
-        What results say against the models, by ``id``.
-    n_labelled : Counter
-        How many fits there were, by what they are called.
-    """
+    """What the fits of a search need, and what they leave."""
 
     estimator: Any
     steps: Sequence[Step]
     candidates: Sequence[Candidate]
     paths: Sequence[Path]
-    seed: int | None
-    records: list[PrivacySpent] = field(default_factory=list)
+    seed: int | None  # where the seeds of all fits come from
+    records: list[PrivacySpent] = field(default_factory=list)  # of the private fits so far
+    # what results say against the models, by ``id``
     doubts: dict[int, list[str]] = field(default_factory=dict)
+    # fits so far, by what they are called
     n_labelled: Counter[str] = field(default_factory=Counter)
 
     def next_label(self, name: str) -> str:
@@ -73,20 +55,7 @@ class Search:
 
 
 def doubts_of_fits(search: Search, allotment: Allotment) -> list[str]:
-    """Plan all fits with what they may spend; refuse what that does not pay for.
-
-    Parameters
-    ----------
-    search : Search
-        What is searched.
-    allotment : Allotment
-        What its fits may spend.
-
-    Returns
-    -------
-    list of str
-        What public facts say against the last fits.
-    """
+    """Plan all fits; refuse what is not paid for, and return the doubts about the last ones."""
     doubts: dict[str, None] = {}
     for costs in (allotment.search, allotment.final):
         for candidate, path in zip(search.candidates, search.paths, strict=True):
@@ -104,22 +73,7 @@ def doubts_of_fits(search: Search, allotment: Allotment) -> list[str]:
 
 
 def fit_candidates(search: Search, X: Any, y: Any, costs: FitCosts) -> list[Any]:
-    """Fit all candidates; return their models, which share what they may.
-
-    Parameters
-    ----------
-    search : Search
-        What is searched; its records grow.
-    X, y : array-like
-        All rows, and their responses.
-    costs : FitCosts
-        What each private fit spends.
-
-    Returns
-    -------
-    list of estimator
-        One fitted model for each candidate.
-    """
+    """Fit all candidates; return their models, which share what they may."""
     models: list[Any] = [None] * len(search.candidates)
     _fit_from(search, list(range(len(models))), [], X, y, costs, models)
     return models
@@ -128,28 +82,7 @@ def fit_candidates(search: Search, X: Any, y: Any, costs: FitCosts) -> list[Any]
 def refit(
     search: Search, number: int, model: Any, n_kept: int, X: Any, y: Any, costs: FitCosts
 ) -> Any:
-    """Fit a candidate again, but for its first steps, which have had their whole part.
-
-    Parameters
-    ----------
-    search : Search
-        What is searched; its records grow.
-    number : int
-        Number of the candidate.
-    model : estimator
-        Its model.
-    n_kept : int
-        How many steps are kept.
-    X, y : array-like
-        All rows, and their responses.
-    costs : FitCosts
-        What each of the private fits spends.
-
-    Returns
-    -------
-    estimator
-        The new model.
-    """
+    """Fit a candidate again, but for its first `n_kept` steps, which have had their whole part."""
     before = model.steps[:n_kept] if n_kept else []
     kept, X = [fitted for _, fitted in before], transformed(before, X)
     models: list[Any] = [None] * len(search.candidates)

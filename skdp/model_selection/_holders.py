@@ -32,7 +32,7 @@ _GIVES_DENSE = frozenset({DPPCA, DPLowRankFactorizer, DPTruncatedSVD})
 
 
 def is_holder(estimator: Any) -> bool:
-    """Tell whether it is known what a class learns beside what it holds; of no subclass it is."""
+    """Tell whether it is known what a class learns itself; of a subclass it never is."""
     return type(estimator) in _COMPLAINTS
 
 

@@ -1,8 +1,8 @@
 """What functions of rows return: its kind is that of what they make of public rows.
 
 The type of numbers, the container and the names of a result may follow the values of single rows:
-one negative number makes all roots complex. Here results of the public kind are told from others,
-and what is made of a single row that is of no such kind is converted, quietly.
+one negative number makes all roots complex. Here results of the public kind are told from others.
+What a single row gives of another kind is converted, quietly.
 """
 
 from dataclasses import dataclass
@@ -31,24 +31,11 @@ class Kind(Protocol):
         """Convert a result of this kind to one type, of real numbers."""
 
     def made_of(self, results: list[Any], fill: float) -> Any:
-        """Make rows of this kind of results of anything, the first of each; None if it is none."""
+        """Make rows of this kind of the first rows of results of any; None where that cannot be."""
 
 
 def kind_of(like: Any, are_numbers: bool) -> Kind | None:
-    """Describe what was made of public rows; None where it is not looked into.
-
-    Parameters
-    ----------
-    like : object
-        What was made of them.
-    are_numbers : bool
-        Whether the rows hold nothing but numbers.
-
-    Returns
-    -------
-    Kind or None
-        The kind.
-    """
+    """Describe what was made of public rows; None where it is not looked into."""
     if issparse(like) and like.ndim == 2 and like.dtype.kind in "biufc":
         return _SparseKind(like.dtype, like.shape[1])
     if hasattr(like, "select_dtypes"):
@@ -60,7 +47,7 @@ def kind_of(like: Any, are_numbers: bool) -> Kind | None:
 
 
 def kind_of_losses(like: Any) -> Kind | None:
-    """Describe one number for each row; None if none is what was made of public rows."""
+    """Describe one number for each row; None if public rows gave something else."""
     try:
         array = _dense(like)
     except Exception:
@@ -71,20 +58,9 @@ def kind_of_losses(like: Any) -> Kind | None:
 
 
 def real_numbers(values: np.ndarray, fill: float) -> np.ndarray:
-    """Convert each entry by itself to a real number: what is complex to its real part.
+    """Convert each entry by itself to a real number, else `fill`; complex ones to their real part.
 
-    Parameters
-    ----------
-    values : ndarray
-        Entries of any type.
-    fill : float
-        What becomes of an entry that does not convert.
-
-    Returns
-    -------
-    ndarray
-        Of the same type if they are real numbers, of float32 or float64 if they were complex, and
-        else of float64.
+    Real numbers keep their type, complex ones become float32 or float64, others float64.
     """
     if values.dtype.kind in _REAL:
         return values
@@ -157,7 +133,7 @@ def _settled(dtype: np.dtype) -> np.dtype:
 
 
 def _cast(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Convert real numbers; to whole ones what they are near to, and 0 for none."""
+    """Convert real numbers; whole ones are clipped to their limits, and NaN becomes 0."""
     if dtype.kind in "iu" and values.dtype.kind == "f":
         limits = np.iinfo(dtype)
         # What rounds up to a power of two would be one too large.
@@ -327,7 +303,7 @@ def _dense_column(column: Any) -> np.ndarray:
 
 
 def _numbers_of(results: list[Any], shape: tuple[int, ...], fill: float) -> np.ndarray:
-    """Convert the first row of each result; what has another shape is filled."""
+    """Convert the first row of each result; a row of another shape is filled."""
     rows = np.full((len(results), *shape), fill)
     for number, result in enumerate(results):
         try:

@@ -21,7 +21,7 @@ _UNITS = ("row", "record", "response", "user")
 _MATCHED = ("epsilon", "delta", "ledger")
 
 
-def matched_noise(estimator: Any, *, n_rows: int, n_public: int) -> Any:
+def matched_noise(estimator: Any, *, n_samples: int, n_public: int) -> Any:
     r"""Give an estimator for few public rows the noise that it will have on many private ones.
 
     The noise of a private fit, beside what it learns, falls with the number of rows. To choose
@@ -34,7 +34,7 @@ def matched_noise(estimator: Any, *, n_rows: int, n_public: int) -> Any:
     estimator : estimator
         The estimator as it will be fitted to private rows: a private one, or a pipeline with such
         steps. It is not changed.
-    n_rows : int
+    n_samples : int
         Number of rows of the private fit; of users for :class:`skdp.DPPersonalizedRegressor`.
     n_public : int
         Number of public rows, or users, of one fit: in a search with k folds, of k - 1 of them.
@@ -60,15 +60,15 @@ def matched_noise(estimator: Any, *, n_rows: int, n_public: int) -> Any:
     >>> from skdp import DPPCA
     >>> from skdp.model_selection import matched_noise
     >>> private = DPPCA(5, epsilon=1.0)
-    >>> round(matched_noise(private, n_rows=1000, n_public=100).epsilon, 2)
+    >>> round(matched_noise(private, n_samples=1000, n_public=100).epsilon, 2)
     13.51
     """
-    for name, size in (("n_rows", n_rows), ("n_public", n_public)):
+    for name, size in (("n_samples", n_samples), ("n_public", n_public)):
         check_scalar(size, name, Integral, min_val=1)
     steps = _checked_steps(estimator)
     matched = clone(estimator)
     for prefix, step in steps.items():
-        mu = mu_of(step) * (n_rows / n_public)
+        mu = mu_of(step) * (n_samples / n_public)
         epsilon = _checked_epsilon(epsilon_of_mu(step, mu), mu)
         matched.set_params(**{f"{prefix}epsilon": epsilon})
     return matched
@@ -80,7 +80,7 @@ def epsilon_curve(
     y_public: Any = None,
     *,
     epsilons: Any,
-    n_rows: int,
+    n_samples: int,
     scoring: Any = None,
     n_repeats: int = 10,
     test_size: float = 0.25,
@@ -89,7 +89,7 @@ def epsilon_curve(
     """Tell what score to expect of a private fit at each epsilon, from public rows.
 
     The answer to a search over epsilon, which would find the largest: how much each one buys. Every
-    fit is to a part of the public rows, at the noise that n_rows private ones will have
+    fit is to a part of the public rows, at the noise that n_samples private ones will have
     (`matched_noise`), and is scored on the rest.
 
     Parameters
@@ -103,7 +103,7 @@ def epsilon_curve(
     epsilons : array-like of shape (n_epsilons,)
         Epsilons to try. With several private steps they are those of all together, which share them
         as they do now.
-    n_rows : int
+    n_samples : int
         Number of rows of the private fit.
     scoring : str, callable or None, default=None
         As in scikit-learn's ``cross_validate``; None for that of the estimator.
@@ -137,13 +137,13 @@ def epsilon_curve(
     >>> from skdp.model_selection import epsilon_curve
     >>> X_public = load_digits().data[:200]
     >>> pca = DPPCA(5, row_norm=40, mean_norm=60)
-    >>> curve = epsilon_curve(pca, X_public, epsilons=[0.1, 1, 10], n_rows=1500, random_state=0)
+    >>> curve = epsilon_curve(pca, X_public, epsilons=[0.1, 1, 10], n_samples=1500, random_state=0)
     >>> curve.mean.shape
     (3,)
     """
     check_scalar(n_repeats, "n_repeats", Integral, min_val=1)
     check_scalar(test_size, "test_size", Real, min_val=0, max_val=1, include_boundaries="neither")
-    check_scalar(n_rows, "n_rows", Integral, min_val=1)
+    check_scalar(n_samples, "n_samples", Integral, min_val=1)
     epsilons = np.asarray(epsilons, dtype=np.float64)
     is_list = epsilons.ndim == 1 and epsilons.size > 0
     if not is_list or not ((epsilons > 0) & np.isfinite(epsilons)).all():
@@ -151,7 +151,7 @@ def epsilon_curve(
     if any(_is_of_users(step) for step in _checked_steps(estimator).values()):
         raise ValueError(
             "A curve splits rows, and users are not to be split: fit clones of "
-            "matched_noise(estimator, n_rows=..., n_public=...) to public users, both being "
+            "matched_noise(estimator, n_samples=..., n_public=...) to public users, both being "
             "numbers of users."
         )
     score = check_scoring(estimator, scoring)
@@ -163,7 +163,7 @@ def epsilon_curve(
         parts = [_rows(X_public, y_public, part) for part in (train, test)]
         for place, epsilon in enumerate(epsilons):
             planned = _with_total(estimator, float(epsilon))
-            fitted = matched_noise(planned, n_rows=n_rows, n_public=len(train)).fit(*parts[0])
+            fitted = matched_noise(planned, n_samples=n_samples, n_public=len(train)).fit(*parts[0])
             scores[place, number] = score(fitted, *parts[1])
     return Bunch(
         epsilons=epsilons,
@@ -221,7 +221,7 @@ def _checked_epsilon(epsilon: float, mu: float) -> float:
     """Refuse what would be no noise, or nothing but noise."""
     if not 0 < epsilon < np.inf:
         raise ValueError(
-            f"n_rows and n_public are too far apart: mu={mu!r} goes with epsilon={epsilon!r}."
+            f"n_samples and n_public are too far apart: mu={mu!r} goes with epsilon={epsilon!r}."
         )
     return epsilon
 

@@ -55,11 +55,11 @@ Fits = list[tuple[PrivateEstimator, int]]
 #: Records of one fit each, and how many such fits there are.
 Bill = Mapping[PrivacySpent, int]
 
-_LARGEST_DELTA = math.nextafter(1.0, 0.0)
+_LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
 # Parameters that a record follows; all others change what is released for the same price.
 _PRICED = frozenset({"adjacency", "delta", "epsilon", "init", "privacy_unit", "solver"})
 # Any shape does: a step with one unit has it for all.
-_SOME_ROWS, _SOME_FEATURES = 1000, 1000
+_SOME_ROWS, _SOME_FEATURES = 1000, 1000  # not tuned
 
 
 class UnknownFits(ValueError):
@@ -67,23 +67,7 @@ class UnknownFits(ValueError):
 
 
 def planned_fits(estimator: Any) -> Fits:
-    """List the fits of private steps that one fit of an estimator makes.
-
-    Parameters
-    ----------
-    estimator : estimator
-        What will be fitted. Only its parameters are read.
-
-    Returns
-    -------
-    list of tuple
-        Private estimators, and how often each is fitted.
-
-    Raises
-    ------
-    UnknownFits
-        If an estimator of another kind fits private steps.
-    """
+    """List the private estimators that one fit fits, and how often; only parameters are read."""
     if isinstance(estimator, PrivateEstimator):
         return [(estimator, 1)]
     if is_passed_through(estimator) or is_stateless(estimator):
@@ -113,22 +97,10 @@ def candidate_of(search: Any, params: dict[str, Any]) -> Any:
 
 
 def params_of_search(search: Any) -> list[dict[str, Any]]:
-    """List the parameters of all candidates of a search to come.
+    """List the parameters of all candidates of a search to come, and use no random state up.
 
-    Parameters
-    ----------
-    search : GridSearchCV or RandomizedSearchCV
-        The search. Nothing is drawn from its random state.
-
-    Returns
-    -------
-    list of dict
-        One a candidate; where they are drawn without a seed, candidates that cost as much.
-
-    Raises
-    ------
-    ValueError
-        If the search is of another kind, or what candidates cost is drawn at random.
+    Of candidates that are drawn without a seed, others that cost as much stand for them. A search
+    of another kind is refused, and one whose costs are drawn at random.
     """
     if isinstance(search, GridSearchCV):
         return list(ParameterGrid(search.param_grid))
@@ -145,23 +117,7 @@ def params_of_search(search: Any) -> list[dict[str, Any]]:
 
 
 def n_splits_of(search: Any) -> int:
-    """Count the folds of a search, without data.
-
-    Parameters
-    ----------
-    search : GridSearchCV or RandomizedSearchCV
-        The search.
-
-    Returns
-    -------
-    int
-        How often each candidate is fitted.
-
-    Raises
-    ------
-    ValueError
-        If data are needed to know, or asking would use an iterator up.
-    """
+    """Count the folds of a search; refuse where that takes data, or would use an iterator up."""
     if hasattr(search.cv, "__next__"):
         raise ValueError(
             "cv is an iterator, which counting its folds would use up; pass a list of them."
@@ -187,23 +143,7 @@ def is_accepted(step: PrivateEstimator) -> bool:
 
 
 def bill_of(fits: Iterable[tuple[PrivateEstimator, int]]) -> Counter[PrivacySpent]:
-    """Count the fits of each price.
-
-    Parameters
-    ----------
-    fits : iterable of tuple
-        Private estimators, and how often each is fitted.
-
-    Returns
-    -------
-    Counter
-        Records of one fit each, and how many such fits there are.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not acceptable.
-    """
+    """Count the fits of each price, as records of one fit."""
     bill: Counter[PrivacySpent] = Counter()
     for step, times in fits:
         bill[_planned_record(step)] += times

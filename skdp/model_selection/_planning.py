@@ -15,17 +15,17 @@ from skdp.privacy.precision import plain
 __all__ = ["expected_subspace_error"]
 
 # Eigenvalues of a computed covariance may be negative by rounding, by this fraction of the largest.
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # not tuned
 # Directions beyond the sought ones that may change places with them.
-_N_NEIGHBOURS = 5
-_MOST_DRAWS, _FEWEST_DRAWS = 200, 8
+_N_NEIGHBOURS = 5  # not studied
+_MOST_DRAWS, _FEWEST_DRAWS = 200, 8  # not studied
 # Multiplications that all draws together may take, roughly.
-_EFFORT = 5e8
+_EFFORT = 5e8  # not studied
 _TINY = np.finfo(np.float64).tiny
 
 
 def expected_subspace_error(
-    estimator: DPPCA | DPTruncatedSVD, eigenvalues: Any, n_rows: int
+    estimator: DPPCA | DPTruncatedSVD, eigenvalues: Any, n_samples: int
 ) -> float:
     r"""Predict the error of private components, before anything is fitted or spent.
 
@@ -43,7 +43,7 @@ def expected_subspace_error(
         Guess of the eigenvalues of the covariance (for ``DPPCA`` that centres) or of the second
         moment per row, in any order, in the squared units of X. It must not come from private rows:
         use public rows, a released spectrum or what is known of such data.
-    n_rows : int
+    n_samples : int
         Number of rows of the planned fit.
 
     Returns
@@ -101,13 +101,13 @@ def expected_subspace_error(
     >>> from skdp.model_selection import expected_subspace_error
     >>> eigenvalues = np.r_[0.3, 0.2, 0.1, np.full(47, 0.4 / 47)]
     >>> svd = DPTruncatedSVD(n_components=3, epsilon=1.0, row_norm=1.0)
-    >>> round(expected_subspace_error(svd, eigenvalues, n_rows=5_000), 2)
+    >>> round(expected_subspace_error(svd, eigenvalues, n_samples=5_000), 2)
     0.06
     """
     if not isinstance(estimator, DPPCA | DPTruncatedSVD):
         raise TypeError(f"estimator must be a DPPCA or a DPTruncatedSVD, got {estimator!r}.")
-    n_rows = check_scalar(plain(n_rows), "n_rows", Integral, min_val=1)
-    return _predicted_error(estimator, _checked_spectrum(eigenvalues), n_rows)
+    n_samples = check_scalar(plain(n_samples), "n_samples", Integral, min_val=1)
+    return _predicted_error(estimator, _checked_spectrum(eigenvalues), n_samples)
 
 
 class _Noise(NamedTuple):
@@ -115,9 +115,11 @@ class _Noise(NamedTuple):
     mean_scale: float  # standard deviation in a coordinate of the centre
 
 
-def _predicted_error(estimator: DPPCA | DPTruncatedSVD, spectrum: np.ndarray, n_rows: int) -> float:
-    n_components = _known_n_components(estimator, min(n_rows, len(spectrum)))
-    noise = _noise_of(estimator, n_rows, len(spectrum))
+def _predicted_error(
+    estimator: DPPCA | DPTruncatedSVD, spectrum: np.ndarray, n_samples: int
+) -> float:
+    n_components = _known_n_components(estimator, min(n_samples, len(spectrum)))
+    noise = _noise_of(estimator, n_samples, len(spectrum))
     if len(spectrum) == estimator.n_components:
         raise ValueError(
             f"eigenvalues has {len(spectrum)} entries for n_components={n_components}; pass one "
@@ -129,9 +131,9 @@ def _predicted_error(estimator: DPPCA | DPTruncatedSVD, spectrum: np.ndarray, n_
     # Longer rows are scaled down, with what noise has added to them.
     shrinkage = min(1.0, float(estimator.row_norm or math.inf) ** 2 / max(norm_squared, _TINY))
     return _mean_sine(
-        n_rows * shrinkage * spectrum / noise.entry_scale,
+        n_samples * shrinkage * spectrum / noise.entry_scale,
         n_components,
-        n_rows * shrinkage * noise.mean_scale**2 / noise.entry_scale,
+        n_samples * shrinkage * noise.mean_scale**2 / noise.entry_scale,
     )
 
 
@@ -150,9 +152,9 @@ def _checked_spectrum(eigenvalues: Any) -> np.ndarray:
     return np.sort(np.maximum(spectrum, 0.0))[::-1]
 
 
-def _checked_plan(estimator: DPPCA | DPTruncatedSVD, n_rows: int, n_features: int) -> Plan:
+def _checked_plan(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int) -> Plan:
     """Plan a fit that releases the second moment; refuse what `fit` would refuse, and others."""
-    plan = estimator.plan(n_rows, n_features)
+    plan = estimator.plan(n_samples, n_features)
     if estimator.privacy_unit != "row":
         raise ValueError(
             f"privacy_unit={estimator.privacy_unit!r}: the error can be predicted for "
@@ -165,7 +167,7 @@ def _checked_plan(estimator: DPPCA | DPTruncatedSVD, n_rows: int, n_features: in
         )
     if estimator.solver == "covariance":
         return plan
-    return clone(estimator).set_params(solver="covariance").plan(n_rows, n_features)
+    return clone(estimator).set_params(solver="covariance").plan(n_samples, n_features)
 
 
 def _known_n_components(estimator: DPPCA | DPTruncatedSVD, most: int) -> int:
@@ -179,9 +181,9 @@ def _known_n_components(estimator: DPPCA | DPTruncatedSVD, most: int) -> int:
     return int(estimator.n_components)
 
 
-def _noise_of(estimator: DPPCA | DPTruncatedSVD, n_rows: int, n_features: int) -> _Noise:
+def _noise_of(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int) -> _Noise:
     """Read the scales of the noise off the plan."""
-    plan = _checked_plan(estimator, n_rows, n_features)
+    plan = _checked_plan(estimator, n_samples, n_features)
     # The mean of an uncentred fit does not touch the components.
     is_centered = isinstance(estimator.center, str)
     return _Noise(

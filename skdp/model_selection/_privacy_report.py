@@ -22,7 +22,7 @@ from skdp.privacy import PrivacySpent
 __all__ = ["PrivacyReport", "privacy_spent"]
 
 # Lines of steps in a representation.
-_SHOWN = 30
+_SHOWN = 30  # not tuned
 
 
 @dataclass(frozen=True, repr=False)
@@ -204,7 +204,7 @@ def guarantee(spent: PrivacySpent) -> str:
 
 
 def _distinct(steps: Iterable[PrivacyStep]) -> list[PrivacySpent]:
-    """Return the records that count: an object that several steps have is one of all of them."""
+    """Return the records that count: steps that share one count once."""
     counted = (record for step in steps if step.status != FROZEN for record in step.records)
     return list({id(record): record for record in counted}.values())
 

@@ -32,7 +32,7 @@ __all__ = ["PrivateScore", "private_score"]
 
 _LEVEL = "level of losses"
 # Part of the budget for what losses are clipped to; most of them are below it.
-_LEVEL_SHARE, _QUANTILE, _LEAST = 0.2, 0.95, 0.5
+_LEVEL_SHARE, _QUANTILE, _LEAST = 0.2, 0.95, 0.5  # not studied
 _CONSTRAINTS: dict[str, Any] = {
     **BUDGET,
     **SEED,

@@ -29,18 +29,7 @@ _STATELESS = frozenset(
 
 
 def private_steps(estimator: BaseEstimator) -> dict[str, PrivateEstimator]:
-    """Return the private estimators within another, by the prefix of their parameters.
-
-    Parameters
-    ----------
-    estimator : estimator
-        A private estimator, or one that holds some, such as a pipeline.
-
-    Returns
-    -------
-    dict
-        Prefixes, such as ``"dppca__"``, mapped to estimators; "" to the estimator itself.
-    """
+    """Return the private estimators within another, by prefixes such as ``"dppca__"`` or ""."""
     if isinstance(estimator, PrivateEstimator):
         return {"": estimator}
     parameters = estimator.get_params(deep=True)

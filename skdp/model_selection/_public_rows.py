@@ -24,10 +24,10 @@ __all__ = [
 ]
 
 # Of one row some functions make something else than of several.
-TWICE = 2
+TWICE = 2  # not tuned
 _NUMBERS = "biufc"
 # What stands for an entry that may hold anything.
-_ANYTHING = (1.0, "")
+_ANYTHING = (1.0, "")  # not tuned
 # Of any width: that of an array follows the longest of its texts.
 _TEXT = "1"
 
@@ -50,7 +50,7 @@ def are_numbers(rows: Any) -> bool:
 
 
 def plain_rows(rows: Any) -> Any:
-    """Make an array of lists of numbers, whose type would follow the values."""
+    """Make lists of numbers an array: its type would follow the values."""
     is_list = isinstance(rows, list | tuple) and are_numbers(rows)
     return np.asarray(rows, dtype=np.float64) if is_list else rows
 
@@ -136,7 +136,7 @@ def _stand_in_of_pandas(rows: Any, anything: Any) -> Any:
 
 
 def _public_column(column: Any, anything: Any) -> Any:
-    """Put public entries in the place of the two of a column."""
+    """Put public entries in the place of the two entries of a column."""
     kind, values = getattr(column.dtype, "kind", "O"), [anything] * TWICE
     if kind in _NUMBERS:
         values = [1, 0.5 if kind in "fc" else 1]
@@ -148,7 +148,7 @@ def _public_column(column: Any, anything: Any) -> Any:
 
 
 def exchanged(rows: Any, refused: Sequence[int], others: Any) -> Any:
-    """Put other rows, in the same container, in the place of some; types stay as they are."""
+    """Replace some rows by others in the same container; types stay as they are."""
     index = np.arange(_num_samples(rows))
     index[refused] = len(index) + np.arange(len(refused))
     if isinstance(rows, RankOneMatrices):

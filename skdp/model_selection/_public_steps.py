@@ -1,10 +1,9 @@
 """Rows through fitted steps: no error, warning or number tells of single rows on the way.
 
-A step may overflow on a finite row, make NaN of it, which the next one would refuse, refuse the row
-itself, or make of it what it makes of no other, such as complex numbers: after releases, and for
-this row alone. So what comes out of a step is finite and of the kind that it makes of public rows,
-and a row that a step refuses becomes a row of zeros behind it. What is refused of public rows is
-refused for all: that is public.
+On a single finite row, after releases, a step may overflow, make NaN, which the next step would
+refuse, make complex numbers, or refuse it. So what comes out of a step is made finite and of the
+kind that it makes of public rows, and a row that a step refuses becomes a row of zeros behind it.
+What is refused of public rows is refused for all: that is public.
 """
 
 import warnings
@@ -48,19 +47,7 @@ def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
 def by_rows(what: str, function: Callable[..., Any], rows: Any) -> Any:
     """Apply a function of rows, each of which it takes by itself.
 
-    Parameters
-    ----------
-    what : str
-        What it is, for errors.
-    function : callable
-        Takes rows, and returns as many results.
-    rows : array-like of shape (n_samples, ...)
-        Rows.
-
-    Returns
-    -------
-    array-like of shape (n_samples, ...)
-        The results, of the kind of those for public rows; 0 for a row that is refused.
+    The results are of the kind of those for public rows; 0 for a row that is refused.
     """
     rows = plain_rows(rows)
     are_plain = are_numbers(rows)
@@ -84,23 +71,9 @@ def by_rows(what: str, function: Callable[..., Any], rows: Any) -> Any:
 def losses_by_rows(
     what: str, function: Callable[..., Any], *inputs: Any, classes: Sequence[Any] = ()
 ) -> np.ndarray:
-    """Apply a function of rows and responses that returns a number for each.
+    """Apply a function of rows and responses, of public `classes`, that returns a number for each.
 
-    Parameters
-    ----------
-    what : str
-        What it is, for errors.
-    function : callable
-        Takes rows, and responses if there are any.
-    *inputs : array-like of shape (n_samples, ...)
-        Rows, and responses.
-    classes : sequence, default=()
-        Public responses.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        The numbers; NaN for a row that is refused, or that gets something else.
+    The number is NaN for a row that is refused, or that gets something else.
     """
     inputs = (plain_rows(inputs[0]), *inputs[1:])
     are_plain = are_numbers(inputs[0])
@@ -229,7 +202,7 @@ def _of_kind(
 def _others(
     function: Callable[..., Any], inputs: Sequence[Any], kind: Kind, *, exactly: bool
 ) -> dict[int, Any]:
-    """Return what is made of single rows, by their number, where it is of another kind."""
+    """Return by their numbers what single rows give that is of another kind."""
     made = enumerate(_alone(function, inputs))
     return {row: one for row, one in made if not _admits(kind, one, TWICE, exactly=exactly)}
 
@@ -263,20 +236,7 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
 
 
 def transformed(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
-    """Send rows through fitted steps.
-
-    Parameters
-    ----------
-    steps : sequence of (str, estimator)
-        Names and fitted steps, "passthrough" or None among them.
-    rows : array-like of shape (n_samples, ...)
-        Rows.
-
-    Returns
-    -------
-    array-like of shape (n_samples, ...)
-        What comes out, finite if the rows are.
-    """
+    """Send rows through fitted steps, some of which may pass through: finite if the rows are."""
     for name, step in steps:
         if step is not None and not isinstance(step, str):
             result = by_rows(f"Step {name!r}", step.transform, rows)
@@ -286,7 +246,7 @@ def transformed(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
 
 
 def _finite(rows: Any) -> Any:
-    """Make numbers finite; what may hold texts too is left as it is, numbers or not."""
+    """Make numbers finite; what may hold texts too stays as it is."""
     kind = getattr(getattr(rows, "dtype", None), "kind", "")
     return finite(rows) if hasattr(rows, "select_dtypes") or kind == "f" else rows
 
@@ -303,20 +263,7 @@ def is_finite(rows: Any) -> bool:
 
 
 def restored(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
-    """Send rows back through fitted steps.
-
-    Parameters
-    ----------
-    steps : sequence of (str, estimator)
-        Names and fitted steps, in the order of `transformed`.
-    rows : array-like of shape (n_samples, ...)
-        What came out of the last one.
-
-    Returns
-    -------
-    array-like of shape (n_samples, ...)
-        Rows in the space of what went into the first one, finite.
-    """
+    """Send rows back through fitted steps, in the order of `transformed`, and keep them finite."""
     for name, step in reversed(steps):
         if step is not None and not isinstance(step, str):
             rows = _finite(by_rows(f"Step {name!r}", step.inverse_transform, rows))

@@ -22,9 +22,9 @@ from skdp.model_selection._public_steps import losses_by_rows, quietly, restored
 __all__ = ["NAMES", "SCORES", "check_responses", "check_scoring", "row_losses", "usual_scoring"]
 
 # Rows that are written out together.
-_BATCH = 4096
+_BATCH = 4096  # not studied
 # Beyond it the difference of two losses would overflow.
-_LARGEST_LOSS = 1e100
+_LARGEST_LOSS = 1e100  # not tuned
 
 
 def _squares(what: str, model: Any, rows: Any, y: np.ndarray) -> np.ndarray:
@@ -43,10 +43,7 @@ def _mistakes(what: str, model: Any, rows: Any, y: np.ndarray) -> np.ndarray:
 
 
 def _are_wrong(model: Any, kinds: list[str], rows: Any, y: Any) -> np.ndarray:
-    """Compare labels; all of them follow one of another type, or stand for one, and are refused.
-
-    What is right for public rows, which come first, is right for all.
-    """
+    """Compare labels; refuse those of another kind than public rows have, which come first."""
     labels = np.asarray(model.predict(rows))
     kinds.append("f" if labels.dtype.kind in "biuf" else labels.dtype.kind)
     if labels.shape != np.shape(y) or kinds[-1] != kinds[0]:
@@ -89,7 +86,7 @@ _METHODS = {
 
 
 def check_scoring(scoring: Any, estimator: Any) -> None:
-    """Refuse what is no mean over rows, which one of them could move without limit; or has none."""
+    """Refuse a score that the estimator lacks, or that one row could move without limit."""
     if callable(scoring):
         _check_callable(scoring)
         return
@@ -161,24 +158,7 @@ def usual_scoring(estimator: Any) -> str:
 
 
 def row_losses(scoring: Any, model: Any, X: Any, y: Any) -> np.ndarray:
-    """Compute the loss of every row under a fitted estimator, as finite numbers.
-
-    Parameters
-    ----------
-    scoring : str or callable
-        A name of `SCORES`, or what returns a score for each row.
-    model : estimator
-        A fitted estimator, which is public.
-    X : array-like of shape (n_samples, ...)
-        Rows.
-    y : array-like of shape (n_samples,) or None
-        Their responses.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        One loss a row; what overflows is large.
-    """
+    """Compute the loss of every row, finite, under a public fitted estimator."""
     if callable(scoring):
         losses = -_scored(scoring, model, X, y)
     elif scoring == _RECONSTRUCTION:

@@ -1,4 +1,4 @@
-"""A search for hyperparameters that costs what the user says, its fits and the choice included."""
+"""A search for hyperparameters whose fits and choice cost together what the user says."""
 
 import math
 from abc import abstractmethod
@@ -42,9 +42,9 @@ from skdp.privacy.precision import plain
 __all__ = ["BaseDPSearch"]
 
 # With more fits neither they nor the choice are reliable.
-_MOST_FITS = 5
+_MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
 # By how much rounding may let the sum of what was spent exceed the whole.
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # not tuned
 _OF_THE_FEATURES = ("n_features_in_", "feature_names_in_")
 
 
@@ -211,10 +211,7 @@ def _choice_plan(
 def _chosen(
     search: Search, losses: np.ndarray, plan: Plan, *, is_bounded: bool
 ) -> tuple[int, list[str]]:
-    """Choose privately among the candidates, by the losses of the rows that they were fitted to.
-
-    Returned is what the releases say against the choice, too.
-    """
+    """Choose privately by the losses of the rows; say what the releases say against it."""
     seed = search.seed_of("choice")
     noise = NoiseSource(seed, () if seed is None else (digest(as_source(losses)),))
     budget = PrivacyBudget.of(plan, noise)
@@ -240,9 +237,9 @@ def _total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent
 
 
 def _stamped(model: Any, search: Search, spent: PrivacySpent, ledger: Any) -> list[Any]:
-    """Let a model and its private steps carry the record of the search.
+    """Give a model and its private steps the record of the search.
 
-    Returned are those of the steps whose doubts are not about what was just chosen.
+    Returned are the steps whose doubts are not about what was just chosen.
     """
     model.privacy_spent_ = spent
     parts = []

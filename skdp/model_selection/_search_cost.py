@@ -29,8 +29,8 @@ from skdp.privacy.currency import largest_epsilon
 __all__ = ["SearchCost", "search_cost"]
 
 # Relative: by what epsilons and their sums are rounded up elsewhere.
-_SAFETY = 1e-9
-_DIGITS_SHOWN = 3
+_SAFETY = 1e-9  # not tuned
+_DIGITS_SHOWN = 3  # not tuned
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,7 +61,7 @@ class SearchCost:  # numpydoc ignore=PR02
     >>> from skdp import DPPCA
     >>> from skdp.model_selection import search_cost
     >>> search = GridSearchCV(DPPCA(), {"n_components": [2, 4, 8]}, cv=5)
-    >>> round(search_cost(search, n_rows=1000, n_features=20).epsilon_each, 2)
+    >>> round(search_cost(search, n_samples=1000, n_features=20).epsilon_each, 2)
     0.23
     """
 
@@ -86,7 +86,7 @@ class SearchCost:  # numpydoc ignore=PR02
 
 
 def search_cost(
-    search: Any, n_rows: int, n_features: int, *, same_unit: bool = False
+    search: Any, n_samples: int, n_features: int, *, same_unit: bool = False
 ) -> SearchCost:
     """Tell what a search of scikit-learn on private rows would cost, before it is made.
 
@@ -97,7 +97,7 @@ def search_cost(
     ----------
     search : GridSearchCV or RandomizedSearchCV
         The search. It is not changed, nothing is drawn from its random state, and no data are read.
-    n_rows : int
+    n_samples : int
         Number of rows of the X to come.
     n_features : int
         Number of its features.
@@ -139,10 +139,10 @@ def search_cost(
     >>> from skdp import DPPCA
     >>> from skdp.model_selection import search_cost
     >>> search = GridSearchCV(DPPCA(), {"n_components": [2, 4, 8, 16]}, cv=12)
-    >>> search_cost(search, n_rows=1000, n_features=20)
+    >>> search_cost(search, n_samples=1000, n_features=20)
     49 private fits in 49 fits of the search: (8.779, 1e-06)-DP per row, adjacency 'replace'; ...
     """
-    for name, size in (("n_rows", n_rows), ("n_features", n_features)):
+    for name, size in (("n_samples", n_samples), ("n_features", n_features)):
         check_scalar(size, name, Integral, min_val=1)
     if not isinstance(search, BaseSearchCV):
         raise TypeError(
@@ -151,7 +151,7 @@ def search_cost(
         )
     candidates = [candidate_of(search, params) for params in params_of_search(search)]
     for candidate in candidates:
-        _check_first_step(candidate, int(n_rows), int(n_features))
+        _check_first_step(candidate, int(n_samples), int(n_features))
     bills = [bill_of(planned_fits(candidate)) for candidate in candidates]
     if not any(bills):
         raise ValueError(f"{type(search.estimator).__name__} has no private step.")
@@ -161,13 +161,13 @@ def search_cost(
     return SearchCost(whole.total(), spent, n_search_fits, *_advice(whole))
 
 
-def _check_first_step(estimator: Any, n_rows: int, n_features: int) -> None:
+def _check_first_step(estimator: Any, n_samples: int, n_features: int) -> None:
     """Refuse what a fit would refuse by the shape, where the shape is that of X."""
     while isinstance(estimator, Pipeline):
         steps = [step for _, step in estimator.steps if not _is_nothing(step)]
         estimator = steps[0] if steps else None
     if isinstance(estimator, PrivateEstimator):
-        estimator.plan(n_rows, n_features)
+        estimator.plan(n_samples, n_features)
 
 
 def _is_nothing(step: Any) -> bool:

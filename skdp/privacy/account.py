@@ -16,8 +16,8 @@ __all__ = ["Account"]
 class Account:
     """Keeps the releases of one fit and refuses to overspend; adds no noise.
 
-    The arguments are those of :class:`skdp.privacy.PrivacyBudget`; `fingerprint` and
-    `is_guessable` are those of the seed of the noise, if there is one.
+    The arguments are those of :class:`skdp.privacy.PrivacyBudget`, and what its source of noise
+    says of the seed.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Account:
         )
 
     def _share_of(self, name: str, mechanism: str, share: float | None) -> float:
-        """Return the share of the next release, which a plan, if there is one, decides."""
+        """Return the share of the next release: that of the plan, if there is one."""
         self._currency.check(mechanism)
         if self._plan is None:
             if share is None:

@@ -18,32 +18,21 @@ __all__ = [
 ]
 
 # Squares of bounds, and what is computed from them, must stay normal floating-point numbers.
-SMALLEST_BOUND = 1e-100
+SMALLEST_BOUND = 1e-100  # not tuned
 
 # A smaller weight is taken for 0: products of weights and entries then neither overflow nor lose
 # digits, in whatever order they are formed.
-SMALLEST_WEIGHT = 2.0**-500
+SMALLEST_WEIGHT = 2.0**-500  # not tuned
 
 _EPS = np.finfo(np.float64).eps
 
 
 def clip_weights(norms: np.ndarray, bound: float, n_features: int) -> np.ndarray:
-    """Compute factors that bring vectors of the given norms to norm at most `bound`.
+    """Compute weights in [0, 1] that bring vectors of these norms to norm at most `bound`.
 
-    Parameters
-    ----------
-    norms : ndarray of shape (n,)
-        Norms, or upper bounds of them, as computed in float64. NaN stands for a null row.
-    bound : float
-        Largest norm allowed.
-    n_features : int
-        Length of the vectors, for the rounding error of a norm.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Weights in [0, 1]: 1 within the bound, 0 for null rows and for vectors so long that their
-        weight would be below `SMALLEST_WEIGHT`.
+    Norms are those computed in float64, or upper bounds; NaN stands for a null row. The weight is 0
+    for null rows and where it would be below `SMALLEST_WEIGHT`. The rounding error of a norm grows
+    with `n_features`.
     """
     shrunk = float(bound) * (1 - (n_features + 4) * _EPS)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
@@ -64,21 +53,10 @@ def clip_rows(values: np.ndarray, bound: float) -> np.ndarray:
 
 
 def clip_entries(values: Any, *, lower: float, upper: float, keep_zeros: bool) -> Any:
-    """Clip the entries of an array or sparse matrix to the bounds.
+    """Clip the entries of an array or sparse matrix to the bounds; 0 stays 0 if `keep_zeros`.
 
-    Parameters
-    ----------
-    values : {ndarray, csr_array} of shape (n_rows, n_columns)
-        Entries, left as they are.
-    lower, upper : float
-        Bounds. Entries that a sparse matrix does not store stay 0.
-    keep_zeros : bool
-        Whether 0 stays 0 even outside the bounds.
-
-    Returns
-    -------
-    {ndarray, csr_array} of shape (n_rows, n_columns)
-        `values` itself where nothing exceeds the bounds.
+    What a sparse matrix does not store stays 0 anyway. `values` are left as they are, and returned
+    themselves where nothing exceeds the bounds.
     """
     if not np.issubdtype(values.dtype, np.floating):
         values = values.astype(np.float64)
@@ -112,8 +90,7 @@ def binarize(values: Any) -> Any:
 def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> csr_array:
     """Keep the `n_entries` entries of each row that are largest in size.
 
-    Of equal ones those stay whose column has the lower `priority`, of shape (n_columns,). What
-    stays of a row is a function of that row alone.
+    Of equal ones those stay whose column has the lower `priority`: a function of that row alone.
     """
     counts = np.diff(rows.indptr)
     if counts.max(initial=0) <= n_entries:

@@ -13,7 +13,7 @@ from skdp.privacy.noise import distinct_entries, joint_entries
 __all__ = ["Currency", "largest_epsilon", "mu_of_whole"]
 
 # How much an epsilon is lowered by at first, relative, where rounding has raised it.
-_LEAST_STEP = 1e-14
+_LEAST_STEP = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")
 # Its choices cost half the mu that other mechanisms of their epsilon may.
 _CHOICE = "exponential"
@@ -24,34 +24,8 @@ _solved_mu = lru_cache(maxsize=64)(gaussian_dp.mu_from_epsilon_delta)
 class Currency:
     """The square of mu or, if delta is 0, epsilon: a share is a share of that.
 
-    Parameters
-    ----------
-    epsilon : float
-        Dimensionless, ``0 < epsilon <= inf``.
-    delta : float
-        Probability, ``0 <= delta < 1``.
-    delta_tail : float, default=0.0
-        Part of `delta` that no share is of: 0, or below `delta`.
-
-    Attributes
-    ----------
-    is_pure : bool
-        Whether shares are those of epsilon.
-    mu : float
-        The mu of the whole.
-
-    Raises
-    ------
-    ValueError
-        If `epsilon`, `delta` or `delta_tail` is out of range.
-
-    Examples
-    --------
-    >>> from skdp.privacy.currency import Currency
-    >>> round(Currency(1.0, 1e-6).noise_scale("gaussian", 1.0, share=0.25), 4)
-    8.4502
-    >>> round(Currency(1.0, 0.0).noise_scale("laplace", 1.0, share=0.25), 4)
-    5.6574
+    No share is of `delta_tail`, which is 0 or below `delta`. `is_pure` says whether shares are
+    those of epsilon; `mu` is that of the whole.
     """
 
     def __init__(self, epsilon: float, delta: float, delta_tail: float = 0.0) -> None:
@@ -132,40 +106,15 @@ class Currency:
 
 
 def mu_of_whole(epsilon: float, delta: float, delta_tail: float = 0.0) -> float:
-    """Compute the mu that a guarantee leaves to be shared.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        The guarantee.
-    delta_tail : float, default=0.0
-        Part of `delta` that is reserved.
-
-    Returns
-    -------
-    float
-        The mu; with a delta of 0, that of pure differential privacy.
-    """
+    """Compute the mu to be shared; with a delta of 0, that of pure differential privacy."""
     mu = _solved_mu(epsilon, delta, delta_tail)
     return pure_dp.mu_from_epsilon(epsilon) if delta == 0 and math.isfinite(epsilon) else mu
 
 
 def largest_epsilon(mu: float, delta: float, delta_tail: float = 0.0) -> float:
-    """Largest epsilon of a fit that spends at most mu at that delta.
+    """Return the largest epsilon of a fit that spends at most mu at that delta.
 
-    Parameters
-    ----------
-    mu : float
-        Dimensionless, ``0 <= mu <= inf``.
-    delta : float
-        Probability, ``0 < delta < 1``.
-    delta_tail : float, default=0.0
-        Part of `delta` that is reserved for a tail event, below it.
-
-    Returns
-    -------
-    float
-        The epsilon, rounded down: `mu_from_epsilon_delta` of it does not exceed `mu`.
+    It is rounded down: `mu_from_epsilon_delta` of it does not exceed `mu`.
     """
     epsilon, less = gaussian_dp.epsilon_at(mu, delta, delta_tail), _LEAST_STEP
     while epsilon > 0 and gaussian_dp.mu_from_epsilon_delta(epsilon, delta, delta_tail) > mu:

@@ -40,14 +40,14 @@ __all__ = [
     "rho_from_mu",
 ]
 
-_SAFETY = 1e-9
-_ROOT_TOLERANCE = 1e-14
-_LARGEST_EPSILON = 1e200
-_SMALLEST_MU, _SMALL_MU, _LARGE_MU = 1e-300, 3e-5, 1e7
+_SAFETY = 1e-9  # not tuned
+_ROOT_TOLERANCE = 1e-14  # not tuned
+_LARGEST_EPSILON = 1e200  # not tuned
+_SMALLEST_MU, _SMALL_MU, _LARGE_MU = 1e-300, 3e-5, 1e7  # not tuned
 # Beyond, a delta is told by its difference to 1, with an error of at most so much of that.
-_NEAR_ONE, _COMPLEMENT_ROUNDING = 0.5, 1e-13
+_NEAR_ONE, _COMPLEMENT_ROUNDING = 0.5, 1e-13  # not tuned
 # Beyond this many standard deviations a tail probability underflows.
-_FARTHEST = 1e3
+_FARTHEST = 1e3  # not tuned
 
 
 def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0) -> float:

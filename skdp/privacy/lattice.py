@@ -2,10 +2,10 @@
 
 Noise that is computed in floating point does not reach every number. Whoever knows its scale could
 tell from the low bits of a release which values it can have come from [1]_. So every release is
-rounded to multiples of a public power of two, each of which noise reaches from any value, and with
-nearly the probability that noise in exact arithmetic has. What is left of the difference is paid
-for by a noise scale that is larger by `SCALE_MARGIN`, for as many numbers as `largest_size` allows;
-the proof stands in the documentation, under "Floating point".
+rounded to multiples of a public power of two. Noise reaches each of these from any value, with
+nearly the probability that noise in exact arithmetic has. A noise scale that is larger by
+`SCALE_MARGIN` pays for the difference, for as many numbers as `largest_size` allows. The proof
+stands in the documentation, under "Floating point".
 
 References
 ----------
@@ -21,10 +21,10 @@ from scipy.special import ndtri
 __all__ = ["SCALE_MARGIN", "certain_part", "largest_size", "lattice_step", "round_to_lattice"]
 
 #: How much larger than in exact arithmetic a noise scale is, relatively.
-SCALE_MARGIN = 1e-4
+SCALE_MARGIN = 1e-4  # not tuned
 
 # The entries of a row share one radius, whose errors add up where independent ones add in squares.
-_LONGEST_ROW = 150
+_LONGEST_ROW = 150  # not tuned
 
 
 def lattice_step(noise_scale: float) -> float:
@@ -54,19 +54,8 @@ def round_to_lattice(values: np.ndarray, noise_scale: float) -> np.ndarray:
 def largest_size(mechanism: str, mu_or_epsilon: float, joint_entries: int = 1) -> float:
     """Bound how many distinct numbers one release may have for `SCALE_MARGIN` to pay for them.
 
-    Parameters
-    ----------
-    mechanism : {"gaussian", "symmetric_gaussian", "laplace", "spherical"}
-        Which noise.
-    mu_or_epsilon : float
-        What the release spends: its mu or, for Laplace and spherical noise, its epsilon.
-    joint_entries : int, default=1
-        How many entries one draw of Laplace noise is for. Of no matter to the others.
-
-    Returns
-    -------
-    float
-        The largest number of numbers. A symmetric matrix has n (n + 1) / 2 distinct ones.
+    A symmetric matrix has n (n + 1) / 2 distinct ones. Laplace and spherical noise spends epsilon,
+    other noise mu. `joint_entries` is how many entries one draw of Laplace noise is for.
     """
     # Each a little below what the proof gives.
     if mechanism in ("gaussian", "symmetric_gaussian"):
@@ -80,7 +69,7 @@ def largest_size(mechanism: str, mu_or_epsilon: float, joint_entries: int = 1) -
 
 
 def certain_part(released: float, noise_scale: float, failure: float) -> float:
-    """Return a lower bound of the value behind a release, too large with that probability at most.
+    """Bound the value behind a release from below, but for that probability.
 
     Beside the quantile of Gaussian noise one step of the lattice is taken off: rounding lifts a
     release by up to half of one.

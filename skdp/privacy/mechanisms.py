@@ -16,10 +16,7 @@ __all__ = ["Mechanisms"]
 
 
 class Mechanisms(Account):
-    """Adds the noise to single values, and keeps them in the account.
-
-    The arguments are those of :class:`skdp.privacy.PrivacyBudget`.
-    """
+    """Adds the noise to single values, and keeps them in the account."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """Where random numbers come from: fresh or keyed noise, and the public stream of the algorithms.
 
-Noise is drawn from AES-256 in counter mode, by inversion of a distribution function. The
-cipher of the `cryptography` package makes it about 2.3 times as dear as numpy's PCG64, a few per
-cent of a fit; in exchange nobody can recover the state of the generator from released noise.
+Noise is drawn from AES-256 in counter mode, by inversion of a distribution function. That is about
+2.3 times as dear as numpy's PCG64, a few per cent of a fit. In exchange nobody can recover the
+state of the generator from released noise.
 """
 
 import hashlib
@@ -29,11 +29,11 @@ __all__ = [
     "symmetric_normal",
 ]
 
-_KEY_BYTES = 32
-_CHUNK = 1 << 15
+_KEY_BYTES = 32  # not tuned
+_CHUNK = 1 << 15  # not studied
 # Words for one fraction: with one more, half of its last bit could become 0.
-_MOST_WORDS = 16
-_SMALLEST_SECRET = 2**64
+_MOST_WORDS = 16  # not tuned
+_SMALLEST_SECRET = 2**64  # not tuned
 
 
 class GuessableSeed(int):
@@ -43,22 +43,11 @@ class GuessableSeed(int):
 class NoiseSource:
     """Keys for the noise of one fit, a key of its own for each release.
 
-    Parameters
-    ----------
-    seed : int or None, default=None
-        ``None`` takes every key from the operating system. An int keys the noise by the seed and by
-        `context`: the privacy claim is then computational, for a secret seed of at least 128 random
-        bits, and void for one that can be guessed.
-    context : iterable, default=()
-        Everything that must not share noise with anything else: a digest of every input of the
-        fit, the class and the parameters. Ignored when `seed` is None.
-
-    Attributes
-    ----------
-    fingerprint : str or None
-        Tells whether two sources have the same seed, and not which; None without a seed.
-    is_guessable : bool
-        Whether somebody may guess the seed.
+    Without a seed every key comes from the operating system. A seed keys the noise together with
+    the `context`: everything that must not share noise with anything else, as a digest of every
+    input of the fit, the class and the parameters. The privacy claim is then computational, for a
+    secret seed of at least 128 random bits, and void for one that can be guessed (`is_guessable`).
+    The `fingerprint` tells whether two sources have the same seed, and not which.
     """
 
     def __init__(self, seed: int | None = None, context: Iterable[Any] = ()) -> None:
@@ -74,17 +63,16 @@ class NoiseSource:
 
 
 def may_be_guessed(random_state: Any) -> bool:
-    """Tell whether somebody may guess a seed: whether an instance has a secret cannot be seen."""
+    """Tell whether somebody may guess a seed; an instance does not show whether it has a secret."""
     if isinstance(random_state, Integral) and not isinstance(random_state, GuessableSeed):
         return int(random_state) < _SMALLEST_SECRET
     return random_state is not None
 
 
 def draw_seed(random_state: Any) -> int | None:
-    """Turn a `random_state` into a seed, or None for fresh entropy.
+    """Turn a `random_state` into a seed: 128 bits of an instance, or None for fresh entropy.
 
-    An instance gives 128 of its bits. ``None`` never means numpy's global generator, which anybody
-    in the process can reset.
+    ``None`` never means numpy's global generator, which anybody in the process can reset.
     """
     if random_state is None:
         return None
@@ -96,7 +84,7 @@ def draw_seed(random_state: Any) -> int | None:
 
 
 def derived_seed(seed: int, *purpose: Any) -> int:
-    """Derive a seed of its own, of 128 bits, for one of several fits that a seed is for."""
+    """Derive a seed of 128 bits for one fit from a seed that several fits share."""
     kind = GuessableSeed if may_be_guessed(seed) else int
     return kind.from_bytes(_hash(b"", ("derived", seed, *purpose))[:16], "little")
 
@@ -126,31 +114,28 @@ def draw(mechanism: str, shape: tuple[int, ...], key: bytes) -> np.ndarray:
 
 
 def joint_entries(mechanism: str, shape: tuple[int, ...]) -> int:
-    """Count the entries of which one draw of pure noise is made, in a value of `shape`."""
+    """Count the entries that one draw of pure noise is for, in a value of `shape`."""
     if mechanism == "spherical":
         return math.prod(shape)
     return shape[1] if len(shape) == 2 else 1
 
 
 def distinct_entries(mechanism: str, shape: tuple[int, ...]) -> int:
-    """Count the entries of which none is the copy of another, in noise for a value of `shape`."""
+    """Count the entries of noise for a value of `shape`, without copies of others."""
     if mechanism == "symmetric_gaussian":
         return shape[0] * (shape[0] + 1) // 2
     return math.prod(shape)
 
 
 def standard_normal(size: int, key: bytes) -> np.ndarray:
-    """Draw `size` independent N(0, 1) from the stream of `key`.
-
-    Both tails reach 37.5 standard deviations.
-    """
+    """Draw `size` independent N(0, 1), with tails that reach 37.5 standard deviations."""
     return _two_sided(size, key, ndtri)
 
 
 def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
     """Draw independent rows with density proportional to exp(-r norm), of variance 1 an entry.
 
-    The direction of a row is uniform and r times its norm has the gamma law of shape `dimension`,
+    The direction of a row is uniform. Its norm times r has the gamma law of shape `dimension`,
     whence r is sqrt(dimension + 1). A row of one entry has the Laplace law.
     """
     if dimension == 1:
@@ -170,7 +155,7 @@ def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
 def standard_gumbel(size: int, key: bytes) -> np.ndarray:
     """Draw independent numbers of the Gumbel law of minima, of variance 1, not centred.
 
-    Losses plus b pi / sqrt(6) times these are smallest for option j with a probability in
+    Of losses plus b pi / sqrt(6) times these, that of option j is smallest with a probability in
     proportion to exp(-loss / b).
     """
     draws = np.empty(size)
@@ -249,9 +234,9 @@ def _to_fractions(
     """Turn words of 64 random bits into binary fractions of 53 bits or more, in (0, 1].
 
     One word alone would end in steps of 2 ** -64, coarse where the probabilities of a tail are
-    small. A word of fewer than 53 bits is followed by one from the stream of `key`, and that by
-    another, sixteen in all: the relative error is 2 ** -52 down to 2 ** -972, which is beyond 36.5
-    standard deviations, and the smallest fraction is 2 ** -1025.
+    small. So a word of fewer than 53 bits is followed by one from the stream of `key`, and that by
+    another, sixteen in all. The relative error is 2 ** -52 down to 2 ** -972, which is beyond 36.5
+    standard deviations. The smallest fraction is 2 ** -1025.
     """
     np.add(words, 0.5, out=out)
     short = np.flatnonzero(words < np.uint64(2**53))

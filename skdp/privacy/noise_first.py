@@ -1,15 +1,15 @@
-r"""Sums in fixed point that start from their noise, for data that arrive in pieces.
+"""Sums in fixed point that start from their noise, for data that arrive in pieces.
 
-Counts of a public unit are added up modulo :math:`2^{64}`. That is exact, in whatever order and
-grouping: there is no rounding to charge for, and what overflows wraps around, which is a function
-of the exact sum and so tells no more than that does.
+Counts of a public unit are added up modulo :math:`2^{64}`. That is exact, in any order and
+grouping: there is no rounding to charge for. What overflows wraps around, which is a function of
+the exact sum and tells no more than that does.
 
-The noise is rounded to the unit when it is drawn. As the sum of the data is a multiple of the unit,
-rounding the noise and then adding gives what adding and then rounding would: a function of the
-exact noisy sum. So the proof of :mod:`skdp.privacy.lattice` stands as it is.
+The noise is rounded to the unit when it is drawn. The sum of the data is a multiple of the unit.
+So rounding the noise and then adding gives what adding and then rounding would: a function of the
+exact noisy sum. The proof of :mod:`skdp.privacy.lattice` stands as it is.
 
 Where sums are released after every epoch, that holds for what each epoch adds: a unit of data plus
-noise that follows the noise before. Of the proof remain the fixed map and the cells; the coupling
+noise that follows the noise before. Of the proof remain the fixed map and the cells. The coupling
 compares with noise whose correlation is computed in floating point, to some :math:`10^{-13}` of its
 scale, for which the caller charges.
 """
@@ -27,27 +27,19 @@ from skdp.privacy.record import Release, Released
 __all__ = ["EXACT", "NoisyCounts", "fixed_point_unit", "to_counts"]
 
 # The unit is so many powers of two below the noise, which leaves 22 bits above it.
-_BITS_BELOW_NOISE = 40
+_BITS_BELOW_NOISE = 40  # not tuned
 # Where there is next to no noise, the range has to hold the data all the same.
-_LEAST_NOISE = 1 / 16
-_WORD = 2.0**64
+_LEAST_NOISE = 1 / 16  # not tuned
+_WORD = 2.0**64  # not tuned
 #: Integers up to there are floats.
-EXACT = 2.0**53
+EXACT = 2.0**53  # not tuned
 
 
 class NoisyCounts:
-    """Integer sums that hold noise from the start.
+    """Integer sums that hold noise from the start, until they become the `release`.
 
-    Parameters
-    ----------
-    release : Release
-        What they will be released as.
-    shape : tuple of int
-        Their shape.
-    unit : float
-        What one count stands for, a power of two.
-    correlation : PrefixNoise
-        How the noise of an epoch follows that of the ones before.
+    One count stands for the `unit`, a power of two. The `correlation` says how the noise of an
+    epoch follows that of the ones before.
     """
 
     def __init__(
@@ -110,20 +102,7 @@ def fixed_point_unit(noise_scales: list[float], sensitivities: list[float]) -> f
 
 
 def to_counts(values: np.ndarray, unit: float) -> np.ndarray:
-    """Round numbers to counts of a unit, modulo 2 ** 64: odd, so that opposites cancel.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Finite numbers of any size.
-    unit : float
-        A power of two.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Counts, of int64.
-    """
+    """Round numbers to int64 counts of a unit, modulo 2 ** 64: odd, so that opposites cancel."""
     with np.errstate(all="ignore"):
         if np.abs(values).max(initial=0.0) < unit * EXACT:
             return np.rint(values / unit).astype(np.int64)

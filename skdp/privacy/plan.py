@@ -1,4 +1,4 @@
-"""What a fit is going to release, which public facts determine before data are read."""
+"""What a fit will release: public facts determine it before data are read."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from skdp.privacy.record import group_name, printed, search_name
 __all__ = ["SHARE_TOLERANCE", "Paths", "Plan", "PlannedRelease", "make_plan", "planned_search"]
 
 #: What shares may add to beyond 1, by rounding.
-SHARE_TOLERANCE = 1e-12
+SHARE_TOLERANCE = 1e-12  # not tuned
 # Between the names of a line that a released value decides between.
 _OR = " or "
 
@@ -98,18 +98,10 @@ class PlannedRelease:  # numpydoc ignore=PR02
 
 
 class Paths(NamedTuple):
-    """Ways through a fit: released values decide which one is taken, and each spends the same.
-
-    Attributes
-    ----------
-    usual : sequence of PlannedRelease
-        All releases of the usual one, in order.
-    others : sequence of sequence of PlannedRelease
-        Those of the others, from the first release on.
-    """
+    """Ways through a fit: released values decide which one is taken, and each spends the same."""
 
     usual: Sequence[PlannedRelease]
-    others: Sequence[Sequence[PlannedRelease]]
+    others: Sequence[Sequence[PlannedRelease]]  # from the first release on
 
 
 @dataclass(frozen=True, repr=False)
@@ -213,37 +205,7 @@ def make_plan(
     delta_tail: float = 0.0,
     others: Iterable[Iterable[PlannedRelease]] = (),
 ) -> Plan:
-    """Make a plan of releases, with the scales of their noise.
-
-    Parameters
-    ----------
-    releases : iterable of PlannedRelease
-        All of them, in order, without their noise scales.
-    epsilon, delta : float
-        The guarantee that is asked for.
-    unit : str
-        What is protected.
-    adjacency : {"replace", "zero_out"}
-        How neighbouring datasets differ.
-    enforced : bool, default=True
-        Whether the bounds are enforced.
-    delta_tail : float, default=0.0
-        Part of `delta` that is reserved.
-    others : iterable of iterable of PlannedRelease, default=()
-        Other ways that the fit may take.
-
-    Returns
-    -------
-    Plan
-        The plan.
-
-    Raises
-    ------
-    BudgetError
-        If a share does not pay for a release.
-    ValueError
-        If a number is out of range.
-    """
+    """Make a plan, with scales of noise; refuse a share that does not pay for its release."""
     if adjacency not in ADJACENCIES:
         raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
     currency = Currency(epsilon, delta, delta_tail)
@@ -276,24 +238,7 @@ def _priced(release: PlannedRelease, currency: Currency) -> PlannedRelease:
 def planned_search(
     name: str, share: float, n_points: int, n_columns: int = 1
 ) -> list[PlannedRelease]:
-    """Plan the noisy counts of a search over a grid, which share a share equally.
-
-    Parameters
-    ----------
-    name : str
-        Name of the search.
-    share : float
-        Share of all counts together.
-    n_points : int
-        Points of the grid.
-    n_columns : int, default=1
-        How many columns are searched at the same time.
-
-    Returns
-    -------
-    list of PlannedRelease
-        One for each count.
-    """
+    """Plan the noisy counts of a search over a grid, which have equal parts of a share."""
     n_steps = search_steps(n_points)
     change = sensitivity.counts(n_columns)
     return [

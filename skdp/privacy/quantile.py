@@ -9,7 +9,7 @@ import numpy as np
 __all__ = ["SCALE_GRID", "doubts_of_ends", "search_quantile", "search_quantiles", "search_steps"]
 
 #: Public grid for norms in unknown units: 1024 points from 1e-12 to 1e12, 5.5 per cent apart.
-SCALE_GRID = np.geomspace(1e-12, 1e12, 1024)
+SCALE_GRID = np.geomspace(1e-12, 1e12, 1024)  # not studied
 
 
 def search_quantile(
@@ -18,24 +18,10 @@ def search_quantile(
     grid: np.ndarray,
     noisy_count: Callable[[int, int, float], Any],
 ) -> float:
-    """Find the first grid point that at least ``q * n`` values do not exceed.
+    """Find the first grid point that at least ``q * n`` values do not exceed, else the last one.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        One value a unit; NaN, for a null unit, is not counted, while n stays.
-    q : float
-        Probability in (0, 1).
-    grid : ndarray of shape (n_points,)
-        Ascending public grid.
-    noisy_count : callable
-        Releases a count: ``noisy_count(step, n_steps, exact)``. The number of steps is that of a
-        binary search over the grid, whatever the data.
-
-    Returns
-    -------
-    float
-        A grid point; the last one if no other will do.
+    NaN, for a null unit, counts in n alone. ``noisy_count(step, n_steps, exact)`` releases a count;
+    the steps are those of a binary search over the grid, whatever the data.
     """
 
     def _count_up_to(points: np.ndarray) -> np.ndarray:
@@ -61,27 +47,9 @@ def search_quantiles(
 ) -> np.ndarray:
     """Find for every column the first grid point that at least ``q * n_rows`` values do not exceed.
 
-    Parameters
-    ----------
-    counts_up_to : callable
-        Counts for every column the values that do not exceed its point, from an array of shape
-        (n_columns,) to one. A null unit is not counted.
-    noisy_counts : callable
-        Releases the counts of all columns: ``noisy_counts(step, n_steps, exact)``. The number of
-        steps is that of a binary search over the grid, whatever the data.
-    q : float
-        Probability in (0, 1).
-    n_rows : int
-        Public number of values in a column, null ones included.
-    grid : ndarray of shape (n_points,)
-        Ascending public grid.
-    n_columns : int
-        How many columns.
-
-    Returns
-    -------
-    ndarray of shape (n_columns,)
-        Grid points; the last one where no other will do.
+    It is the last point where no other will do. `n_rows` includes null units. `counts_up_to` takes
+    a point for each column and counts the values up to it, null units left out. For `noisy_counts`
+    see `search_quantile`.
     """
     n_steps = search_steps(len(grid))
     low = np.zeros(n_columns, dtype=np.intp)
@@ -96,24 +64,7 @@ def search_quantiles(
 
 
 def doubts_of_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: str) -> list[str]:
-    """Doubt released points of a grid that are its first or its last one.
-
-    Parameters
-    ----------
-    name : str
-        Name of the release.
-    found : ndarray of shape (n_columns,)
-        What was released.
-    grid : ndarray of shape (n_points,)
-        The points that were looked through, ascending.
-    remedy : str
-        What to do: a sentence that names the units.
-
-    Returns
-    -------
-    list of str
-        Sentences; none if all points lie between others.
-    """
+    """Doubt released points of a grid that are its first or its last; a `remedy` is a sentence."""
     least = "smaller still" + ", or 0" * bool(grid[0] > 0)
     ends = ((grid[0], "least", least), (grid[-1], "largest", "larger still"))
     counts = [(int(np.count_nonzero(found == end)), *words) for end, *words in ends]

@@ -13,8 +13,8 @@ from skdp.privacy import gaussian_dp, pure_dp
 __all__ = ["PrivacySpent", "Release", "Released", "group_name", "printed", "search_name"]
 
 # Lines of releases in a representation, and the least width of a name.
-_SHOWN, _WIDTH = 30, 28
-_LARGEST_DELTA = math.nextafter(1.0, 0.0)
+_SHOWN, _WIDTH = 30, 28  # not tuned
+_LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
 
 
 @dataclass(frozen=True)
@@ -323,7 +323,7 @@ def group_name(names: Sequence[str]) -> str:
 
 
 def search_name(name: str) -> str:
-    """Return the name of the search that a count belongs to; of other releases their own."""
+    """Return the name of the search that a count belongs to; another release keeps its name."""
     return name.partition(", count")[0]
 
 

@@ -24,8 +24,8 @@ __all__ = [
 
 
 #: Largest size of an entry, unless another one is given.
-DEFAULT_LARGEST = 1e6
-_LARGEST_CONSTRAINT = [
+DEFAULT_LARGEST = 1e6  # not tuned
+_LARGEST_CONSTRAINT = [  # not tuned
     Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
     Options(Real, {np.inf}),
 ]
@@ -91,10 +91,7 @@ class ResolvedSpectralChange(ResolvedChange):
 
 @dataclass(frozen=True)
 class ResolvedFrobeniusChange(ResolvedChange):
-    """A change whose Frobenius norm is at most `change`.
-
-    Products are charged for bases whose columns are orthonormal, or shorter.
-    """
+    """A change of Frobenius norm at most `change`; columns of bases are orthonormal or shorter."""
 
     name: ClassVar[str] = "frobenius"
     follows_rows: ClassVar[bool] = False

@@ -20,10 +20,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ResolvedEntry(MatrixUnit):
-    """One entry, clipped to the bounds.
-
-    With `keep_zeros`, 0 stands for a missing entry and stays 0.
-    """
+    """One entry, clipped to the bounds; with `keep_zeros`, 0 stands for a missing one and stays."""
 
     name: ClassVar[str] = "entry"
     counted: ClassVar[str] = "entries"

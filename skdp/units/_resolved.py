@@ -16,7 +16,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ResolvedUnit:
-    """A unit whose bounds are checked and plain numbers, and how neighbours differ in it."""
+    """A unit with checked bounds as plain numbers, and how neighbours differ in it."""
 
     #: Name in the record.
     name: ClassVar[str]
@@ -53,7 +53,7 @@ class ResolvedUnit:
 class MatrixUnit(ResolvedUnit, ABC):
     """Sensitivities of what is computed from a matrix A, given the row norms of public bases.
 
-    With `by_rows` they are sums of row norms, for noise that is independent from row to row, which
+    With `by_rows` they are sums of row norms, for noise that is independent from row to row. That
     makes sense where a unit changes few rows (`is_local`). `largest` bounds the size of an entry,
     for rounding errors.
     """
@@ -105,7 +105,7 @@ class MatrixUnit(ResolvedUnit, ABC):
         """Sensitivity of the sum of the squared distances of the rows from a public point."""
 
     def row_errors(self, n_rows: int) -> float:
-        """Bound the rounding error of A Z where a unit can change it, in those of one row."""
+        """Bound the rounding error of A Z where a unit can change it, in errors of one row."""
         # An edge changes two rows of the product, and all others keep every bit.
         return 2.0
 

@@ -32,10 +32,7 @@ _OBJECTS = {
 
 
 class Unit(PlainParametersMixin, BaseEstimator):
-    """A unit of privacy with its bounds, which `fit` checks and resolves.
-
-    A parameter of an estimator that has parameters itself, as scikit-learn's kernels are.
-    """
+    """A unit of privacy with its bounds, and parameters as scikit-learn's kernels have them."""
 
     #: Whether X has to be symmetric.
     is_pairwise: ClassVar[bool] = False
@@ -94,7 +91,7 @@ def _key_of(value: Any) -> Any:
 
 
 def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
-    """Resolve a unit that is an object, and say how one is passed if it is none."""
+    """Resolve a unit that is an object; of anything else, say how an object is passed."""
     if isinstance(given, Unit):
         return given.resolve(adjacency, epsilon)
     example = _OBJECTS.get(str(given).replace("_", "").lower(), _OBJECTS["entry"])

@@ -159,8 +159,8 @@ def _cells():
 CELLS = tuple(_cells())
 
 
-def each(*units, **wanted):
-    """Parametrise a test by the cells of these units, or all, with these values."""
+def each(*units, cover=tuple, **wanted):
+    """Parametrise a test by the cells of these units, or all, with these values, or by a cover."""
     cells = [
         cell
         for cell in CELLS
@@ -168,7 +168,7 @@ def each(*units, **wanted):
         and all(getattr(cell, name) == value for name, value in wanted.items())
     ]
     assert cells
-    return pytest.mark.parametrize("cell", cells, ids=str)
+    return pytest.mark.parametrize("cell", cover(cells), ids=str)
 
 
 def strange_matrices(cell):

@@ -26,7 +26,6 @@ NOT_REACHED = {
     "short_row_squares",
     "row variances",
     "column variances",
-    "start, gap",
 }
 
 

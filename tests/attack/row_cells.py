@@ -74,10 +74,10 @@ CELLS = (
 )
 
 
-def each(*solvers):
-    """Parametrise a test by the cells of these solvers, or all."""
+def each(*solvers, cover=tuple):
+    """Parametrise a test by the cells of these solvers, or all, or those of a cover."""
     cells = [cell for cell in CELLS if not solvers or cell.solver in solvers]
-    return pytest.mark.parametrize("cell", cells, ids=str)
+    return pytest.mark.parametrize("cell", cover(cells), ids=str)
 
 
 @contextmanager

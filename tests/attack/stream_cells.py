@@ -39,7 +39,7 @@ class Cell:
         else:
             parameters["sketch_sensitivity"] = "worst_case"
         return self.make(
-            SHAPE,
+            shape=SHAPE,
             privacy_unit=UNITS[self.unit],
             adjacency=self.adjacency,
             **{**parameters, **more},

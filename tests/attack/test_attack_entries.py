@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+from covers import pairwise_cover
 from entry_cells import CELLS, Cell, each
 from entry_neighbours import attack, with_entry
 from harness import movements, record, replay
@@ -29,7 +30,7 @@ def _quick_post_processing(monkeypatch):
 
 
 @pytest.mark.slow
-@each(coherence_bound=None)
+@each(cover=pairwise_cover, coherence_bound=None)
 def test_long_search_finds_no_worse_neighbour(cell):
     generator = np.random.default_rng(2)
     for _ in range(2):
@@ -116,6 +117,7 @@ def test_other_containers_keep_the_sensitivity(cell, container):
     assert max(worst.values()) <= ROUNDING, worst
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("solver", ["alternating", "deflation", "input"])
 @pytest.mark.parametrize(
     ("bounds", "adjacency"),

@@ -95,6 +95,7 @@ def largest_movement(cell, contributions):
     return np.linalg.norm(upper - lower, axis=1).max()
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_no_unit_moves_the_sums_further_than_declared(cell):
     # Sums are linear: what one unit adds does not depend on the others.
@@ -117,6 +118,7 @@ def test_a_value_is_clipped_before_those_of_its_cell_are_added():
         assert np.linalg.norm(one - other) < 1e-6
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("cell", CONTINUAL_CELLS, ids=str)
 def test_all_epochs_together_move_as_far_as_declared(cell):
     """The square root of the prefix sums, applied to what the epochs add."""
@@ -172,7 +174,7 @@ def epochs_of(cell, change, spread):
 
 def test_secret_sketches_move_a_fixed_change_no_further_than_declared():
     declared = DPStreamingFactorizer(
-        (600, 400), 2, privacy_unit=FrobeniusChange(1.0), n_sketch=5, n_core=8
+        2, shape=(600, 400), privacy_unit=FrobeniusChange(1.0), n_sketch=5, n_core=8
     )
     bounds = [release.sensitivity for release in declared.privacy_spent_.releases]
     assert declared.privacy_spent_.delta_tail == pytest.approx(0.5e-6)
@@ -209,7 +211,7 @@ def test_a_known_sketch_would_break_what_high_probability_promises():
 def test_the_record_tells_nothing_of_a_secret_sketch():
     # Only one of the sides leaves so many dimensions out that its tail is worth something.
     streams = [
-        DPStreamingFactorizer((9000, 70), privacy_unit=FrobeniusChange(1.0)) for _ in range(2)
+        DPStreamingFactorizer(shape=(9000, 70), privacy_unit=FrobeniusChange(1.0)) for _ in range(2)
     ]
     one, other = (stream.privacy_spent_ for stream in streams)
     assert one.delta_tail == pytest.approx(0.25e-6)
@@ -230,7 +232,7 @@ def test_the_published_padding_shows_equal_buckets():
     padded = np.vstack([np.zeros((n_columns, n_rows)), 100 * np.eye(n_rows)])
     zero = buckets(padded).T @ gaussian
     assert repeated(zero).any()
-    ours = DPStreamingFactorizer((n_rows, n_columns), 2, privacy_unit=FrobeniusChange(1.0))
+    ours = DPStreamingFactorizer(2, shape=(n_rows, n_columns), privacy_unit=FrobeniusChange(1.0))
     right = ours._counts[0].read().value
     assert not repeated(right).any()
 
@@ -268,7 +270,7 @@ def test_noise_is_there_before_the_first_update():
 
 def test_threads_lose_neither_updates_nor_noise():
     stream = DPContinualFactorizer(
-        (3000, 20), 40, 1, privacy_unit=Update(1.0), sketch="haar", random_state=0
+        1, shape=(3000, 20), horizon=40, privacy_unit=Update(1.0), sketch="haar", random_state=0
     )
     rows, columns = np.arange(2999), np.arange(2999) % 20
     is_over = threading.Event()
@@ -361,7 +363,7 @@ def test_a_shard_that_was_interrupted_ends_alone(is_pickled):
 def test_a_signal_within_an_update_loses_no_noise(sketch):
     kind = {"haar": HaarSketch, "countsketch": CountSketch}[sketch]
     stream = DPContinualFactorizer(
-        (300, 20), 50, 1, privacy_unit=Update(1.0), sketch=sketch, random_state=0
+        1, shape=(300, 20), horizon=50, privacy_unit=Update(1.0), sketch=sketch, random_state=0
     )
     own, said = kind.add_both, []
 
@@ -459,7 +461,7 @@ def test_cells_are_looked_at_as_plain_arrays(sketch, index):
 
 def test_an_interrupted_release_does_not_lengthen_the_horizon():
     for horizon in (1, 3):
-        stream = DPContinualFactorizer(SHAPE, horizon, 1, privacy_unit=Update(1.0))
+        stream = DPContinualFactorizer(1, shape=SHAPE, horizon=horizon, privacy_unit=Update(1.0))
         with (
             patch.object(NoisyCounts, "read", side_effect=KeyboardInterrupt),
             pytest.raises(KeyboardInterrupt),
@@ -467,7 +469,7 @@ def test_an_interrupted_release_does_not_lengthen_the_horizon():
             stream.release()
         with pytest.raises(ValueError, match="interrupted"):
             stream.release()
-    stream = DPContinualFactorizer(SHAPE, 1, 1, privacy_unit=Update(1.0))
+    stream = DPContinualFactorizer(1, shape=SHAPE, horizon=1, privacy_unit=Update(1.0))
     stream.horizon = 1000
     stream.release()
     with pytest.raises(ValueError, match="horizon=1 "):
@@ -489,7 +491,9 @@ INTERRUPTED = (PrivacyWarning, KeyboardInterrupt, MemoryError)
 @pytest.mark.parametrize("interrupted", INTERRUPTIONS.values(), ids=INTERRUPTIONS)
 @pytest.mark.parametrize("horizon", [1, 3])
 def test_an_epoch_that_was_paid_for_is_handed_out(interrupted, horizon):
-    stream = DPContinualFactorizer(SHAPE, horizon, 1, privacy_unit=Update(1.0), epsilon=np.inf)
+    stream = DPContinualFactorizer(
+        1, shape=SHAPE, horizon=horizon, privacy_unit=Update(1.0), epsilon=np.inf
+    )
     stream.update(2, 3, 0.75)
     doubted = patch.object(DPContinualFactorizer, "_doubts", return_value=["doubt"])
     with doubted, interrupted(), pytest.raises(INTERRUPTED):

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from covers import pairwise_cover, single_cover
 from harness import farthest, farthest_of, null_record, record, replay
 from trace_cells import CELLS, SUMS, Cell, degenerate_data, each, exchanged
 from trace_neighbours import HUGE, attack, group_of, place
@@ -55,7 +56,6 @@ KINDS = {
     "column covariance",
     "row variances",
     "column variances",
-    "start",
     "start, gap",
     "start, subspaces",
     "start, core",
@@ -76,7 +76,7 @@ def test_the_cells_have_every_kind_of_release():
     assert "matrix norm" in kinds[Cell("few vectors")]
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=2)
 @each(
     layout=("matrices", "vectors", "outer", "one-hot"),
     unit="record",
@@ -96,7 +96,8 @@ def test_degenerate_datasets_have_no_worse_neighbours(cell):
         assert max(worst.values()) > 0.99, name
 
 
-@pytest.mark.parametrize("layout", ["matrices", "tasks", "one-hot", "sparse vectors"])
+@pytest.mark.covered(at_most=2)
+@pytest.mark.parametrize("layout", ["sparse vectors", "matrices", "one-hot", "tasks"])
 def test_threads_keep_the_sensitivity(layout):
     # Which of them adds up what depends on how many entries of sparse records are not 0.
     cell = Cell(layout)
@@ -113,11 +114,12 @@ def test_threads_keep_the_sensitivity(layout):
 PUBLIC = [
     Cell(layout, solver, unit="response", scale=scale, fit_intercept=fit_intercept)
     for layout in ("matrices", "outer")
-    for solver in ("rgrad", "gd", "adassp")
+    for solver in ("rgrad", "adassp")
     for scale, fit_intercept in (("private", False), ("covariances", True))
 ] + [Cell("vectors", solver, unit="response") for solver in ("rgrad", "adassp")]
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("cell", PUBLIC, ids=str)
 def test_no_public_matrices_make_a_response_move_a_release_further(cell):
     # Even those of which some are infinite, or no number at all, by the time they are used.
@@ -190,24 +192,23 @@ def test_hill_climbing_finds_no_worse_neighbour(cell):
 
 
 @pytest.mark.slow
-@each()
+@each(cover=single_cover)
 def test_long_search_finds_no_worse_neighbour(cell):
     best = climb(cell, cell.data(seed=2), 500, np.random.default_rng(3))
     assert max(best.values()) <= ROUNDING, best
 
 
 @pytest.mark.slow
-@each(unit="record")
-@pytest.mark.parametrize("seed", range(2))
-def test_other_data_have_no_worse_neighbours(cell, seed):
-    data = cell.data(seed=10 + seed)
+@each(cover=pairwise_cover, unit="record")
+def test_other_data_have_no_worse_neighbours(cell):
+    data = cell.data(seed=10)
     for scale in (1e-6, 1.0, 1e6):
         scaled = dataclasses.replace(data, responses=scale * data.responses)
         worst = attack(cell, scaled)
         assert max(worst.values()) <= ROUNDING, worst
 
 
-@pytest.mark.parametrize("solver", ["rgrad", "iht", "gd", "adassp"])
+@pytest.mark.parametrize("solver", ["rgrad", "adassp"])
 def test_exchanging_a_record_moves_further_than_losing_it(monkeypatch, solver):
     cell = Cell("matrices", solver)
     monkeypatch.setattr(sensitivity, "row_sum", lambda level, *_: level)
@@ -215,6 +216,7 @@ def test_exchanging_a_record_moves_further_than_losing_it(monkeypatch, solver):
     assert max(ratios_of(attack(cell, cell.data()), ("gradient", "products"))) > 1.9
 
 
+@pytest.mark.covered
 @each(adjacency="zero_out")
 def test_of_null_records_nothing_is_released(cell):
     data = cell.data()
@@ -226,6 +228,7 @@ def test_of_null_records_nothing_is_released(cell):
         assert not value.any() or release.name == "start, subspaces", release.name
 
 
+@pytest.mark.covered
 @each(adjacency="zero_out", layout=("matrices", "vectors", "outer"), unit="record", rank=1)
 def test_a_zero_record_is_not_a_null_record(cell):
     # It is counted, and where there is an intercept it has a gradient: taking it for the null

@@ -17,7 +17,7 @@ from skdp.privacy import PrivacyBudget, mechanisms
 from skdp.privacy.lattice import round_to_lattice
 from skdp.privacy.noise import NoiseSource
 
-N_NUMBERS = 100_000
+N_NUMBERS = 50_000
 N_FITS = 60
 SECRET = 2**127 + 4711
 # The standard deviation of noise; not a power of two.

@@ -12,7 +12,7 @@ from scipy.linalg import null_space
 from skdp import DPPersonalizedRegressor
 from skdp.linear_model._personal import altmin, gradient
 
-N_USERS, N_FEATURES = 24, 5
+N_USERS, N_FEATURES, N_ROWS = 24, 5, (1, 4, 11)
 LARGEST = np.finfo(float).max
 
 
@@ -26,8 +26,8 @@ class Cell:
     n_iter: int = 2
     fit_intercept: bool = True
     mean_head: bool = True
-    whiten: bool = True
-    max_rows: int | None = None
+    decorrelate: bool = True
+    max_rows_per_user: int | None = None
     delta: float = 1e-6
     dtype: type = np.float64
     # Noise has to leave scales at which something can be attacked.
@@ -43,8 +43,8 @@ class Cell:
         parts += [f"{self.n_iter} steps"]
         parts += ["no intercept"] * (not self.fit_intercept)
         parts += ["no mean head"] * (not self.mean_head)
-        parts += ["not whitened"] * (not self.whiten)
-        parts += [f"{self.max_rows} rows"] * (self.max_rows is not None)
+        parts += ["not whitened"] * (not self.decorrelate)
+        parts += [f"{self.max_rows_per_user} rows"] * (self.max_rows_per_user is not None)
         parts += ["pure"] * (self.delta == 0)
         parts += ["float32"] * (self.dtype is np.float32)
         return ", ".join(parts)
@@ -54,16 +54,18 @@ def _cells():
     for adjacency in ("replace", "zero_out"):
         yield Cell(adjacency)
         yield Cell(adjacency, fit_intercept=False, mean_head=False)
-        yield Cell(adjacency, fit_intercept=False, mean_head=False, whiten=False, max_rows=3)
+        yield Cell(
+            adjacency, fit_intercept=False, mean_head=False, decorrelate=False, max_rows_per_user=3
+        )
         yield Cell(adjacency, n_components=0)
         yield Cell(adjacency, "altmin")
-        bare = {"fit_intercept": False, "mean_head": False, "whiten": False}
+        bare = {"fit_intercept": False, "mean_head": False, "decorrelate": False}
         yield Cell(adjacency, "exponential", 1, delta=0.0, **bare)
     yield Cell("replace", "exponential", 1, **bare)
     yield Cell("replace", n_iter=0)
-    yield Cell("replace", max_rows=1)
-    yield Cell("zero_out", n_components=0, fit_intercept=False, whiten=False)
-    yield Cell("zero_out", "altmin", 1, fit_intercept=False, mean_head=False, whiten=False)
+    yield Cell("replace", max_rows_per_user=1)
+    yield Cell("zero_out", n_components=0, fit_intercept=False, decorrelate=False)
+    yield Cell("zero_out", "altmin", 1, fit_intercept=False, mean_head=False, decorrelate=False)
     yield Cell("replace", n_components=N_FEATURES, dtype=np.float32)
 
 
@@ -97,7 +99,7 @@ def drawn(cell, seed=0, n_users=N_USERS):
     plane = np.linalg.qr(generator.normal(size=(N_FEATURES, 2)))[0]
     rows, responses = [], []
     for _ in range(n_users):
-        own = generator.normal(size=(generator.integers(1, 12), N_FEATURES))
+        own = generator.normal(size=(generator.choice(N_ROWS), N_FEATURES))
         coefficients = plane @ (generator.normal(size=2) + 1)
         rows.append(own)
         responses.append(own @ coefficients + 0.3 * generator.normal(size=len(own)) + 2)
@@ -202,8 +204,8 @@ def candidates(fitted, priors):
     for basis in bases:
         off = null_space(basis.T) if basis.shape[1] < N_FEATURES else basis[:, 2:]
         inside, outside = basis[:, 0], off[:, 0]
-        for vector in (inside, basis[:, -1], outside, off[:, -1]):
-            found += [([scale * vector], [y]) for scale, y in SCALES]
+        for number, vector in enumerate((inside, basis[:, -1], outside, off[:, -1])):
+            found += [([scale * vector], [y]) for scale, y in SCALES[number % 2 :: 2]]
         for sign in (1, -1):
             # A head that is long, and residuals off the representation, of either sign.
             found.append(([30 * inside, 30 * outside], [1e3, sign * 1e4]))
@@ -267,12 +269,12 @@ PUBLIC = {"n_features_in_", "privacy_spent_"}
 
 def released(cell):
     """Names of the attributes that come from released values."""
-    return RELEASED | ({"whitening_"} if cell.whiten else set())
+    return RELEASED | ({"whitening_"} if cell.decorrelate else set())
 
 
 def public(cell):
     """Names of those that are public."""
-    return PUBLIC | ({"whitening_"} if not cell.whiten else set())
+    return PUBLIC | ({"whitening_"} if not cell.decorrelate else set())
 
 
 SUMS = ("row centre", "second moment", "products", "mean products", "gradient", "normal matrix 1")

@@ -38,7 +38,9 @@ with warnings.catch_warnings():
     TRACE = DPTraceRegressor(1, n_iter=2, response_bound=3.0).fit(X, Y)
     USERS = DPPersonalizedRegressor(1).fit(X, Y, GROUPS)
     HEAD = USERS.head(X, Y)
-    RELEASED = DPStreamingFactorizer(SHAPE, 2, privacy_unit=Update(1.0)).partial_fit(X).finalize()
+    RELEASED = (
+        DPStreamingFactorizer(2, shape=SHAPE, privacy_unit=Update(1.0)).partial_fit(X).finalize()
+    )
 
 
 def fitted(model, *more):
@@ -46,7 +48,7 @@ def fitted(model, *more):
 
 
 def stream(**parameters):
-    return DPStreamingFactorizer(SHAPE, 2, privacy_unit=Update(1.0), **parameters)
+    return DPStreamingFactorizer(2, shape=SHAPE, privacy_unit=Update(1.0), **parameters)
 
 
 def blocks(bad):
@@ -137,7 +139,7 @@ OF_COLUMNS = {
     "update, columns": lambda bad: stream().update(GROUPS, bad, Y),
     "update, values": lambda bad: stream().update(GROUPS, GROUPS, bad),
     "update of a continual stream": lambda bad: DPContinualFactorizer(
-        SHAPE, 2, privacy_unit=Update(1.0)
+        shape=SHAPE, horizon=2, privacy_unit=Update(1.0)
     ).update(GROUPS, GROUPS, bad),
     "from_indices": lambda bad: RankOneMatrices.from_indices(bad, GROUPS, (4, 4)),
     "from_tasks": lambda bad: RankOneMatrices.from_tasks(X, bad, 4),

@@ -79,12 +79,7 @@ def test_fits_without_noise_and_bounds_raise_nothing(make, unit, scale):
 
 
 @ignore_warnings
-def test_the_smallest_basis_cut_raises_nothing():
-    cell = Cell("entry", "alternating", "svd", bounds="clicks")
-    assert np.isfinite(cell(basis_cut=0.01).fit(np.ones(cell.shape)).components_).all()
-
-
-@ignore_warnings
+@pytest.mark.covered
 @each("entry", "edge", model="svd", bounds="clicks", adjacency="replace", coherence_bound=None)
 @pytest.mark.parametrize("upper", [1e-100, 1e100])
 @pytest.mark.parametrize("epsilon", [1e-3, 1e6])

@@ -46,6 +46,7 @@ def spoiled(form, index):
     return matrix
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("name", [*OF_SPARSE, *OF_BLOCKS])
 @pytest.mark.parametrize(
     ("form", "index"), [("csr", 70000), ("csr", SHAPE[1]), ("csc", -1), ("bsr", 2), ("coo", 4)]
@@ -152,6 +153,7 @@ def hostile(error):
     }
 
 
+@pytest.mark.covered(at_most=20)
 @pytest.mark.parametrize("name", [*OF_ROWS, *OF_COLUMNS])
 def test_no_text_of_a_foreign_error_is_shown(name):
     call = {**OF_ROWS, **OF_COLUMNS}[name]
@@ -179,6 +181,7 @@ IMITATIONS = [
 ]
 
 
+@pytest.mark.covered(at_most=20)
 @pytest.mark.parametrize("name", [*OF_ROWS, *OF_COLUMNS])
 def test_no_foreign_error_passes_for_a_known_one(name):
     call = {**OF_ROWS, **OF_COLUMNS}[name]

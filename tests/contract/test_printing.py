@@ -46,6 +46,7 @@ def inside(make):
     }
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("print_changed_only", [True, False])
 @pytest.mark.parametrize("display", ["text", "diagram"])
 @pytest.mark.parametrize("make", ESTIMATORS)

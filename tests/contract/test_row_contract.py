@@ -9,8 +9,8 @@ from noise_records import drawn_noise, noise_of
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning, RowBlocks
@@ -376,12 +376,9 @@ def test_components_that_noise_hides_are_not_counted(n_components):
 # In scikit-learn's company
 
 
-@pytest.mark.filterwarnings("ignore:lbfgs failed to converge")
 def test_pipeline_and_grid_search():
     digits, target = load_digits(return_X_y=True)
-    pipeline = make_pipeline(
-        DPPCA(n_components=8, mean_norm=64, row_norm=40), LogisticRegression(max_iter=2000)
-    )
+    pipeline = make_pipeline(DPPCA(n_components=8, mean_norm=64, row_norm=40), GaussianNB())
     search = GridSearchCV(pipeline, {"dppca__epsilon": [0.01, 1e6]}, cv=3).fit(digits, target)
     assert search.best_params_ == {"dppca__epsilon": 1e6}
     assert search.best_score_ > 0.8

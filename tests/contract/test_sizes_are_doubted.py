@@ -18,7 +18,7 @@ from skdp.model_selection import DPGridSearch, private_score
 KEY = {"epsilon": 8.0, "random_state": 2**100 + 3}
 N_ROWS, N_USERS = 3000, 600
 
-OFF = dict.fromkeys(("whiten", "fit_intercept", "mean_head"), False)
+OFF = dict.fromkeys(("decorrelate", "fit_intercept", "mean_head"), False)
 CHOICE = {"solver": "exponential", "n_components": 1, **OFF}
 
 
@@ -84,6 +84,7 @@ def test_sizes_of_records(make):
         assert all(f"Pass {name} in other units" in one for one in told)
 
 
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize(
     ("more", "sizes", "name"),
     [
@@ -92,9 +93,9 @@ def test_sizes_of_records(make):
         ({}, (1e12, 1.0), "row centre norm"),
         ({}, (1.0, 1e12), "user level"),
         ({}, (1.0, 1e-12), "product norm"),
-        ({"whiten": False}, (1e6, 1e6), "product norm"),
+        ({"decorrelate": False}, (1e6, 1e6), "product norm"),
         ({"n_components": 0}, (1.0, 1e12), "product norm"),
-        ({"solver": "altmin", "whiten": False}, (1.0, 1e12), "normal matrix norm"),
+        ({"solver": "altmin", "decorrelate": False}, (1.0, 1e12), "normal matrix norm"),
         (CHOICE, (1.0, 1e12), "response bound"),
         (CHOICE, (1.0, 1e-12), "response bound"),
     ],

@@ -38,7 +38,7 @@ def test_a_test_that_is_passed_by_mistake_is_paid_from_delta(cell):
 
 @ignore_warnings
 @pytest.mark.parametrize("solver", ["rgrad", "adassp"])
-@pytest.mark.parametrize("init", ["random", "power", "gaussian", "spectral"])
+@pytest.mark.parametrize("init", ["random", "spectral"])
 def test_only_a_test_takes_a_part_of_delta(solver, init):
     cell = Cell("matrices", solver, init)
     spent = cell(epsilon=1.0, random_state=SEED).fit(*cell.data().arguments).privacy_spent_
@@ -64,6 +64,7 @@ def test_a_start_is_released_where_the_gap_is_certain(cell, epsilon):
         assert releases["start, subspaces"].sensitivity == pytest.approx(declared, rel=1e-12)
 
 
+@pytest.mark.covered
 @ignore_warnings
 @each(unit="response", response_bound=None, init="random", adjacency="replace")
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -84,27 +85,28 @@ EXTREMES = (
     {"epsilon": 1e-3, "delta": 1e-13},
     {"epsilon": 1e6},
     {"epsilon": 1e-3, "delta": 1e-13, "response_bound": 1e100},
-    {"response_bound": 1e-100, "coef_bound": 1e-100},
-    {"response_bound": 1e100, "coef_bound": 1e100},
-    {"clip_quantile": 0.01, "step_size": 1e-300},
-    {"clip_quantile": 0.99, "step_size": 1.99},
+    {"response_bound": 1e-100},
+    {"response_bound": 1e100},
+    {"clip_quantile": 0.01},
+    {"clip_quantile": 0.99},
     {"covariance": (1e-300 * np.eye(3), None)},
     {"covariance": (1e300 * np.eye(3), 1e-300 * np.eye(4))},
 )
 
 
 FITS = [
-    *((solver, each) for solver in ("rgrad", "iht", "gd", "adassp") for each in EXTREMES),
+    *((solver, each) for solver in ("rgrad", "adassp") for each in EXTREMES),
     ("adassp", {"row_norm": 1e-100, "response_bound": 1e-100}),
     ("adassp", {"row_norm": 1e100, "response_bound": 1e100}),
 ]
 
 
+@pytest.mark.covered
 @ignore_warnings
 @pytest.mark.parametrize(("solver", "parameters"), FITS, ids=str)
 def test_extreme_parameters_raise_nothing(solver, parameters):
     for layout in ("matrices", "outer"):
-        cell = Cell(layout, solver, init="power")
+        cell = Cell(layout, solver, init="spectral")
         data = cell.data()
         for scale in (0.0, 1.0, 1e300):
             more = {"epsilon": 1.0, "random_state": SEED, **parameters}
@@ -132,11 +134,9 @@ def shared(first, second):
         {"adjacency": "zero_out"},
         {"covariance": (((1.0, 0, 0), (0, 1, 0), (0, 0, 1)), None)},
         {"response_bound": 3.0},
-        {"coef_bound": 1e6},
-        {"noise_cut": False},
-        {"init": "power"},
-        {"step_size": 0.25},
-        {"solver": "gd"},
+        {"clip_quantile": 0.6},
+        {"init": "spectral"},
+        {"solver": "adassp"},
     ],
     ids=lambda change: ", ".join(change),
 )

@@ -207,6 +207,7 @@ def pieces_of(design):
     return sorted(found)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("shape", [(1, 1), (4, 3), (50, 40), (300, 200)])
 @pytest.mark.parametrize("contain", [np.asarray, sparse.csr_array])
 def test_no_piece_is_a_single_record(shape, contain):

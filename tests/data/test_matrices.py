@@ -41,8 +41,6 @@ def coordinates_of(matrices, point, intercept):
         return _with_intercept(np.concatenate([(X @ V).ravel(), beside.ravel()]))
 
     explicit = {
-        "right products": lambda X: (X @ V).ravel(),
-        "left products": lambda X: (U.T @ X).ravel(),
         "cores": lambda X: (U.T @ X @ V).ravel(),
         "entries": lambda X: _with_intercept(X.ravel()),
         "tangent": _tangent,
@@ -54,8 +52,6 @@ def coordinates_of(matrices, point, intercept):
 def given_coordinates(block, point, intercept):
     """Ways to get the same from a block; each call gives new ones, as they are used up."""
     return {
-        "right products": lambda: block.right_products(point.right),
-        "left products": lambda: block.left_products(point.left),
         "cores": lambda: block.cores(point.left, point.right),
         "entries": lambda: block.entries(intercept),
         "tangent": lambda: block.tangent(point, intercept)[0],
@@ -117,6 +113,7 @@ MAPS = {
 }
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 @pytest.mark.parametrize("scale", [1.0, 0.3])
 @pytest.mark.parametrize("maps", MAPS)
@@ -149,6 +146,7 @@ def factors_of(shape, generator):
     return parts
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 @pytest.mark.parametrize("scale", [1.0, 0.3])
 @pytest.mark.parametrize("kind", FACTORS)
@@ -267,6 +265,7 @@ def assert_clipped_sums_are_finite(block, point, factors):
             assert np.linalg.norm(total) <= np.count_nonzero(weights) * (1 + 1e-12), name
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("factor", [0.0, 1.0, -1e-310, 1e300])
 @pytest.mark.parametrize("size", EXTREMES)
 def test_extreme_matrices_do_no_harm_to_clipped_sums(size, factor):
@@ -279,6 +278,7 @@ def test_extreme_matrices_do_no_harm_to_clipped_sums(size, factor):
         assert_clipped_sums_are_finite(DenseMatrices(values), point_of((D1, D2)), factors)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("kind", FACTORS)
 @pytest.mark.parametrize("factor", [0.0, 1.0, -1e-310, 1e300])
 @pytest.mark.parametrize("is_whole", [True, False])

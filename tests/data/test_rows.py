@@ -149,6 +149,7 @@ def test_norms_are_those_of_dense_rows(container):
     np.testing.assert_array_equal(weighted.norms(), centred)
 
 
+@pytest.mark.covered(at_most=5)
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_rows_are_mostly_positive_as_they_are_whatever_the_center(container):
     expected = 2 * X.sum(axis=1) >= np.abs(X).sum(axis=1)
@@ -159,6 +160,7 @@ def test_rows_are_mostly_positive_as_they_are_whatever_the_center(container):
         np.testing.assert_array_equal(rows.mostly_positive(), expected)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_verdicts_that_hang_on_rounding_do_not_depend_on_the_block(make, order):
@@ -194,6 +196,7 @@ def test_few_rows_and_few_features_agree_too(n_rows, n_features):
         np.testing.assert_allclose(rows.norms(), np.linalg.norm(difference, axis=1))
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize(
     ("whole", "parts"),
     [
@@ -334,6 +337,7 @@ def test_blocks_are_not_written_to():
         assert_agree(rows, reference(CENTER, weighted=True))
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("make", [np.array, sparse.csr_array])
 def test_no_operation_needs_memory_in_proportion_to_the_entries(make):
     data = make(np.random.default_rng(0).normal(size=(100_000, 40)))
@@ -420,6 +424,7 @@ def as_coo(rows):
     return sparse.coo_array((rows.data, indices), shape=rows.shape)
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize(
     "form", [sparse.csr_array, as_coo, sparse.csc_array], ids=["csr", "coo", "csc"]
 )
@@ -497,7 +502,7 @@ def test_blocks_may_be_one_array_that_is_filled_again():
     assert_agree(rows, reference(CENTER, weighted=True))
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=8)
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_weights_are_the_same_whenever_they_are_taken(container):
     known = view(CONTAINERS[container](), CENTER, weighted=True)
@@ -576,6 +581,7 @@ DATASETS = {
 }
 
 
+@pytest.mark.covered
 @pytest.mark.usefixtures("bare_rounding")
 @pytest.mark.parametrize("dataset", DATASETS)
 @pytest.mark.parametrize("make", [np.array, sparse.csr_array])

@@ -1,7 +1,10 @@
 """Users in batches: all rows arrive, and nobody's statistics follow other users' rows."""
 
+from threading import Barrier
+
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdp.data.reduce import PerRow
 from skdp.data.users import LARGEST_VALUE, Users, padded_lengths
@@ -40,7 +43,7 @@ def test_every_row_is_in_the_batch_of_its_user_in_its_order():
 
 def test_the_first_rows_are_kept():
     X, y, codes = draw(np.array([5, 1, 8]), 2)
-    users = Users(X, y, codes, 3, max_rows=2)
+    users = Users(X, y, codes, 3, max_rows_per_user=2)
     rows = users.fill(lambda batch: batch.rows.sum(axis=1))
     for user in range(3):
         np.testing.assert_allclose(rows[user], X[codes == user][:2].sum(axis=0))
@@ -122,6 +125,7 @@ def statistics(users):
     }
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("n_features", [2, 3, 9, 19, 50, 100])
 @pytest.mark.parametrize("n_rows", [0, 1, 2, 13, 200])
 def test_the_statistics_of_others_keep_every_bit(n_features, n_rows):
@@ -162,3 +166,19 @@ def test_who_is_alone_among_users_of_a_length_has_the_same_statistics(size):
     for name, values in found[0].items():
         for other in found[1:]:
             np.testing.assert_array_equal(values[0], other[name][0], err_msg=name)
+
+
+def test_blocks_are_worked_on_at_a_time_and_come_in_their_order(monkeypatch):
+    monkeypatch.setattr("skdp.data.users._BLOCK_SLOTS", 1)
+    X, y, codes = draw(np.arange(1, 17), 3)
+    users = Users(X, y, codes, 16, n_jobs=2)
+    meeting = Barrier(2)
+
+    def counts(batch):
+        # Whoever is alone waits in vain.
+        meeting.wait(60)
+        assert {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"} == {1}
+        return batch.counts
+
+    with threadpool_limits(2):
+        np.testing.assert_array_equal(users.fill(counts), np.arange(1, 17))

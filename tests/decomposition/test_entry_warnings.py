@@ -30,6 +30,7 @@ def n_found(make, X, k, seed, **parameters):
     return (int(said[0]) if said else k), fitted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -56,6 +57,7 @@ def zipf(seed):
     return (np.random.default_rng(seed).random((1000, 1000)) < odds).astype(float)
 
 
+@pytest.mark.slow
 def test_useless_components_of_zipf_tables_are_warned_of():
     for seed in range(20):
         X = zipf(seed)
@@ -78,6 +80,7 @@ CLEAR = {
 }
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("name", CLEAR)
 def test_clear_components_are_not_warned_of(name):
     make, draw, k, parameters = CLEAR[name]
@@ -94,6 +97,7 @@ def test_components_beyond_the_rank_are_not_counted(solver):
     assert n_found(DPTruncatedSVD, X, 3, 0, **parameters)[0] == 1
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("shape", [(1, 1), (2, 2), (6, 6), (3, 40), (32, 32)])
 def test_gaussian_noise_exceeds_its_norm_once_in_a_thousand_draws(shape):
     draws = np.random.default_rng(0).normal(size=(20_000, *shape))
@@ -119,7 +123,8 @@ def test_a_component_needs_a_value_and_a_vector():
     assert count_above(values, **passed | {"noise": np.array([60.0, 70.0, 60.0, 60.0])}) == 3
 
 
-@pytest.mark.parametrize("shape", [(300, 300), (100, 700), (700, 100)])
+@pytest.mark.covered(at_most=1)
+@pytest.mark.parametrize("shape", [(100, 700), (700, 100), (300, 300)])
 def test_half_of_the_right_vector_is_signal_where_it_is_said_to_be(shape):
     grid = np.geomspace(10.0, 60.0, 400)
     value = grid[np.argmax(are_mostly_signal(grid, 1.0, shape))]

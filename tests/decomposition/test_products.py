@@ -11,6 +11,7 @@ from scipy import sparse
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.datasets import make_block_graph, make_low_rank
+from skdp.decomposition._products import fit as by_products
 from skdp.linalg.norms import row_norms
 from skdp.privacy.gaussian_dp import delta_at, mu_from_epsilon_delta
 from skdp.privacy.lattice import SCALE_MARGIN
@@ -37,13 +38,11 @@ ENTRY = {"privacy_unit": Entry((-1, 1), zero_is_missing=False)}
 EDGE = {"privacy_unit": Edge((-1, 1), zero_is_missing=False)}
 FITS = [
     {**ENTRY, "solver": "alternating"},
-    {**ENTRY, "solver": "alternating", "basis_cut": None},
     {**ENTRY, "solver": "alternating", "coherence_bound": 5.0},
     {**ENTRY, "solver": "alternating", "delta": 0.0},
     {**ENTRY, "solver": "deflation"},
     {**ENTRY, "solver": "input"},
     {**EDGE, "solver": "power"},
-    {**EDGE, "solver": "power", "basis_cut": None},
     {**EDGE, "solver": "power", "delta": 0.0},
     {**EDGE, "solver": "deflation"},
     {**EDGE, "solver": "alternating"},
@@ -125,12 +124,13 @@ STATISTICS = {
 REACHED = [("entry", "A Z"), ("entry", "A' Y"), ("entry", "Y' A Z"), ("edge", "A Z")]
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize(
     ("kind", "statistic"), [*REACHED, ("edge", "A' Y"), ("edge", "Y' A Z"), ("edge", "Z' A Z")]
 )
 def test_sensitivities_are_not_exceeded_by_random_neighbours(kind, statistic):
     random = np.random.default_rng(0)
-    is_edge, n_draws = kind == "edge", 7_000
+    is_edge, n_draws = kind == "edge", 4_000
     unit = (ResolvedEdge if is_edge else ResolvedEntry)("replace", 0.0, 1.0, False)
     n_rows, n_columns = (5, 5) if is_edge else (6, 5)
     value, declared = STATISTICS[statistic]
@@ -160,9 +160,10 @@ def test_the_largest_row_alone_is_too_little_for_an_edge():
     assert_allclose(moved, pair)
 
 
-def test_noise_follows_the_released_basis():
+def test_noise_follows_the_released_basis(monkeypatch):
+    monkeypatch.setattr(by_products, "BASIS_CUT", 2.0)
     X = make_low_rank(400, 500, singular_values=(60.0, 20.0), coherence=1, random_state=0)[0]
-    svd = DPTruncatedSVD(1, random_state=KEY, n_oversamples=0, epsilon=4.0, basis_cut=2.0, **ENTRY)
+    svd = DPTruncatedSVD(1, random_state=KEY, n_oversamples=0, epsilon=4.0, **ENTRY)
     products = [r for r in svd.fit(X).privacy_spent_.releases if "right product" in r.name]
     # A step of 2, and rows of norm 1 / sqrt(500) if all were alike.
     sensitivities = np.array([release.sensitivity for release in products]) * np.sqrt(500) / 2
@@ -190,10 +191,6 @@ def test_small_matrices_are_perturbed_as_a_whole():
     assert chosen(DPTruncatedSVD(1, **ENTRY), 8) == "input"
     assert chosen(DPTruncatedSVD(1, **ENTRY), 1000) == "alternating"
     assert chosen(DPTruncatedSVD(1, **ENTRY), 40) == "alternating"
-    # What is cut to less needs less. A cut that would not act is refused.
-    with pytest.raises(ValueError, match=r"basis_cut=2.0 is for iterations.*takes 'input'"):
-        chosen(DPTruncatedSVD(1, basis_cut=2.0, **ENTRY), 40)
-    assert chosen(DPTruncatedSVD(1, basis_cut=2.0, **ENTRY), 80) == "alternating"
     assert chosen(DPTruncatedSVD(1, **EDGE), 16) == "power"
 
 
@@ -211,11 +208,6 @@ def test_small_matrices_are_perturbed_as_a_whole():
 def test_auto_takes_what_was_measured_to_be_better(side, n_components, solver):
     svd = DPTruncatedSVD(n_components, **ENTRY)
     assert chosen(svd, side) == solver
-
-
-@pytest.mark.parametrize("make", [DPTruncatedSVD, DPPCA])
-def test_rows_of_a_basis_are_cut_to_their_mean_square(make):
-    assert make().basis_cut == 1.0
 
 
 def test_sparse_and_dense_matrices_give_the_same():

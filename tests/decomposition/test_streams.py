@@ -91,14 +91,16 @@ def test_what_is_withdrawn_is_gone_whatever_its_size(cell):
 def test_without_noise_a_matrix_of_low_rank_is_found(sketch, shape):
     X = LOW_RANK if shape[0] > shape[1] else LOW_RANK.T
     for unit in (Update(2.0), Entry((-2, 2)), FrobeniusChange(1.0)):
-        stream = DPStreamingFactorizer(shape, 3, privacy_unit=unit, sketch=sketch, epsilon=np.inf)
+        stream = DPStreamingFactorizer(
+            3, shape=shape, privacy_unit=unit, sketch=sketch, epsilon=np.inf
+        )
         factors = stream.partial_fit(X).finalize()
         np.testing.assert_allclose(factors.reconstruct(), X, atol=1e-3)
         np.testing.assert_allclose(factors.singular_values_, [9, 6, 3], rtol=1e-3)
 
 
 def test_an_end_is_an_end():
-    stream = DPStreamingFactorizer((60, 20), 2, privacy_unit=Update(1.0), epsilon=50.0)
+    stream = DPStreamingFactorizer(2, shape=(60, 20), privacy_unit=Update(1.0), epsilon=50.0)
     shard = stream.shard()
     with pytest.warns(UserWarning, match="1 of 1 shards"):
         factors = stream.partial_fit(LOW_RANK).finalize()
@@ -119,7 +121,7 @@ def test_an_end_is_an_end():
 
 
 def test_released_factors_do_what_those_of_an_estimator_do():
-    stream = DPStreamingFactorizer((60, 20), 2, privacy_unit=Update(1.0), epsilon=50.0)
+    stream = DPStreamingFactorizer(2, shape=(60, 20), privacy_unit=Update(1.0), epsilon=50.0)
     factors = stream.partial_fit(LOW_RANK).finalize()
     assert isinstance(factors, LowRankFactors)
     V = factors.components_.T
@@ -135,7 +137,7 @@ def test_released_factors_do_what_those_of_an_estimator_do():
 
 
 def test_shards_are_of_one_stream_and_merged_once():
-    stream, other = (DPStreamingFactorizer(SHAPE, privacy_unit=Update(1.0)) for _ in range(2))
+    stream, other = (DPStreamingFactorizer(shape=SHAPE, privacy_unit=Update(1.0)) for _ in range(2))
     shard, foreign = stream.shard(allow_pickle=True), other.shard()
     copied = pickle.loads(pickle.dumps(shard))
     stream.merge(shard)
@@ -238,16 +240,18 @@ def test_wrong_parameters_are_refused(parameters, message):
 
 def test_a_continual_stream_refuses_what_it_cannot_protect():
     with pytest.raises(ValueError, match="Update, FrobeniusChange"):
-        DPContinualFactorizer(SHAPE, 3, privacy_unit=Entry((0, 1)))
+        DPContinualFactorizer(shape=SHAPE, horizon=3, privacy_unit=Entry((0, 1)))
     with pytest.raises(ValueError, match="horizon"):
-        DPContinualFactorizer(SHAPE, 0, privacy_unit=Update(1.0))
+        DPContinualFactorizer(shape=SHAPE, horizon=0, privacy_unit=Update(1.0))
     with pytest.raises(TypeError):
-        DPContinualFactorizer(SHAPE, 3, privacy_unit=Update(1.0), sketch_sensitivity="auto")
+        DPContinualFactorizer(
+            shape=SHAPE, horizon=3, privacy_unit=Update(1.0), sketch_sensitivity="auto"
+        )
 
 
 def test_every_epoch_is_factorized():
     stream = DPContinualFactorizer(
-        (60, 20), 4, 3, privacy_unit=Update(1.0), epsilon=np.inf, random_state=0
+        3, shape=(60, 20), horizon=4, privacy_unit=Update(1.0), epsilon=np.inf, random_state=0
     )
     parts = [0.5 * LOW_RANK, LOW_RANK, -0.5 * LOW_RANK]
     places = np.nonzero(LOW_RANK)
@@ -269,7 +273,7 @@ def test_every_epoch_is_factorized():
 
 def test_a_longer_horizon_costs_little():
     scales = [
-        DPContinualFactorizer((30, 20), horizon, privacy_unit=Update(1.0))
+        DPContinualFactorizer(shape=(30, 20), horizon=horizon, privacy_unit=Update(1.0))
         .privacy_spent_.releases[0]
         .noise_scale
         for horizon in (2**10, 2**20)
@@ -290,17 +294,17 @@ def test_the_budget_is_spent_when_the_stream_is_opened(cell):
 
 def test_sketches_go_by_public_facts():
     units = (Update(1.0), Entry((0, 1)), FrobeniusChange(1.0))
-    streams = [DPStreamingFactorizer((300, 200), privacy_unit=unit) for unit in units]
+    streams = [DPStreamingFactorizer(shape=(300, 200), privacy_unit=unit) for unit in units]
     kinds = [type(stream._state.sketches.right).__name__ for stream in streams]
     assert kinds == ["CountSketch", "CountSketch", "HaarSketch"]
     assert [stream._counts[0].counts.shape for stream in streams] == [(300, 60)] * 3
     assert [stream._counts[1].counts.shape for stream in streams] == [(200, 240)] * 3
-    wide = DPStreamingFactorizer((200, 300), 11, privacy_unit=units[0])
+    wide = DPStreamingFactorizer(11, shape=(200, 300), privacy_unit=units[0])
     assert [counts.counts.shape for counts in wide._counts] == [(200, 264), (300, 66)]
 
 
 def test_noise_that_hides_everything_is_said_so():
-    stream = DPStreamingFactorizer((60, 20), 2, privacy_unit=Update(1.0), epsilon=0.1)
+    stream = DPStreamingFactorizer(2, shape=(60, 20), privacy_unit=Update(1.0), epsilon=0.1)
     with pytest.warns(PrivacyWarning, match="0 of 2 components"):
         factors = stream.partial_fit(LOW_RANK).finalize()
     assert not factors.singular_values_.any()
@@ -309,7 +313,7 @@ def test_noise_that_hides_everything_is_said_so():
 
 def test_a_delta_that_publishes_cells_is_doubted():
     with pytest.warns(PrivacyWarning, match="delta=0.01"):
-        DPStreamingFactorizer((60, 20), privacy_unit=Update(1.0), delta=0.01)
+        DPStreamingFactorizer(shape=(60, 20), privacy_unit=Update(1.0), delta=0.01)
 
 
 @pytest.mark.parametrize("sketch", ["haar", "countsketch"])
@@ -319,7 +323,7 @@ def test_what_is_not_of_low_rank_is_no_worse_than_zero(sketch, epsilon):
     draw = np.random.default_rng(0)
     X = 3.0 * (draw.random((1500, 300)) < 0.03)
     stream = DPStreamingFactorizer(
-        X.shape, 3, privacy_unit=FrobeniusChange(0.1), sketch=sketch, epsilon=epsilon
+        3, shape=X.shape, privacy_unit=FrobeniusChange(0.1), sketch=sketch, epsilon=epsilon
     )
     factors = stream.partial_fit(X).finalize()
     assert np.linalg.norm(X - factors.reconstruct()) < 1.001 * np.linalg.norm(X)
@@ -333,7 +337,7 @@ def test_factors_are_orthonormal_whatever_is_in_them(size, sketch, epsilon):
         for X in (np.full(shape, size), np.zeros(shape), size * np.eye(*shape)):
             n_components = min(7, *shape)
             stream = DPStreamingFactorizer(
-                shape, n_components, privacy_unit=Update(size), sketch=sketch, epsilon=epsilon
+                n_components, shape=shape, privacy_unit=Update(size), sketch=sketch, epsilon=epsilon
             )
             factors = stream.partial_fit(X).finalize()
             for basis in (factors.components_.T, factors.left_components_):
@@ -343,7 +347,7 @@ def test_factors_are_orthonormal_whatever_is_in_them(size, sketch, epsilon):
 
 
 def test_sums_that_may_have_wrapped_are_doubted():
-    stream = DPStreamingFactorizer((60, 20), 1, privacy_unit=Entry((0, 1)), epsilon=8.0)
+    stream = DPStreamingFactorizer(1, shape=(60, 20), privacy_unit=Entry((0, 1)), epsilon=8.0)
     with pytest.warns(PrivacyWarning, match="wrapped around"):
         stream.partial_fit(np.full((60, 20), 1e9)).finalize()
 

@@ -58,7 +58,7 @@ def test_processes_that_race_get_what_there_is_and_no_more(ledger, method, n_pro
     ledger.verify()
 
 
-@pytest.mark.parametrize("n_kills", [5, pytest.param(18, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_kills", [1, pytest.param(18, marks=pytest.mark.slow)])
 def test_what_was_acknowledged_is_on_disk_whenever_it_is_killed(ledger, n_kills):
     generator = np.random.default_rng(0)
     code = (
@@ -186,6 +186,7 @@ def test_an_error_that_is_kept_locks_nobody_out(tmp_path, monkeypatch):
     other.charge(Fit(0.1))
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_no_flipped_bit_of_the_limit_raises_it(tmp_path, delta):
     path = tmp_path / "limit"

@@ -13,6 +13,7 @@ from ledger_processes import Fit
 from sklearn.base import clone
 
 from skdp import DPPCA, BudgetError, LedgerError, PrivacyLedger
+from skdp.ledger.__main__ import main
 from skdp.ledger._limit import WHOLE, Limit
 from skdp.privacy import PrivacyBudget, gaussian_dp, pure_dp
 
@@ -172,19 +173,16 @@ def test_the_report_tells_what_was_charged(ledger):
     assert text.splitlines()[-1].endswith("DPPCA.fit 1437 x 64")
 
 
-def test_the_report_is_printed_by_a_command(tmp_path, ledger):
+def test_the_report_is_printed_by_a_command(tmp_path, ledger, capsys):
     ledger.charge(a_fit(1.0), "one")
-
-    def run(*arguments):
-        command = [sys.executable, "-m", "skdp.ledger", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    shown = run("show", ledger.path)
+    command = [sys.executable, "-m", "skdp.ledger", "show", ledger.path]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (shown.returncode, shown.stdout.rstrip()) == (0, ledger.report())
-    missing = run("show", str(tmp_path / "missing"))
-    assert (missing.returncode, missing.stdout) == (1, "")
-    assert "There is no ledger" in missing.stderr
-    assert run("list").returncode == 2
+    assert main(["show", str(tmp_path / "missing")]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "There is no ledger" in told.err
+    assert main(["list"]) == 2
 
 
 def test_costs_are_whole_numbers_rounded_up():

@@ -81,11 +81,11 @@ def test_a_fit_is_charged_once_for_all_that_it_costs(ledger, name):
     ("stream", "what"),
     [
         (DPStreamingFactorizer, "DPStreamingFactorizer, 30 x 20"),
-        (DPContinualFactorizer, "DPContinualFactorizer, 30 x 20"),
+        (partial(DPContinualFactorizer, horizon=2), "DPContinualFactorizer, 30 x 20"),
     ],
 )
 def test_a_stream_is_charged_when_it_opens(ledger, stream, what):
-    stream((30, 20), 2, privacy_unit=Update(1.0), ledger=ledger)
+    stream(2, shape=(30, 20), privacy_unit=Update(1.0), ledger=ledger)
     (entry,) = ledger.entries()
     assert entry["what"] == what
 
@@ -170,12 +170,12 @@ def test_pickles_of_what_was_fitted_tell_no_path(ledger, name):
 
 
 def test_a_stream_that_has_ended_tells_no_path(ledger):
-    stream = DPStreamingFactorizer((30, 20), 2, privacy_unit=Update(1.0), ledger=ledger)
+    stream = DPStreamingFactorizer(2, shape=(30, 20), privacy_unit=Update(1.0), ledger=ledger)
     stream.finalize()
     assert ledger.path.encode() not in pickle.dumps(stream)
     assert pickle.loads(pickle.dumps(stream)).ledger is LEFT_OUT
     with pytest.raises(LedgerError, match="pass the ledger again"):
-        DPStreamingFactorizer((30, 20), 2, privacy_unit=Update(1.0), ledger=LEFT_OUT)
+        DPStreamingFactorizer(2, shape=(30, 20), privacy_unit=Update(1.0), ledger=LEFT_OUT)
 
 
 def test_plans_need_no_ledger():
@@ -185,7 +185,7 @@ def test_plans_need_no_ledger():
 def refused_with(ledger):
     yield lambda: DPPCA(2, ledger=ledger).fit(X)
     yield lambda: DPGridSearch(DPTraceRegressor(), {"n_iter": [2]}, ledger=ledger).fit(X, Y)
-    yield lambda: DPStreamingFactorizer((3, 2), privacy_unit=Update(1.0), ledger=ledger)
+    yield lambda: DPStreamingFactorizer(shape=(3, 2), privacy_unit=Update(1.0), ledger=ledger)
     yield lambda: private_score(DPPCA(2).fit(X), X, ledger=ledger)
 
 
@@ -204,6 +204,7 @@ def search(ledger, **more):
     return GridSearchCV(pipeline, grid, cv=3, **more)
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("backend", ["sequential", "threading", "loky", "multiprocessing"])
 def test_every_fit_of_a_search_is_charged(ledger, backend):
     with joblib.parallel_backend(backend):

@@ -13,7 +13,7 @@ from skdp.privacy import PrivacyBudget, sensitivity
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 BOUND = 1.5
-BARE = {"whiten": False, "fit_intercept": False, "mean_head": False}
+BARE = {"decorrelate": False, "fit_intercept": False, "mean_head": False}
 
 
 def draw(n_users, seed=0, n_rows=6):
@@ -75,6 +75,7 @@ def test_losses_stay_within_their_bound_whatever_a_user_has():
         assert (losses <= BOUND**2).all()
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_representation_is_found(delta):
     X, y, groups = draw(2000)

@@ -40,13 +40,14 @@ def variants(generator, X, y, groups):
     yield X[alone], y[alone], groups[alone]
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("n_features", [1, 3, 19, 50])
-@pytest.mark.parametrize("whiten", [False, True])
-def test_heads_and_predictions_of_others_are_equal_bit_by_bit(n_features, whiten):
+@pytest.mark.parametrize("decorrelate", [False, True])
+def test_heads_and_predictions_of_others_are_equal_bit_by_bit(n_features, decorrelate):
     for number in range(2):
-        generator = np.random.default_rng([n_features, whiten, number])
+        generator = np.random.default_rng([n_features, decorrelate, number])
         n_components = int(generator.integers(1, min(n_features, 10) + 1))
-        model = fitted(generator, n_features, n_components, whiten=whiten)
+        model = fitted(generator, n_features, n_components, decorrelate=decorrelate)
         counts = generator.integers(1, generator.choice([3, 30]), size=N_USERS)
         groups = generator.permutation(np.repeat(2 * np.arange(N_USERS), counts))
         groups[0] = MOVING

@@ -18,6 +18,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version
+from threadpoolctl import threadpool_limits
 
 from skdp import DPPersonalizedRegressor, PersonalHead, PrivacyWarning
 from skdp.data.users import Users
@@ -52,11 +53,13 @@ def personalized(**more):
     return DPPersonalizedRegressor(**{"epsilon": 8.0, "random_state": SEED, **more})
 
 
-@pytest.mark.parametrize("whiten", [False, True])
+@pytest.mark.parametrize("decorrelate", [False, True])
 @pytest.mark.parametrize("solver", ["gradient", "altmin"])
-def test_without_noise_the_representation_is_found_exactly(solver, whiten):
+def test_without_noise_the_representation_is_found_exactly(solver, decorrelate):
     X, y, groups, _, basis = draw(noise=0.0, n_rows=20)
-    model = personalized(epsilon=np.inf, n_iter=30, solver=solver, whiten=whiten).fit(X, y, groups)
+    model = personalized(epsilon=np.inf, n_iter=30, solver=solver, decorrelate=decorrelate).fit(
+        X, y, groups
+    )
     found = np.linalg.qr(model.components_.T)[0]
     # Whitening bends the representation of samples as few as these a little.
     assert np.linalg.norm(basis - found @ (found.T @ basis)) < 1e-3
@@ -91,6 +94,7 @@ def test_offsets_make_hardly_a_difference():
     assert scores[1] > scores[0] - 0.15
 
 
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize("make", ["uniform", "binary", "counts", "normal"])
 @pytest.mark.parametrize("level", [0.0, 3.0])
 def test_levels_of_users_and_features_that_are_not_centred_are_no_matter(make, level):
@@ -220,6 +224,28 @@ def test_who_has_no_rows_has_the_mean_model():
     is_new = groups[rows] == 9
     np.testing.assert_array_equal(predicted[is_new], model.predict(X[rows][is_new]))
     assert (predicted[~is_new] != model.predict(X[rows][~is_new])).all()
+
+
+@pytest.mark.parametrize("solver", ["gradient", "altmin", "exponential"])
+def test_threads_change_no_bit(solver, monkeypatch):
+    monkeypatch.setattr("skdp.data.users._BLOCK_SLOTS", 16)
+    X, y, groups, _, _ = draw(150, 4, offset=1.0)
+    lengths = np.random.default_rng(1).integers(1, 13, size=150)
+    rows = np.concatenate([np.arange(n) + 12 * user for user, n in enumerate(lengths)])
+    data = X[rows], y[rows], groups[rows]
+    off = dict.fromkeys(("decorrelate", "fit_intercept", "mean_head"), False)
+    found = []
+    for n_jobs in (None, 2, 3):
+        model = personalized(solver=solver, n_jobs=n_jobs)
+        if solver == "exponential":
+            model.set_params(**off)
+        with threadpool_limits(2):
+            model.fit(*data)
+            found.append([*vars(model.head(*data[:2])).values(), model.components_, model.snr_])
+            found[-1].append(model.predict(X[:50], groups[:50], support=data))
+    for others in found[1:]:
+        for one, other in zip(found[0], others, strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_few_shot_scores_predict_the_second_half_of_each_user():

@@ -182,5 +182,5 @@ def test_a_public_moment_of_any_size_leaves_finite_coefficients():
     X = np.random.default_rng(0).normal(size=(50, 3)) * 1e-137
     X[0, 0] = 1e261
     parameters = {"privacy_unit": "response", "solver": "adassp", "covariance": "identity"}
-    model = DPTraceRegressor(1, **parameters, fit_intercept=False, noise_cut=False)
+    model = DPTraceRegressor(1, **parameters, fit_intercept=False)
     assert np.isfinite(model.fit(X, np.zeros(50)).coef_).all()

@@ -38,7 +38,7 @@ def warned_score_of(make, seed, **parameters):
     return score, " ".join(str(warning.message) for warning in caught)
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=5)
 @SOLVERS
 @pytest.mark.parametrize("name", OFFSETS)
 def test_features_and_responses_far_from_0_and_in_any_unit(name, solver):
@@ -52,7 +52,7 @@ def test_a_bound_that_is_a_million_times_too_large(solver):
         assert score_of(usual, seed, solver=solver, response_bound=1e7) > 0.8
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=4)
 @SOLVERS
 @pytest.mark.parametrize("name", RARE_RESPONSES)
 def test_responses_most_of_which_are_the_same(name, solver):
@@ -78,6 +78,7 @@ def test_too_rare_responses_are_warned_of_unless_they_are_bounded(share, solver)
         assert "Too few responses" not in message
 
 
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize("name", INDICATORS)
 @pytest.mark.filterwarnings("ignore:.*features hardly differ:skdp.PrivacyWarning")
 def test_indicators(name):
@@ -118,6 +119,7 @@ def test_one_rare_or_constant_feature_harms_no_others(share, solver):
         assert "being constant or rare" in message
 
 
+@pytest.mark.covered(at_most=1)
 @SOLVERS
 @pytest.mark.filterwarnings("ignore:.*features hardly differ:skdp.PrivacyWarning")
 def test_as_many_constant_features_as_others_harm_none(solver):

@@ -28,6 +28,7 @@ def warned_score_of(X, y, n_fitted, seed=0, **parameters):
 
 
 # Of 50 seeds 48 are above .40, and all above .37; least squares has .46.
+@pytest.mark.covered
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 @pytest.mark.parametrize("collinear", [True, False])
 def test_columns_with_spikes_and_long_tails(collinear, epsilon):
@@ -80,7 +81,7 @@ def fitted_on_tails(unit=1.0, dtype=np.float64, **parameters):
     return model.fit(X.astype(dtype), y), X.astype(dtype)
 
 
-@pytest.mark.parametrize("solver", ["rgrad", "gd", "adassp"])
+@pytest.mark.parametrize("solver", ["rgrad", "adassp"])
 def test_predictions_are_those_of_clipped_features(solver):
     model, X = fitted_on_tails(solver=solver)
     lower, upper = model.feature_bounds_

@@ -51,11 +51,10 @@ PROMISES = pytest.mark.parametrize(
 
 
 @PROMISES
-@pytest.mark.parametrize("solver", ["rgrad", "iht", "gd"])
 @pytest.mark.parametrize("factor", [10, 1e4])
-def test_entries_larger_than_promised_are_warned_of(promise, solver, factor):
+def test_entries_larger_than_promised_are_warned_of(promise, factor):
     X, y, *_ = rows_of_features()
-    (message,) = messages_of(regressor(solver=solver, **promise), factor * X, y)
+    (message,) = messages_of(regressor(**promise), factor * X, y)
     assert NO_REST in message
 
 
@@ -106,7 +105,7 @@ def with_long_rows(X, n_long, factor, seed=0):
 
 @pytest.mark.covered
 @LONG
-@pytest.mark.parametrize("solver", ["rgrad", "gd", "adassp"])
+@pytest.mark.parametrize("solver", ["rgrad", "adassp"])
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("covariance", ["private", "identity"])
 def test_public_rows_of_any_length_leave_the_others_to_be_learned_from(

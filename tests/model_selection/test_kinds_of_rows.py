@@ -187,6 +187,7 @@ def test_what_makes_another_number_of_rows_is_refused_by_public_rows():
         sent(FunctionTransformer(np.transpose), X)
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("container", ["single", "single csr", "pandas"])
 def test_what_a_search_publishes_has_the_kind_that_public_rows_give(container):
     first = AdditiveChi2Sampler()

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 @pytest.mark.parametrize("ratio", [0.1, 1, 7, 100])
 @pytest.mark.parametrize("step", [DPPCA(2), DPTraceRegressor(init="spectral")])
 def test_mu_grows_with_the_ratio_of_the_rows(step, ratio):
-    matched = matched_noise(step, n_rows=int(1000 * ratio), n_public=1000)
+    matched = matched_noise(step, n_samples=int(1000 * ratio), n_public=1000)
     assert mu_of(matched) == pytest.approx(ratio * mu_of(step), rel=1e-6)
     assert step.epsilon == 1.0
     assert matched.get_params()["delta"] == step.delta
@@ -38,7 +38,7 @@ def test_mu_grows_with_the_ratio_of_the_rows(step, ratio):
 def test_the_noise_beside_what_is_learned_is_the_same():
     pca = DPPCA(2, row_norm=1.0, mean_norm=1.0)
     private = pca.plan(1000, 5).releases
-    public = matched_noise(pca, n_rows=1000, n_public=50).plan(50, 5).releases
+    public = matched_noise(pca, n_samples=1000, n_public=50).plan(50, 5).releases
     for one, other in zip(private, public, strict=True):
         per_row = 1 if one.name == "mean" else 1000
         per_public = 1 if one.name == "mean" else 50
@@ -47,7 +47,7 @@ def test_the_noise_beside_what_is_learned_is_the_same():
 
 def test_every_private_step_of_a_pipeline_is_matched():
     pipeline = make_pipeline(DPPCA(2), DPTraceRegressor(epsilon=3.0))
-    matched = matched_noise(pipeline, n_rows=1000, n_public=100)
+    matched = matched_noise(pipeline, n_samples=1000, n_public=100)
     for (_, ours), (_, theirs) in zip(pipeline.steps, matched.steps, strict=True):
         assert mu_of(theirs) == pytest.approx(10 * mu_of(ours), rel=1e-6)
 
@@ -68,7 +68,9 @@ def test_a_total_is_shared_as_the_steps_share_theirs():
 def test_a_curve_tells_what_each_epsilon_buys():
     X = load_digits().data[:300]
     pca = DPPCA(5, row_norm=40, mean_norm=60)
-    curve = epsilon_curve(pca, X, epsilons=[0.05, 1, 20], n_rows=1500, n_repeats=5, random_state=0)
+    curve = epsilon_curve(
+        pca, X, epsilons=[0.05, 1, 20], n_samples=1500, n_repeats=5, random_state=0
+    )
     assert curve.scores.shape == (3, 5)
     np.testing.assert_allclose(curve.mean, curve.scores.mean(axis=1))
     assert (np.diff(curve.mean) > 0).all()
@@ -76,7 +78,7 @@ def test_a_curve_tells_what_each_epsilon_buys():
 
 def test_what_has_nothing_to_match_is_refused(tmp_path):
     ledger = PrivacyLedger.create(tmp_path / "file", dataset="x", epsilon=1.0, delta=1e-6)
-    sizes = {"n_rows": 100, "n_public": 10}
+    sizes = {"n_samples": 100, "n_public": 10}
     for wrong, told in (
         (Ridge(), "has no private step"),
         (DPPCA(ledger=ledger), "ledger must be None"),
@@ -86,10 +88,10 @@ def test_what_has_nothing_to_match_is_refused(tmp_path):
         with pytest.raises(ValueError, match=told):
             matched_noise(wrong, **sizes)
         with pytest.raises(ValueError, match=told):
-            epsilon_curve(wrong, np.zeros((10, 2)), epsilons=[1], n_rows=100)
+            epsilon_curve(wrong, np.zeros((10, 2)), epsilons=[1], n_samples=100)
     for epsilons in ([0], [np.inf], [[1]], []):
         with pytest.raises(ValueError, match="epsilons must be a list of positive"):
-            epsilon_curve(DPPCA(), np.zeros((10, 2)), epsilons=epsilons, n_rows=100)
+            epsilon_curve(DPPCA(), np.zeros((10, 2)), epsilons=epsilons, n_samples=100)
 
 
 @pytest.mark.parametrize(
@@ -104,32 +106,32 @@ def test_what_has_nothing_to_match_is_refused(tmp_path):
 def test_what_is_no_sum_over_rows_is_not_matched(wrong):
     # Their noise does not average out over rows: fits to few would have far too little.
     with pytest.raises(ValueError, match="cannot be matched"):
-        matched_noise(wrong, n_rows=100, n_public=10)
+        matched_noise(wrong, n_samples=100, n_public=10)
 
 
 def test_users_are_matched_by_their_numbers_and_have_no_curve():
     personal = DPPersonalizedRegressor(2)
-    matched = matched_noise(personal, n_rows=1000, n_public=100)
+    matched = matched_noise(personal, n_samples=1000, n_public=100)
     assert mu_of(matched) == pytest.approx(10 * mu_of(personal), rel=1e-6)
     with pytest.raises(ValueError, match="users are not to be split"):
-        epsilon_curve(personal, np.zeros((10, 2)), np.zeros(10), epsilons=[1], n_rows=100)
+        epsilon_curve(personal, np.zeros((10, 2)), np.zeros(10), epsilons=[1], n_samples=100)
 
 
 def test_sizes_too_far_apart_are_refused():
     for sizes in ((10, 10**12), (10**250, 1)):
         with pytest.raises(ValueError, match="too far apart"):
-            matched_noise(DPPCA(2), n_rows=sizes[0], n_public=sizes[1])
+            matched_noise(DPPCA(2), n_samples=sizes[0], n_public=sizes[1])
 
 
 def test_a_search_over_what_is_matched_is_refused():
     for search in (DPGridSearch(DPPCA(2), {}), make_pipeline(DPGridSearch(DPPCA(2), {}))):
         with pytest.raises(ValueError, match="take GridSearchCV"):
-            matched_noise(search, n_rows=100, n_public=10)
+            matched_noise(search, n_samples=100, n_public=10)
     for name in ("epsilon", "delta", "ledger"):
         with pytest.raises(ValueError, match="must not be searched"):
-            matched_noise(GridSearchCV(DPPCA(2), {name: [1]}), n_rows=100, n_public=10)
+            matched_noise(GridSearchCV(DPPCA(2), {name: [1]}), n_samples=100, n_public=10)
     frozen = FrozenEstimator(DPPCA(2).fit(np.eye(9, 4)))
-    matched = matched_noise(make_pipeline(frozen, DPTraceRegressor()), n_rows=100, n_public=10)
+    matched = matched_noise(make_pipeline(frozen, DPTraceRegressor()), n_samples=100, n_public=10)
     assert mu_of(matched.steps[1][1]) == pytest.approx(10 * mu_of(DPTraceRegressor()), rel=1e-6)
     assert matched.steps[0][1].estimator.epsilon == 1.0
 

@@ -67,6 +67,7 @@ def planned_and_measured(name, seed):
     return planned_error(estimator, X), measured_error(estimator, X, seed)
 
 
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize("name", FITS)
 def test_agrees_with_fits(name):
     planned, measured = planned_and_measured(name, seed=0)
@@ -88,24 +89,25 @@ def dense_error(spectrum, n_components, noise_scale, seed=1, n_draws=300):
     return np.mean(sines)
 
 
+@pytest.mark.covered
 @each_spectrum
-@pytest.mark.parametrize("n_rows", [1_000, 4_000, 40_000])
-def test_agrees_with_a_dense_simulation(spectrum, n_rows):
+@pytest.mark.parametrize("n_samples", [1_000, 4_000, 40_000])
+def test_agrees_with_a_dense_simulation(spectrum, n_samples):
     svd = DPTruncatedSVD(3, row_norm=1.0)
-    noise = _noise_of(svd, n_rows, len(spectrum)).entry_scale
-    dense = dense_error(n_rows * spectrum, 3, noise)
+    noise = _noise_of(svd, n_samples, len(spectrum)).entry_scale
+    dense = dense_error(n_samples * spectrum, 3, noise)
     # Half of the errors of a direction that trades places are tiny: their mean is a blurred one.
-    assert expected_subspace_error(svd, spectrum, n_rows) == pytest.approx(dense, rel=0.15)
+    assert expected_subspace_error(svd, spectrum, n_samples) == pytest.approx(dense, rel=0.15)
 
 
 def test_agrees_with_the_formula_for_many_features():
-    n_features, n_rows = 2_000, 1_000_000
+    n_features, n_samples = 2_000, 1_000_000
     spectrum = np.r_[0.2, np.zeros(n_features - 1)]
     for epsilon in [0.25, 0.5, 1.0]:
         svd = DPTruncatedSVD(1, epsilon=epsilon, row_norm=1.0, solver="covariance")
-        noise = _noise_of(svd, n_rows, len(spectrum)).entry_scale
-        formula = noise * np.sqrt(n_features) / (0.2 * n_rows)
-        assert expected_subspace_error(svd, spectrum, n_rows) == pytest.approx(formula, rel=0.03)
+        noise = _noise_of(svd, n_samples, len(spectrum)).entry_scale
+        formula = noise * np.sqrt(n_features) / (0.2 * n_samples)
+        assert expected_subspace_error(svd, spectrum, n_samples) == pytest.approx(formula, rel=0.03)
 
 
 @each_class
@@ -130,6 +132,7 @@ def test_noise_is_that_of_a_fit_without_a_private_centre(center):
     assert noise.mean_scale == 0
 
 
+@pytest.mark.covered(at_most=2)
 @each_class
 @each_spectrum
 def test_falls_with_epsilon_and_with_rows(make, spectrum):
@@ -140,8 +143,8 @@ def test_falls_with_epsilon_and_with_rows(make, spectrum):
             for epsilon in np.geomspace(0.05, 50, 9)
         ],
         [
-            expected_subspace_error(estimator, spectrum, int(n_rows))
-            for n_rows in np.geomspace(100, 1e7, 9)
+            expected_subspace_error(estimator, spectrum, int(n_samples))
+            for n_samples in np.geomspace(100, 1e7, 9)
         ],
     ):
         # A draw need not fall; the mean of them does, up to very little.
@@ -172,8 +175,10 @@ def test_limits(make):
     spectrum = SPECTRA["spiked"]
     estimator = make(3, **BOUNDS)
 
-    def error(spectrum=spectrum, n_rows=3_000, **parameters):
-        return expected_subspace_error(clone(estimator).set_params(**parameters), spectrum, n_rows)
+    def error(spectrum=spectrum, n_samples=3_000, **parameters):
+        return expected_subspace_error(
+            clone(estimator).set_params(**parameters), spectrum, n_samples
+        )
 
     assert error(epsilon=np.inf) == 0
     assert error(epsilon=np.inf, row_norm=None, mean_norm=None) == 0
@@ -269,10 +274,10 @@ def test_refuses_eigenvalues(eigenvalues, message):
         expected_subspace_error(DPTruncatedSVD(1, row_norm=1.0), eigenvalues, 100)
 
 
-@pytest.mark.parametrize(("n_rows", "error"), [(0, ValueError), (10.5, TypeError)])
-def test_refuses_numbers_of_rows(n_rows, error):
-    with pytest.raises(error, match="n_rows"):
-        expected_subspace_error(DPTruncatedSVD(1, row_norm=1.0), np.ones(5), n_rows)
+@pytest.mark.parametrize(("n_samples", "error"), [(0, ValueError), (10.5, TypeError)])
+def test_refuses_numbers_of_rows(n_samples, error):
+    with pytest.raises(error, match="n_samples"):
+        expected_subspace_error(DPTruncatedSVD(1, row_norm=1.0), np.ones(5), n_samples)
 
 
 def test_refuses_other_estimators():

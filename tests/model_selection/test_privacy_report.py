@@ -552,7 +552,7 @@ def test_memory_of_another_kind_is_not_private():
 
 
 def test_streams_and_what_they_give_have_a_report():
-    stream = DPStreamingFactorizer((30, 6), 2, privacy_unit=Update(bound=1.0))
+    stream = DPStreamingFactorizer(2, shape=(30, 6), privacy_unit=Update(bound=1.0))
     for found in (privacy_spent(stream), privacy_spent(stream.finalize())):
         assert (found.spent.unit, found.is_private) == ("update", True)
 

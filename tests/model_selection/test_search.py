@@ -69,6 +69,7 @@ GRIDS = [
 ]
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("refit", [True, False])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 30.0])
 @pytest.mark.parametrize(("estimator", "grid", "n_fits"), GRIDS, ids=lambda value: repr(value)[:50])
@@ -96,7 +97,7 @@ def test_the_steps_keep_their_ratio():
 
 
 def test_the_last_fit_has_three_times_the_signal_of_those_of_the_search():
-    search = DPGridSearch(DPTraceRegressor(n_iter=2), {"step_size": [0.4, 0.5]}).fit(X, Y)
+    search = DPGridSearch(DPTraceRegressor(n_iter=2), {"clip_quantile": [0.4, 0.5]}).fit(X, Y)
     releases = search.privacy_spent_.releases
     shares = {
         label: sum(one.share for one in releases if one.name.startswith(label))
@@ -194,7 +195,7 @@ def test_matrices():
 
 def test_a_sparse_row_is_a_row():
     unit = SparseRow(3, (-5, 5))
-    search = DPGridSearch(DPTruncatedSVD(1, privacy_unit=unit), {"basis_cut": [1.0, 2.0]}).fit(X)
+    search = DPGridSearch(DPTruncatedSVD(1, privacy_unit=unit), {"n_iter": [3, 4]}).fit(X)
     assert search.privacy_spent_.unit == "row"
 
 
@@ -359,6 +360,7 @@ def test_bad_input_is_refused_before_anything_is_spent(tmp_path, rows, responses
     assert not hasattr(search, "best_index_")
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("row", [0, 3])
 @pytest.mark.parametrize("gap", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("contain", [np.array, csr_array, pd.DataFrame])
@@ -491,7 +493,7 @@ def test_a_score_is_charged_and_refused(tmp_path):
 
 def test_a_step_without_noise_of_its_own_reserves_its_tail():
     regression = DPTraceRegressor(init="spectral", n_iter=2, epsilon=np.inf)
-    search = DPGridSearch(regression, {"step_size": [0.4, 0.5]}, epsilon=0.1, delta=1e-4)
+    search = DPGridSearch(regression, {"clip_quantile": [0.4, 0.5]}, epsilon=0.1, delta=1e-4)
     spent = search.fit(X, Y).privacy_spent_
     assert spent.delta_tail == pytest.approx(1e-5)
     assert spent.delta_at(0.1) <= 1e-4 * (1 + 1e-9)

@@ -28,8 +28,8 @@ def seeds(n_seeds):
     return [SECRET + 1000 * FIRST + number for number in range(n_seeds)]
 
 
-def halves(seed, n_rows, n_train):
-    order = np.random.default_rng(seed).permutation(n_rows)
+def halves(seed, n_samples, n_train):
+    order = np.random.default_rng(seed).permutation(n_samples)
     return order[:n_train], order[n_train:]
 
 
@@ -77,7 +77,9 @@ def test_matched_noise_finds_what_the_private_fit_needs():
     for seed in seeds(8):
         train, test = halves(seed, 6000, 4800)
         public, test = test[:300], test[300:]
-        tuned = matched_noise(REGRESSION, n_rows=4800, n_public=200).set_params(random_state=seed)
+        tuned = matched_noise(REGRESSION, n_samples=4800, n_public=200).set_params(
+            random_state=seed
+        )
         grid = {"rank": [1, 2, 3, 6], "n_iter": [5, 10, 20]}
         search = GridSearchCV(tuned, grid, cv=3, refit=False)
         search.fit(MATRICES[public], RESPONSES[public])
@@ -94,7 +96,7 @@ def test_a_matched_fit_on_half_of_the_rows_is_as_good_as_one_on_all(epsilon):
     for seed in seeds(20):
         train, test = halves(seed, len(X), 1400)
         pca = DPPCA(8, row_norm=40, mean_norm=64, epsilon=epsilon, random_state=seed)
-        matched = matched_noise(pca, n_rows=1400, n_public=700)
+        matched = matched_noise(pca, n_samples=1400, n_public=700)
         for name, model, rows in (("all", pca, train), ("half", matched, train[:700])):
             model.fit(X[rows])
             errors[name].append(class_error(model, X, y, train, test))

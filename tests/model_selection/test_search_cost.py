@@ -140,6 +140,7 @@ CELLS = [
 ]
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize(("family", "cell"), CELLS)
 def test_a_search_is_told_to_cost_what_the_records_of_its_fits_compose_to(family, cell):
     arguments = family.arguments(family.ordinary(cell))
@@ -281,7 +282,7 @@ def test_halving_is_not_known_before():
     ("arguments", "error", "message"),
     [
         ((pca(), 120, 6), TypeError, "must be a GridSearchCV"),
-        ((GridSearchCV(pca(), {}), 0, 6), ValueError, "n_rows"),
+        ((GridSearchCV(pca(), {}), 0, 6), ValueError, "n_samples"),
         ((GridSearchCV(pca(), {}), 120, 1.5), TypeError, "n_features"),
         ((GridSearchCV(pca(), {"n_components": [9]}), 120, 6), ValueError, "n_components"),
         (

@@ -111,7 +111,7 @@ def test_different_keys_give_independent_draws():
 
 @pytest.fixture(scope="module")
 def matrices():
-    return np.stack([symmetric_normal(5, make_key(i)) for i in range(20_000)])
+    return np.stack([symmetric_normal(5, make_key(i)) for i in range(10_000)])
 
 
 def test_symmetric_noise_is_exactly_symmetric(matrices):

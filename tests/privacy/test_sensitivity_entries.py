@@ -215,6 +215,7 @@ def row_changes(generator, value_range, n_entries, adjacency, basis):
     return np.vstack([rows - others, rows - opposite])
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 @pytest.mark.parametrize("n_entries", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("value_range", [(-1.0, 1.0), (0.0, 1.0), (-1.0, 2.0), (-5.0, 0.0)])
@@ -292,6 +293,7 @@ def interaction_bases():
         yield clip_rows(basis, 0.4) if index % 3 == 2 else basis, generator
 
 
+@pytest.mark.covered(at_most=8)
 @pytest.mark.parametrize("floor", range(1, 21))
 def test_interactions_reach_the_sensitivity_and_do_not_exceed_it(floor):
     ratios, cores = [], []

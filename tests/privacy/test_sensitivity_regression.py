@@ -122,6 +122,7 @@ def pair_sensitivity(beta, rank):
     return sensitivity.subspace_pair(beta, 1.0, rank)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("shape", SHAPES[:4])
 @pytest.mark.parametrize("beta", BETAS)
 def test_singular_subspaces_turn_by_their_sensitivity_and_no_more(shape, beta):
@@ -159,6 +160,7 @@ def test_subspaces_are_charged_no_more_than_by_the_theorem_of_wedin():
     assert sensitivity.subspace_pair(0.3, 1.0, 1) == sensitivity.subspace_pair(3.0, 10.0, 1)
 
 
+@pytest.mark.covered
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("beta", BETAS)
 def test_the_gap_moves_by_its_sensitivity_and_no_more(shape, beta):

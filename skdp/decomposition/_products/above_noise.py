@@ -2,8 +2,8 @@ r"""Which released components stand out from noise, by released values and publi
 
 A component counts if it passes two tests. The first asks whether there is anything: its singular
 value comes from a release of its own, the core or the noisy matrix, and has to exceed what noise
-alone gives there in 999 of 1000 fits. The second asks whether its right vector v is of use, which
-it is if half of its squared length, or more, is signal.
+alone gives there in 999 of 1000 fits. The second asks whether its right vector v is of use: half of
+its squared length, or more, has to be signal.
 
 An iteration finds v as the direction of :math:`A^T u` plus noise. The former is at least as long as
 the released singular value :math:`s = u^T A v`, and the noise in n rows has the expected squared
@@ -13,9 +13,9 @@ a row of the average of all products with the basis U. So
 .. math:: s^2 \ge n\, q^T \Gamma q + 4 \tau^2
 
 is asked for; the last term, with :math:`\tau` the scale of the core, keeps out an s that is mostly
-noise itself. How the rows are shrunk afterwards is not counted on: that helps coherent vectors, for
-which the test is too strict by a factor. Noise on every entry has an asymptotic law for the part of
-v that is left [3]_, which is compared with a half.
+noise itself. The test ignores that the rows are shrunk afterwards, which helps coherent vectors:
+for these it is too strict by a factor. For noise on every entry :mod:`skdp.linalg.singular_values`
+tells the part of v that is left, which is compared with a half.
 
 References
 ----------
@@ -23,9 +23,6 @@ References
    components analysis". Annals of Statistics 29(2). :doi:`10.1214/aos/1009210544`
 .. [2] Z. Ma (2012). "Accuracy of the Tracy-Widom limits for the extreme eigenvalues in white
    Wishart matrices". Bernoulli 18(1). :doi:`10.3150/10-BEJ334`
-.. [3] F. Benaych-Georges, R. R. Nadakuditi (2012). "The singular values and vectors of low rank
-   perturbations of large rectangular random matrices". Journal of Multivariate Analysis 111.
-   :doi:`10.1016/j.jmva.2012.04.019`
 """
 
 import math
@@ -35,19 +32,16 @@ from scipy.special import chdtri, gammainccinv
 
 __all__ = ["count_above", "gaussian_norm", "spherical_norm"]
 
-_RISK = 1e-3
+_RISK = 1e-3  # benchmarks/entries/warned.md, "edge alone"
 # The quantile of the Tracy-Widom law of real matrices at that risk is 3.27, but small matrices
 # exceed it twice as often. In simulations from order 2 up, this value is not exceeded more often.
-_TRACY_WIDOM = 3.84
+_TRACY_WIDOM = 3.84  # not studied
 # A singular value has to exceed its own noise by so many standard deviations to count as a length.
-_CORE_DEVIATIONS = 2.0
+_CORE_DEVIATIONS = 2.0  # benchmarks/entries/warned.md, "edge alone"
 
 
 def gaussian_norm(shape: tuple[int, ...], scale: float) -> float:
-    """Compute what the spectral norm of independent Gaussian noise exceeds once in 1000 times.
-
-    The edge of the noise, and the fluctuations about it by the Tracy-Widom law.
-    """
+    """Compute what the spectral norm of independent Gaussian noise exceeds once in 1000 times."""
     # Centring and scaling are those of Ma (2012), which converge faster.
     m, n = np.array(shape) - 0.5
     edge = math.sqrt(m) + math.sqrt(n)
@@ -58,10 +52,7 @@ def gaussian_norm(shape: tuple[int, ...], scale: float) -> float:
 
 
 def spherical_norm(shape: tuple[int, ...], scale: float) -> float:
-    """Compute what the Frobenius norm of spherical noise exceeds once in 1000 times.
-
-    The spectral norm is no larger.
-    """
+    """Compute what the Frobenius norm of spherical noise exceeds once in 1000 times."""
     size = math.prod(shape)
     return scale * float(gammainccinv(size, _RISK)) / math.sqrt(size + 1)
 
@@ -69,23 +60,6 @@ def spherical_norm(shape: tuple[int, ...], scale: float) -> float:
 def count_above(
     singular_values: np.ndarray, *, floor: float, noise: np.ndarray, core_scale: float
 ) -> int:
-    """Count the components that pass both tests.
-
-    Parameters
-    ----------
-    singular_values : ndarray of shape (n_components,)
-        Released singular values.
-    floor : float
-        What noise alone reaches.
-    noise : ndarray of shape (n_components,)
-        Expected squared length of the noise in what the right vectors stem from.
-    core_scale : float
-        Standard deviation of the noise in a singular value.
-
-    Returns
-    -------
-    int
-        How many components stand out.
-    """
+    """Count the components that pass both tests; `noise` is what is expected of squared lengths."""
     least = np.sqrt(noise + (_CORE_DEVIATIONS * core_scale) ** 2)
     return int(np.sum((singular_values > floor) & (singular_values >= least)))

@@ -1,11 +1,11 @@
-r"""Private alternating block iteration: noise that follows the released iterate.
+"""Private alternating block iteration: noise that follows the released iterate.
 
-The change of A Z when one entry of A moves is that entry times a row of Z, so that noise in
-proportion to the largest row norm of the *released* basis Z is private for every matrix, and little
-if Z is spread evenly: there are no coherence assumptions, only coherence that pays. Hardt and Roth
-found this for single vectors with a bound on the coherence promised beforehand; here the
-sensitivity is exact, rows of the basis that stick out are cut, and the iteration alternates between
-both sides of a rectangular matrix.
+The change of A Z when one entry of A moves is that entry times a row of Z. So noise in proportion
+to the largest row norm of the *released* basis Z is private for every matrix, and little if Z is
+spread evenly: coherence is not assumed, but a lack of it pays. Hardt and Roth found this for single
+vectors with a bound on the coherence promised beforehand. Here the sensitivity is exact, rows of
+the basis that stick out are cut, and the iteration alternates between both sides of a rectangular
+matrix.
 
 Every product that was released before takes part in the next basis: those of one side are averaged
 by least squares, and their rows shrunk to what is likely behind them, both of which is free. A last
@@ -30,10 +30,7 @@ __all__ = ["find_bases", "solve_alternating"]
 
 
 def solve_alternating(matrix: NoisyMatrix, steps: Steps, *, n_components: int) -> Factors:
-    """Find the leading singular triplets of `matrix`.
-
-    Time O(nnz p) a product, two products a step; memory O((m + n) p).
-    """
+    """Find the leading singular triplets: time O(nnz p) a product, memory O((m + n) p)."""
     bases = find_bases(matrix, steps)
     core = matrix.core("core", bases.left, bases.right)
     return rotate_to_singular_vectors(matrix, bases, core, n_components)

@@ -1,9 +1,9 @@
 r"""One singular vector at a time: what was found is taken off, and never released.
 
-The scheme of Hardt and Roth for rank k, with what it needs to be right: pairs of vectors for
-rectangular and signed values for symmetric matrices, as a value without its sign adds to a negative
-eigenvalue instead of taking it off; and the factors as the result, for the residual
-:math:`A - \sum_i s_i u_i v_i^T` together with them is A itself.
+The scheme of Hardt and Roth for rank k, made right. Rectangular matrices have pairs of vectors.
+Symmetric ones have signed values: a value without its sign adds to a negative eigenvalue instead of
+taking it off. The result is the factors: the residual :math:`A - \sum_i s_i u_i v_i^T` together
+with them is A itself.
 
 References
 ----------
@@ -29,10 +29,7 @@ __all__ = ["solve_deflation"]
 def solve_deflation(
     matrix: NoisyMatrix, steps: Steps, *, n_components: int, is_symmetric: bool
 ) -> Factors:
-    """Find the leading singular triplets of `matrix`, one after the other.
-
-    Time O(nnz) a product, `n_iter` or twice as many a component; memory O((m + n) k).
-    """
+    """Find the leading singular triplets one by one: time O(nnz) a product, memory O((m + n) k)."""
     one = replace(steps, basis_size=1)
     find = _find_eigenpair if is_symmetric else _find_triplet
     deflated, found = matrix, []

@@ -20,7 +20,11 @@ from skdp.decomposition._products.symmetric_power import solve_symmetric_power
 from skdp.privacy import PrivacyBudget, Released
 from skdp.units._resolved import MatrixUnit
 
-__all__ = ["solve_by_products"]
+__all__ = ["BASIS_CUT", "PURE_CUT", "solve_by_products"]
+
+#: What the rows of a basis are cut to, in units of their mean square; and what without delta, where
+#: products are not shrunk and a basis has no column to spare: benchmarks/entries/cut.md.
+BASIS_CUT, PURE_CUT = 0.25, 1.0
 
 
 def solve_by_products(
@@ -87,12 +91,13 @@ def _matrix_of(
     kind = NoisyMoment if unit.is_second_moment else NoisyMatrix
     if isinstance(problem.center, str):
         kind = CenteredMatrix
+    cut = PURE_CUT if budget.is_pure else BASIS_CUT
     matrix = kind(
         rows,
         budget,
         unit,
         # Cutting keeps the noise small, and without noise it would only do harm.
-        cut=problem.basis_cut if budget.is_private and unit.follows_rows else None,
+        cut=cut if budget.is_private and unit.follows_rows else None,
         coherence_bound=problem.coherence_bound,
     )
     if isinstance(problem.center, np.ndarray):

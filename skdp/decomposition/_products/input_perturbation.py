@@ -17,10 +17,7 @@ __all__ = ["solve_input"]
 
 
 def solve_input(matrix: NoisyMatrix, *, n_components: int) -> Factors:
-    """Decompose the noisy matrix.
-
-    Time O(m n min(m, n)), memory O(m n): sparse rows become dense.
-    """
+    """Decompose the noisy matrix: time O(m n min(m, n)), memory O(m n), also of sparse rows."""
     noisy, scale = matrix.perturbed("matrix")
     left, singular_values, right = np.linalg.svd(noisy, full_matrices=False)
     seen = singular_values[:n_components]

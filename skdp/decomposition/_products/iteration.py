@@ -11,22 +11,12 @@ from skdp.linalg.subspace import orthonormal_basis
 __all__ = ["N_KEPT", "Bases", "Steps", "next_basis"]
 
 # More products would need more memory, and older ones tell little.
-N_KEPT = 6
+N_KEPT = 6  # benchmarks/entries/captured.md, "plain"
 
 
 @dataclass(frozen=True)
-class Steps:  # numpydoc ignore=PR02
-    """How long and how wide an iteration is.
-
-    Parameters
-    ----------
-    n_iter : int
-        Number of steps.
-    basis_size : int
-        Columns of a basis.
-    generator : numpy.random.Generator
-        Where it starts.
-    """
+class Steps:
+    """How long and how wide an iteration is, and where it starts."""
 
     n_iter: int
     basis_size: int
@@ -34,26 +24,14 @@ class Steps:  # numpydoc ignore=PR02
 
 
 @dataclass(frozen=True)
-class Bases:  # numpydoc ignore=PR02
-    """Released bases of both sides of a matrix.
-
-    Parameters
-    ----------
-    left, right : ndarray of shape (n, size)
-        Orthonormal columns.
-    n_above_noise : int
-        How many of them stand out from noise.
-    failed : bool
-        Whether one exceeded the coherence bound.
-    noise : ndarray of shape (size, size)
-        Expected inner products of the columns of the noise in the averaged product with `left`,
-        which `right` stems from.
-    """
+class Bases:
+    """Released bases of both sides of a matrix, with orthonormal columns."""
 
     left: np.ndarray
     right: np.ndarray
     n_above_noise: int
-    failed: bool
+    failed: bool  # one exceeded the coherence bound
+    # (size, size), expected inner products of columns of the noise that `right` has
     noise: np.ndarray
 
 

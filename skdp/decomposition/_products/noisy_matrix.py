@@ -19,26 +19,16 @@ __all__ = ["CenteredMatrix", "NoisyMatrix", "NoisyMoment"]
 
 
 # Smallest norm of a row of a basis that is charged for, relative to the root of the mean square.
-_LEAST_NORM = 1e-6
+_LEAST_NORM = 1e-6  # not tuned
 
 
 class NoisyMatrix:
     """A private matrix minus a known part, seen through noisy products.
 
-    Parameters
-    ----------
-    rows : Rows
-        The private matrix, as clipped by the unit.
-    budget : PrivacyBudget
-        What pays for every product.
-    unit : MatrixUnit
-        What may change between neighbouring matrices.
-    cut : float or None
-        Rows of a basis are cut to `cut` times their mean square before it is multiplied, which
-        bounds what one entry can do; None cuts nothing.
-    coherence_bound : float or None, default=None
-        Charges every product as if the rows of the basis reached this many times their mean square,
-        and refuses bases that exceed it; nothing is cut then.
+    The unit has clipped the rows. Rows of a basis are cut to `cut` times their mean square before
+    it is multiplied, which bounds what one entry can do. A `coherence_bound` cuts nothing instead:
+    it charges every product as if rows reached this many times their mean square, and refuses bases
+    that exceed it.
     """
 
     # The eigenvalues of the second moment are the singular values to this power.
@@ -102,10 +92,7 @@ class NoisyMatrix:
         )
 
     def minus(self, left: np.ndarray, right: np.ndarray) -> "NoisyMatrix":
-        """Return a view of the matrix minus ``left @ right.T``, both public.
-
-        Neighbouring matrices differ as before: only released products are corrected.
-        """
+        """View the matrix minus a public ``left @ right.T``: neighbours differ as before."""
         other = copy.copy(self)
         other._known = (np.hstack([self._known[0], left]), np.hstack([self._known[1], right]))
         return other
@@ -190,7 +177,7 @@ class NoisyMatrix:
         return np.maximum(norms, self._norm_at(self._coherence_bound, basis))
 
     def _norms(self, basis: np.ndarray) -> np.ndarray:
-        """Row norms, but not 0: a centred basis of one row is, and noise must have a scale."""
+        """Row norms, none of them 0: even a centred basis of one row must give noise a scale."""
         return np.maximum(row_norms(basis), _LEAST_NORM * self._norm_at(1.0, basis))
 
     @staticmethod

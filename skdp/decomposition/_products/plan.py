@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from skdp.decomposition._problem import DEFAULT_CUT, DecompositionProblem, check_solver
+from skdp.decomposition._problem import DecompositionProblem, check_solver
 from skdp.linalg.norms import LEAST_ROUNDING
 from skdp.privacy import PlannedRelease
 from skdp.privacy.budget import FORFEITED
@@ -18,22 +18,21 @@ __all__ = ["mean_sensitivity", "plan_by_products", "settle_products", "squares_s
 
 # Shares of the budget, of which the solver takes the rest. With delta=0 they are shares of epsilon
 # and not of the square of mu, so that small ones buy less.
-_MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01
-_PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03
+_MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01  # not studied
+_PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03  # not studied
 # Fraction of what the solver has that goes to the last release; more where shares are those of
 # epsilon, and where the core gets no less noise than a whole product.
-_CORE_SHARE, _LARGER_CORE_SHARE = 0.02, 0.05
+_CORE_SHARE, _LARGER_CORE_SHARE = 0.02, 0.05  # not studied
 # A step gets this many times the share of the next one.
-_DECAY = 0.8
+_DECAY = 0.8  # benchmarks/house/constants.md
 # Fraction of what a component has that goes to its value.
-_VALUE_SHARE = 0.05
+_VALUE_SHARE = 0.05  # not studied
 # Clipping mixes other directions in, and one more column keeps them apart from what is sought. With
 # Laplace noise, which grows with the number of columns, it is not worth that.
-_OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0
-# Measured for one to five components: an iteration beats noise on every entry from this length of
-# the shorter side on, times the root of `basis_cut`. Without a cut, rows of noise reach some twelve
-# times their mean square.
-_LEAST_SIDE, _LEAST_SIDE_PER_COLUMN, _LARGEST_CUT = 20, 5, 12
+_OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the first
+# An iteration beats noise on every entry from this length of the shorter side on:
+# benchmarks/entries/captured.md, "Small matrices: which solver".
+_LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
 
 
 def settle_products(problem: DecompositionProblem) -> DecompositionProblem:
@@ -53,7 +52,8 @@ def settle_products(problem: DecompositionProblem) -> DecompositionProblem:
     if n_components is None:
         n_components = min(problem.shape)
     solver = _choose_solver(problem)
-    _check_bases(problem, solver)
+    if problem.coherence_bound is not None:
+        _check_coherence_bound(problem, solver)
     extra = _PURE_OVERSAMPLES if problem.is_pure else _OVERSAMPLES
     if problem.n_oversamples != "auto":
         extra = int(problem.n_oversamples)
@@ -64,16 +64,11 @@ def settle_products(problem: DecompositionProblem) -> DecompositionProblem:
         problem,
         n_components=n_components,
         solver=solver,
-        basis_cut=_as_float(problem.basis_cut),
-        coherence_bound=_as_float(problem.coherence_bound),
+        # Whole numbers of any size become floats before anything is spent.
+        coherence_bound=problem.coherence_bound and float(problem.coherence_bound),
         basis_size=min(int(n_components) + extra, limit),
         n_iter=support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
     )
-
-
-def _as_float(bound: float | None) -> float | None:
-    """Turn whole numbers of any size into floats, before anything is spent."""
-    return None if bound is None else float(bound)
 
 
 def _check_norms(problem: DecompositionProblem) -> None:
@@ -136,36 +131,21 @@ def _is_small(problem: DecompositionProblem) -> bool:
     extra = _OVERSAMPLES if problem.n_oversamples == "auto" else int(problem.n_oversamples)
     assert isinstance(problem.n_components, int)
     side = (min(problem.shape) ** 2 * max(problem.shape)) ** (1 / 3)
-    cut = _LARGEST_CUT if problem.basis_cut is None else min(problem.basis_cut, _LARGEST_CUT)
-    least = _LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * (problem.n_components + extra)
-    return side < least * math.sqrt(cut)
+    return side < _LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * (problem.n_components + extra)
 
 
-def _check_bases(problem: DecompositionProblem, solver: str) -> None:
-    """Refuse bounds of released bases where there are none, or that exclude each other."""
-    cut, coherence_bound = problem.basis_cut, problem.coherence_bound
+def _check_coherence_bound(problem: DecompositionProblem, solver: str) -> None:
+    """Refuse it where no basis is released, or none of those it bounds."""
+    if problem.support.takes_coherence_bound and solver != "input":
+        return
     taken = f"solver={problem.solver!r}"
     if problem.solver != solver:
         taken += f", which takes {solver!r}"
-    takes_coherence_bound = problem.support.takes_coherence_bound and solver != "input"
-    if coherence_bound is not None and not takes_coherence_bound:
-        raise ValueError(
-            f"coherence_bound={coherence_bound:g} is for the iterations that protect entries and "
-            f"edges, got {problem.given_unit} and {taken}: pass coherence_bound=None, or another "
-            "solver."
-        )
-    if cut == DEFAULT_CUT:
-        return
-    if solver == "input":
-        raise ValueError(
-            f"basis_cut={cut} is for iterations, got {taken}: pass basis_cut={DEFAULT_CUT}, or "
-            "another solver."
-        )
-    if coherence_bound is not None:
-        raise ValueError(
-            f"basis_cut={cut} beside coherence_bound={coherence_bound:g}, which takes its place: "
-            f"pass basis_cut={DEFAULT_CUT}, or coherence_bound=None."
-        )
+    raise ValueError(
+        f"coherence_bound={problem.coherence_bound:g} is for the iterations that protect entries "
+        f"and edges, got {problem.given_unit} and {taken}: pass coherence_bound=None, or another "
+        "solver."
+    )
 
 
 def plan_by_products(problem: DecompositionProblem) -> list[PlannedRelease]:

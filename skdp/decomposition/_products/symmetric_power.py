@@ -1,8 +1,8 @@
 r"""Private block power iteration for a symmetric matrix.
 
 One chain :math:`V \leftarrow \operatorname{orth}(A V + N)`, with the averaging and shrinkage of the
-alternating iteration, whose noise follows the released basis as well. The sign of an eigenvalue is
-that of a Rayleigh quotient, so that indefinite matrices are right.
+alternating iteration; the noise follows the released basis here, too. A Rayleigh quotient gives an
+eigenvalue its sign, so that indefinite matrices are right.
 
 References
 ----------
@@ -30,9 +30,7 @@ def solve_symmetric_power(
 ) -> Factors:
     """Find the eigenvectors of `matrix` whose eigenvalues are largest in size.
 
-    If it is positive definite, negative ones are noise.
-
-    Time O(nnz p) a step; memory O(n p).
+    Of a definite one negative eigenvalues are noise. Time O(nnz p) a step; memory O(n p).
     """
     bases = find_basis(matrix, steps)
     core = matrix.symmetric_core("core", bases.right)

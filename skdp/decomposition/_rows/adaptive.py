@@ -8,9 +8,9 @@ tells more about the leading subspace, each with a share fixed beforehand:
   which a row of norm c moves by `c b` rather than :math:`c^2`. They replace what the matrix says
   about the span of V, weighted by their precision; the variances along the final span come last.
 
-Which of the two is decided by a small release in between, of the squared coordinates in V, clipped
-at several levels b: it tells how much signal a level leaves. The steps win where rows are spread
-over many dimensions. They are taken only if all the components that are sought stand out, as a step
+A small release in between decides which of the two. It has the squared coordinates in V, clipped at
+several levels b, and tells how much signal a level leaves. The steps win where rows are spread over
+many dimensions. They are taken only if all the components that are sought stand out, as a step
 cannot find what V has lost, and if noise is what blurs them: clipping has an error of its own.
 
 References
@@ -42,25 +42,25 @@ from skdp.privacy.clipping import clip_rows, clip_weights
 __all__ = ["solve_adaptive"]
 
 _LEVELS = np.array(PROBE_LEVELS)
-_FIRST_SHARE = ADAPTIVE_SHARES[0]
+_FIRST_SHARE = ADAPTIVE_SHARES[0]  # not tuned
 # Beside the first matrix, the probe and the spectrum.
-_N_STEPS = len(ADAPTIVE_SHARES) - 3
+_N_STEPS = len(ADAPTIVE_SHARES) - 3  # not tuned
 # Clipping also changes what is estimated: a step has to promise this many times the precision.
-_LEAST_GAIN = 2.0
+_LEAST_GAIN = 2.0  # benchmarks/high_dimension/captured.md, "made to refine always"
 # An eigenvalue stands out if it exceeds the edge of the noise by this factor, which chance alone
 # does not.
-_MARGIN = 1.05
+_MARGIN = 1.05  # not studied
 # What is kept of the matrix outside the span: to find directions that the span lacks it is needed,
 # but most of it is noise.
-_KEPT_OUTSIDE = 0.5
+_KEPT_OUTSIDE = 0.5  # not studied
 # Where noise costs less than this fraction of the captured variance, clipping may cost more.
-_LEAST_LOSS = 1e-3
+_LEAST_LOSS = 1e-3  # not studied
 # The signal that a column keeps is an estimate: below this it would blow up the noise.
-_SMALLEST_SIGNAL = 0.05
+_SMALLEST_SIGNAL = 0.05  # not studied
 # Few turns are enough: the basis is close already.
-_N_TURNS = 4
+_N_TURNS = 4  # not studied
 # A choice between few levels needs no more rows than this.
-_PROBE_ROWS = 1 << 15
+_PROBE_ROWS = 1 << 15  # not studied
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,7 @@ def solve_adaptive(
     basis_size: int,
     decomposed: Decomposition = decompose,
 ) -> Factors:
-    """Find the leading directions of `rows`, clipped to ``rows.bound``.
-
-    Time O(n d^2 + d^3), memory O(d^2) beside a few blocks of rows.
-    """
+    """Find the leading directions of clipped rows: time O(n d^2 + d^3), memory O(d^2)."""
     if not budget.is_private:
         return solve_covariance(rows, budget)
     moment = rows.gram()

@@ -19,9 +19,6 @@ __all__ = ["solve_covariance"]
 def solve_covariance(
     rows: Rows, budget: PrivacyBudget, decomposed: Decomposition = decompose
 ) -> Factors:
-    """Decompose a noisy second moment of `rows`, clipped to ``rows.bound``.
-
-    Time O(n d^2 + d^3), memory O(d^2) beside a few blocks of rows.
-    """
+    """Decompose a noisy second moment of clipped rows: time O(n d^2 + d^3), memory O(d^2)."""
     noisy, scale = release_moment(rows, budget, rows.gram(), name="second moment")
     return decomposed(noisy, scale)

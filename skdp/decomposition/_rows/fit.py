@@ -26,7 +26,7 @@ __all__ = ["clip_to_norm", "solve_clipped", "solve_rows"]
 
 # What the mean shows has to be so many times the edge of the noise of a matrix for that to be
 # released: far less for a single component, which has nothing beside it that noise could hide.
-_LEAST_RATIO, _LEAST_RATIO_OF_ONE = 8.0, 1.0
+_LEAST_RATIO, _LEAST_RATIO_OF_ONE = 8.0, 1.0  # not studied
 
 
 def solve_rows(

@@ -1,10 +1,10 @@
-r"""The mean of rows as a guide to their first component, where their entries are mostly positive.
+"""The mean of rows as a guide to their first component, where their entries are mostly positive.
 
 On a table without negative entries, as one of people and items, the mean row is nearly the first
 right singular vector, and its release carries far less noise than a second moment. Whether a table
-is of that kind is asked first: a count of the rows, but those of zeros, whose sum is at least half
-of the sum of their absolute values, which a row moves by 1. Noise is taken out of the entries of
-the released mean, which are then known not to be negative.
+is of that kind is asked first, by a count that a row moves by 1: of the rows, zeros left out, whose
+sum is at least half of the sum of their absolute values. If it is, the entries of the released mean
+are not negative, and noise can be taken out of them.
 """
 
 from dataclasses import dataclass
@@ -23,21 +23,11 @@ __all__ = ["Guide", "release_gate", "release_guide", "release_mean"]
 
 @dataclass(frozen=True)
 class Guide:
-    """A released mean of rows that are mostly positive.
+    """A released mean of rows that are mostly positive."""
 
-    Attributes
-    ----------
-    mean : ndarray of shape (n_features,)
-        The mean with its noise, of which it is free on average.
-    scale : float
-        Standard deviation of the noise in an entry.
-    share : float
-        What has been spent on it.
-    """
-
-    mean: np.ndarray
-    scale: float
-    share: float
+    mean: np.ndarray  # with its noise
+    scale: float  # standard deviation of the noise in an entry
+    share: float  # what has been spent on it
 
     @cached_property
     def cleaned(self) -> np.ndarray:

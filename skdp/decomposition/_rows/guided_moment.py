@@ -1,9 +1,9 @@
-r"""A noisy second moment, decomposed beside the direction of the released mean.
+"""A noisy second moment, decomposed beside the direction of the released mean.
 
 Its leading vector is nearly the mean direction m, along which the noise is that of a single number.
-What the matrix says of the first vector beside m is shrunk to what stands out from the noise; the
-rest is deflated by it, and its noisy vectors count for the variance that they capture rather than
-for their eigenvalues.
+What the matrix says of the first vector beside m is shrunk to what stands out from the noise. The
+rest is deflated by it. Its noisy vectors count for the variance that they capture, and not for
+their eigenvalues.
 """
 
 import numpy as np
@@ -15,17 +15,17 @@ from skdp.linalg.spectrum import eigenvalue_pushes, noise_edge
 __all__ = ["decompose_along", "decompose_beside"]
 
 # The mean direction has to hold so many times what noise or an average direction has.
-_LEAST_VALUE = 3.0
+_LEAST_VALUE = 3.0  # not studied
 # Far enough for no eigenvalue to be beyond.
-_FAR = 10.0
+_FAR = 10.0  # not tuned
 
 
 def decompose_beside(
     noisy: np.ndarray, scale: float, axis: np.ndarray, squared_bound: float = 1.0
 ) -> Factors:
-    """Decompose a released second moment whose noise has the given scale, beside a direction.
+    """Decompose a released second moment beside a direction, unless that holds little.
 
-    All are relative to `squared_bound`. A direction that holds little is left alone.
+    The moment and its scale are relative to `squared_bound`.
     """
     value, total = float(axis @ noisy @ axis), float(np.trace(noisy))
     if value < _LEAST_VALUE * max(scale, total / len(noisy)):
@@ -36,7 +36,7 @@ def decompose_beside(
 def decompose_along(
     noisy: np.ndarray, scale: float, axis: np.ndarray, squared_bound: float = 1.0
 ) -> Factors:
-    """Decompose it beside a direction that holds something."""
+    """Decompose the moment beside a direction that holds something."""
     # Squares of its entries must not overflow.
     unit = max(float(noisy.max()), -float(noisy.min()))
     noisy, scale, squared_bound = noisy / unit, scale / unit, squared_bound * unit

@@ -1,9 +1,9 @@
 r"""Power iteration beside the released mean, which joins the basis in the end.
 
 The columns stay orthogonal to the mean m, the first component that need not be sought. After each
-step they are turned to their singular vectors, and shrunk by :math:`1 - \sigma^2 / e` within groups
-of features of about the same mean, where e is the mean square of the column in the group: items
-that nobody knows carry nothing but noise, whatever the others do.
+step they are turned to their singular vectors. Then they are shrunk by :math:`1 - \sigma^2 / e`
+within groups of features of about the same mean, where e is the mean square of the column in the
+group: items that nobody knows carry nothing but noise, whatever the others do.
 
 References
 ----------
@@ -31,9 +31,9 @@ from skdp.privacy import PrivacyBudget
 __all__ = ["solve_guided_power"]
 
 # Features of the first group; each of the next has twice as many.
-_FIRST_GROUP = 16
+_FIRST_GROUP = 16  # not studied
 # No column is shrunk to less than that in a group.
-_LEAST_KEPT = 0.05
+_LEAST_KEPT = 0.05  # not studied
 
 
 def solve_guided_power(
@@ -45,10 +45,7 @@ def solve_guided_power(
     n_columns: int,
     generator: np.random.Generator,
 ) -> Factors:
-    """Find the leading directions of `rows`, of which the guide's is about the first.
-
-    Time O(nnz p) a pass, a pass a step; memory O(n + d p) for p columns.
-    """
+    """Find the leading directions beside the guide: time O(nnz p) a step, memory O(n + d p)."""
     axis = guide.axis
     groups = _groups(axis)
     rows = rows.weighed()

@@ -28,10 +28,7 @@ def release_moment(
 
 
 def decompose(noisy: np.ndarray, scale: float, squared_bound: float = 1.0) -> Factors:
-    """Decompose a released second moment whose noise has the given scale.
-
-    Both are relative to `squared_bound`.
-    """
+    """Decompose a released second moment; it and its scale are relative to `squared_bound`."""
     eigenvalues, vectors = np.linalg.eigh(noisy)
     eigenvalues = eigenvalues[::-1]
     entry_scale = scale * np.sqrt(0.5)

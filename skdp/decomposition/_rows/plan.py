@@ -8,12 +8,7 @@ from numbers import Integral
 import numpy as np
 
 from skdp._estimator import check_finite_bound
-from skdp.decomposition._problem import (
-    DEFAULT_CUT,
-    DecompositionProblem,
-    check_solver,
-    rank_of,
-)
+from skdp.decomposition._problem import DecompositionProblem, check_solver, rank_of
 from skdp.linalg.norms import row_norms
 from skdp.privacy import Plan, PlannedRelease, gaussian_dp, sensitivity
 from skdp.privacy.plan import Paths, planned_search
@@ -34,45 +29,45 @@ __all__ = [
 ]
 
 # Where rows may be spread over many more dimensions than matter, and eigenvectors cost little.
-_ADAPTIVE_FEATURES = (400, 1000)
+_ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp, adaptive"
 # Beyond, clipped projections lose less to noise than the d x d matrix does, and cost less; less
 # often so where a row is exchanged, as that moves a step twice as far.
-_LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}
+_LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
 # The square of so much longer a centre leaves no digit for that of a sparse row beside it.
-_LARGEST_RATIO = 1e8
+_LARGEST_RATIO = 1e8  # not tuned
 #: Of a guided fit: the count that opens it, and the means.
 GATE, GUIDES = "positive rows", ("guiding mean", "guiding mean again")
 # Share of the count. That of the mean falls with the square root of its signal, within limits; that
 # of both means before an iteration does so, too.
-_GATE_SHARE = 0.005
-_GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)
-_ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)
+_GATE_SHARE = 0.005  # not studied
+_GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)  # not studied
+_ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)  # not studied
 # Of its iteration: steps, columns beside those sought, and how many times the share of a step the
 # next one gets; and from which signal on the latter.
-_FEW_STEPS, _MANY_STEPS, _STRONG_SIGNAL = (4, 1, 3.0), (5, 3, 2.0), 200.0
-_FEWEST_GUIDED_FEATURES, _FEWEST_ITERATED_FEATURES = 3, 400
+_FEW_STEPS, _MANY_STEPS, _STRONG_SIGNAL = (4, 1, 3.0), (5, 3, 2.0), 200.0  # not studied
+_FEWEST_GUIDED_FEATURES, _FEWEST_ITERATED_FEATURES = 3, 400  # not studied
 # Share of the budget for the search of a norm.
-_NORM_SHARE = 0.03
+_NORM_SHARE = 0.03  # not studied
 # Those of the mean, for centring and for variances; the solver takes the rest.
-_CENTER_SHARE, _MEAN_SHARE = 0.15, 0.02
+_CENTER_SHARE, _MEAN_SHARE = 0.15, 0.02  # not studied
 # Of what the solver has. Of the power method: for the levels, and for the spectrum.
-_LEVEL_SHARE, _SPECTRUM_SHARE = 0.05, 0.10
+_LEVEL_SHARE, _SPECTRUM_SHARE = 0.05, 0.10  # not studied
 # A step gets this many times the share of the one before.
-_GROWTH = 3.0
+_GROWTH = 3.0  # benchmarks/high_dimension/captured.md, "power, equal shares"
 #: How many levels the power method chooses from.
-N_LEVELS = 24
+N_LEVELS = 24  # not studied
 #: Of the adaptive solver: for the first matrix, the probe, two steps, of which the second has the
 #: better basis and so four times as much, and the spectrum.
-ADAPTIVE_SHARES = (0.30, 0.02, 0.13, 0.52, 0.03)
+ADAPTIVE_SHARES = (0.30, 0.02, 0.13, 0.52, 0.03)  # not studied
 #: Clip levels to choose from, in units of the bound of the rows. Lower ones would count rows rather
 #: than variance; the last clips nothing.
-PROBE_LEVELS = (0.2, 0.4, 1.0)
-_NORM_QUANTILE, _LEAST_QUANTILE = 0.95, 0.5
+PROBE_LEVELS = (0.2, 0.4, 1.0)  # not studied
+_NORM_QUANTILE, _LEAST_QUANTILE = 0.95, 0.5  # benchmarks/guided/guided.md, "Private bounds"
 # From which signal on more than the median is sought, and by how much for e times as much.
-_LEAST_SIGNAL, _QUANTILE_GROWTH = 50.0, 0.18
+_LEAST_SIGNAL, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
 # So many standard deviations a count of all rows stays above the quantile sought: one step of the
 # search that goes wrong can end far away.
-_COUNT_MARGIN = 4.0
+_COUNT_MARGIN = 4.0  # not studied
 
 
 def settle_rows(problem: DecompositionProblem) -> DecompositionProblem:
@@ -132,16 +127,11 @@ def _guidance(problem: DecompositionProblem, solver: str) -> tuple[bool, bool]:
 
 def _check_bounds(problem: DecompositionProblem) -> None:
     """Refuse bounds that do not act, or that are none."""
-    bases = (
-        ("basis_cut", problem.basis_cut, DEFAULT_CUT),
-        ("coherence_bound", problem.coherence_bound, None),
-    )
-    for name, bound, default in bases:
-        if bound != default:
-            raise ValueError(
-                f"{name}={bound} is for iterations whose noise follows the released bases, got "
-                f"{problem.given_unit}: pass {name}={default}."
-            )
+    if problem.coherence_bound is not None:
+        raise ValueError(
+            f"coherence_bound={problem.coherence_bound:g} is for iterations whose noise follows "
+            f"the released bases, got {problem.given_unit}: pass coherence_bound=None."
+        )
     check_finite_bound("row_norm", problem.row_norm, problem.epsilon)
     check_finite_bound("mean_norm", problem.mean_norm, problem.epsilon)
     if problem.mean_norm is not None and not problem.releases_mean:
@@ -154,7 +144,7 @@ def _check_bounds(problem: DecompositionProblem) -> None:
 
 
 def _check_sparse_center(problem: DecompositionProblem) -> None:
-    """Refuse a centre that may be so long beside sparse rows that only rounding is left of them.
+    """Refuse a centre so long beside sparse rows that rounding may leave nothing of them.
 
     They are centred in their products, whose terms are as long as the centre.
     """
@@ -201,10 +191,10 @@ def doubts_of_rows(problem: DecompositionProblem, plan: Plan) -> list[str]:
 def norm_quantile(name: str, plan: Plan, shape: tuple[int, int]) -> float:
     """Choose the quantile that is sought as a norm.
 
-    That of the rows before centring is .95. The other one goes from the median, where noise is all,
-    to .95 where there is hardly any: with the logarithm of the signal that the longest possible sum
-    of rows has beside its noise. With few rows the noise of a count would blur a high one; below
-    the median nothing is gained.
+    That of the rows before centring is .95. The other one rises from the median, where noise is
+    all, to .95 where there is hardly any, with the logarithm of the signal that the longest
+    possible sum of rows has beside its noise. With few rows the noise of a count would blur a high
+    one; below the median nothing is gained.
     """
     (line,) = (line for line in plan.releases if line.name == f"{name}, count 1")
     sought = _NORM_QUANTILE
@@ -306,7 +296,7 @@ def _plan_guided_power(problem: DecompositionProblem, share: float) -> list[Plan
 def guided_iteration(problem: DecompositionProblem) -> tuple[int, int, float]:
     """Choose how many steps and columns a guided iteration has, and how its shares grow.
 
-    Where there is little noise, directions that it does not hide take more of both to be found.
+    Little noise leaves more directions to be found, which takes more of both.
     """
     n_steps, n_more, growth = _FEW_STEPS if _signal(problem) < _STRONG_SIGNAL else _MANY_STEPS
     return n_steps, min(rank_of(problem) + n_more, problem.shape[1] - 1), growth

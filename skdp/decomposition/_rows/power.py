@@ -1,7 +1,7 @@
 r"""Private block power iteration with clipped projections.
 
 Every step releases :math:`\sum_i x_i \psi_b(V^T x_i)^T` for the basis V released before it, where
-:math:`\psi_b` clips to a norm b that is itself released: rows of norm c then move the step by `c b`
+:math:`\psi_b` clips to a norm b that is itself released. Rows of norm c then move the step by `c b`
 rather than :math:`c^2`, and b is far below c when the rows are spread over many dimensions. The
 last steps get most of the budget, as the first ones need only a rough direction. A final release,
 of order p + 1, turns the basis to the eigenvectors and gives the spectrum, with the variance
@@ -38,10 +38,10 @@ __all__ = [
     "thinned",
 ]
 
-_LEVEL_QUANTILE = 0.2
-_LEVEL_GRID = np.geomspace(0.01, 1.0, N_LEVELS)
+_LEVEL_QUANTILE = 0.2  # not studied
+_LEVEL_GRID = np.geomspace(0.01, 1.0, N_LEVELS)  # not studied
 # Rows whose projections are counted: enough for any noise that leaves the steps usable.
-_LEVEL_ROWS = 1 << 14
+_LEVEL_ROWS = 1 << 14  # not studied
 
 
 def solve_power(
@@ -52,10 +52,7 @@ def solve_power(
     n_iter: int,
     generator: np.random.Generator,
 ) -> Factors:
-    """Find the leading directions of `rows`, clipped to ``rows.bound``.
-
-    Time O(nnz p) a pass, a pass a step; memory O(n + d p), nothing of size d x d or n x p.
-    """
+    """Find the leading directions of clipped rows: time O(nnz p) a step, memory O(n + d p)."""
     rows = rows.weighed()
     sample = thinned(rows)
     basis = random_basis(rows.n_features, basis_size, generator)

@@ -2,10 +2,10 @@ r"""Factors of both sides of a matrix whose rows are protected: components, then
 
 The components V are those of a solver of rows. The clipped rows times V are released with noise: a
 row that is exchanged moves them by at most 2 c. A row is one person's, and the noise covers it as a
-whole, so that little is left of its own coordinates. They are shrunk by what is known of both: with
-:math:`\lambda_j` the released second moment along component j and :math:`\sigma` the scale of the
-noise in n coordinates, by :math:`\lambda_j / (\lambda_j + n \sigma^2)`, which has the least squared
-error of all factors; where that is small, to nothing.
+whole, so that little is left of its own coordinates. They are shrunk by
+:math:`\lambda_j / (\lambda_j + n \sigma^2)`, where :math:`\lambda_j` is the released second moment
+along component j and :math:`\sigma` the scale of the noise in n coordinates. This has the least
+squared error of all factors; where it is small, they are shrunk to nothing.
 """
 
 import math
@@ -24,9 +24,9 @@ from skdp.privacy import PlannedRelease, PrivacyBudget, sensitivity
 __all__ = ["plan_projection", "solve_projection"]
 
 # Share of the budget for the projected rows. Components serve all rows, and need most of it.
-_PROJECTION_SHARE = 0.2
+_PROJECTION_SHARE = 0.2  # not studied
 # With less, next to nothing would be gained, and much be lost where the moment is noise itself.
-_LEAST_SIGNAL = 0.1
+_LEAST_SIGNAL = 0.1  # not studied
 
 
 def plan_projection(problem: DecompositionProblem) -> list[PlannedRelease]:
@@ -54,10 +54,7 @@ def plan_projection(problem: DecompositionProblem) -> list[PlannedRelease]:
 def solve_projection(
     problem: DecompositionProblem, raw: Rows, budget: PrivacyBudget, generator: np.random.Generator
 ) -> Factors:
-    """Release the components and the rows projected on them.
-
-    Time and memory are those of the solver of rows, and O(n_rows n_components).
-    """
+    """Release the components and the rows projected on them, in O(n_rows n_components) more."""
     rows = clip_to_norm(raw, budget, problem.row_norm, "row_norm")
     factors = solve_clipped(problem, rows, budget, generator).leading(rank_of(problem))
     released, scale = budget.gaussian(

@@ -25,7 +25,7 @@ from skdp.privacy import Released
 __all__ = ["SketchFactors", "fit_sketches"]
 
 # From then on nothing changes in the first three digits.
-_N_STEPS = 6
+_N_STEPS = 6  # not studied
 
 
 @dataclass(frozen=True)
@@ -58,25 +58,7 @@ class Side:
 def fit_sketches(
     values: tuple[Released, Released], sketches: Sketches, n_components: int
 ) -> SketchFactors:
-    """Fit both sketches.
-
-    Time O((m + n) k + m t^2 + n v^2), memory that of the sketches.
-
-    Parameters
-    ----------
-    values : tuple of Released
-        The noisy matrix times the right sketch, of shape (m, t), and its transpose times the left
-        one, of shape (n, v).
-    sketches : Sketches
-        What they were multiplied by.
-    n_components : int
-        How many components are asked for.
-
-    Returns
-    -------
-    SketchFactors
-        Singular factors; beyond the rank the singular values are 0.
-    """
+    """Fit both sketches in time O((m + n) k + m t^2 + n v^2); beyond the rank, values are 0."""
     pair = sketches.right, sketches.left
     seen, basis = _leading(values[0].value)
     also_seen, other_basis = _leading(values[1].value)
@@ -170,7 +152,7 @@ def _singular_factors(
 
 
 def _filled(vectors: np.ndarray, more: np.ndarray) -> np.ndarray:
-    """Fill orthonormal columns up to the number of `more`, from these."""
+    """Fill orthonormal columns up to the number in `more`, from the directions in that."""
     n_missing = more.shape[1] - vectors.shape[1]
     if n_missing == 0:
         return vectors

@@ -45,7 +45,7 @@ def solve_one_pass(
 ) -> Factors:
     """Release both sketches, and fit them.
 
-    Time O(nnz) for entries and O(nnz (t + v)) for promised changes, memory O(m t + n v), for
+    Time O(nnz) for entries and O(nnz (t + v)) for promised changes. Memory O(m t + n v), and for
     promised changes O(n t + m v) more.
     """
     plan = budget.plan

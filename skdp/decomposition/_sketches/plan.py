@@ -40,32 +40,26 @@ _KINDS: dict[str, Callable[[int, int, np.random.Generator], Sketch]] = {
     "countsketch": CountSketch,
 }
 # Dimensions of the sketches: so many times the rank, and so many times that on the other side.
-_SIZE_PER_COMPONENT, _CORE_PER_SIZE = 6, 4
+_SIZE_PER_COMPONENT, _CORE_PER_SIZE = 6, 4  # not studied
 # Where little of a matrix is of low rank, smaller sketches are further off than the noise.
+# benchmarks/house/constants.md, and benchmarks/factorization/factorization.md, "n_sketch=120".
 _LEAST_SIZE = 60
 # Of the square of mu for the sketch of the longer side, whose noise has more entries.
-_LONG_SIDE_SHARE = 0.65
+_LONG_SIDE_SHARE = 0.65  # not studied
 # Of delta for each of the two bounds of a random sketch.
-_TAIL_SHARE = 0.25
+_TAIL_SHARE = 0.25  # not studied
 #: Of delta for both, of a matrix of any shape.
-RESERVED_PART = 2 * _TAIL_SHARE
+RESERVED_PART = 2 * _TAIL_SHARE  # not tuned
 
 
 @dataclass(frozen=True)
-class Sketches:  # numpydoc ignore=PR02
-    """Two public sketches, and how far they are trusted.
+class Sketches:
+    """Two public sketches, and how far they are trusted."""
 
-    Parameters
-    ----------
-    right, left : Sketch
-        Sketches of the columns and of the rows of the matrix.
-    tails : tuple of two floats, default=(0.0, 0.0)
-        Probabilities with which each may lengthen a matrix further than it is trusted to, where
-        nobody can have known it when the data were made; else 0.
-    """
-
-    right: Sketch
-    left: Sketch
+    right: Sketch  # of the columns
+    left: Sketch  # of the rows
+    # Probability of each to lengthen a matrix further than it is trusted to; 0 where somebody may
+    # have known it when the data were made.
     tails: tuple[float, float] = (0.0, 0.0)
 
     @property
@@ -85,10 +79,7 @@ def sketch_sizes(
     n_sketch: int | None = None,
     n_core: int | None = None,
 ) -> tuple[int, int]:
-    """Choose how many dimensions the right and the left sketch leave.
-
-    The longer side of the matrix gets the shorter rows of sums.
-    """
+    """Choose how many dimensions the sketches leave; the longer side gets shorter rows of sums."""
     size = n_sketch or max(_SIZE_PER_COMPONENT * n_components, _LEAST_SIZE)
     core = n_core or _CORE_PER_SIZE * size
     n_rows, n_columns = shape
@@ -106,7 +97,7 @@ def draw_sketches(
 
 
 def tails_of(shape: tuple[int, int], sizes: tuple[int, int], delta: float) -> tuple[float, float]:
-    """Return what the bounds of Haar sketches that nobody knows take of delta, where that pays."""
+    """Return the parts of delta for tighter bounds of secret Haar sketches, where they pay."""
     tail = _TAIL_SHARE * delta
 
     def _pays(n: int, t: int) -> bool:
@@ -197,7 +188,7 @@ def _norms(unit: StreamUnit, sketches: Sketches) -> tuple[float, float]:
 
 
 def _norm(sketch: Sketch, tail: float, *, is_secret: bool) -> float:
-    """Bound the spectral norm of a sketch, or, but for an event of `tail`, what it is for one."""
+    """Bound the spectral norm of a sketch or, if `tail` is not 0, how it lengthens one matrix."""
     if tail > 0:
         return likely_norm(*sketch.shape, tail)
     # Nothing may be told of a secret sketch.

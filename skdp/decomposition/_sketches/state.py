@@ -12,24 +12,15 @@ from skdp.privacy.noise_first import EXACT, to_counts
 __all__ = ["StreamState"]
 
 # Cells that are read at a time.
-_CHUNK = 1 << 20
+_CHUNK = 1 << 20  # not studied
 
 
 class StreamState:
     """Integer sums of the updates of a stream, seen through two sketches.
 
-    Parameters
-    ----------
-    right, left : ndarray of int64
-        Sums for the rows and for the columns of the matrix, noise included if they have any.
-    sketches : Sketches
-        Public sketches.
-    unit : float
-        What one count of the sums stands for.
-    bound : float
-        Values are clipped to it; inf clips nothing.
-    allow_pickle : bool, default=False
-        Whether it has no noise that two views would share, and may be sent to another process.
+    `right` and `left` are for the rows and for the columns of the matrix, in `unit`, and hold noise
+    if there is any. Without noise that two views would share, a state may be sent to another
+    process (`allow_pickle`). Values are clipped to `bound`.
     """
 
     def __init__(

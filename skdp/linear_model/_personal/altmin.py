@@ -36,7 +36,7 @@ from skdp.privacy.clipping import clip_weights
 
 __all__ = ["alternate"]
 
-_QUANTILE = 0.5
+_QUANTILE = 0.5  # not studied
 
 
 class _Terms(NamedTuple):

@@ -17,9 +17,10 @@ from skdp.privacy import PrivacyBudget, sensitivity
 
 __all__ = ["mean_responses", "release_response_center", "release_row_center"]
 
-_QUANTILE = 0.6
+_QUANTILE = 0.6  # not studied
 # A mean of responses is taken for 0 below so many times its noise, and below that fraction of the
 # level, unless it is twice as far from the noise: a level that was found too high has high noise.
+# Not studied.
 _LEAST_NOISE, _LEAST_LEVEL = 2.0, 0.5
 
 

@@ -11,6 +11,7 @@ __all__ = ["doubts_of_model", "doubts_of_prior", "doubts_of_users"]
 
 # The largest eigenvalue that users can give to a sum of products, in units of that of its noise,
 # below which a representation is no better than none: it would take users who all agree.
+# Not studied.
 _LEAST_SIGNAL = 3.0
 
 

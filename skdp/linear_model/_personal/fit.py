@@ -41,7 +41,7 @@ def solve_personal(
         center = center + shift
     whitening: np.ndarray | None = None
     doubts: tuple[str, ...] = ()
-    if problem.whiten:
+    if problem.decorrelate:
         whitening, doubts = release_user_whitening(users, budget)
         users.multiply_rows(whitening)
     start = release_start(users, budget, problem, row_count, levels)

@@ -34,13 +34,14 @@ from skdp.privacy.clipping import clip_weights
 
 __all__ = ["descend", "oriented_basis"]
 
+# Not studied.
 _QUANTILE = 0.35
 _STEP_SIZE = 1.0
 _LEVEL_RATE = 2.0
 # The first level, in units of the root mean square of what is clipped, for normal users.
-_FIRST_LEVEL = 0.8
+_FIRST_LEVEL = 0.8  # not studied
 # How far levels go from the first one.
-_LEVEL_RANGE = 1e9
+_LEVEL_RANGE = 1e9  # not studied
 
 
 def descend(start: Start, users: Users, budget: PrivacyBudget, n_iter: int) -> Start:

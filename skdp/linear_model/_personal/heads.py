@@ -20,7 +20,7 @@ __all__ = ["best_priors", "choose_prior", "personal_models"]
 
 Choices = tuple[tuple[float, float], ...]
 
-# In standard deviations of a count, and of all users.
+# In standard deviations of a count, and of all users: not studied.
 _LEAD, _LEAD_OF_NONE = 2.0, 0.15
 
 
@@ -46,22 +46,7 @@ def _handicap(mix: float, noise_factor: float, n_users: int, count_noise: float)
 
 
 def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
-    """Fit a head to the rows of every user.
-
-    Parameters
-    ----------
-    users : Users
-        Rows as they are given; they are mapped in place.
-    model : SharedModel
-        What is published.
-
-    Returns
-    -------
-    coefficients : ndarray of shape (n_users, n_features)
-        Coefficients of the rows as they are given.
-    intercepts : ndarray of shape (n_users,)
-        Intercepts.
-    """
+    """Fit a head to the rows of every user, as given: coefficients and intercepts."""
     users.shift_rows(model.center)
     if model.whitening is not None:
         users.multiply_rows(model.whitening)

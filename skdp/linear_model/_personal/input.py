@@ -25,26 +25,16 @@ _KINDS = (str, bytes, int, UUID, date)
 
 @dataclass(frozen=True)
 class PersonalData:
-    """Rows and responses that are acceptable, and whose they are.
+    """Rows and responses that are acceptable, and whose they are."""
 
-    Attributes
-    ----------
-    given : object
-        X as it was given, for the names of its features.
-    rows : ndarray of shape (n_rows, n_features)
-        Rows, without a column of ids.
-    responses : ndarray of shape (n_rows,)
-        Responses in float64.
-    codes : ndarray of shape (n_rows,)
-        Number of the user of each row.
-    ids : ndarray of shape (n_users,) or None
-        What the users are called, ascending; None if nobody said.
-    """
-
+    # X as it was given, for the names of its features.
     given: Any
+    # Without a column of ids.
     rows: np.ndarray
     responses: np.ndarray
+    # Number of the user of each row.
     codes: np.ndarray
+    # What the users are called, ascending; None if nobody said.
     ids: np.ndarray | None
 
     @property

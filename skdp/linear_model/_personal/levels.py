@@ -23,11 +23,12 @@ __all__ = [
 ]
 
 #: Level that stands for no clipping: squares of what is longer could overflow.
-NO_CLIPPING = 1e100
+NO_CLIPPING = 1e100  # not tuned
 #: By how many standard deviations a centre of rows, or a mean of products, has to exceed noise.
+#: Not studied.
 CENTER_CERTAINTY, MEAN_CERTAINTY = 3.0, 1.5
 # Products with factors of other sizes might lose digits: they contribute nothing.
-_SIZES = (1e-150, 1e150)
+_SIZES = (1e-150, 1e150)  # not tuned
 
 
 def clip_level(size: float, budget: PrivacyBudget) -> float:
@@ -78,23 +79,8 @@ def loses_digits(sizes: np.ndarray) -> np.ndarray:
 def above_noise(average: np.ndarray, noise: float, certainty: float, size: int) -> np.ndarray:
     """Shrink a noisy average by the fraction of its squared length that noise has (James-Stein).
 
-    It is 0 where it is no longer than noise is likely to be.
-
-    Parameters
-    ----------
-    average : ndarray
-        The average, in a space of `size` dimensions.
-    noise : float
-        Standard deviation of its noise along each of them.
-    certainty : float
-        By how many of these standard deviations its length has to exceed that of noise.
-    size : int
-        Number of dimensions.
-
-    Returns
-    -------
-    ndarray
-        The average, shrunk.
+    It is 0 where it is no longer than noise is likely to be. `noise` is its standard deviation
+    along each of `size` dimensions.
     """
     length = float(np.linalg.norm(average))
     # Noise is longer with a probability of exp(-certainty**2 / 2) at most.

@@ -9,26 +9,16 @@ __all__ = ["Prior", "SharedModel"]
 
 @dataclass(frozen=True)
 class Prior:
-    """A normal prior of what a user's coefficients add to those of the mean model.
+    """A normal prior of what a user's coefficients add to those of the mean model."""
 
-    Attributes
-    ----------
-    basis : ndarray of shape (n_features, n_components)
-        Orthonormal basis U of the directions in which users differ.
-    variances : ndarray of shape (n_components,)
-        Variances P of the coordinates in it.
-    intercept_variance : float
-        Variance of the intercept; 0 for none.
-    noise_variance : float
-        Variance of the noise of a response.
-    mix : float
-        Share of the variance that is spread evenly over all directions.
-    """
-
+    # Columns: orthonormal directions in which users differ.
     basis: np.ndarray
+    # Of the coordinates in it.
     variances: np.ndarray
     intercept_variance: float
+    # Of a response.
     noise_variance: float
+    # Share of the variance that is spread evenly over all directions.
     mix: float = 0.0
 
     @property
@@ -53,30 +43,14 @@ class Prior:
 
 @dataclass(frozen=True)
 class SharedModel:
-    """All that is released; the prior and the mean head are about whitened and centred rows.
-
-    Attributes
-    ----------
-    center : ndarray of shape (n_features,)
-        Centre of the rows.
-    response_center : float
-        Centre of the responses.
-    whitening : ndarray of shape (n_features, n_features) or None
-        What centred rows are multiplied by; None for nothing.
-    mean_head : ndarray of shape (n_features,)
-        Coefficients of the mean model.
-    prior : Prior
-        Of what users add to it.
-    snr : float
-        How far the weakest component stands out from the noise.
-    doubts : tuple of str
-        What released values say against the whitening and the prior.
-    """
+    """All that is released; the prior and the mean head are about whitened and centred rows."""
 
     center: np.ndarray
     response_center: float
+    # What centred rows are multiplied by; None for nothing.
     whitening: np.ndarray | None
     mean_head: np.ndarray
     prior: Prior
+    # How far the weakest component stands out from the noise.
     snr: float
     doubts: tuple[str, ...] = ()

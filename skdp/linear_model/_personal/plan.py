@@ -23,22 +23,23 @@ __all__ = [
     "response_search",
 ]
 
+# Not studied: benchmarks/personalization measures all together.
 # Wanted noise of a count as a fraction of the users, limits of its share, and one that is cheap.
 _SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
 _VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)
 _CENTER_SHARE, _RESPONSE_SHARE, _MEAN_SHARE = 0.01, 0.01, 0.02
 # Noise of a mean, in units of the level that it is clipped to, beyond which it tells nothing.
-_LARGEST_NOISE, _LARGEST_RESPONSE_NOISE = 0.8, 0.3
+_LARGEST_NOISE, _LARGEST_RESPONSE_NOISE = 0.8, 0.3  # not studied
 #: How many searches close in on the median of the responses.
-N_CLOSER = 2
-_MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26
-_PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)
+N_CLOSER = 2  # not studied
+_MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26  # not studied
+_PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)  # not studied
 # With one model for all: the share of the moment, and about what is left for the mean products.
-_POOLED_MOMENT_SHARE, _POOLED_MEAN_SHARE = 0.4, 0.5
+_POOLED_MOMENT_SHARE, _POOLED_MEAN_SHARE = 0.4, 0.5  # not studied
 # Noise of a mean that is wanted, in units of the level that its parts are clipped to.
-_MEAN_NOISE, _LARGEST_MEAN_CLIP = 0.1, 8.0
+_MEAN_NOISE, _LARGEST_MEAN_CLIP = 0.1, 8.0  # not studied
 # The last steps start from the best point: each gets so many times the share of the one before.
-_GROWTH, _LARGEST_GROWTH = 1.5, 10.0
+_GROWTH, _LARGEST_GROWTH = 1.5, 10.0  # not studied
 
 
 def plan_personal(problem: PersonalProblem) -> list[PlannedRelease]:
@@ -105,7 +106,7 @@ def response_search(problem: PersonalProblem) -> str:
 
 def finds_levels(problem: PersonalProblem) -> bool:
     """Whether it is found how users' own levels differ."""
-    return problem.fit_intercept and not problem.is_pooled and problem.max_rows != 1
+    return problem.fit_intercept and not problem.is_pooled and problem.max_rows_per_user != 1
 
 
 def finds_mean(problem: PersonalProblem) -> bool:
@@ -134,7 +135,7 @@ def _plan_features(problem: PersonalProblem) -> list[PlannedRelease]:
     for name in rounds:
         lines += _search(f"{name} norm", problem)
         lines.append(_line(name, _CENTER_SHARE / len(rounds), f"{name} norm", (d,)))
-    if problem.whiten:
+    if problem.decorrelate:
         lines += _search("moment norm", problem)
         share = _POOLED_MOMENT_SHARE if problem.is_pooled else _MOMENT_SHARE
         lines.append(_line("second moment", share, "moment norm", (d, d), "symmetric_gaussian"))
@@ -152,7 +153,7 @@ def _plan_responses(problem: PersonalProblem) -> list[PlannedRelease]:
         lines += _search(f"{name} norm", problem)
         lines.append(_line(name, _RESPONSE_SHARE, f"{name} norm", ()))
     if not problem.is_pooled:
-        lines += _search("row count", problem, len(row_counts(problem.max_rows)))
+        lines += _search("row count", problem, len(row_counts(problem.max_rows_per_user)))
     if finds_levels(problem):
         lines += _search("user level", problem)
         lines += _search("response spread", problem, len(RATIOS))

@@ -8,77 +8,51 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._estimator import Procedure
+from skdp._estimator import N_JOBS, Procedure
 from skdp.privacy.currency import Currency
 from skdp.units._resolved import ResolvedUnit
 
 __all__ = ["PERSONAL_CONSTRAINTS", "PersonalFacts", "PersonalProblem", "checked_problem"]
 
 #: What scikit-learn checks of the parameters.
-PERSONAL_CONSTRAINTS: dict[str, Any] = {
+PERSONAL_CONSTRAINTS: dict[str, Any] = {  # not tuned
+    **N_JOBS,
     "n_components": [Interval(Integral, 0, None, closed="left")],
     "user_column": [Integral, str, None],
     "require_groups": ["boolean"],
     "fit_intercept": ["boolean"],
     "mean_head": ["boolean"],
-    "whiten": ["boolean"],
+    "decorrelate": ["boolean"],
     "solver": [StrOptions({"gradient", "altmin", "exponential"})],
     "n_iter": [Interval(Integral, 0, 100, closed="both")],
-    "max_rows": [Interval(Integral, 1, None, closed="left"), None],
+    "max_rows_per_user": [Interval(Integral, 1, None, closed="left"), None],
 }
-# The matrix of its normal equations has as many rows and columns.
+# The matrix of its normal equations has as many rows and columns: not studied.
 _LARGEST_ALTMIN = 500
-# As many dimensions can be filled with candidates.
+# As many dimensions can be filled with candidates: not studied.
 _LARGEST_EXPONENTIAL = 8
-_NEEDS_NOISE = ("fit_intercept", "mean_head", "whiten")
+_NEEDS_NOISE = ("fit_intercept", "mean_head", "decorrelate")
 
 
 @dataclass(frozen=True)
 class PersonalFacts:
-    """Public facts of the users.
-
-    Attributes
-    ----------
-    n_users : int
-        How many there are.
-    n_features : int
-        Number of features, without a column of ids.
-    has_ids : bool
-        Whether it is known which rows belong to one user.
-    dtype : dtype
-        Type of the results.
-    """
+    """Public facts of the users."""
 
     n_users: int
+    # Without a column of ids.
     n_features: int
+    # Whether it is known which rows belong to one user.
     has_ids: bool
     dtype: np.dtype
 
 
 @dataclass(frozen=True)
 class PersonalProblem:
-    """Parameters of a personal regression as plain values, and public facts.
-
-    Those that are not listed are as in :class:`skdp.DPPersonalizedRegressor`.
-
-    Attributes
-    ----------
-    procedure : Procedure
-        How it is planned and solved.
-    facts : PersonalFacts
-        Public facts of the users.
-    unit : ResolvedUnit
-        What is protected: a user, or a row if these are not told apart.
-    n_units : int
-        Number of users.
-    currency : Currency
-        What shares buy.
-    delta_tail : float
-        Part of delta that is reserved: none.
-    """
+    """Parameters of a personal regression as plain values, and public facts."""
 
     procedure: Procedure
     facts: PersonalFacts
+    # A user, or a row if these are not told apart.
     unit: ResolvedUnit
     n_units: int
     currency: Currency
@@ -87,10 +61,10 @@ class PersonalProblem:
     n_components: int
     fit_intercept: bool
     mean_head: bool
-    whiten: bool
+    decorrelate: bool
     solver: str
     n_iter: int
-    max_rows: int | None
+    max_rows_per_user: int | None
     delta_tail: float = 0.0
 
     @property

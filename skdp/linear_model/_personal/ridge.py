@@ -16,30 +16,13 @@ __all__ = [
 ]
 
 # Added to the diagonal, in units of the trace: far above rounding errors, far below what matters.
-_RIDGE = 1e-11
+_RIDGE = 1e-11  # not tuned
 
 
 def ridge_coefficients(
     features: np.ndarray, responses: np.ndarray, penalty: float, least: float = _RIDGE
 ) -> np.ndarray:
-    """Compute the coefficients of every user.
-
-    Parameters
-    ----------
-    features : ndarray of shape (n_users, length, size)
-        Features of the rows of each of them.
-    responses : ndarray of shape (n_users, length)
-        Responses.
-    penalty : float
-        Penalty of the squared norm of the coefficients.
-    least : float, default=1e-11
-        What is added to it, in units of the squared size of the features.
-
-    Returns
-    -------
-    ndarray of shape (n_users, size)
-        Coefficients; 0 for users whose products overflow.
-    """
+    """Compute the coefficients of every user; 0 for users whose products overflow."""
     across = features.transpose(0, 2, 1)
     if features.shape[2] <= features.shape[1]:
         solved = _solved(across @ features, across @ responses[:, :, None], penalty, least)
@@ -53,21 +36,7 @@ def leave_one_out_errors_by_kernels(
 ) -> np.ndarray:
     """Compute the mean squared error with which each response follows from the other ones.
 
-    Parameters
-    ----------
-    kernels : ndarray of shape (n_users, length, length)
-        Prior covariances of what is predicted for the rows, 0 where padded.
-    responses : ndarray of shape (n_users, length)
-        Responses.
-    counts : ndarray of shape (n_users,)
-        Numbers of rows.
-    penalty : float
-        Variance of the noise of a response.
-
-    Returns
-    -------
-    ndarray of shape (n_users,)
-        Errors; 0 for users whose products overflow.
+    `kernels` are the prior covariances of what is predicted. Errors that overflow are 0.
     """
     inverses = _inverses(kernels, penalty)
     weighted = (inverses @ responses[:, :, None])[:, :, 0]

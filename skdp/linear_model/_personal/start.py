@@ -38,13 +38,14 @@ from skdp.privacy import PrivacyBudget, sensitivity
 
 __all__ = ["Start", "features_of", "release_row_count", "release_start"]
 
-_PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6
-# A component has at least this fraction of the first one's variance.
+_PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6  # not studied
+# A component has at least this fraction of the first one's variance: not studied.
 _LEAST_VARIANCE = 0.1
 # The noise of a response has at least this fraction of the variance of what is predicted: what is
 # read off between noisy eigenvalues may be far too little, and heads that trust it follow noise.
+# Not studied.
 _LEAST_NOISE, _LEAST_OF_EXACT = 0.15, 0.01
-_INTERCEPT_VARIANCE = 0.05
+_INTERCEPT_VARIANCE = 0.05  # not studied
 _TINY = 1e-200
 
 
@@ -66,23 +67,14 @@ class Mean:
 
 @dataclass(frozen=True)
 class Start:
-    """A representation to begin with.
-
-    Attributes
-    ----------
-    prior : Prior
-        The representation, and how users are spread in it.
-    mean : Mean
-        Of the products of rows and responses.
-    row_count : float
-        How many rows users have.
-    snr : float
-        How far the weakest component stands out from the noise.
-    """
+    """A representation to begin with."""
 
     prior: Prior
+    # Of the products of rows and responses.
     mean: Mean
+    # How many rows users have.
     row_count: float
+    # How far the weakest component stands out from the noise.
     snr: float
 
     @property
@@ -93,7 +85,7 @@ class Start:
 
 def release_row_count(users: Users, budget: PrivacyBudget, problem: PersonalProblem) -> float:
     """Release how many rows users have: the median, up to a factor of the root of 2."""
-    grid = row_counts(problem.max_rows)
+    grid = row_counts(problem.max_rows_per_user)
     if len(grid) == 1:
         return 1.0
     counts = users.fill(attrgetter("counts"))
@@ -110,7 +102,7 @@ def release_start(
 ) -> Start:
     """Release the sum of the outer products, their mean, and the scale of heads."""
     products = users.fill(partial(_products, levels=levels))
-    remedy = OTHER_UNITS_OF_Y if problem.whiten else OTHER_UNITS
+    remedy = OTHER_UNITS_OF_Y if problem.decorrelate else OTHER_UNITS
     norms = row_norms(products)
     size = budget.quantile("product norm", norms, q=_PRODUCT_QUANTILE, grid=SIZES, remedy=remedy)
     level = clip_level(size, budget)

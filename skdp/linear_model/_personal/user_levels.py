@@ -14,10 +14,10 @@ from skdp.privacy import PrivacyBudget
 
 __all__ = ["UserLevels", "release_user_levels", "root_mean_squares"]
 
-_QUANTILE = 0.6
+_QUANTILE = 0.6  # not studied
 # The points of a grid are so much above what is between them, in the middle.
-_ABOVE = 2.0**0.25
-_TINY = 1e-200
+_ABOVE = 2.0**0.25  # not tuned
+_TINY = 1e-200  # not tuned
 
 
 @dataclass(frozen=True)

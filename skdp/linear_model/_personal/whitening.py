@@ -15,13 +15,12 @@ from skdp.privacy.clipping import clip_weights
 
 __all__ = ["moment_norms", "release_user_whitening"]
 
-_QUANTILE = 0.5
-_CERTAINTY = 3.0
-# Features with less than this fraction of the largest variance are small.
+_QUANTILE, _CERTAINTY = 0.5, 3.0  # not studied
+# Features with less than this fraction of the largest variance are small: not studied.
 _SMALL = 0.1
 _HIDDEN = (
     "Noise hides the variances of the features, which are taken for 1, and for uncorrelated. Pass "
-    "whiten=False for features of which that is known, a larger epsilon, or more users."
+    "decorrelate=False for features of which that is known, a larger epsilon, or more users."
 )
 
 

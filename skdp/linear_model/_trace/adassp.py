@@ -23,11 +23,12 @@ from skdp.privacy.quantile import SCALE_GRID
 
 __all__ = ["release_row_norm", "solve_adassp"]
 
-# A higher quantile would need more precise counts, or the norm that is found may mean nothing. Most
-# norms are below this one.
+# benchmarks/trace_regression/defaults.md, "The norm that adassp clips to": a higher quantile
+# would need more precise counts, or the norm that is found may mean nothing. Most norms are below
+# this.
 _NORM_QUANTILE = 0.75
 _NORM_MARGIN = 1.25
-# Probability with which the ridge may be too small.
+# Probability with which the ridge may be too small; not studied.
 _RIDGE_FAILURE = 0.05
 
 

@@ -8,10 +8,9 @@ import numpy as np
 
 from skdp.data.matrices import Coordinates, Matrices
 from skdp.data.reduce import PerRow
-from skdp.linalg.fixed_rank import FixedRank
+from skdp.linalg.fixed_rank import FixedRank, project_coordinates
 from skdp.linear_model._trace.public_rows import even_weights, usual_rows
 from skdp.linear_model._trace.records import NO_CLIPPING, Records, Vectors, clipped_sum
-from skdp.linear_model._trace.spaces import Space
 from skdp.privacy import sensitivity
 
 __all__ = ["Clipping", "RecordClipping", "ResponseClipping"]
@@ -19,18 +18,10 @@ __all__ = ["Clipping", "RecordClipping", "ResponseClipping"]
 
 @dataclass(frozen=True)
 class ClippedGradient:
-    """The sum of the clipped gradients of all records.
+    """The sum of the clipped gradients of all records; the last coordinate is that of an intercept.
 
-    Attributes
-    ----------
-    total : ndarray
-        Coordinates of the sum, the last one that of the intercept if there is one.
-    sensitivity : float
-        Its sensitivity.
-    sizes : ndarray of shape (n_records,)
-        What was clipped to the level; NaN for null records.
-    gain : float
-        Public factor by which weights have shortened the gradient, 1 without weights.
+    `sizes` are what was clipped to the level, NaN for null records. Weights have shortened the sum
+    by the public factor `gain`.
     """
 
     total: np.ndarray
@@ -42,9 +33,8 @@ class ClippedGradient:
 class Clipping(ABC):
     """How the gradients of single records are bounded."""
 
-    def __init__(self, records: Records, space: Space, adjacency: str) -> None:
+    def __init__(self, records: Records, adjacency: str) -> None:
         self.records = records
-        self.space = space
         self.adjacency = adjacency
 
     @property
@@ -53,7 +43,7 @@ class Clipping(ABC):
         return self.records.intercept > 0
 
     @abstractmethod
-    def largest_level(self, spread: float) -> float:
+    def largest_level(self, spread: float, dimension: int) -> float:
         """Compute a level that is large for responses of that spread, from public facts."""
 
     @abstractmethod
@@ -63,13 +53,12 @@ class Clipping(ABC):
     @property
     def _size(self) -> int:
         """About how many coordinates a gradient has."""
-        return self.space.dimension(self.records.design.matrix_shape) + 1
+        return self.records.design.n_entries + 1
 
     def _vectors(self, point: FixedRank, offset: float) -> Vectors:
         """Return what gives coordinates of a block and its residuals."""
         return partial(
             _coordinates,
-            space=self.space,
             point=point,
             offset=offset,
             intercept=self.records.intercept,
@@ -79,17 +68,15 @@ class Clipping(ABC):
     def _projected(self, point: FixedRank, total: np.ndarray) -> np.ndarray:
         """Project a sum once, as single vectors are outside the space by their rounding."""
         if not self.has_intercept:
-            return self.space.project(point, total)
-        return np.append(self.space.project(point, total[:-1]), total[-1])
+            return project_coordinates(point, total)
+        return np.append(project_coordinates(point, total[:-1]), total[-1])
 
 
 class RecordClipping(Clipping):
     """A record may change as a whole: its gradient is clipped in norm."""
 
-    def largest_level(self, spread: float) -> float:
+    def largest_level(self, spread: float, dimension: int) -> float:
         """Compute the norm of the gradient at 0 of matrices whose entries have variance 1."""
-        shape = self.records.design.matrix_shape
-        dimension = self.space.dimension(shape) + self.records.intercept**2
         return spread * float(np.sqrt(dimension))
 
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
@@ -107,14 +94,12 @@ class ResponseClipping(Clipping):
     than all but a few take no part.
     """
 
-    def __init__(
-        self, records: Records, space: Space, adjacency: str, response_range: float
-    ) -> None:
-        super().__init__(records, space, adjacency)
+    def __init__(self, records: Records, adjacency: str, response_range: float) -> None:
+        super().__init__(records, adjacency)
         self.response_range = response_range
         self._is_usual = usual_rows(records.design)
 
-    def largest_level(self, spread: float) -> float:
+    def largest_level(self, spread: float, dimension: int) -> float:
         """Return the spread itself."""
         return spread
 
@@ -122,9 +107,7 @@ class ResponseClipping(Clipping):
         """Sum the gradients at a released point and intercept."""
         design = self.records.design
         intercept = self.records.intercept
-        lengths = design.map_rows(
-            partial(_lengths, space=self.space, point=point, intercept=intercept)
-        )
+        lengths = design.map_rows(partial(_lengths, point=point, intercept=intercept))
         evens_out = level < NO_CLIPPING
         if evens_out:
             lengths[~self._is_usual] = 0.0
@@ -152,21 +135,18 @@ def _coordinates(
     records: slice,
     matrices: Matrices,
     *,
-    space: Space,
     point: FixedRank,
     offset: float,
     intercept: float,
     responses: np.ndarray,
 ) -> tuple[Coordinates, np.ndarray]:
     """Return coordinates of a block and its residuals."""
-    coordinates, inner = space.coordinates(matrices, point, intercept)
+    coordinates, inner = matrices.tangent(point, intercept)
     return coordinates, inner + intercept * offset - responses[records]
 
 
-def _lengths(
-    _: slice, matrices: Matrices, space: Space, point: FixedRank, intercept: float
-) -> np.ndarray:
-    return space.coordinates(matrices, point, intercept)[0].norms()
+def _lengths(_: slice, matrices: Matrices, point: FixedRank, intercept: float) -> np.ndarray:
+    return matrices.tangent(point, intercept)[0].norms()
 
 
 def _clipped_responses(

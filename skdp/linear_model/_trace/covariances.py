@@ -28,9 +28,11 @@ __all__ = [
     "whitening_of",
 ]
 
-# Matrices are clipped to this multiple of the norm of a matrix whose entries have mean square 1.
+# Matrices are clipped to this multiple of the norm of a matrix whose entries have mean square 1:
+# benchmarks/house/constants.md.
 _CLIP = 1.3
 # Steps bear a curvature that is estimated too small by this factor: gradients shorten them soon.
+# Not studied.
 _TOLERATED = 3.0
 
 
@@ -105,20 +107,7 @@ def diagonal_reach(size: int) -> float:
 
 
 def whitening_of(moment: np.ndarray, noise: float) -> Whitening:
-    """Invert the root of a noisy covariance, or of the diagonal of one.
-
-    Parameters
-    ----------
-    moment : ndarray of shape (size, size) or (size,)
-        The covariance, with symmetric noise.
-    noise : float
-        Standard deviation of the noise on its diagonal.
-
-    Returns
-    -------
-    Whitening
-        The root of the inverse, its eigenvalues cleaned of noise.
-    """
+    """Invert the root of a covariance, or of a diagonal, with noise of that standard deviation."""
     if moment.ndim == 1:
         variances, least_variance = _cleaned(moment, noise * diagonal_reach(len(moment)), noise**2)
         return Whitening(1 / np.sqrt(variances), least_variance)

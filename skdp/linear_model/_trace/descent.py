@@ -18,7 +18,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skdp.linalg.fixed_rank import FixedRank, inner_product, within_norm
+from skdp.linalg.fixed_rank import (
+    FixedRank,
+    inner_product,
+    project_coordinates,
+    retract,
+    tangent_dimension,
+    tangent_vector,
+    within_norm,
+)
 from skdp.linear_model._trace.clipping import Clipping
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.records import NO_CLIPPING
@@ -26,13 +34,19 @@ from skdp.privacy import PrivacyBudget, sensitivity
 
 __all__ = ["Descent", "descend"]
 
+# benchmarks/trace_regression/defaults.md, "step": the length of a step, relative to the curvature
+# of the loss; 1 would go to the minimum along it.
+_STEP = 0.5
+# benchmarks/trace_regression/errors.md, "The singular value", compares it with 0, which is constant
+# clipping; other rates are not studied.
 _LEVEL_RATE = 2.0
-# Where most gradients are clipped the loss is taken to be no flatter than this.
+# Where most gradients are clipped the loss is taken to be no flatter than this; not studied.
 _LEAST_CURVATURE = 0.1
-# If nothing is ever clipped the level falls no further, relative to the first one.
+# If nothing is ever clipped the level falls no further, relative to the first one; not studied.
 _LEAST_LEVEL = 1e-9
 # The votes at the end that tell whether the descent has come to rest, the fraction of what is
-# wanted below which none of them should be, and by how many standard deviations of its noise.
+# wanted below which none of them should be, and by how many standard deviations of its noise; not
+# studied.
 _LAST_VOTES = 3
 _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0
@@ -42,84 +56,51 @@ _CERTAINTY = 3.0
 class Descent:
     """Public parameters of a descent.
 
-    Attributes
-    ----------
-    n_steps : int
-        Number of steps.
-    step_size : float
-        Length of a step, relative to the curvature of the loss.
-    quantile : float
-        Fraction of the records that are not to be clipped.
-    spread : float
-        Released or public spread of the responses; inf for no clipping at all.
-    spread_to_level : float
-        Level of a first gradient at which the wanted fraction is not clipped, in spreads.
-    largest_coefficients : float
-        Bound of the Frobenius norm of the matrix.
-    least_curvature : float
-        Smallest curvature of the loss: noise of earlier steps decays along it the most slowly.
-    noise_cut : bool
-        Whether singular values that noise can reach are set to 0 at the end.
+    `quantile` is the fraction of the records that are not to be clipped, `spread` that of the
+    responses, inf for no clipping, and `spread_to_level` the first level in spreads. Noise of
+    earlier steps decays the most slowly along the `least_curvature`.
     """
 
     n_steps: int
-    step_size: float
     quantile: float
     spread: float
     spread_to_level: float
     largest_coefficients: float
     least_curvature: float
-    noise_cut: bool
 
 
 def descend(
     clipping: Clipping, start: FixedRank, budget: PrivacyBudget, descent: Descent
 ) -> Estimate:
     """Run all steps, whatever the data."""
-    space = clipping.space
-    largest = clipping.largest_level(descent.spread) * descent.spread_to_level
+    dimension = tangent_dimension(start.shape, start.rank) + clipping.has_intercept
+    largest = clipping.largest_level(descent.spread, dimension) * descent.spread_to_level
     largest = min(largest, NO_CLIPPING)
     clips = largest < NO_CLIPPING
-    usual = descent.step_size / descent.quantile if clips else descent.step_size
+    usual = _STEP / descent.quantile if clips else _STEP
     point, offset, level, variance = start, 0.0, largest, 0.0
-    curvature = _Curvature(space.dimension(point.shape) + clipping.has_intercept)
+    curvature = _Curvature(dimension)
     votes = []
     for step in range(1, descent.n_steps + 1):
         gradient = _release_gradient(clipping, (point, offset, level), step, budget)
         votes.append((gradient.kept, gradient.vote_noise))
-        curvature.update(space.direction(point, gradient.coordinates), point, offset, gradient)
+        curvature.update(tangent_vector(point, gradient.coordinates), point, offset, gradient)
         length = curvature.limit(usual)
-        point = space.move(point, gradient.coordinates, -length)
+        point = retract(point, gradient.coordinates, -length)
         point = within_norm(point, descent.largest_coefficients)
         offset -= length * gradient.slope
-        decay = 1 - descent.step_size * descent.least_curvature / max(1.0, curvature.steepest)
+        decay = 1 - _STEP * descent.least_curvature / max(1.0, curvature.steepest)
         variance = decay**2 * variance + np.square(length * gradient.noise)
         if clips:
             level *= math.exp(_LEVEL_RATE * (descent.quantile - gradient.kept))
             level = float(np.clip(level, _LEAST_LEVEL * largest, largest))
-    estimate = Estimate(point, offset)
-    if descent.noise_cut:
-        estimate = _cut(point, offset, math.sqrt(variance))
+    estimate = _cut(point, offset, math.sqrt(variance))
     return replace(estimate, doubts=_doubts(votes, descent.quantile) if clips else ())
 
 
 @dataclass(frozen=True)
 class _Gradient:
-    """A released gradient.
-
-    Attributes
-    ----------
-    coordinates : ndarray
-        Its coordinates in the space of directions.
-    slope : float
-        Its part for the intercept.
-    noise : float
-        Standard deviation of the noise of a coordinate.
-    kept : float
-        Fraction of the records that were not clipped.
-    vote_noise : float
-        Standard deviation of the noise of that fraction.
-    """
+    """A released gradient, the fraction of unclipped records, and the noise of a number of each."""
 
     coordinates: np.ndarray
     slope: float
@@ -158,7 +139,7 @@ def _release_gradient(
     vote_noise = vote_scale / clipping.records.n_records
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
-    return _Gradient(clipping.space.project(point, coordinates), slope, noise, kept, vote_noise)
+    return _Gradient(project_coordinates(point, coordinates), slope, noise, kept, vote_noise)
 
 
 def _doubts(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...]:
@@ -170,8 +151,8 @@ def _doubts(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...
         f"At the end of the descent only {kept:.0%} of the gradients of a step were not clipped, "
         f"where {quantile:.0%} are wanted: it has not come to rest, and the coefficients are "
         "probably useless. If a covariance was passed, entries of X may be much larger than that "
-        "says, or far from 0, and covariance='private' would find their scale. Else pass a smaller "
-        "step_size, a larger n_iter, or more records.",
+        "says, or far from 0, and covariance='private' would find their scale. Else pass a "
+        "larger n_iter, or more records.",
     )
 
 

@@ -19,10 +19,12 @@ __all__ = [
     "signal_strength",
 ]
 
-# Below so many times the noise in all directions together, a fit is no better than none.
+# benchmarks/trace_regression/errors.md, "How many records it takes": below so many times the noise
+# in all directions together, a fit is no better than none.
 _LEAST_SIGNAL = 2.0
-# The same for matrices of rank one, which tell of few directions each, and for single cells, in
-# units of the noise in one direction: below, half of the coefficients or more are wrong.
+# docs/user_guide/low_rank_regression.rst, "When it cannot work", and of cells
+# benchmarks/trace_regression/unlike_data.md, "strength": the same for matrices of rank one, which
+# tell of few directions each, and for single cells, in units of the noise in one direction.
 _LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0
 
 

@@ -11,20 +11,10 @@ __all__ = ["Estimate"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A released matrix and intercept.
+    """A released matrix and intercept, and what released values say against them.
 
-    Attributes
-    ----------
-    point : FixedRank
-        The matrix.
-    offset : float
-        The intercept.
-    n_cut : int
-        How many singular values noise has taken.
-    doubts : tuple of str
-        What released values say against it.
-    bounds : ndarray of shape (2, n_entries) or None
-        The smallest and the largest value of each feature, others being clipped to them.
+    `n_cut` is the number of singular values that noise has taken. Features are clipped to their
+    `bounds`, of shape (2, n_entries), if there are any.
     """
 
     point: FixedRank

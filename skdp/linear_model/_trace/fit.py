@@ -7,7 +7,6 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdp.data.design import Design
-from skdp.linalg.fixed_rank import within_norm
 from skdp.linear_model._trace import scales
 from skdp.linear_model._trace.adassp import release_row_norm, solve_adassp
 from skdp.linear_model._trace.clipping import Clipping, RecordClipping, ResponseClipping
@@ -25,7 +24,6 @@ from skdp.linear_model._trace.plan import center_search, standardization_of
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.public_design import solve_public_design
 from skdp.linear_model._trace.records import Records
-from skdp.linear_model._trace.spaces import AllDirections, TangentSpace
 from skdp.linear_model._trace.standardization import (
     RareFeatures,
     exact_standardization,
@@ -36,17 +34,22 @@ from skdp.privacy import PrivacyBudget
 
 __all__ = ["solve_trace"]
 
-# Rows with one rare feature are not to be clipped, and those with two only by as much.
+# Rows with one rare feature are not to be clipped, and those with two only by as much; not studied.
 _ROOM = 1.25
-# With a bound of the responses in normal units: all but one per cent of them are below it.
+# With a bound of the responses in normal units: all but one per cent of them are below it. Not
+# studied.
 _RESPONSE_SPREADS = 2.5
+# benchmarks/trace_regression/errors.md, "Designs", and defaults.md, "quantile", of the first and
+# the last, which is also in benchmarks/house/constants.md; .8 is not studied.
 _QUANTILE, _QUANTILE_OF_MANY, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
-# With so few rare features a record, many records have none, and their gradients are short.
+# With so few rare features a record, many records have none, and their gradients are short; not
+# studied.
 _FEW = 2.0
-# So strong a signal beside the noise that clipping costs more than it saves.
+# So strong a signal beside the noise that clipping costs more than it saves; not studied.
 _MANY = 300.0
 # The norm of the coefficients of uncorrelated features is at most the spread of the responses,
-# with some room, and more where it is a released covariance that makes them uncorrelated.
+# with some room, and more where it is a released covariance that makes them uncorrelated. Not
+# studied.
 _SPREAD_MARGIN = 1.1
 _RELEASED_MARGIN = 1.5
 
@@ -74,8 +77,6 @@ def solve_trace(
     else:
         estimate = _solve_gradient(problem, records, spread, transform, budget, generator)
     point, offset = transform.undo(estimate)
-    if problem.coef_bound is not None:
-        point = within_norm(point, problem.coef_bound)
     doubts = (
         *estimate.doubts,
         *doubts_of_scales(spread, transform),
@@ -144,15 +145,12 @@ def _solve_gradient(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Estimate:
-    shape = records.design.matrix_shape
-    rank = min(shape) if problem.solver == "gd" else problem.rank
-    space = TangentSpace(rank) if problem.solver == "rgrad" else AllDirections(rank)
-    start = random_start(shape, rank, generator)
-    if problem.init != "random":
-        start = release_start(problem.init, records, start, spread.size, budget)
-    clipping: Clipping = RecordClipping(records, space, budget.adjacency)
+    start = random_start(records.design.matrix_shape, problem.rank, generator)
+    if problem.init == "spectral":
+        start = release_start(records, start, spread.size, budget)
+    clipping: Clipping = RecordClipping(records, budget.adjacency)
     if not problem.protects_matrices:
-        clipping = ResponseClipping(records, space, budget.adjacency, _range(problem))
+        clipping = ResponseClipping(records, budget.adjacency, _range(problem))
     descent = _descent(problem, records, spread, transform)
     return descend(clipping, start, budget, descent)
 
@@ -171,7 +169,6 @@ def _descent(
     is_even = is_even or _is_white(transform, records.design.matrix_shape)
     return Descent(
         n_steps=problem.n_iter,
-        step_size=problem.step_size,
         quantile=quantile,
         spread=spread.size,
         spread_to_level=float(ndtri((1 + quantile) / 2)),
@@ -179,7 +176,6 @@ def _descent(
             problem, spread.size, transform, records.design.matrix_shape
         ),
         least_curvature=transform.least_variance if is_even else 0.0,
-        noise_cut=problem.noise_cut,
     )
 
 
@@ -238,17 +234,6 @@ def _solve_moments(
 
 
 def _largest_coefficients(
-    problem: TraceProblem, spread: float, transform: Transform, shape: tuple[int, int]
-) -> float:
-    """Bound the norm of what is fitted."""
-    is_scaled = transform.row_map is None and transform.column_map is None
-    own = math.inf
-    if problem.coef_bound is not None and is_scaled and np.ndim(transform.multiplier) == 0:
-        own = float(problem.coef_bound / transform.multiplier)
-    return min(own, _usual_bound(problem, spread, transform, shape))
-
-
-def _usual_bound(
     problem: TraceProblem, spread: float, transform: Transform, shape: tuple[int, int]
 ) -> float:
     """Bound the norm of coefficients by the spread of the responses that they explain."""

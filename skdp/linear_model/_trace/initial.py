@@ -1,7 +1,7 @@
 r"""Where a descent starts: at 0 with random directions, or near a first private estimate.
 
 For matrices whose entries are independent with variance 1, :math:`\frac1n \sum_i y_i X_i` estimates
-the matrix that is sought, and so do its products with thin bases.
+the matrix that is sought.
 
 References
 ----------
@@ -19,19 +19,13 @@ from operator import methodcaller
 import numpy as np
 
 from skdp.data.matrices import Coordinates, Matrices
-from skdp.linalg.fixed_rank import FixedRank, truncate
-from skdp.linalg.subspace import leading_eigenvectors, orthonormal_basis, random_basis
+from skdp.linalg.fixed_rank import FixedRank
+from skdp.linalg.subspace import leading_eigenvectors, random_basis
 from skdp.linear_model._trace.records import NO_CLIPPING, Records, clipped_sum
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.lattice import certain_part
 
-__all__ = ["HALF_STEPS", "INITIALIZERS", "random_start", "release_start"]
-
-#: Those that look at data.
-INITIALIZERS = ("power", "gaussian", "spectral")
-
-#: How often a power iteration multiplies, from one side and from the other in turn.
-HALF_STEPS = 4
+__all__ = ["random_start", "release_start"]
 
 
 def random_start(shape: tuple[int, int], rank: int, generator: np.random.Generator) -> FixedRank:
@@ -41,83 +35,6 @@ def random_start(shape: tuple[int, int], rank: int, generator: np.random.Generat
 
 
 def release_start(
-    name: str,
-    records: Records,
-    start: FixedRank,
-    spread: float,
-    budget: PrivacyBudget,
-) -> FixedRank:
-    """Release a start by the initialiser of that name, itself started from random factors."""
-    if name == "gaussian":
-        return _whole_product(records, start.rank, spread, budget)
-    if name == "power":
-        return _power(records, start, spread, budget)
-    return _spectral(records, start, spread, budget)
-
-
-def _mean_of_products(
-    records: Records,
-    coordinates_of: Callable[[Matrices], Coordinates],
-    level: float,
-    budget: PrivacyBudget,
-    name: str,
-) -> np.ndarray:
-    """Release the mean of y_i times the coordinates of X_i, each clipped to the level."""
-    total, _ = _sum_of_products(records, coordinates_of, level)
-    change = sensitivity.row_sum(level, budget.adjacency, records.design.rounding)
-    released, _ = budget.gaussian(name, total, sensitivity=change)
-    return released / records.n_records
-
-
-def _sum_of_products(
-    records: Records, coordinates_of: Callable[[Matrices], Coordinates], level: float
-) -> tuple[np.ndarray, np.ndarray]:
-    vectors = partial(_products, coordinates_of=coordinates_of, responses=records.responses)
-    design = records.design
-    return clipped_sum(design, vectors, min(level, NO_CLIPPING), design.n_entries)
-
-
-def _products(
-    rows: slice,
-    matrices: Matrices,
-    coordinates_of: Callable[[Matrices], Coordinates],
-    responses: np.ndarray,
-) -> tuple[Coordinates, np.ndarray]:
-    return coordinates_of(matrices), responses[rows]
-
-
-def _whole_product(records: Records, rank: int, spread: float, budget: PrivacyBudget) -> FixedRank:
-    """Release the whole mean of y_i X_i, and truncate it."""
-    shape = records.design.matrix_shape
-    level = 1.5 * spread * math.sqrt(math.prod(shape))
-    released = _mean_of_products(records, methodcaller("entries"), level, budget, "start")
-    return truncate(released.reshape(shape), rank)
-
-
-def _power(records: Records, start: FixedRank, spread: float, budget: PrivacyBudget) -> FixedRank:
-    """Multiply the mean of y_i X_i by released bases, from both sides in turn."""
-    left, right = start.left, start.right
-    for step in range(1, HALF_STEPS + 1):
-        name, is_odd = f"start {step}", step % 2 == 1
-        level = 1.3 * spread * math.sqrt((left if is_odd else right).size)
-        if is_odd:
-            released = _mean_of_products(records, partial(_along, basis=right), level, budget, name)
-            left = orthonormal_basis(released.reshape(left.shape))
-        else:
-            released = _mean_of_products(records, partial(_across, basis=left), level, budget, name)
-            right = orthonormal_basis(released.reshape(start.rank, -1).T)
-    return _with_core(records, left, right, spread, budget)
-
-
-def _along(matrices: Matrices, basis: np.ndarray) -> Coordinates:
-    return matrices.right_products(basis)
-
-
-def _across(matrices: Matrices, basis: np.ndarray) -> Coordinates:
-    return matrices.left_products(basis)
-
-
-def _spectral(
     records: Records, start: FixedRank, spread: float, budget: PrivacyBudget
 ) -> FixedRank:
     """Release the leading singular subspaces of the mean of y_i X_i if its gap allows it.
@@ -157,11 +74,31 @@ def _spectral(
     return _with_core(records, released_left, released_right, spread, budget)
 
 
+def _sum_of_products(
+    records: Records, coordinates_of: Callable[[Matrices], Coordinates], level: float
+) -> tuple[np.ndarray, np.ndarray]:
+    vectors = partial(_products, coordinates_of=coordinates_of, responses=records.responses)
+    design = records.design
+    return clipped_sum(design, vectors, min(level, NO_CLIPPING), design.n_entries)
+
+
+def _products(
+    rows: slice,
+    matrices: Matrices,
+    coordinates_of: Callable[[Matrices], Coordinates],
+    responses: np.ndarray,
+) -> tuple[Coordinates, np.ndarray]:
+    return coordinates_of(matrices), responses[rows]
+
+
 def _with_core(
     records: Records, left: np.ndarray, right: np.ndarray, spread: float, budget: PrivacyBudget
 ) -> FixedRank:
     """Release the mean of y_i U'X_iV for released bases."""
     rank = left.shape[1]
-    cores = methodcaller("cores", left, right)
-    released = _mean_of_products(records, cores, 2.6 * spread * rank, budget, "start, core")
-    return FixedRank(left, np.ones(rank), right @ released.reshape(rank, rank).T).orthonormal()
+    level = 2.6 * spread * rank
+    total, _ = _sum_of_products(records, methodcaller("cores", left, right), level)
+    change = sensitivity.row_sum(level, budget.adjacency, records.design.rounding)
+    released, _ = budget.gaussian("start, core", total, sensitivity=change)
+    core = (released / records.n_records).reshape(rank, rank)
+    return FixedRank(left, np.ones(rank), right @ core.T).orthonormal()

@@ -19,23 +19,13 @@ from skdp.linear_model._trace.problem import TraceFacts
 __all__ = ["TraceData", "as_rows", "check_input", "facts_like"]
 
 # Sparse vectors of at most so many entries are written out piece by piece, so that each feature has
-# a centre and a scale of its own.
+# a centre and a scale of its own; not studied.
 _LONGEST_WRITTEN_OUT = 64
 
 
 @dataclass(frozen=True)
 class TraceData:
-    """Matrices and responses that are acceptable.
-
-    Attributes
-    ----------
-    rows : object
-        The matrices as they were given, as rows, for the names of their features.
-    source : Source or RankOneMatrices
-        Where the matrices come from.
-    responses : ndarray of shape (n_records,)
-        Responses in float64.
-    """
+    """Acceptable matrices and responses; `rows` are as given, for the names of their features."""
 
     rows: Any
     source: Source | RankOneMatrices

@@ -15,7 +15,6 @@ from skdp.linear_model._medians import (
     searches,
 )
 from skdp.linear_model._trace.covariances import diagonal_reach, moment_bound
-from skdp.linear_model._trace.initial import HALF_STEPS
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.records import NO_CLIPPING
 from skdp.linear_model._trace.sizes import N_POWERS
@@ -36,31 +35,34 @@ __all__ = [
 
 # Wanted noise of a count, as a fraction of the records: of a search, each step of which is clear
 # unless it is the last; and of the histogram of the responses, which is to show rare ones, the
-# finer one if it costs no more than the spare share.
+# finer one if it costs no more than the spare share. benchmarks/house/constants.md has .01.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.005
 _SPARE_SHARE = 0.01
 _LEAST_SHARE = 2e-3
 _SHARE_LIMITS = _LEAST_SHARE, 0.1
-# Where a count is off by more than that, as a fraction of the records, a search tells nothing.
+# Where a count is off by more than that, as a fraction of the records, a search tells nothing; not
+# studied.
 _USELESS = 0.2
-# The same for features: of a search, of a histogram, and of a mean in spreads.
+# The same for features: of a search, of a histogram, and of a mean in spreads;
+# benchmarks/house/constants.md has `_SPREAD_PRECISION`.
 _COUNT_PRECISION = 0.1
 _LEAST_SPREAD_PRECISION, _SPREAD_PRECISION = 0.05, 0.02
 _MEAN_PRECISION, _LEAST_MEAN_SHARE = 0.1, 2e-3
 _LARGEST_FEATURE_SHARE = 0.03
-# Largest eigenvalue that noise may give a covariance whose own eigenvalues are about 1.
+# Largest eigenvalue that noise may give a covariance whose own eigenvalues are about 1;
+# benchmarks/house/constants.md has the largest share.
 _WANTED_EDGE = 0.3
 _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
 #: Share of the budget that a start from data takes.
-START_SHARE = 0.25
-_CORE_SHARE, _GAP_SHARE, _SUBSPACE_SHARE = 0.2, 0.1, 0.7
-# Standard deviation of a count of unclipped records, as a fraction of all.
+START_SHARE = 0.25  # not studied
+_CORE_SHARE, _GAP_SHARE, _SUBSPACE_SHARE = 0.2, 0.1, 0.7  # not studied
+# Standard deviation of a count of unclipped records, as a fraction of all; not studied.
 _VOTE_PRECISION = 0.03
 # Each step gets this many times the share of the one before; the last at most ten times that of the
-# first.
+# first. benchmarks/house/constants.md.
 _GROWTH, _LARGEST_GROWTH = 1.2, 10.0
-# Fractions of what is left for adassp.
+# Fractions of what is left for adassp; not studied.
 _MOMENT_SHARE, _EIGENVALUE_SHARE = 0.5, 0.05
 _SPREAD = "response spread"
 
@@ -226,12 +228,13 @@ def _plan_whitening(side: int, problem: TraceProblem) -> PlannedRelease:
 
 def _plan_descent(problem: TraceProblem, share: float) -> list[PlannedRelease]:
     """Plan a start, and a gradient and a count for each step."""
-    lines = list(_plan_start(problem))
-    if lines:
-        share -= START_SHARE
+    lines = []
+    if problem.init == "spectral":
+        lines, share = list(_plan_start(problem)), share - START_SHARE
     n_steps = problem.n_iter
     votes = _share_of_counts(n_steps, problem, _VOTE_PRECISION)
-    size, follows = _n_directions(problem), _SPREAD
+    size = problem.rank * sum(problem.facts.matrix_shape) + problem.fit_intercept
+    follows = _SPREAD
     for step, step_share in enumerate(gradient_shares(share - votes, n_steps), start=1):
         lines.append(_line(f"gradient {step}", step_share, follows, (size,)))
         follows = f"clip vote {step}"
@@ -247,36 +250,20 @@ def gradient_shares(total: float, n_steps: int) -> list[float]:
     return shares
 
 
-def _n_directions(problem: TraceProblem) -> int:
-    """Count the coordinates of a gradient."""
-    shape = problem.facts.matrix_shape
-    size = problem.rank * sum(shape) if problem.solver == "rgrad" else problem.facts.n_entries
-    return size + problem.fit_intercept
-
-
 def _plan_start(problem: TraceProblem) -> Iterator[PlannedRelease]:
-    """Plan a start from data, of which a spectral one may fail its test."""
+    """Plan a start from data, which may fail its test."""
     shape, rank = problem.facts.matrix_shape, problem.rank
+    yield _line("start, gap", START_SHARE * _GAP_SHARE, _SPREAD)
+    spaces = PlannedRelease(
+        "start, subspaces",
+        "symmetric_gaussian",
+        START_SHARE * _SUBSPACE_SHARE,
+        follows="start, gap",
+        shape=(sum(shape),) * 2,
+    )
     core = _line("start, core", START_SHARE * _CORE_SHARE, _SPREAD, (rank**2,))
-    if problem.init == "gaussian":
-        yield _line("start", START_SHARE, _SPREAD, (math.prod(shape),))
-    elif problem.init == "power":
-        share = START_SHARE * (1 - _CORE_SHARE) / HALF_STEPS
-        for step in range(1, HALF_STEPS + 1):
-            size = rank * shape[(step - 1) % 2]
-            yield _line(f"start {step}", share, _SPREAD, (size,))
-        yield core
-    elif problem.init == "spectral":
-        yield _line("start, gap", START_SHARE * _GAP_SHARE, _SPREAD)
-        spaces = PlannedRelease(
-            "start, subspaces",
-            "symmetric_gaussian",
-            START_SHARE * _SUBSPACE_SHARE,
-            follows="start, gap",
-            shape=(sum(shape),) * 2,
-        )
-        yield spaces.or_else(FORFEITED, "gaussian") if problem.is_private else spaces
-        yield core.or_else(FORFEITED, "gaussian") if problem.is_private else core
+    for line in (spaces, core):
+        yield line.or_else(FORFEITED, "gaussian") if problem.is_private else line
 
 
 def _line(name: str, share: float, follows: str, shape: tuple[int, ...] = ()) -> PlannedRelease:

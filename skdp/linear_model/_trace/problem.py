@@ -12,7 +12,6 @@ from skdp._estimator import Procedure, check_finite_bound
 from skdp._reading import check_numbers
 from skdp.data.reduce import sum_rounding
 from skdp.data.sources import block_starts
-from skdp.linear_model._trace.initial import INITIALIZERS
 from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.currency import Currency
 from skdp.units._records import ResolvedRecord, ResolvedResponse
@@ -31,7 +30,7 @@ __all__ = [
 
 #: The units, by the names that they are given by.
 UNITS: dict[str, type[ResolvedUnit]] = {"record": ResolvedRecord, "response": ResolvedResponse}
-#: Part of delta for the test of a spectral start.
+#: Part of delta for the test of a spectral start; not studied.
 DELTA_TAIL = 0.1
 _BOUND = [
     Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
@@ -43,17 +42,14 @@ TRACE_CONSTRAINTS: dict[str, Any] = {
     "matrix_shape": [tuple, list, None],
     "privacy_unit": [StrOptions(set(UNITS))],
     "response_bound": _BOUND,
-    "row_norm": _BOUND,
-    "coef_bound": _BOUND,
     # Checked with the shape of the matrices.
     "covariance": "no_validation",
     "fit_intercept": ["boolean"],
-    "solver": [StrOptions({"rgrad", "iht", "gd", "adassp"})],
-    "init": [StrOptions({"random", *INITIALIZERS})],
+    "solver": [StrOptions({"rgrad", "adassp"})],
     "n_iter": [Interval(Integral, 1, 10_000, closed="both")],
-    "step_size": [Interval(Real, 0, 2, closed="neither")],
     "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
-    "noise_cut": ["boolean"],
+    "init": [StrOptions({"random", "spectral"})],
+    "row_norm": _BOUND,
 }
 # Covariances of rows and of columns.
 Covariance = str | tuple[np.ndarray | None, np.ndarray | None]
@@ -63,22 +59,8 @@ Covariance = str | tuple[np.ndarray | None, np.ndarray | None]
 class TraceFacts:
     """Public facts of the matrices.
 
-    Attributes
-    ----------
-    n_records : int
-        How many there are.
-    matrix_shape : tuple of two ints
-        Shape of a matrix.
-    coef_shape : tuple of ints
-        Shape of the coefficients, as the matrices were laid out.
-    dtype : dtype
-        Type of the results.
-    is_sparse : bool
-        Whether matrices that are written out come from a sparse X.
-    factors : tuple of two bools or None
-        Of matrices of rank one whether the left and the right factors are sparse; None for others.
-    is_dense : bool
-        Whether the matrices are a dense array, or sparse and so short that they are written out.
+    `coef_shape` is how they were laid out. `factors` says of matrices of rank one which sides are
+    sparse, `is_sparse` of others whether they are, and `is_dense` whether these are written out.
     """
 
     n_records: int
@@ -118,27 +100,7 @@ class TraceFacts:
 
 @dataclass(frozen=True)
 class TraceProblem:
-    """Parameters of a trace regression as plain values, and public facts.
-
-    Those that are not explained here are the parameters of :class:`skdp.DPTraceRegressor`.
-
-    Attributes
-    ----------
-    procedure : Procedure
-        How it is planned and solved.
-    facts : TraceFacts
-        Public facts of the matrices.
-    unit : ResolvedUnit
-        What is protected.
-    n_units : int
-        How many units there are.
-    delta_tail : float
-        Part of delta for the failure of a test.
-    currency : Currency
-        What shares of the budget buy.
-    covariance : {"private", "identity"} or pair of ndarray or None
-        What is known of the entries of the matrices.
-    """
+    """Parameters of a trace regression as plain values, and public facts."""
 
     procedure: Procedure
     facts: TraceFacts
@@ -151,15 +113,12 @@ class TraceProblem:
     covariance: Covariance
     rank: int
     response_bound: float | None
-    row_norm: float | None
-    coef_bound: float | None
     fit_intercept: bool
     solver: str
-    init: str
     n_iter: int
-    step_size: float
     clip_quantile: float | str
-    noise_cut: bool
+    init: str
+    row_norm: float | None
 
     @property
     def protects_matrices(self) -> bool:
@@ -187,7 +146,7 @@ def checked_problem(problem: TraceProblem) -> TraceProblem:
             "has matrices of shape (n_features, 1). Cells of a table, given by their rows and "
             "columns, are RankOneMatrices.from_indices(rows, columns, shape)."
         )
-    for name in ("response_bound", "row_norm", "coef_bound"):
+    for name in ("response_bound", "row_norm"):
         check_finite_bound(name, getattr(problem, name), problem.epsilon)
     bounds_rows = solver == "adassp" and problem.protects_matrices
     if problem.row_norm is not None and not bounds_rows:

@@ -14,10 +14,11 @@ from skdp.linear_model._trace.records import NO_CLIPPING
 __all__ = ["even_weights", "largest_usual", "sample_rows", "usual_rows"]
 
 # What is more than so many times as large as all but the largest few are is not usual. It is never
-# more than these few that are left out: there may be more to them than an error.
+# more than these few that are left out: there may be more to them than an error. Not studied.
 _LARGEST_FRACTION = 0.05
 _LONGEST = 5.0
-# Coordinates so many times as long as usual take no part: beside them the others would be lost.
+# Coordinates so many times as long as usual take no part: beside them the others would be lost. Not
+# studied.
 _LONGEST_COORDINATES = 1e3
 
 

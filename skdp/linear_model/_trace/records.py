@@ -13,7 +13,7 @@ from skdp.privacy.clipping import clip_weights
 
 __all__ = ["NO_CLIPPING", "Records", "Vectors", "clipped_sum"]
 
-#: Level that stands for no clipping: sums of squares of what is longer could overflow.
+#: Level that stands for no clipping: sums of squares of what is longer could overflow. Not studied.
 NO_CLIPPING = 1e100
 
 
@@ -41,25 +41,9 @@ class Records:
 def clipped_sum(
     design: Design, vectors: Vectors, level: float, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum vectors, one a record, each clipped to norm at most `level`.
+    """Sum vectors clipped to a norm; return also their norms before.
 
-    Parameters
-    ----------
-    design : Design
-        The matrices.
-    vectors : callable
-        Gives coordinates for a block of matrices, and the factors that multiply them.
-    level : float
-        Largest norm of a vector in the sum.
-    size : int
-        About how many numbers the sum has.
-
-    Returns
-    -------
-    total : ndarray of shape (size,)
-        The sum. Vectors that are not finite contribute nothing.
-    norms : ndarray of shape (n_records,)
-        Norms before clipping; inf or NaN for vectors that are not finite.
+    What is not finite contributes nothing, and has the norm inf or NaN.
     """
     total, norms = design.add_up(partial(_clipped, vectors=vectors, level=level), size)
     return total, norms

@@ -20,26 +20,20 @@ __all__ = [
     "release_spread",
 ]
 
-_LARGEST_USABLE = 1e100
+# Not studied.
 _LEAST_SPREAD = 1e-12
-# As for normal responses.
+# As for normal responses; not studied.
 _HIDDEN_SIZE = 0.6
-# Fraction of the responses that are taken not to be at the centre where hardly one is seen.
+# Fraction of the responses that are taken not to be at the centre where hardly one is seen; not
+# studied.
 _LEAST_OTHERS = 0.02
 
 
 @dataclass(frozen=True)
 class Spread:
-    """What is known of centred responses.
+    """The root mean square of the responses that are not at the centre, and their fraction of all.
 
-    Attributes
-    ----------
-    size : float
-        Root mean square of those that are not at the centre.
-    others : float
-        Their fraction of all; 1 unless most are at the centre.
-    is_guess : bool
-        Whether noise hides their size and there is no public bound of it.
+    It is a guess if noise hides it and there is no public bound of it.
     """
 
     size: float

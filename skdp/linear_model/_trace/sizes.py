@@ -14,33 +14,27 @@ from skdp.privacy import PrivacyBudget, sensitivity
 
 __all__ = ["N_POWERS", "Sizes", "count_powers", "exponents", "release_sizes"]
 
-# From 1e-12 to 1e18; what is smaller is as good as 0.
+# From 1e-12 to 1e18; what is smaller is as good as 0. Not studied.
 _EXPONENTS = np.arange(-40, 61)
 #: How many powers there are.
 N_POWERS = len(_EXPONENTS)
-# Exponents of larger numbers cannot be told.
+# Exponents of larger numbers cannot be told: not studied.
 _LARGEST = 1e300
 # Root of the mean square of numbers spread evenly in a bin, in units of its power of two, which is
 # in the middle, so that indicators are taken for nearly 1.
-_OF_BIN = math.sqrt(7 / 6)
+_OF_BIN = math.sqrt(7 / 6)  # not tuned
 # So many neighbouring bins are looked at together, and by so many standard deviations of its noise
-# their sum is above the largest that noise alone usually gives.
+# their sum is above the largest that noise alone usually gives. Not studied.
 _WIDEST = 4
 _MARGIN = 1.5
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Released fractions of the sizes of columns, by powers of two.
+    """Released fractions of the sizes of columns, by powers of two; the first ones are those of 0.
 
-    Attributes
-    ----------
-    noisy : ndarray of shape (n_columns, n_powers)
-        Fractions of all records as released, the first ones those of 0.
-    noise : float
-        Standard deviation of their noise.
-    seen : ndarray of shape (n_columns, n_powers) or None
-        Those that noise hides being 0; None for the bins that stand out each by itself.
+    `noise` is the standard deviation of each. `seen` has 0 where noise hides them; without it those
+    bins are seen that stand out each by itself.
     """
 
     noisy: np.ndarray

@@ -32,25 +32,26 @@ __all__ = [
     "release_standardization",
 ]
 
-# Rows are clipped to so many times the norm that entries of mean square 1 have.
+# Rows are clipped to so many times the norm that entries of mean square 1 have; not studied.
 _CLIP = 1.3
-# Of the variance around a median, what is always taken to be around the mean.
+# Of the variance around a median, what is always taken to be around the mean; not studied.
 _LEAST_REST = 0.25
 # As large as the largest that is seen: rather too large, as a feature in too small a unit would
-# rule all others.
+# rule all others. Not studied.
 _HIDDEN_SIZE = 1.0
-# Features that differ from their centres in a smaller fraction of the records are rare.
+# Features that differ from their centres in a smaller fraction of the records are rare; not
+# studied.
 _RARE = 0.25
 _LEAST_RARE = 1e-3
-# A fraction of so many standard deviations of its noise is hardly noise alone.
+# A fraction of so many standard deviations of its noise is hardly noise alone; not studied.
 _CLEAR = 2.0
-# benchmarks/trace_regression/unlike_columns.md, "spiked" and "linear in long tails": standardized
-# entries are clipped to that size, and those of rare features to so many times that of a feature
-# which has but one value beside its centre.
+# benchmarks/trace_regression/unlike_columns.md, "spiked" and "linear in long tails", has these and
+# no others: standardized entries are clipped to that size, and those of rare features to so many
+# times that of a feature which has but one value beside its centre.
 _LARGEST = 16.0
 _LARGEST_RARE = 3.0
 
-# Of public features, enough for a rough median and quantile.
+# Of public features, enough for a rough median and quantile; not studied.
 _SAMPLE_ROWS = (400, 10_000)
 _SAMPLE_ENTRIES = 1 << 21
 _LARGEST_USABLE = 1e100
@@ -60,18 +61,9 @@ _LARGEST_USABLE = 1e100
 class RareFeatures:
     """Features that differ from their centres so seldom that noise hides each of them.
 
-    Attributes
-    ----------
-    n_features : int
-        How many they are.
-    are_many : bool
-        Whether they are at least half of all features, and not constant as far as can be seen.
-    fraction : float
-        Mean fraction of the records in which one of them differs.
-    spread : float
-        Root mean square of all.
-    is_guess : bool
-        Whether noise hides how much they differ.
+    `fraction` is the mean fraction of the records in which one differs, and `spread` the root mean
+    square of all, a guess if noise hides that, too. They are many if they are at least half of all
+    features, and not constant as far as can be seen.
     """
 
     n_features: int

@@ -1,4 +1,4 @@
-r"""Sensitivities: how far one protected unit can move a statistic, at worst.
+"""Sensitivities: how far one protected unit can move a statistic, at worst.
 
 Every function gives the supremum over all neighbouring datasets, in the Euclidean (for matrices the
 Frobenius) norm. The adjacency is
@@ -6,15 +6,15 @@ Frobenius) norm. The adjacency is
 - ``"replace"``: one unit is exchanged for any other, n stays;
 - ``"zero_out"``: one unit becomes null and contributes nothing to any sum or count, n stays.
 
-Where rows are the unit, they are clipped to Euclidean norm `c` (`row_norm`). To the supremum comes
-twice `rounding` times the largest contribution of a row: the computed sums of two neighbours may
-each be off by that much [1]_. `rounding` is what :class:`skdp.data.rows.Rows` reports with the sum.
+Where rows are the unit, they are clipped to Euclidean norm `c` (`row_norm`). The supremum is raised
+by twice `rounding` times the largest contribution of a row: the computed sums of two neighbours may
+each be off by that much [1]_. :class:`skdp.data.rows.Rows` reports `rounding` with the sum.
 
 Units of :mod:`skdp.units` turn a matrix A, multiplied by public bases, into A + C: `norms` are the
 Euclidean norms of the rows of a basis, and `step` is the largest change of an entry. Every function
-bounds the Frobenius norm of the change of the product, or, if its name
-ends in ``_l1``, the sum of the Euclidean norms of its rows: what noise that is independent from row
-to row has to cover. The bound is attained unless it says otherwise; the caller adds rounding.
+bounds the Frobenius norm of the change of the product. If its name ends in ``_l1``, it bounds the
+sum of the Euclidean norms of its rows: what noise has to cover that is independent from row to row.
+The bound is attained unless it says otherwise; the caller adds rounding.
 
 References
 ----------

@@ -99,7 +99,7 @@ def edge_mean_l1(step: float, n_rows: int) -> float:
 
 @in_double_precision
 def edge_squares(lower: float, upper: float, center: np.ndarray) -> float:
-    """Sensitivity of the sum that `entry_squares` is for to an edge: two entries."""
+    """Sensitivity to an edge of the sum in `entry_squares`: that of two entries."""
     return 2 * entry_squares(lower, upper, center)
 
 

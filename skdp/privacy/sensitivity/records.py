@@ -1,8 +1,7 @@
-r"""Sensitivities of regressions, and of the singular subspaces that they start from.
+"""Sensitivities of regressions, and of the singular subspaces that they start from.
 
-A row comes with a response. Either both are exchanged together, or, if it is only responses that
-are protected, the rows are public and one response changes. The conventions are those of
-:mod:`skdp.privacy.sensitivity`, through which these functions are used.
+A row comes with a response. Either both are exchanged together, or the rows are public and one
+response changes. The conventions are those of :mod:`skdp.privacy.sensitivity`.
 
 References
 ----------

@@ -41,10 +41,7 @@ def short_row_adjoint(
 def short_row_squares(
     lower: float, upper: float, n_entries: int, adjacency: str, center: np.ndarray
 ) -> float:
-    """Sensitivity of the sum that `entry_squares` is for to such a row, entry by entry.
-
-    Not always attained.
-    """
+    """Sensitivity to such a row of the sum in `entry_squares`; not always attained."""
     n_changed = min(n_entries, len(center)) * choose(adjacency, zero_out=1.0, replace=2.0)
     return n_changed * entry_squares(lower, upper, center)
 

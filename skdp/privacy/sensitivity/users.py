@@ -1,8 +1,7 @@
-r"""Users: sums of positive semi-definite matrices, and losses of public options, a term each.
+"""Users: sums of positive semi-definite matrices, and losses of public options, a term each.
 
-A user changes all of its rows at once, so that only what it contributes as a whole is bounded. The
-other sums over users are those of :mod:`skdp.privacy.sensitivity`: a sum of clipped vectors is
-`row_sum`, one of outer products of such vectors `second_moment`.
+A user changes all of its rows at once, so that only what it contributes as a whole is bounded. A
+sum of clipped vectors is `row_sum`, one of outer products of such vectors `second_moment`.
 """
 
 import math

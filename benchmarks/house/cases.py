@@ -1,0 +1,243 @@
+"""Small fits that together reach every family; `constants.py` measures them.
+
+A case draws its data once. It is fitted many times with other constants, by a package that is read
+anew each time: hence nothing of the package is imported before a fit.
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from skdp import datasets
+
+__all__ = ["CASES", "Case"]
+
+# Worse than no model at all by that much is not told from what is worse still.
+_LEAST = -1.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """Data of a seed, and how accurate a fit of them is: 1 at best."""
+
+    name: str
+    family: str
+    draw: Callable[[int], Any]
+    accuracy: Callable[[Any, int], float]
+
+    def measure(self, data: Any, seed: int) -> float:
+        return max(_LEAST, float(self.accuracy(data, seed)))
+
+
+def new(name: str, *arguments: Any, **parameters: Any) -> Any:
+    """Make an object of the package as it now is, by its name."""
+    module, _, name = f"skdp.{name}".rpartition(".")
+    return getattr(importlib.import_module(module), name)(*arguments, **parameters)
+
+
+def entry() -> Any:
+    return new("units.Entry", (-1.0, 1.0), zero_is_missing=False)
+
+
+def edge() -> Any:
+    return new("units.Edge", (0.0, 1.0))
+
+
+def interaction() -> Any:
+    return new("units.Interaction")
+
+
+def change() -> Any:
+    return new("units.FrobeniusChange", 1.0)
+
+
+def captured(
+    name: str,
+    k: int,
+    X: Any,
+    seed: int,
+    unit: Callable[[], Any] | None = None,
+    **parameters: Any,
+) -> float:
+    """Compare the captured variance with that of the best components."""
+    if unit is not None:
+        parameters["privacy_unit"] = unit()
+    components = new(name, k, random_state=seed, **parameters).fit(X).components_
+    X = X.toarray() if hasattr(X, "toarray") else X
+    if name == "DPPCA":
+        X = X - X.mean(axis=0)
+    eigenvalues = np.linalg.eigvalsh(X.T @ X)
+    return np.square(X @ np.linalg.qr(components.T)[0]).sum() / eigenvalues[-k:].sum()
+
+
+def factored(k: int, X: np.ndarray, seed: int, unit: Callable[[], Any], **parameters: Any) -> float:
+    fit = new("DPLowRankFactorizer", k, privacy_unit=unit(), random_state=seed, **parameters)
+    return explained(X, fit.fit(X).reconstruct(), about_mean=False)
+
+
+def streamed(k: int, X: np.ndarray, seed: int, unit: Callable[[], Any], epsilon: float) -> float:
+    parameters = {"privacy_unit": unit(), "epsilon": epsilon, "random_state": seed}
+    stream = new("DPStreamingFactorizer", shape=X.shape, n_components=k, **parameters)
+    return explained(X, stream.partial_fit(X).finalize().reconstruct(), about_mean=False)
+
+
+def explained(truth: np.ndarray, found: np.ndarray, *, about_mean: bool) -> float:
+    total = np.square(truth - truth.mean() if about_mean else truth).sum()
+    return 1 - np.square(truth - found).sum() / total
+
+
+def coefficients(rank: int, data: Any, seed: int, **parameters: Any) -> float:
+    X, y, matrix = data
+    if isinstance(X, tuple):
+        X = new("RankOneMatrices", *X)
+    fit = new("DPTraceRegressor", rank, random_state=seed, **parameters).fit(X, y)
+    return explained(matrix, fit.coef_matrix_, about_mean=False)
+
+
+def predicted(data: Any, seed: int, **parameters: Any) -> float:
+    """Explain what is left of fresh responses; the last third of the records is fresh."""
+    X, y = data
+    n = 2 * len(X) // 3
+    fit = new("DPTraceRegressor", random_state=seed, **parameters).fit(X[:n], y[:n])
+    return explained(y[n:], fit.predict(X[n:]), about_mean=True)
+
+
+def personal(k: int, data: Any, seed: int, **parameters: Any) -> float:
+    """Explain responses without noise of fresh rows; every other row of a user is fresh."""
+    X, y, users, coef = data
+    mine = X[::2], y[::2], users[::2]
+    model = new("DPPersonalizedRegressor", k, random_state=seed, **parameters).fit(*mine)
+    found = model.predict(X[1::2], groups=users[1::2], support=mine)
+    truth = np.einsum("ij,ij->i", X[1::2], coef[users[1::2]])
+    return explained(truth, found, about_mean=False)
+
+
+def digits(_: int) -> np.ndarray:
+    return load_digits().data
+
+
+def spiked(n: int, d: int, seed: int) -> np.ndarray:
+    return datasets.make_spiked(n, d, random_state=seed)[0]
+
+
+def low_rank(m: int, n: int, seed: int, **parameters: Any) -> np.ndarray:
+    return datasets.make_low_rank(m, n, **parameters, random_state=seed)[0]
+
+
+def graph(seed: int) -> Any:
+    return datasets.make_block_graph(400, p_within=0.5, p_between=0.1, random_state=seed)[0]
+
+
+def interactions(n: int, d: int, seed: int) -> Any:
+    return datasets.make_interactions(n, d, random_state=seed)
+
+
+def matrices(n: int, side: int, seed: int, **parameters: Any) -> Any:
+    X, y, M = datasets.make_trace_regression(n, (side, side), **parameters, random_state=seed)
+    return (X if isinstance(X, np.ndarray) else (X.left, X.right)), y, M
+
+
+def unlike_columns(seed: int) -> Any:
+    """Draw correlated columns of other centres and units, one that is rare, and one of counts."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(9_000, 8)) + 0.7 * random.normal(size=(9_000, 1))
+    X[:, 6] = random.random(9_000) < 0.05
+    X[:, 7] = random.poisson(np.exp(X[:, 7]))
+    y = X @ random.normal(size=8) + random.normal(size=9_000)
+    return 5 + X * np.geomspace(0.01, 100, 8), 30 + 10 * y
+
+
+def users(n: int, seed: int, **parameters: Any) -> Any:
+    return datasets.make_personalized_regression(n, **parameters, random_state=seed)
+
+
+SVD, PCA = partial(captured, "DPTruncatedSVD"), partial(captured, "DPPCA")
+DENSE = partial(low_rank, 300, 200, singular_values=(200, 140, 100))
+RECORDS = partial(matrices, 4000, 10)
+USERS = partial(users, 700, rows_per_user=40)
+HEADLESS = {"fit_intercept": False, "mean_head": False, "decorrelate": False}
+
+CASES = (
+    Case("PCA, digits", "rows", digits, partial(PCA, 5, epsilon=0.4)),
+    Case("SVD, digits", "rows", digits, partial(SVD, 3, epsilon=0.4)),
+    Case(
+        "SVD, power",
+        "rows",
+        partial(spiked, 4000, 60),
+        partial(SVD, 5, solver="power", epsilon=0.5),
+    ),
+    Case(
+        "SVD, adaptive",
+        "rows",
+        partial(spiked, 4000, 400),
+        partial(SVD, 5, epsilon=2.0, adjacency="zero_out", row_norm=1.0),
+    ),
+    Case("SVD, people", "rows", partial(interactions, 3000, 500), partial(SVD, 3)),
+    Case("SVD, entries", "entries", DENSE, partial(SVD, 3, unit=entry, epsilon=4.0)),
+    Case(
+        "PCA, entries, pure",
+        "entries",
+        DENSE,
+        partial(PCA, 3, unit=entry, delta=0.0, epsilon=40.0),
+    ),
+    Case("SVD, edges", "entries", graph, partial(SVD, 2, unit=edge, epsilon=0.7)),
+    Case(
+        "SVD, interactions",
+        "entries",
+        partial(interactions, 600, 300),
+        partial(SVD, 2, unit=interaction),
+    ),
+    Case(
+        "factors, rows",
+        "factors",
+        partial(spiked, 4000, 60),
+        partial(captured, "DPLowRankFactorizer", 5, epsilon=0.5),
+    ),
+    Case("factors, input", "factors", DENSE, partial(factored, 3, unit=change, epsilon=2.0)),
+    Case(
+        "factors, alternating",
+        "factors",
+        DENSE,
+        partial(factored, 3, unit=change, solver="alternating", epsilon=4.0),
+    ),
+    Case("stream", "factors", DENSE, partial(streamed, 3, unit=change, epsilon=4.0)),
+    Case("trace, matrices", "trace", RECORDS, partial(coefficients, 2, epsilon=0.4)),
+    Case(
+        "trace, start from data",
+        "trace",
+        RECORDS,
+        partial(coefficients, 2, init="spectral", epsilon=0.6),
+    ),
+    Case(
+        "trace, cells",
+        "trace",
+        partial(matrices, 8000, 10, design="completion"),
+        partial(coefficients, 2, epsilon=0.3),
+    ),
+    Case(
+        "trace, tasks",
+        "trace",
+        partial(matrices, 8000, 10, design="tasks"),
+        partial(coefficients, 2, epsilon=0.3),
+    ),
+    Case("trace, unlike columns", "trace", unlike_columns, predicted),
+    Case("personal", "personal", USERS, partial(personal, 2)),
+    Case(
+        "personal, mean, correlation",
+        "personal",
+        partial(users, 1000, rows_per_user=20, mean=1.0, correlation=0.6, intercept=1.0),
+        partial(personal, 2),
+    ),
+    Case("personal, altmin", "personal", USERS, partial(personal, 2, solver="altmin", epsilon=4.0)),
+    Case(
+        "personal, exponential",
+        "personal",
+        partial(users, 300, n_features=4, n_components=1, rows_per_user=20),
+        partial(personal, 1, solver="exponential", delta=0.0, epsilon=4.0, **HEADLESS),
+    ),
+)
