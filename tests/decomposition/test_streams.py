@@ -50,6 +50,7 @@ def in_shards(stream):
         stream.merge(shard)
 
 
+@pytest.mark.covered(at_most=6)
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_the_sums_are_the_same_to_the_last_bit(cell):
     expected, _ = sums_of(cell, in_one_batch)

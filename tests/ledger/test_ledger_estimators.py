@@ -204,7 +204,7 @@ def search(ledger, **more):
     return GridSearchCV(pipeline, grid, cv=3, **more)
 
 
-@pytest.mark.covered(at_most=2)
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("backend", ["sequential", "threading", "loky", "multiprocessing"])
 def test_every_fit_of_a_search_is_charged(ledger, backend):
     with joblib.parallel_backend(backend):

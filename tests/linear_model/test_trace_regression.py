@@ -45,7 +45,7 @@ DESIGNS = {
 }
 
 
-@pytest.mark.covered(at_most=4)
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("case", PARAMETERS)
 def test_the_matrix_is_found(case):
     parameters, largest = PARAMETERS[case]
@@ -53,6 +53,7 @@ def test_the_matrix_is_found(case):
     assert error_of(fitted(X, y, **parameters), M) < largest
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("case", DESIGNS)
 def test_the_matrix_is_found_by_other_designs(case):
     design, largest = DESIGNS[case]
@@ -81,6 +82,7 @@ def test_more_records_and_larger_budgets_give_smaller_errors():
     assert error_of(fitted(X[:2000], y[:2000], epsilon=8.0), M) < few
 
 
+@pytest.mark.slow
 def test_noise_of_low_rank_is_smaller():
     # Of 16 x 16 = 256 coefficients 31 are free.
     X, y, M = make_trace_regression(10_000, (16, 16), rank=1, random_state=0)

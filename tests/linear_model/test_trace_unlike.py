@@ -38,7 +38,7 @@ def warned_score_of(make, seed, **parameters):
     return score, " ".join(str(warning.message) for warning in caught)
 
 
-@pytest.mark.covered(at_most=5)
+@pytest.mark.covered(at_most=2)
 @SOLVERS
 @pytest.mark.parametrize("name", OFFSETS)
 def test_features_and_responses_far_from_0_and_in_any_unit(name, solver):
@@ -63,6 +63,7 @@ def test_responses_most_of_which_are_the_same(name, solver):
         assert score > least
 
 
+@pytest.mark.covered(at_most=2)
 @SOLVERS
 @pytest.mark.parametrize("share", [0.0, 0.005])
 def test_too_rare_responses_are_warned_of_unless_they_are_bounded(share, solver):
@@ -78,7 +79,7 @@ def test_too_rare_responses_are_warned_of_unless_they_are_bounded(share, solver)
         assert "Too few responses" not in message
 
 
-@pytest.mark.covered(at_most=3)
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("name", INDICATORS)
 @pytest.mark.filterwarnings("ignore:.*features hardly differ:skdp.PrivacyWarning")
 def test_indicators(name):
@@ -96,6 +97,7 @@ def test_sparse_rows_of_few_features_are_fitted_as_dense_ones(name):
         assert score_of(SPARSE_INDICATORS[name], seed) == pytest.approx(dense, abs=0.05)
 
 
+@pytest.mark.covered(at_most=1)
 @SOLVERS
 def test_rare_features_of_unknown_size_are_warned_of(solver):
     for make in (rare_and_large, indicators(2, 0.01, 4, size=1000.0)):
@@ -106,6 +108,7 @@ def test_rare_features_of_unknown_size_are_warned_of(solver):
     assert message == ""
 
 
+@pytest.mark.covered(at_most=2)
 @SOLVERS
 @pytest.mark.parametrize("share", [0.0, 0.002])
 def test_one_rare_or_constant_feature_harms_no_others(share, solver):
@@ -132,6 +135,7 @@ def test_as_many_constant_features_as_others_harm_none(solver):
     assert np.median(scores) > 0.8
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("unit", ["record", "response"])
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_matrices_of_rank_one_with_a_side_of_one(container, unit):

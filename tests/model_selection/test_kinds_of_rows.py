@@ -124,6 +124,7 @@ def check_only_the_odd_row_differs(before, after):
     return after[ODD]
 
 
+@pytest.mark.covered(at_most=8)
 @pytest.mark.parametrize(
     ("container", "output"),
     [(name, "default") for name in CONTAINERS]
@@ -371,6 +372,7 @@ def test_no_refused_row_moves_an_accuracy_further_than_declared():
     assert max(moved(before, after)) <= 1
 
 
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize("name", SCORERS)
 def test_no_such_score_moves_a_search_further_than_declared(name):
     def search():

@@ -136,6 +136,7 @@ def test_a_search_over_what_is_matched_is_refused():
     assert matched.steps[0][1].estimator.epsilon == 1.0
 
 
+@pytest.mark.covered(at_most=4)
 @pytest.mark.parametrize("tail", [0.0, 0.1, 0.9])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.1])
 def test_the_largest_epsilon_never_costs_more(delta, tail):

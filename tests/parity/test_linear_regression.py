@@ -66,7 +66,7 @@ def test_moments_give_linear_regression(data, contain, fit_intercept, privacy_un
         assert_same_regression(ours, theirs, X, 1e-8)
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=3)
 @every_intercept
 @pytest.mark.parametrize("by_rows", [False, True])
 @pytest.mark.parametrize("data", DATA)
@@ -83,6 +83,7 @@ def test_descent_converges_to_linear_regression(data, by_rows, fit_intercept):
     assert_same_regression(ours, theirs, X, 1e-6)
 
 
+@pytest.mark.covered(at_most=3)
 @every_unit
 @every_intercept
 @pytest.mark.parametrize("contain", [np.asarray, sparse.csr_array])
@@ -178,7 +179,7 @@ CASES = [
 every_case = pytest.mark.parametrize(("design", "parameters"), CASES)
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=2)
 @every_case
 def test_noiseless_measurements_give_the_matrix_back(design, parameters):
     X, y, M, _ = matrices_of(design, 0.0)
@@ -194,7 +195,7 @@ def plain_matrix(design, fit_intercept):
     return plain_descent(dense, y, 2, fit_intercept=fit_intercept)
 
 
-@pytest.mark.covered
+@pytest.mark.covered(at_most=3)
 @pytest.mark.parametrize(
     ("design", "parameters", "fit_intercept"),
     [*((*case, False) for case in CASES), *((*case, True) for case in CASES[:3])],
