@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 
 from skdp.data.matrices import DenseMatrices, Matrices, OuterMatrices
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.reduce import BlocksOf, Reduced, sum_rounding
+from skdp.data.reduce import Reduced, sum_rounding
 from skdp.data.sources import Source
 from skdp.linalg.fixed_rank import FixedRank
 
@@ -36,6 +36,8 @@ class Design(Reduced):
         Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`.
     """
 
+    in_pieces = True
+
     def __init__(
         self,
         source: Source | RankOneMatrices,
@@ -51,6 +53,15 @@ class Design(Reduced):
         self.row_map: np.ndarray | None = None
         self.column_map: np.ndarray | None = None
         self.is_written_out = not isinstance(source, RankOneMatrices)
+
+    @property
+    def block_starts(self) -> np.ndarray:
+        """First matrices of the blocks, and the end."""
+        return self.source.block_starts
+
+    def blocks(self, group: range) -> Iterator[tuple[slice, Iterator[tuple[slice, Matrices]]]]:
+        """Yield blocks in pieces."""
+        return ((rows, self._pieces(rows, block)) for rows, block in self.source.blocks(group))
 
     @property
     def n_records(self) -> int:
@@ -106,7 +117,7 @@ class Design(Reduced):
     @property
     def rounding(self) -> float:
         """Bound of the rounding error of a sum, in units of the largest contribution."""
-        return sum_rounding(self.source.block_starts, self.n_entries)
+        return sum_rounding(self.block_starts, self.n_entries)
 
     def norms(self) -> np.ndarray:
         """Compute the norm of each matrix, or an upper bound of it."""
@@ -119,12 +130,6 @@ class Design(Reduced):
     def clipped_inner(self, point: np.ndarray, bounds: np.ndarray) -> np.ndarray:
         """Compute the inner product of each matrix, clipped entry by entry, with a point."""
         return self.written_out().map_rows(partial(_clipped_inner, point=point, bounds=bounds))
-
-    def _open_blocks(self) -> BlocksOf:
-        view = copy.copy(self)
-        # What the blocks come from is no part of what is made of them.
-        del view.source
-        return view._pieces
 
     def _pieces(self, rows: slice, block: Any) -> Iterator[tuple[slice, Matrices]]:
         """Cut a block into pieces that stay in cache, if its matrices are written out."""

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.blocks import Block, DenseBlock, SparseBlock
-from skdp.data.reduce import BlocksOf, Kernel, Reduced, sum_depth
+from skdp.data.reduce import Kernel, Reduced, sum_depth
 from skdp.data.sources import ArraySource, BlockSource, Source
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 
@@ -56,6 +56,28 @@ class Rows(Reduced):
     def n_features(self) -> int:
         """Number of features."""
         return self.source.shape[1]
+
+    @property
+    def block_starts(self) -> np.ndarray:
+        """First rows of the blocks, and the end."""
+        return self.source.block_starts
+
+    def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
+        """Yield blocks of centred and weighted rows."""
+        longest = 0 if self.source.is_sparse else int(np.diff(self.block_starts).max())
+        # Written over by every block: the system would clear a new array of that size first.
+        scratch = np.empty((longest, self.n_features))
+        for rows, raw in self.source.blocks(group):
+            block: Block = (
+                SparseBlock(raw, self.center)
+                if issparse(raw)
+                else DenseBlock(raw, self.center, scratch)
+            )
+            if self._weights is not None:
+                block.set_weights(self._weights[rows])
+            elif self._weighting is not None:
+                block.set_weights(_weights(block.norms(), self._weighting))
+            yield rows, block
 
     def centered(self, center: np.ndarray) -> "Rows":
         """Return a view of the raw rows minus `center`."""
@@ -146,7 +168,7 @@ class Rows(Reduced):
             Bound of its rounding error, in units of the largest contribution of one entry.
         """
         total = self.add_up(_take("squared_deviations", point), 1)
-        depth = _PAIRWISE_DEPTH + len(self.source.block_starts)
+        depth = _PAIRWISE_DEPTH + len(self.block_starts)
         return float(total), depth * UNIT_ROUNDOFF * math.prod(self.source.shape)
 
     def squared_norm(self) -> tuple[float, float]:
@@ -243,7 +265,7 @@ class Rows(Reduced):
     @property
     def depth(self) -> int:
         """Longest chain of additions in a sum over the rows."""
-        return sum_depth(self.source.block_starts, self.n_features)
+        return sum_depth(self.block_starts, self.n_features)
 
     def _rounding(self, degree: int, *, factor: float = 1.0, extra: float = 0.0) -> float:
         """Error of a sum of products of which `degree` factors are rows, relative to one row.
@@ -260,34 +282,6 @@ class Rows(Reduced):
         rows = copy.copy(self)
         rows._weighting = rows._weights = None
         return rows
-
-    def _open_blocks(self) -> BlocksOf:
-        longest = 0 if self.source.is_sparse else int(np.diff(self.source.block_starts).max())
-        return partial(
-            _blocks_of,
-            center=self.center,
-            weighting=self._weighting,
-            weights=self._weights,
-            # Written over by every block: the system would clear a new array of that size first.
-            scratch=np.empty((longest, self.n_features)),
-        )
-
-
-def _blocks_of(
-    rows: slice,
-    raw: Any,
-    center: np.ndarray | None,
-    weighting: Weighting | None,
-    weights: np.ndarray | None,
-    scratch: np.ndarray,
-) -> Iterator[tuple[slice, Block]]:
-    """Centre and weight a block of raw rows."""
-    block: Block = SparseBlock(raw, center) if issparse(raw) else DenseBlock(raw, center, scratch)
-    if weights is not None:
-        block.set_weights(weights[rows])
-    elif weighting is not None:
-        block.set_weights(_weights(block.norms(), weighting))
-    yield rows, block
 
 
 def _weights(norms: np.ndarray, weighting: Weighting) -> np.ndarray:

@@ -2,11 +2,11 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 import numpy as np
@@ -15,6 +15,9 @@ from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
 __all__ = ["one_blas_thread", "run_in_threads", "thread_count"]
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 class _Guest:
@@ -86,20 +89,19 @@ def _threads_of_products() -> int:
     return max([*_SHARED_LIMIT.before(), *_limits(_libraries(shared=False))], default=1)
 
 
-def run_in_threads(work: Callable[[], None], n_threads: int) -> None:
-    """Run `work` in so many threads, with one BLAS thread each and without warnings."""
+def run_in_threads(work: Callable[[S], T], items: Iterable[S], n_threads: int) -> list[T]:
+    """Run `work` for each item, with one BLAS thread in every thread and without warnings."""
 
-    def _work(_: int) -> None:
+    def _work(item: S) -> T:
         # What overflows becomes null; a warning would tell of single rows.
         with one_blas_thread(), np.errstate(all="ignore"):
-            work()
+            return work(item)
 
     if n_threads == 1:
-        _work(0)
-        return
+        return list(map(_work, items))
     # Plain threads: a pass may be shorter than what a pool takes to notice its end.
     with one_blas_thread(), ThreadPoolExecutor(n_threads) as threads:
-        list(threads.map(_work, range(n_threads)))
+        return list(threads.map(_work, items))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from skdp.data.reduce import BlocksOf, Kernel, map_rows, map_sum, sum_depth
+from skdp.data.reduce import Reduced, sum_depth
 from skdp.data.threads import one_blas_thread
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
@@ -57,7 +57,7 @@ class UserBatch:
     counts: np.ndarray
 
 
-class Users:
+class Users(Reduced):
     """The rows and responses of all users, copied into batches.
 
     Blocks are of so many slots, whatever rows their users have.
@@ -77,6 +77,8 @@ class Users:
     n_jobs : int or None, default=None
         Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`.
     """
+
+    in_pieces = True
 
     def __init__(
         self,
@@ -98,11 +100,11 @@ class Users:
         """All batches."""
         return [batch for block in self.by_block for batch in block]
 
-    def blocks(self, group: range) -> Iterator[tuple[slice, list[UserBatch]]]:
-        """Yield the batches of consecutive blocks, with their slots."""
+    def blocks(self, group: range) -> Iterator[tuple[slice, list[tuple[slice, UserBatch]]]]:
+        """Yield the batches of consecutive blocks of slots."""
         for index in group:
             slots = slice(int(self.block_starts[index]), int(self.block_starts[index + 1]))
-            yield slots, self.by_block[index]
+            yield slots, [(slots, batch) for batch in self.by_block[index]]
 
     @property
     def rounding(self) -> float:
@@ -130,24 +132,13 @@ class Users:
         ndarray of shape (n_users,) or (n_users, size)
             The statistics.
         """
-        return self.by_slot(self._map_batches(partial(_statistic, statistic=statistic)))
-
-    def add_up(self, kernel: Kernel, size: int) -> Any:
-        """Add up what a kernel gives for each batch, of about so many numbers."""
-        return map_sum(self, [kernel], size, n_jobs=self.n_jobs, open_blocks=_open_batches)[0]
-
-    def _map_batches(self, kernel: Kernel) -> np.ndarray:
-        return map_rows(self, [kernel], n_jobs=self.n_jobs, open_blocks=_open_batches)[0]
+        return self.by_slot(self.map_rows(partial(_statistic, statistic=statistic)))
 
     def by_slot(self, values: np.ndarray) -> np.ndarray:
         """Bring statistics from the order of the batches into that of slots; NaN for null users."""
         found = np.full((self.n_users, *values.shape[1:]), np.nan)
-        found[self._slots] = values
+        found[np.concatenate([batch.slots for batch in self.batches])] = values
         return found
-
-    @property
-    def _slots(self) -> np.ndarray:
-        return np.concatenate([batch.slots for batch in self.batches])
 
     def shift_rows(self, center: np.ndarray) -> None:
         """Subtract a centre from all rows, in place."""
@@ -171,14 +162,6 @@ class Users:
         """Clip all responses, in place."""
         for batch in self.batches:
             np.clip(batch.responses, -bound, bound, out=batch.responses)
-
-
-def _open_batches() -> BlocksOf:
-    return _each_batch
-
-
-def _each_batch(slots: slice, batches: list[UserBatch]) -> Iterator[tuple[slice, UserBatch]]:
-    return ((slots, batch) for batch in batches)
 
 
 def _statistic(

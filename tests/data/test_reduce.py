@@ -66,7 +66,7 @@ def test_another_order_would_have_other_bits():
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 3, None, -1])
-@pytest.mark.parametrize("leaf_numbers", [1, 7, 1 << 24])
+@pytest.mark.parametrize("leaf_numbers", [1, 7, 1 << 23])
 def test_threads_change_no_bit(n_jobs, leaf_numbers, monkeypatch):
     monkeypatch.setattr(own, "_LEAF_NUMBERS", leaf_numbers)
     rows = np.column_stack([uneven(997, 1), uneven(997, 2)])
@@ -79,23 +79,35 @@ def test_threads_change_no_bit(n_jobs, leaf_numbers, monkeypatch):
 
 
 @pytest.mark.parametrize("n", SIZES)
-def test_aligned_subtrees_may_come_in_any_order_and_of_any_size(n):
+def test_aligned_subtrees_of_any_size_have_the_same_sum(n):
     values = [np.asarray(value) for value in uneven(n)]
-    generator = np.random.default_rng(n)
+
+    def summed(parts):
+        return own._tree_sum(iter([part.copy() for part in parts]), len(parts))
+
     for level in range(n.bit_length() + 1):
-        tree = own._Tree(n)
-        level = min(level, tree.n_levels)
-        starts = range(0, n, 1 << level)
-        assert tree.width(level) == len(starts)
-        for index in generator.permutation(len(starts)):
-            part = values[starts[index] : starts[index] + (1 << level)]
-            node = own._Tree(len(part))
-            for place in generator.permutation(len(part)):
-                node.put(0, place, part[place].copy())
-            tree.put(level, int(index), node.total)
-            # Of two siblings one waits at most.
-            assert len(tree._waiting) <= -(-len(starts) // 2)
-        assert tree.total == split_in_two(values)
+        parts = [values[first : first + (1 << level)] for first in range(0, n, 1 << level)]
+        assert summed(list(map(summed, parts))) == split_in_two(values)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 2, 11, 12, 100, 997])
+def test_tasks_are_aligned_subtrees(n, n_jobs):
+    groups = []
+
+    class Watched(Source):
+        def blocks(self, group):
+            groups.append(group)
+            return super().blocks(group)
+
+    map_sum(Watched(uneven(n)), [total], 1, n_jobs=n_jobs)
+    groups.sort(key=lambda group: group.start)
+    assert [index for group in groups for index in group] == list(range(n))
+    if len(groups) > 1:
+        length = len(groups[0])
+        assert length.bit_count() == 1
+        assert {len(group) for group in groups[:-1]} == {length}
+        assert min(n, 4 * n_jobs) <= len(groups) <= 8 * n_jobs + 1
 
 
 def test_leaves_follow_from_sizes_and_keep_little_memory():
@@ -103,8 +115,8 @@ def test_leaves_follow_from_sizes_and_keep_little_memory():
         length = own._leaf_length(n_blocks, size)
         n_leaves = -(-n_blocks // length)
         assert n_leaves >= min(n_blocks, 2)
-        # Half of them wait: 64 MB, or the one that there has to be.
-        assert n_leaves == 1 or n_leaves // 2 * size * 8 <= max(1 << 26, 8 * size)
+        # 64 MB, or the two that there have to be.
+        assert n_leaves <= 2 or n_leaves * size * 8 <= 1 << 26
 
 
 def test_values_of_rows_are_joined_in_their_order():
@@ -129,16 +141,19 @@ def test_a_stream_is_read_once_and_in_order():
     np.testing.assert_array_equal(sums, X.sum(axis=0))
 
 
-def test_what_is_opened_is_opened_once_a_thread():
-    opened = []
+def test_kernels_take_the_pieces_of_blocks():
+    class InPieces(Source):
+        in_pieces = True
 
-    def open_blocks():
-        opened.append(1)
-        return lambda rows, block: [(rows, block), (rows, -block)]
+        def blocks(self, group):
+            for rows, block in super().blocks(group):
+                # Some blocks have none.
+                yield rows, [(rows, block), (rows, -block)][: 2 * (rows.start % 2)]
 
-    (none,) = map_sum(Source(uneven(999)), [total], 1, n_jobs=2, open_blocks=open_blocks)
+    source = InPieces(uneven(999))
+    none, doubled = map_sum(source, [total, twice], 1, n_jobs=2)
     assert none == 0
-    assert len(opened) == 2
+    np.testing.assert_array_equal(doubled[::2], 2 * source.rows[1::2])
 
 
 # Rounding
@@ -153,7 +168,7 @@ ADVERSARIAL = {
 }
 
 
-@pytest.mark.parametrize("leaf_numbers", [1, 1 << 24])
+@pytest.mark.parametrize("leaf_numbers", [1, 1 << 23])
 @pytest.mark.parametrize("case", ADVERSARIAL)
 def test_rounding_of_a_million_rows_is_within_its_bound(case, leaf_numbers, monkeypatch):
     monkeypatch.setattr(own, "LEAST_ROUNDING", 0.0)
@@ -161,7 +176,7 @@ def test_rounding_of_a_million_rows_is_within_its_bound(case, leaf_numbers, monk
     column = ADVERSARIAL[case](1_000_000)
     source = as_source(column[:, np.newaxis])
     exact = sum(map(Fraction, [math.fsum(part) for part in np.split(column, 100)]))
-    size = 1 if leaf_numbers > 1 else own._largest_sum(1)
+    size = 1 if leaf_numbers > 1 else 64**2
     # In sequence within a block, as a sum over an axis is.
     (found,) = map_sum(source, [partial(np_sum, np.cumsum)], size)
     assert abs(Fraction(float(found)) - exact) <= sum_rounding(source.block_starts, 1)
