@@ -118,9 +118,7 @@ class SparseBlock:
         if not self._weights.all():
             # What is not finite would be NaN times a weight of 0.
             kept = np.repeat(self._weights != 0, np.diff(self._raw.indptr))
-            data = np.where(kept, self._raw.data, 0)
-            parts = data, self._raw.indices, self._raw.indptr
-            self._raw = csr_array(parts, shape=self._raw.shape)
+            self._raw = self._with(np.where(kept, self._raw.data, 0))
 
     def norms(self) -> np.ndarray:
         """Compute the norms of the centred rows before weighting, or upper bounds of them."""
@@ -185,7 +183,9 @@ class SparseBlock:
         return product
 
     def _weighted(self) -> csr_array:
-        data = self._raw.data * np.repeat(self._weights, np.diff(self._raw.indptr))
+        return self._with(self._raw.data * np.repeat(self._weights, np.diff(self._raw.indptr)))
+
+    def _with(self, data: np.ndarray) -> csr_array:
         return csr_array((data, self._raw.indices, self._raw.indptr), shape=self._raw.shape)
 
 

@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 
 from skdp.data.matrices import DenseMatrices, Matrices, OuterMatrices
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.reduce import Reduced, sum_rounding
+from skdp.data.reduce import Reduced, sum_rounding, take
 from skdp.data.sources import Source
 from skdp.linalg.fixed_rank import FixedRank
 
@@ -121,11 +121,11 @@ class Design(Reduced):
 
     def norms(self) -> np.ndarray:
         """Compute the norm of each matrix, or an upper bound of it."""
-        return self.map_rows(_norms)
+        return self.map_rows(take("norms"))
 
     def inner(self, point: FixedRank) -> np.ndarray:
         """Compute the inner product of each matrix with a point."""
-        return self.map_rows(partial(_inner, point=point))
+        return self.map_rows(take("inner", point))
 
     def clipped_inner(self, point: np.ndarray, bounds: np.ndarray) -> np.ndarray:
         """Compute the inner product of each matrix, clipped entry by entry, with a point."""
@@ -157,14 +157,6 @@ def entries_of(matrices: Matrices) -> np.ndarray:
     """Return the entries of matrices that are written out as rows."""
     assert isinstance(matrices, DenseMatrices)
     return matrices.values.reshape(len(matrices), -1)
-
-
-def _norms(_: slice, matrices: Matrices) -> np.ndarray:
-    return matrices.norms()
-
-
-def _inner(_: slice, matrices: Matrices, point: FixedRank) -> np.ndarray:
-    return matrices.inner(point)
 
 
 def _clipped_inner(

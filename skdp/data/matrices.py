@@ -5,7 +5,7 @@ coordinates, or all of its entries. `Coordinates` gives their norms and their we
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.sparse import issparse
@@ -21,49 +21,10 @@ _LONGEST = 1e100  # not tuned
 _MARGIN = 8 * 2.0**-53  # not tuned
 
 
-class Coordinates(Protocol):
-    """One vector for each matrix of a block."""
-
-    size: int
-
-    def multiply(self, factors: np.ndarray) -> None:
-        """Multiply each vector by its factor; what is not finite then counts as null."""
-
-    def norms(self) -> np.ndarray:
-        """Compute the norms; inf or NaN for null vectors."""
-
-    def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
-        """Add up the vectors, each with its weight; null vectors have the weight 0."""
-
-
-class Matrices(Protocol):
-    """A block of matrices."""
-
-    def __len__(self) -> int: ...
-
-    def norms(self) -> np.ndarray:
-        """Compute the Frobenius norms."""
-
-    def second_moment(self, side: int, weights: np.ndarray) -> np.ndarray:
-        """Sum X X' (side 0) or X'X (side 1) of weighted matrices; null ones have the weight 0.
-
-        Of sparse factors only the diagonal.
-        """
-
-    def inner(self, point: FixedRank) -> np.ndarray:
-        """Compute the inner products of the matrices with a matrix."""
-
-    def cores(self, left: np.ndarray, right: np.ndarray) -> Coordinates:
-        """Multiply the matrices by bases from both sides, to vectors of shape (k * k,)."""
-
-    def entries(self, intercept: float = 0.0, *, spectral: bool = False) -> Coordinates:
-        """Return all entries, and a last one for the intercept; norms may be spectral ones."""
-
-    def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
-        """Return tangent coordinates, a last one for the intercept, and the inner products.
-
-        The sum of the coordinates is that of `project_coordinates` only after it is projected.
-        """
+#: One vector for each matrix of a block.
+Coordinates: TypeAlias = "DenseCoordinates | OuterCoordinates"
+#: A block of matrices.
+Matrices: TypeAlias = "DenseMatrices | OuterMatrices"
 
 
 class DenseCoordinates:
@@ -75,17 +36,20 @@ class DenseCoordinates:
         self._matrix_shape = matrix_shape
 
     def multiply(self, factors: np.ndarray) -> None:
-        """Multiply each vector by its factor."""
+        """Multiply each vector by its factor; what is not finite then counts as null."""
         self.values *= factors[:, np.newaxis]
 
     def norms(self) -> np.ndarray:
-        """Compute the Euclidean norms, or spectral ones of the matrices that the vectors are."""
+        """Compute the Euclidean norms, or spectral ones of the matrices that the vectors are.
+
+        They are inf or NaN for null vectors.
+        """
         if self._matrix_shape is None:
             return row_norms(self.values)
         return _spectral_norms(self.values.reshape(-1, *self._matrix_shape))
 
     def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
-        """Add up the vectors, each with its weight."""
+        """Add up the vectors, each with its weight; null vectors have the weight 0."""
         self.values[weights == 0] = 0.0
         return np.asarray(weights @ self.values)
 
@@ -116,7 +80,7 @@ class DenseMatrices:
         return self.scale * row_norms(self._mapped().reshape(len(self), -1))
 
     def second_moment(self, side: int, weights: np.ndarray) -> np.ndarray:
-        """Sum X X' (side 0) or X'X (side 1) of weighted matrices."""
+        """Sum X X' (side 0) or X'X (side 1) of weighted matrices; null ones have the weight 0."""
         values = self._mapped() * (self.scale * weights)[:, np.newaxis, np.newaxis]
         values[weights == 0] = 0.0
         if side == 0:
@@ -142,7 +106,10 @@ class DenseMatrices:
         return DenseCoordinates(values, self.values.shape[1:] if spectral else None)
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
-        """Return tangent coordinates, a last one for the intercept, and the inner products."""
+        """Return tangent coordinates, a last one for the intercept, and the inner products.
+
+        The sum of the coordinates is that of `project_coordinates` only after it is projected.
+        """
         along, beside = self._along(point.right), self._across(point.left)
         core = beside.reshape(-1, beside.shape[2]) @ point.right
         beside -= (core @ point.right.T).reshape(beside.shape)
@@ -184,7 +151,7 @@ class OuterCoordinates:
         self.size = size
 
     def multiply(self, factors: np.ndarray) -> None:
-        """Multiply each vector by its factor."""
+        """Multiply each vector by its factor; what is not finite then counts as null."""
         self._factors = np.where(np.abs(factors) <= _LONGEST, factors, np.nan)
 
     def norms(self) -> np.ndarray:
@@ -192,7 +159,7 @@ class OuterCoordinates:
         return np.asarray(np.abs(self._factors) * self._norms)
 
     def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
-        """Add up the vectors, each with its weight."""
+        """Add up the vectors, each with its weight; null vectors have the weight 0."""
         return self._add_up(np.where(weights == 0, 0.0, weights * self._factors))
 
 

@@ -8,6 +8,7 @@ only. Whoever computes which aligned subtree, the bits are the same.
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
 from itertools import chain, islice
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from skdp.data.threads import run_in_threads, thread_count
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
-__all__ = ["Kernel", "PerRow", "Reduced", "map_rows", "map_sum", "sum_depth", "sum_rounding"]
+__all__ = ["PerRow", "Reduced", "map_rows", "map_sum", "sum_depth", "sum_rounding", "take"]
 
 # What leaves hold together, if there are more than two: 64 MB.
 _LEAF_NUMBERS = 1 << 23  # not studied
@@ -98,6 +99,11 @@ def map_rows(
     return map_sum(source, [partial(_per_row, kernel=kernel) for kernel in kernels], 0, n_jobs)
 
 
+def take(name: str, *arguments: Any) -> Kernel:
+    """Make a kernel of a method of blocks."""
+    return partial(_taken, method=methodcaller(name, *arguments))
+
+
 def sum_depth(starts: np.ndarray, width: int) -> int:
     """Bound the longest chain of additions in any sum over blocks of rows of so many features.
 
@@ -153,3 +159,7 @@ def _whole(value: Any) -> Any:
 
 def _per_row(rows: slice, block: Any, kernel: Kernel) -> PerRow:
     return PerRow(kernel(rows, block))
+
+
+def _taken(_: slice, block: Any, method: Callable[[Any], Any]) -> Any:
+    return method(block)

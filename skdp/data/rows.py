@@ -4,14 +4,12 @@ import copy
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
-from operator import methodcaller
-from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.blocks import Block, DenseBlock, SparseBlock
-from skdp.data.reduce import Kernel, Reduced, sum_depth
+from skdp.data.reduce import Reduced, sum_depth, take
 from skdp.data.sources import ArraySource, BlockSource, Source
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 
@@ -116,7 +114,7 @@ class Rows(Reduced):
         ndarray of shape (n_rows,)
             Norms, or upper bounds of them if the rows are sparse and centred; NaN for null rows.
         """
-        return self._unweighted().map_rows(_take("norms"))
+        return self._unweighted().map_rows(take("norms"))
 
     def mostly_positive(self) -> np.ndarray:
         """Tell of each raw row, by itself, whether its sum is at least half of that of its sizes.
@@ -130,19 +128,19 @@ class Rows(Reduced):
         """
         rows = self._unweighted()
         rows.center = None
-        return rows.map_rows(_take("are_mostly_positive"))
+        return rows.map_rows(take("are_mostly_positive"))
 
     def total(self) -> tuple[np.ndarray, float]:
         """Sum the rows; return the sum, of shape (n_features,), and its rounding."""
-        return self.add_up(_take("total"), self.n_features), self._rounding(1)
+        return self.add_up(take("total"), self.n_features), self._rounding(1)
 
     def gram(self) -> tuple[np.ndarray, float]:
         """Sum the outer products; return (n_features, n_features) numbers and their rounding."""
-        return self.add_up(_take("gram"), self.n_features**2), self._rounding(2)
+        return self.add_up(take("gram"), self.n_features**2), self._rounding(2)
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`, to (n_rows, n_columns) numbers."""
-        return self.map_rows(_take("matmul", right))
+        return self.map_rows(take("matmul", right))
 
     def adjoint(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`, to (n_features, n_columns) numbers."""
@@ -150,7 +148,7 @@ class Rows(Reduced):
 
     def dense(self) -> np.ndarray:
         """Write the raw rows out as an array, of shape (n_rows, n_features)."""
-        return self.map_rows(_take("dense"))
+        return self.map_rows(take("dense"))
 
     def squared_deviations(self, point: np.ndarray) -> tuple[float, float]:
         """Sum the squared distances of the raw rows from `point`, less those of zero rows.
@@ -167,13 +165,13 @@ class Rows(Reduced):
         rounding : float
             Bound of its rounding error, in units of the largest contribution of one entry.
         """
-        total = self.add_up(_take("squared_deviations", point), 1)
+        total = self.add_up(take("squared_deviations", point), 1)
         depth = _PAIRWISE_DEPTH + len(self.block_starts)
         return float(total), depth * UNIT_ROUNDOFF * math.prod(self.source.shape)
 
     def squared_norm(self) -> tuple[float, float]:
         """Sum the squared norms of the rows; return the sum and its rounding."""
-        total = self.add_up(_take("squared_norm"), 1)
+        total = self.add_up(take("squared_norm"), 1)
         return float(total), self._rounding(2)
 
     def projection_norms(self, basis: np.ndarray) -> np.ndarray:
@@ -289,15 +287,6 @@ def _weights(norms: np.ndarray, weighting: Weighting) -> np.ndarray:
 
 
 # Kernels.
-
-
-def _take(name: str, *arguments: Any) -> Kernel:
-    """Make a kernel of a method of blocks."""
-    return partial(_taken, method=methodcaller(name, *arguments))
-
-
-def _taken(_: slice, block: Block, method: Callable[[Block], Any]) -> Any:
-    return method(block)
 
 
 def _adjoint(rows: slice, block: Block, left: np.ndarray) -> np.ndarray:
