@@ -8,7 +8,7 @@ from scipy import sparse
 
 from skdp.data.design import Design
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.sources import as_source
+from skdp.data.sources import RowBlocks, as_source
 from skdp.linalg.fixed_rank import FixedRank
 
 SHAPE = (4, 3)
@@ -308,3 +308,12 @@ def test_sums_that_round_do_so(monkeypatch):
 
 def test_a_least_rounding_is_charged():
     assert design_of(make_values(10)).rounding == pytest.approx(1e-5)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_a_stream_is_read_in_order_whatever_the_threads(n_jobs):
+    X = make_values().reshape(N, -1)
+    source = as_source(RowBlocks(lambda: iter(np.array_split(X, 10)), X.shape))
+    norms = Design(source, SHAPE, n_jobs).norms()
+    assert len(source.block_starts) > 2
+    assert_allclose(norms, np.linalg.norm(X, axis=1), rtol=1e-12)
