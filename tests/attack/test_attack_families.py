@@ -53,6 +53,7 @@ DEGENERATE = [
 ]
 
 
+@pytest.mark.covered(at_most=12)
 @pytest.mark.parametrize(("family", "cell", "name"), DEGENERATE)
 def test_other_data_have_no_worse_neighbours(family, cell, name):
     with family.setting(cell):

@@ -67,6 +67,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 def test_the_cells_have_every_kind_of_release():
     kinds = {}
     for cell in CELLS:

@@ -762,6 +762,7 @@ def test_a_warning_turned_into_an_error_leaves_what_was_paid_for():
 # In scikit-learn's company
 
 
+@pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("data", ["rows", "rank one", "sparse"])
 def test_search_and_cross_validation(data):
     matrices, responses = {

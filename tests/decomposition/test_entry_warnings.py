@@ -123,7 +123,7 @@ def test_a_component_needs_a_value_and_a_vector():
     assert count_above(values, **passed | {"noise": np.array([60.0, 70.0, 60.0, 60.0])}) == 3
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(100, 700), (700, 100), (300, 300)])
 def test_half_of_the_right_vector_is_signal_where_it_is_said_to_be(shape):
     grid = np.geomspace(10.0, 60.0, 400)

@@ -47,7 +47,7 @@ def axis_of(X):
     return mean / np.linalg.norm(mean)
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("n_components", [1, 3])
 def test_components_hold_more_where_noise_hides_the_second_moment(

@@ -4,7 +4,7 @@ import copy
 import math
 import os
 import pickle
-import subprocess
+import runpy
 import sys
 
 import numpy as np
@@ -173,11 +173,13 @@ def test_the_report_tells_what_was_charged(ledger):
     assert text.splitlines()[-1].endswith("DPPCA.fit 1437 x 64")
 
 
-def test_the_report_is_printed_by_a_command(tmp_path, ledger, capsys):
+def test_the_report_is_printed_by_a_command(tmp_path, ledger, capsys, monkeypatch):
     ledger.charge(a_fit(1.0), "one")
-    command = [sys.executable, "-m", "skdp.ledger", "show", ledger.path]
-    shown = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (shown.returncode, shown.stdout.rstrip()) == (0, ledger.report())
+    monkeypatch.setattr(sys, "argv", ["skdp.ledger", "show", ledger.path])
+    monkeypatch.delitem(sys.modules, "skdp.ledger.__main__")  # imported above, which warns
+    with pytest.raises(SystemExit) as left:
+        runpy.run_module("skdp.ledger", run_name="__main__")
+    assert (left.value.code, capsys.readouterr().out.rstrip()) == (0, ledger.report())
     assert main(["show", str(tmp_path / "missing")]) == 1
     told = capsys.readouterr()
     assert told.out == ""

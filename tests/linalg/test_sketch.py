@@ -90,7 +90,7 @@ def test_the_tail_factor_solves_its_equation(t, probability, factor):
     assert (q * np.exp(1 - q)) ** (t / 2) == pytest.approx(probability, rel=1e-5)
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("t", [5, 40])
 def test_the_tail_is_no_heavier_than_declared(t):
     draw, change = np.random.default_rng(0), np.eye(60, 1)

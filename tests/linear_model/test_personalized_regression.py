@@ -226,6 +226,7 @@ def test_who_has_no_rows_has_the_mean_model():
     assert (predicted[~is_new] != model.predict(X[rows][~is_new])).all()
 
 
+@pytest.mark.covered(at_most=2)
 @pytest.mark.parametrize("solver", ["gradient", "altmin", "exponential"])
 def test_threads_change_no_bit(solver, monkeypatch):
     monkeypatch.setattr("skdp.data.users._BLOCK_SLOTS", 16)

@@ -122,7 +122,7 @@ def test_one_rare_or_constant_feature_harms_no_others(share, solver):
         assert "being constant or rare" in message
 
 
-@pytest.mark.covered(at_most=1)
+@pytest.mark.slow
 @SOLVERS
 @pytest.mark.filterwarnings("ignore:.*features hardly differ:skdp.PrivacyWarning")
 def test_as_many_constant_features_as_others_harm_none(solver):
