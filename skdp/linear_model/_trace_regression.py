@@ -92,8 +92,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         responses are the same.
     init : {"random", "spectral"}, default="random"
         Only for ``solver="rgrad"``: where it starts. ``"random"`` is 0 and spends nothing.
-        ``"spectral"`` spends .25 of the budget on an estimate, or on nothing unless a private test
-        finds a gap between singular values; a tenth of delta is for the failure of the test.
+        ``"spectral"`` spends .25 of the budget on a start from data, in vain unless a private test
+        finds a gap between singular values; a tenth of delta is for the failure of that test.
     row_norm : float or None, default=None
         Only for ``solver="adassp"`` with records as the unit, refused with others: public bound to
         which Frobenius norms of matrices are clipped after scaling. ``None`` finds one privately.

@@ -43,7 +43,7 @@ _QUANTILE = 0.9  # not studied
 _PRIORS = tuple((mix, noise) for mix in (0.0, 0.3, 1.0) for noise in (0.03, 0.3))  # not studied
 # Relative to the squared size of the features: far above rounding errors.
 _PENALTY = 1e-9  # not tuned
-_CHUNK_ENTRIES = 1 << 20  # not tuned
+_CHUNK_ENTRIES = 1 << 20  # not studied
 
 
 def plan_exponential(problem: PersonalProblem) -> list[PlannedRelease]:
