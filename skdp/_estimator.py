@@ -158,15 +158,15 @@ class PrivateEstimator(SeededEstimator):
     def _fitted_together(
         self, others: Sequence["PrivateEstimator"], X: Any, y: Any, tell: Callable[[str], None]
     ) -> list[list[str]]:
-        data, facts = self._checked_input(X, y)
+        data, facts = self._input_of_fit(X, y)
         problem = self._problem(facts)
-        self._warn_of_settings(problem)
         plan = plan_of(problem)
-        for doubt in problem.procedure.doubts(problem, plan):
-            tell(doubt)
         # What overflows becomes null; an exception or a warning would tell of single units.
         with np.errstate(all="ignore"):
             opened, budget, generator = self._open(data, problem, plan)
+            self._warn_of_settings(problem)
+            for doubt in problem.procedure.doubts(problem, plan):
+                tell(doubt)
             result = problem.procedure.solve(problem, opened, budget, generator)
             doubts = [[*self._set_attributes(result, problem), *budget.doubts]]
             self.privacy_spent_ = budget.spent()
@@ -181,6 +181,10 @@ class PrivateEstimator(SeededEstimator):
     @abstractmethod
     def _checked_input(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Refuse bad data; return what is fitted, and public facts of it."""
+
+    def _input_of_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Refuse bad data as `_checked_input`, but for what the first reading will show."""
+        return self._checked_input(X, y)
 
     @abstractmethod
     def _facts_like(self, n_samples: int, n_features: int, like: Any) -> Any:
@@ -241,12 +245,17 @@ class PrivateEstimator(SeededEstimator):
         )
         warn_of_guesses(self.random_state)
 
+    @property
+    def _is_keyed(self) -> bool:
+        """Whether the noise follows from a seed, and all that is not to share it."""
+        return self.random_state is not None and math.isfinite(self.epsilon)
+
     def _noise_source(self, seed: int, digest: Callable[[], Any]) -> NoiseSource:
         """Key the noise by everything that it must not be shared between.
 
         `digest` hashes all data of the fit. Without noise it would be a pass over them for nothing.
         """
-        if math.isinf(self.epsilon):
+        if not self._is_keyed:
             return NoiseSource()
         parameters = sorted(
             (name, value.key() if isinstance(value, Unit) else plain(value))

@@ -108,15 +108,16 @@ def _is_foreign(error: Exception) -> bool:
 
 
 @quiet
-def check_rows(X: Any, estimator_name: str) -> Any:
+def check_rows(X: Any, estimator_name: str, *, ensure_all_finite: bool = True) -> Any:
     """Validate X as scikit-learn does, without warnings or errors that tell values."""
+    asked = {"ensure_all_finite": ensure_all_finite, "input_name": "X"}
     if issparse(X) and X.ndim == 2:
         # Which adds up no duplicates.
         X = plain_csr(X)
-    checked = check_array(X, **INPUT, estimator=estimator_name, input_name="X")
+    checked = check_array(X, **INPUT, estimator=estimator_name, **asked)
     if issparse(checked):
         # Duplicate entries of a cell may be finite and their sum not.
-        checked = check_array(canonical_csr(checked), accept_sparse="csr", input_name="X")
+        checked = check_array(canonical_csr(checked), accept_sparse="csr", **asked)
     return checked
 
 

@@ -1,6 +1,8 @@
 """One block of rows ``weight * (row - center)``, dense or sparse, with the products sums need."""
 
-from typing import TypeAlias
+import copy
+from abc import ABC, abstractmethod
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array
@@ -13,7 +15,47 @@ __all__ = ["Block", "DenseBlock", "SparseBlock"]
 _PART = 1 << 16  # not studied
 
 
-class DenseBlock:
+class _BaseBlock(ABC):
+    """Rows of a source, `raw`, centred and weighted; `weights` are NaN for null rows."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self.weights = self._weights = np.ones(raw.shape[0])
+        self._is_weighted = False
+        self._norms: np.ndarray | None = None
+
+    @property
+    def is_null(self) -> np.ndarray:
+        """Whether a row takes part in nothing."""
+        return np.isnan(self.weights)
+
+    def norms(self) -> np.ndarray:
+        """Compute the norms of the centred rows before weighting, or upper bounds of them."""
+        if self._norms is None:
+            self._norms = self._taken_norms()
+        return self._norms
+
+    def weighted(self, weights: np.ndarray) -> Self:
+        """Return the rows with weights; those of no weight are lost, and null where it is NaN."""
+        block = copy.copy(self)
+        block.weights, block._weights, block._is_weighted = weights, np.nan_to_num(weights), True
+        if not block._weights.all():
+            # What is not finite would be NaN times a weight of 0.
+            block._lose(block._weights == 0)
+            block._norms = None
+        return block
+
+    def _times_weights(self, values: np.ndarray) -> np.ndarray:
+        return self._weights[:, np.newaxis] * values if self._is_weighted else values
+
+    @abstractmethod
+    def _taken_norms(self) -> np.ndarray: ...
+
+    @abstractmethod
+    def _lose(self, is_lost: np.ndarray) -> None: ...
+
+
+class DenseBlock(_BaseBlock):
     """Rows in float64, centred into `scratch` at once, so that their norms are taken in cache.
 
     Weights are applied to the thinner factor of a product. Only `gram`, which has none, multiplies
@@ -21,27 +63,14 @@ class DenseBlock:
     """
 
     def __init__(self, raw: np.ndarray, center: np.ndarray | None, scratch: np.ndarray) -> None:
-        self._weights: np.ndarray | None = None
-        self.is_null = np.zeros(len(raw), bool)
+        super().__init__(raw)
         self._scratch = scratch[: len(raw)]
         self._rows = raw
         if center is not None:
             self._rows = np.subtract(raw, center, out=self._scratch)
         elif raw.dtype != np.float64:
-            self._own_rows()
-
-    def set_weights(self, weights: np.ndarray) -> None:
-        """Weight the rows, once; those of no weight are lost, and null where it is NaN."""
-        self.is_null = np.isnan(weights)
-        self._weights = np.where(self.is_null, 0.0, weights)
-        if not self._weights.all():
-            # What is not finite would be NaN times a weight of 0.
-            self._own_rows()
-            self._rows[self._weights == 0] = 0.0
-
-    def norms(self) -> np.ndarray:
-        """Compute the norms of the centred rows before weighting."""
-        return row_norms(self._rows)
+            np.copyto(self._scratch, raw)
+            self._rows = self._scratch
 
     def are_mostly_positive(self) -> np.ndarray:
         """Tell of each row before weighting whether its sum is at least half of that of sizes."""
@@ -55,14 +84,14 @@ class DenseBlock:
 
     def total(self) -> np.ndarray:
         """Sum the rows."""
-        return self._rows.sum(axis=0) if self._weights is None else self._weights @ self._rows
+        return self._weights @ self._rows if self._is_weighted else self._rows.sum(axis=0)
 
     def gram(self) -> np.ndarray:
-        """Sum the outer products of the rows, which are weighted from then on."""
-        if self._weights is not None:
-            self._rows = np.multiply(self._rows, self._weights[:, None], out=self._scratch)
-            self._weights = None
-        return self._rows.T @ self._rows
+        """Sum the outer products of the rows, which may be lost by that."""
+        rows = self._rows
+        if self._is_weighted:
+            rows = np.multiply(rows, self._weights[:, np.newaxis], out=self._scratch)
+        return rows.T @ rows
 
     def dense(self) -> np.ndarray:
         """Copy the rows before weighting."""
@@ -75,30 +104,26 @@ class DenseBlock:
     def squared_norm(self) -> np.ndarray:
         """Sum the squared norms of the rows."""
         # By norms, since squares of rows whose weight is small might overflow.
-        return np.asarray(np.square(self._weighted(self.norms()[:, None])).sum())
+        return np.asarray(np.square(self._weights * self.norms()).sum())
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`."""
         # Transposed, a product with few columns takes two thirds of the time.
-        return self._weighted(np.ascontiguousarray((right.T @ self._rows.T).T))
+        return self._times_weights(np.ascontiguousarray((right.T @ self._rows.T).T))
 
     def adjoint(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`."""
         # This way round it takes half the time.
-        return (self._weighted(left).T @ self._rows).T
+        return (self._times_weights(left).T @ self._rows).T
 
-    def _weighted(self, values: np.ndarray) -> np.ndarray:
-        if self._weights is None:
-            return values
-        return self._weights[:, None] * values
+    def _taken_norms(self) -> np.ndarray:
+        return row_norms(self._rows)
 
-    def _own_rows(self) -> None:
-        if self._rows is not self._scratch:
-            np.copyto(self._scratch, self._rows)
-            self._rows = self._scratch
+    def _lose(self, is_lost: np.ndarray) -> None:
+        self._rows = np.where(is_lost[:, np.newaxis], 0.0, self._rows)
 
 
-class SparseBlock:
+class SparseBlock(_BaseBlock):
     """Rows that stay sparse: centre and weights are applied to the products instead.
 
     Weights are 0 or not below ``2 ** -500``, so that nothing that matters overflows or underflows
@@ -106,38 +131,21 @@ class SparseBlock:
     """
 
     def __init__(self, raw: csr_array, center: np.ndarray | None) -> None:
-        self._raw, self._center = raw, center
-        self._weights = np.ones(raw.shape[0])
-        self.is_null = np.zeros(raw.shape[0], bool)
-        self._is_weighted = False
-
-    def set_weights(self, weights: np.ndarray) -> None:
-        """Weight the rows, once; those of no weight are lost, and null where it is NaN."""
-        self.is_null, self._is_weighted = np.isnan(weights), True
-        self._weights = np.where(self.is_null, 0.0, weights)
-        if not self._weights.all():
-            # What is not finite would be NaN times a weight of 0.
-            kept = np.repeat(self._weights != 0, np.diff(self._raw.indptr))
-            self._raw = self._with(np.where(kept, self._raw.data, 0))
-
-    def norms(self) -> np.ndarray:
-        """Compute the norms of the centred rows before weighting, or upper bounds of them."""
-        if self._center is None:
-            return sparse_row_norms(self._raw)
-        return centered_sparse_norms(self._raw, self._center)
+        super().__init__(raw)
+        self._rows, self._center = raw, center
 
     def are_mostly_positive(self) -> np.ndarray:
         """Tell of each row before centring whether its sum is at least half of that of sizes."""
-        raw, ones = self._raw.astype(np.float64, copy=False), np.ones(self._raw.shape[1])
+        raw, ones = self._rows.astype(np.float64, copy=False), np.ones(self._rows.shape[1])
         return _are_mostly_positive(raw @ ones, abs(raw) @ ones)
 
     def total(self) -> np.ndarray:
         """Sum the rows."""
-        return self.adjoint(np.ones((self._raw.shape[0], 1)))[:, 0]
+        return self.adjoint(np.ones((self._rows.shape[0], 1)))[:, 0]
 
     def gram(self) -> np.ndarray:
         """Sum the outer products of the rows."""
-        rows = self._weighted()
+        rows = self._written_weighted()
         gram = (rows.T @ rows).toarray()
         if self._center is not None:
             # (A - w m')' (A - w m') with the shift m' taken out of both sides.
@@ -148,16 +156,16 @@ class SparseBlock:
 
     def dense(self) -> np.ndarray:
         """Return the rows before centring and weighting, as an array."""
-        return self._raw.toarray()
+        return self._rows.toarray()
 
     def squared_deviations(self, point: np.ndarray) -> np.ndarray:
         """Sum the squared distances of the rows from `point`, less those of as many zero rows."""
-        data = self._raw.data.astype(np.float64, copy=False)
-        return np.asarray((data * (data - 2 * point[self._raw.indices])).sum())
+        data = self._rows.data.astype(np.float64, copy=False)
+        return np.asarray((data * (data - 2 * point[self._rows.indices])).sum())
 
     def squared_norm(self) -> np.ndarray:
         """Sum the squared norms of the rows."""
-        rows = self._weighted()
+        rows = self._written_weighted()
         total = np.square(rows.data).sum()
         if self._center is not None:
             total -= 2 * (rows.T @ self._weights) @ self._center
@@ -166,27 +174,33 @@ class SparseBlock:
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`."""
-        product = self._raw @ right
+        product = self._rows @ right
         if self._center is not None:
             product -= self._center @ right
-        if self._is_weighted:
-            product *= self._weights[:, None]
-        return product
+        return self._times_weights(product)
 
     def adjoint(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`."""
-        if self._is_weighted:
-            left = self._weights[:, None] * left
-        product = _transposed(self._raw) @ left
+        left = self._times_weights(left)
+        product = _transposed(self._rows) @ left
         if self._center is not None:
             product -= np.outer(self._center, left.sum(axis=0))
         return product
 
-    def _weighted(self) -> csr_array:
-        return self._with(self._raw.data * np.repeat(self._weights, np.diff(self._raw.indptr)))
+    def _taken_norms(self) -> np.ndarray:
+        if self._center is None:
+            return sparse_row_norms(self._rows)
+        return centered_sparse_norms(self._rows, self._center)
+
+    def _lose(self, is_lost: np.ndarray) -> None:
+        entries = np.repeat(is_lost, np.diff(self._rows.indptr))
+        self._rows = self._with(np.where(entries, 0, self._rows.data))
+
+    def _written_weighted(self) -> csr_array:
+        return self._with(self._rows.data * np.repeat(self._weights, np.diff(self._rows.indptr)))
 
     def _with(self, data: np.ndarray) -> csr_array:
-        return csr_array((data, self._raw.indices, self._raw.indptr), shape=self._raw.shape)
+        return csr_array((data, self._rows.indices, self._rows.indptr), shape=self._rows.shape)
 
 
 def _are_mostly_positive(sums: np.ndarray, sizes: np.ndarray) -> np.ndarray:

@@ -1,13 +1,17 @@
 """A digest of the values of a matrix, the same for every container that holds them."""
 
 import hashlib
+from functools import partial
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdp.data.sources import RawBlock, Source
+from skdp.data.reduce import Kernel, PerRow, map_sum
+from skdp.data.sources import RawBlock, Source, block_starts
 
-__all__ = ["digest"]
+__all__ = ["digest", "digest_kernel", "joined_digest"]
 
 
 def digest(source: Source) -> bytes:
@@ -26,14 +30,30 @@ def digest(source: Source) -> bytes:
     bytes
         A BLAKE2b digest of 32 bytes.
     """
-    streams = [hashlib.blake2b(digest_size=32) for _ in range(3)]
-    for _, block in source.blocks(range(len(source.block_starts) - 1)):
-        for stream, part in zip(streams, _canonical_parts(block), strict=True):
-            stream.update(np.ascontiguousarray(part).data)
-    shape = b"%d %d" % source.shape
-    return hashlib.blake2b(
-        shape + b"".join(stream.digest() for stream in streams), digest_size=32
-    ).digest()
+    return joined_digest(source, *map_sum(source, [digest_kernel(source)], 0))
+
+
+def digest_kernel(source: Source) -> Kernel:
+    """Make the kernel that hashes parts of blocks: those of every container, dense and sparse."""
+    ends = [block_starts(*source.shape, is_sparse=is_sparse) for is_sparse in (True, False)]
+    return partial(_digests, ends=np.unique(np.concatenate(ends)))
+
+
+def joined_digest(source: Source, digests: np.ndarray) -> bytes:
+    """Hash the digests of all parts, and the shape."""
+    return _hashed(b"%d %d" % source.shape + digests.tobytes())
+
+
+def _digests(rows: slice, block: Any, ends: np.ndarray) -> PerRow:
+    raw = getattr(block, "raw", block)
+    inner = ends[(ends > rows.start) & (ends < rows.stop)]
+    cuts = pairwise([rows.start, *inner, rows.stop])
+    parts = [_canonical_parts(raw[a - rows.start : b - rows.start]) for a, b in cuts]
+    return PerRow(np.frombuffer(b"".join(_hashed(one) for part in parts for one in part), np.uint8))
+
+
+def _hashed(values: Any) -> bytes:
+    return hashlib.blake2b(values, digest_size=32).digest()
 
 
 def _canonical_parts(block: RawBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -4,21 +4,31 @@ import copy
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.blocks import Block, DenseBlock, SparseBlock
-from skdp.data.reduce import Reduced, sum_depth, take
-from skdp.data.sources import ArraySource, BlockSource, Source
+from skdp.data.reduce import PerRow, Reduced, sum_depth, take
+from skdp.data.sources import BlockSource, Source
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 
-__all__ = ["Rows"]
+__all__ = ["Found", "Rows", "Weighting", "weights_for"]
 
 # Longest chain of additions in numpy's sum of a contiguous array, and of those before it.
 _PAIRWISE_DEPTH = 256  # not tuned
 
 Weighting = Callable[[np.ndarray], np.ndarray]
+
+
+class Found(NamedTuple):
+    """What one reading of raw rows has found, so that no other is needed for it."""
+
+    norms: np.ndarray | None = None
+    are_mostly_positive: np.ndarray | None = None
+    total: np.ndarray | None = None  # of the rows clipped to `bound`
+    bound: float | None = None
 
 
 class Rows(Reduced):
@@ -44,6 +54,7 @@ class Rows(Reduced):
         self.bound = np.inf
         self._weighting: Weighting | None = None
         self._weights: np.ndarray | None = None
+        self._found = Found()
 
     @property
     def n_rows(self) -> int:
@@ -72,15 +83,16 @@ class Rows(Reduced):
                 else DenseBlock(raw, self.center, scratch)
             )
             if self._weights is not None:
-                block.set_weights(self._weights[rows])
+                block = block.weighted(self._weights[rows])
             elif self._weighting is not None:
-                block.set_weights(_weights(block.norms(), self._weighting))
+                block = block.weighted(weights_for(block.norms(), self._weighting))
             yield rows, block
 
     def centered(self, center: np.ndarray) -> "Rows":
         """Return a view of the raw rows minus `center`."""
         rows = copy.copy(self)
         rows.center, rows.bound, rows._weighting, rows._weights = center, np.inf, None, None
+        rows._found = Found(are_mostly_positive=self._found.are_mostly_positive)
         return rows
 
     def clipped(
@@ -88,23 +100,19 @@ class Rows(Reduced):
     ) -> "Rows":
         """Return a view whose rows are multiplied by weights that bring them within `bound`.
 
-        `weighting` gives the weights for an array of norms. Those of all rows are `norms`; without
-        them, and for a `RowBlocks`, which might yield other rows in another pass, they are taken
-        anew in each.
+        `weighting` gives the weights for an array of norms. Those of all rows are `norms`, or known
+        already; else they are taken anew in each pass.
         """
         rows = copy.copy(self)
         rows.bound, rows._weighting, rows._weights = bound, weighting, None
-        if norms is not None and isinstance(self.source, ArraySource):
-            rows._weights = _weights(norms, weighting)
-        return rows
+        norms = self._found.norms if norms is None else norms
+        return rows if norms is None else rows._weighed(weights_for(norms, weighting))
 
-    def weighed(self) -> "Rows":
-        """Return a view that takes the norms of its rows now, once for many passes."""
-        if self._weighting is None or self._weights is not None:
-            return self
-        if isinstance(self.source, BlockSource):
-            return self
-        return self.clipped(self.bound, self._weighting, self.norms())
+    def knowing(self, found: Found) -> "Rows":
+        """Return a view that need not be read for what was found."""
+        rows = copy.copy(self)
+        rows._found = found
+        return rows
 
     def norms(self) -> np.ndarray:
         """Compute the norms of the centred rows before weighting.
@@ -114,6 +122,8 @@ class Rows(Reduced):
         ndarray of shape (n_rows,)
             Norms, or upper bounds of them if the rows are sparse and centred; NaN for null rows.
         """
+        if self._found.norms is not None:
+            return self._found.norms
         return self._unweighted().map_rows(take("norms"))
 
     def mostly_positive(self) -> np.ndarray:
@@ -126,13 +136,18 @@ class Rows(Reduced):
         ndarray of shape (n_rows,)
             1 or 0.
         """
+        if self._found.are_mostly_positive is not None:
+            return self._found.are_mostly_positive
         rows = self._unweighted()
         rows.center = None
         return rows.map_rows(take("are_mostly_positive"))
 
     def total(self) -> tuple[np.ndarray, float]:
         """Sum the rows; return the sum, of shape (n_features,), and its rounding."""
-        return self.add_up(take("total"), self.n_features), self._rounding(1)
+        total = self._found.total
+        if total is None or self._weighting is None or self.bound != self._found.bound:
+            total = self.add_up(take("total"), self.n_features)
+        return total, self._rounding(1)
 
     def gram(self) -> tuple[np.ndarray, float]:
         """Sum the outer products; return (n_features, n_features) numbers and their rounding."""
@@ -187,13 +202,13 @@ class Rows(Reduced):
         if step == 1 or isinstance(self.source, BlockSource):
             return self
         rows = copy.copy(self)
-        rows.source = self.source.every(step)
+        rows.source, rows._found = self.source.every(step), Found()
         rows._weights = None if self._weights is None else self._weights[::step]
         return rows
 
     def normal_product(
         self, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
-    ) -> tuple[np.ndarray, float]:
+    ) -> tuple[np.ndarray, float, "Rows"]:
         """Sum the outer products of the rows with their clipped projections.
 
         Parameters
@@ -209,9 +224,12 @@ class Rows(Reduced):
             The sum.
         rounding : float
             Bound of its rounding error.
+        rows : Rows
+            The same view, which knows the weights of its rows from now on.
         """
         kernel = partial(_normal_product, basis=basis, clip=clip)
-        return self.add_up(kernel, basis.size), self._rounding(1)
+        product, weights = self.add_up(kernel, basis.size)
+        return product, self._rounding(1), self._weighed(weights)
 
     def clipped_squares(
         self, basis: np.ndarray, weighting: Callable[[np.ndarray], np.ndarray]
@@ -276,13 +294,22 @@ class Rows(Reduced):
         rounding = self.depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
         return max(LEAST_ROUNDING, float(factor * rounding + extra))
 
+    def _weighed(self, weights: np.ndarray) -> "Rows":
+        """Return a view that knows its weights; a stream might yield other rows in another pass."""
+        if self._weighting is None or isinstance(self.source, BlockSource):
+            return self
+        rows = copy.copy(self)
+        rows._weights = weights
+        return rows
+
     def _unweighted(self) -> "Rows":
         rows = copy.copy(self)
         rows._weighting = rows._weights = None
         return rows
 
 
-def _weights(norms: np.ndarray, weighting: Weighting) -> np.ndarray:
+def weights_for(norms: np.ndarray, weighting: Weighting) -> np.ndarray:
+    """Compute the weights of rows of these norms; those of null rows are NaN."""
     return np.where(np.isnan(norms), np.nan, weighting(norms))
 
 
@@ -301,8 +328,8 @@ def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
 
 def _normal_product(
     _: slice, block: Block, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
-) -> np.ndarray:
-    return block.adjoint(clip(block.matmul(basis)))
+) -> tuple[np.ndarray, PerRow]:
+    return block.adjoint(clip(block.matmul(basis))), PerRow(block.weights)
 
 
 def _clipped_squares(_: slice, block: Block, basis: np.ndarray, weighting: Weighting) -> np.ndarray:

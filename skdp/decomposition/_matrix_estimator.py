@@ -25,6 +25,7 @@ from skdp.data.sources import RowBlocks, as_source, block_starts, holds_sparse
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import UNITS, DecompositionProblem, Support
 from skdp.decomposition._products.plan import settle_products
+from skdp.decomposition._rows.fit import open_for
 from skdp.decomposition._rows.plan import settle_rows
 from skdp.linalg.symmetry import is_symmetric
 from skdp.privacy.clipping import SMALLEST_BOUND
@@ -121,12 +122,20 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         with np.errstate(all="ignore"):
             return finite(self._restore(checked))
 
-    def _checked_input(self, X: Any, y: Any) -> tuple[Any, MatrixFacts]:
+    def _input_of_fit(self, X: Any, y: Any) -> tuple[Any, MatrixFacts]:
+        # Whether rows that are bounded in norm are finite, their norms show.
+        is_bounded = isinstance(self.privacy_unit, str)
+        return self._checked_input(X, y, ensure_all_finite=not is_bounded)
+
+    def _checked_input(
+        self, X: Any, y: Any, *, ensure_all_finite: bool = True
+    ) -> tuple[Any, MatrixFacts]:
         checked = X
         if isinstance(X, RowBlocks):
             X.check()
         else:
-            checked = check_rows(X, type(self).__name__)
+            name = type(self).__name__
+            checked = check_rows(X, name, ensure_all_finite=ensure_all_finite)
         if getattr(self.privacy_unit, "is_pairwise", False) is True:
             _check_symmetric(checked, f"privacy_unit={self.privacy_unit!r}")
         facts = MatrixFacts(tuple(checked.shape), holds_sparse(checked), np.dtype(checked.dtype))
@@ -180,8 +189,13 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         if problem.unit.is_sparse and isinstance(X, np.ndarray):
             X = csr_array(X)
         clip = problem.unit.clipped if problem.support.has_bases else None
-        source = as_source(X, clip)
-        return Rows(source, self.n_jobs), lambda: digest(source)
+        rows = Rows(as_source(X, clip), self.n_jobs)
+        if problem.support.has_bases:
+            return rows, lambda: digest(rows.source)
+        opening = open_for(problem, rows, is_keyed=self._is_keyed)
+        if not opening.seem_finite and not isinstance(X, RowBlocks):
+            check_rows(given, type(self).__name__)
+        return opening.rows, lambda: opening.digest
 
     def _project(self, X: Any) -> np.ndarray:
         check_is_fitted(self)

@@ -15,6 +15,8 @@ from skdp.data.design import Design
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.rows import Rows
 from skdp.data.sources import ArraySource
+from skdp.decomposition._problem import DecompositionProblem
+from skdp.decomposition._rows.fit import open_for
 from skdp.privacy.budget import FORFEITED
 from skdp.privacy.noise import NoiseSource, algorithm_generator
 
@@ -66,10 +68,12 @@ def null_row(index):
     It keeps its slot but takes part in no sum and no count.
     """
 
-    def forget(rows, _):
-        if index is not None:
-            rows.source = _without_row(rows.source, index)
-        return rows
+    def forget(rows, problem):
+        if index is None:
+            return rows
+        later = Rows(_without_row(rows.source, index), rows.n_jobs)
+        is_read_first = isinstance(problem, DecompositionProblem) and not problem.support.has_bases
+        return open_for(problem, later, is_keyed=False).rows if is_read_first else later
 
     return altered(forget)
 

@@ -1,4 +1,4 @@
-"""How often a fit reads the rows of an array, beside the check of its input."""
+"""How often a fit reads the rows of an array."""
 
 from unittest.mock import patch
 
@@ -7,6 +7,8 @@ import pytest
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.data.sources import ArraySource
+from skdp.decomposition._rows import adaptive
+from skdp.decomposition._rows.plan import PROBE_LEVELS
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -34,12 +36,21 @@ def readings(estimator):
     [
         (DPPCA(2, solver="covariance", **GIVEN), 2),
         (DPPCA(2, solver="covariance"), 4),
-        (DPPCA(2, solver="power", n_iter=N_ITER, **GIVEN), N_ITER + 3),
-        (DPTruncatedSVD(2, solver="covariance", row_norm=9.0, mean_norm=9.0), 3),
-        (DPTruncatedSVD(2, solver="power", n_iter=N_ITER, row_norm=9.0), N_ITER + 3),
+        (DPPCA(2, solver="power", n_iter=N_ITER, **GIVEN), N_ITER + 2),
+        (DPPCA(2, solver="covariance", center=[1.0] * 5, row_norm=9.0), 2),
+        (DPTruncatedSVD(2, solver="covariance", row_norm=9.0, mean_norm=9.0), 2),
+        (DPTruncatedSVD(2, solver="covariance"), 3),
+        (DPTruncatedSVD(2, solver="power", n_iter=N_ITER, row_norm=9.0), N_ITER + 2),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_rows_are_read_so_often(estimator, n_readings, n_jobs):
     assert readings(estimator.set_params(n_jobs=n_jobs)) == n_readings
+
+
+@pytest.mark.parametrize(("is_refined", "n_readings"), [(True, 4), (False, 2)])
+def test_rows_are_read_twice_more_to_refine(is_refined, n_readings, monkeypatch):
+    monkeypatch.setattr(adaptive, "_choose_level", lambda *_: PROBE_LEVELS[1])
+    monkeypatch.setattr(adaptive, "_can_be_refined", lambda *_: is_refined)
+    assert readings(DPPCA(2, solver="adaptive", **GIVEN)) == n_readings

@@ -182,7 +182,7 @@ def _release_step(
 ) -> tuple[np.ndarray, float]:
     """Release the second moment times `basis`, with clipped projections; return its noise too."""
     level = fraction * rows.bound
-    product, rounding = rows.normal_product(basis, partial(clip_rows, bound=level))
+    product, rounding, _ = rows.normal_product(basis, partial(clip_rows, bound=level))
     noisy, scale = budget.gaussian(
         name,
         product,

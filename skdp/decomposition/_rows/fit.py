@@ -6,7 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from skdp.data.rows import Rows
+from skdp.data.opening import Opening, open_rows
+from skdp.data.rows import Found, Rows, Weighting
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import DecompositionProblem, rank_of
 from skdp.decomposition._rows.adaptive import solve_adaptive
@@ -22,11 +23,30 @@ from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import SMALLEST_BOUND, clip_weights
 from skdp.privacy.quantile import SCALE_GRID
 
-__all__ = ["clip_to_norm", "solve_clipped", "solve_rows"]
+__all__ = ["clip_to_norm", "open_for", "solve_clipped", "solve_rows"]
 
 # What the mean shows has to be so many times the edge of the noise of a matrix for that to be
 # released: far less for a single component, which has nothing beside it that noise could hide.
 _LEAST_RATIO, _LEAST_RATIO_OF_ONE = 8.0, 1.0  # not studied
+
+
+def open_for(problem: DecompositionProblem, raw: Rows, *, is_keyed: bool) -> Opening:
+    """Read all rows once, for what the first releases need."""
+    rows, bound = raw, problem.mean_norm
+    if isinstance(problem.center, np.ndarray):
+        rows = raw.centered(problem.center)
+    elif problem.center is None and bound is None:
+        bound = problem.row_norm
+    first = None
+    if problem.releases_mean and bound is not None:
+        first = bound, _weighting(bound, raw.n_features)
+    return open_rows(
+        rows,
+        is_keyed=is_keyed,
+        needs_norms=not isinstance(problem.center, str) or bound is None,
+        needs_signs=problem.is_guided,
+        first=first,
+    )
 
 
 def solve_rows(
@@ -40,7 +60,7 @@ def solve_rows(
         mean, _ = release_mean(clipped, budget)
     elif problem.center is not None:
         mean = problem.center
-    rows = raw if problem.center is None else raw.centered(mean)
+    rows = raw.centered(mean) if isinstance(problem.center, str) else raw
     rows = clip_to_norm(rows, budget, problem.row_norm, "row_norm")
     if problem.center is None and problem.releases_mean:
         clipped = rows
@@ -91,19 +111,20 @@ def _shows_in_a_matrix(
 
 def clip_to_norm(rows: Rows, budget: PrivacyBudget, bound: float | None, name: str) -> Rows:
     """Clip the rows to norm `bound`; ``None`` releases one first, which holds for most of them."""
-    if bound == math.inf:
-        # Products must not overflow.
-        weighting = partial(clip_weights, bound=1 / SMALLEST_BOUND, n_features=rows.n_features)
-        return rows.clipped(math.inf, weighting)
-    norms = None
     if bound is None:
         norms = rows.norms()
         assert budget.plan is not None
         q = norm_quantile(name, budget.plan, (len(norms), rows.n_features))
         remedy = f"Pass {name} as a public bound in the units of X."
         bound = budget.quantile(name, norms, q=q, grid=SCALE_GRID, remedy=remedy)
-    weighting = partial(clip_weights, bound=bound, n_features=rows.n_features)
-    return rows.clipped(bound, weighting, norms)
+        rows = rows.knowing(Found(norms))
+    return rows.clipped(bound, _weighting(bound, rows.n_features))
+
+
+def _weighting(bound: float, n_features: int) -> Weighting:
+    # Products must not overflow where nothing is clipped.
+    largest = 1 / SMALLEST_BOUND if bound == math.inf else bound
+    return partial(clip_weights, bound=largest, n_features=n_features)
 
 
 def solve_clipped(

@@ -48,12 +48,11 @@ def solve_guided_power(
     """Find the leading directions beside the guide: time O(nnz p) a step, memory O(n + d p)."""
     axis = guide.axis
     groups = _groups(axis)
-    rows = rows.weighed()
     sample = thinned(rows)
     columns = generator.normal(size=(rows.n_features, n_columns))
     for step in range(1, n_steps + 1):
         basis = orthonormal_basis(_beside(axis, columns))
-        noisy, scale = release_step(
+        (noisy, scale), rows = release_step(
             rows, sample, budget, basis, names=(f"clip level {step}", f"guided step {step}")
         )
         noisy = _beside(axis, noisy)

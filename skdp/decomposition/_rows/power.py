@@ -53,11 +53,10 @@ def solve_power(
     generator: np.random.Generator,
 ) -> Factors:
     """Find the leading directions of clipped rows: time O(nnz p) a step, memory O(n + d p)."""
-    rows = rows.weighed()
     sample = thinned(rows)
     basis = random_basis(rows.n_features, basis_size, generator)
     for step in range(1, n_iter + 1):
-        noisy, step_noise = release_step(
+        (noisy, step_noise), rows = release_step(
             rows, sample, budget, basis, names=(f"clip level {step}", f"power step {step}")
         )
         basis = orthonormal_basis(noisy)
@@ -66,13 +65,16 @@ def solve_power(
 
 def release_step(
     rows: Rows, sample: Rows, budget: PrivacyBudget, basis: np.ndarray, *, names: tuple[str, str]
-) -> Released:
-    """Release the rows times their clipped projections, whose level `sample` tells."""
+) -> tuple[Released, Rows]:
+    """Release the rows times their clipped projections, whose level `sample` tells.
+
+    The rows that are returned know their weights.
+    """
     of_level, of_step = names
     level = release_level(sample, budget, basis, name=of_level)
-    product, rounding = rows.normal_product(basis, partial(clip_rows, bound=level))
+    product, rounding, rows = rows.normal_product(basis, partial(clip_rows, bound=level))
     change = sensitivity.clipped_projection(rows.bound, level, budget.adjacency, rounding)
-    return budget.gaussian(of_step, product, sensitivity=change)
+    return budget.gaussian(of_step, product, sensitivity=change), rows
 
 
 def count_above_noise(noisy: np.ndarray, scale: float) -> int:
