@@ -38,7 +38,8 @@ class _BaseBlock(ABC):
     def weighted(self, weights: np.ndarray) -> Self:
         """Return the rows with weights; those of no weight are lost, and null where it is NaN."""
         block = copy.copy(self)
-        block.weights, block._weights, block._is_weighted = weights, np.nan_to_num(weights), True
+        block.weights, block._is_weighted = weights, True
+        block._weights = np.where(block.is_null, 0.0, weights)
         if not block._weights.all():
             # What is not finite would be NaN times a weight of 0.
             block._lose(block._weights == 0)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import islice
 from numbers import Integral
 from typing import Any, TypeAlias
@@ -125,7 +126,7 @@ class RowBlocks(OwnContainer):
         waiting: list[RawBlock] = []
         n_waiting, sizes = 0, iter(np.diff(starts))
         size = next(sizes)
-        for block in map(_without_infinities, self._checked_blocks()):
+        for block in self._checked_blocks():
             start = 0
             while n_waiting + block.shape[0] - start >= size:
                 stop = start + size - n_waiting
@@ -168,7 +169,7 @@ class _MappedBlocks(RowBlocks):
         self._of, self._function = X, function
 
     def _made(self) -> Iterator[Any]:
-        return map(self._function, self._of._checked_blocks())
+        return map(_without_infinities, map(self._function, self._of._checked_blocks()))
 
 
 class ArraySource:
@@ -244,6 +245,7 @@ def _is_mapped(X: Any) -> bool:
     return False
 
 
+@lru_cache(maxsize=64)
 def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray:
     """First rows of the blocks, and the end.
 
@@ -252,14 +254,16 @@ def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
     from the same row in a larger block.
     """
     if is_sparse:
-        size = np.clip(n_rows // _SPARSE_BLOCKS, *_SPARSE_ROWS)
+        size, limits = n_rows // _SPARSE_BLOCKS, _SPARSE_ROWS
     else:
         # Small enough for the cache if possible, but so long that products take far more time than
         # adding their d x d results up.
         size = max(_CACHED_BYTES // (8 * n_features), 4 * n_features, _GRAM_ROWS)
-        size = np.clip(min(size, _BLOCK_BYTES // (8 * n_features)), *_DENSE_ROWS)
-    n_blocks = math.ceil(n_rows / int(size))
-    return np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
+        size, limits = min(size, _BLOCK_BYTES // (8 * n_features)), _DENSE_ROWS
+    n_blocks = math.ceil(n_rows / min(max(size, limits[0]), limits[1]))
+    starts = np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
+    starts.flags.writeable = False
+    return starts
 
 
 def canonical_csr(X: Any) -> sparse.csr_array:
@@ -310,7 +314,7 @@ def _csr_rows(X: sparse.csr_array, rows: slice) -> sparse.csr_array:
 
 
 def _without_infinities(block: RawBlock) -> RawBlock:
-    """Null what is not finite: refused in the first pass, it could still come in a later one."""
+    """Null single entries: what was finite when it was checked may not be so in a later pass."""
     values = block.data if sparse.issparse(block) else block
     if not np.isfinite(values).all():
         block = block.copy()

@@ -76,8 +76,7 @@ class DPTruncatedSVD(BaseDecomposition):
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
-        Number of threads that share the rows; no number depends on it. ``None`` stands for as many
-        as a matrix product would have.
+        Threads that share the rows; no number depends on it. ``None``: those of matrix products.
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
@@ -135,7 +134,8 @@ class DPTruncatedSVD(BaseDecomposition):
     "covariance" is Analyze Gauss (Dwork et al. 2014, :doi:`10.1145/2591796.2591883`), "power" the
     private power method (Nicolas et al. 2024, :arxiv:`2411.01931`), "alternating" and "deflation"
     follow Hardt and Roth (2013, :arxiv:`1211.0975`). Mathematics, proofs and all references:
-    :doc:`/pca_svd` for rows, :doc:`/entries` for the other units. Memory: :ref:`memory`.
+    :doc:`/pca_svd` for rows, :doc:`/entries` for the other units. Readings of rows: "covariance" 2,
+    "adaptive" 2 or 4, "power" ``n_iter + 2``, one more for a bound that is None. :ref:`memory`.
 
     Examples
     --------
