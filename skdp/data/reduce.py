@@ -38,13 +38,13 @@ class PerRow:
 class Reduced:
     """What has blocks that kernels take, as :func:`map_sum` has it of a source."""
 
-    source: Any = None
+    source: Any
     n_jobs: int | None
 
     @property
     def is_stream(self) -> bool:
         """Whether nobody can enter in the middle."""
-        return getattr(self.source, "is_stream", False)
+        return getattr(getattr(self, "source", None), "is_stream", False)
 
     def add_up(self, kernel: Kernel, size: int) -> Any:
         """Add up what a kernel gives, of about so many numbers."""
