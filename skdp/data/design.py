@@ -109,7 +109,7 @@ class Design(Reduced):
     @property
     def rounding(self) -> float:
         """Bound of the rounding error of a sum, in units of the largest contribution."""
-        return sum_rounding(self.block_starts, self.n_entries)
+        return sum_rounding(self.block_starts, self.width)
 
     def norms(self) -> np.ndarray:
         """Compute the norm of each matrix, or an upper bound of it."""
