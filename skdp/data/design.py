@@ -1,7 +1,7 @@
 """The measurement matrices of a regression, mapped lazily and read block by block."""
 
-import copy
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ _PIECE_ENTRIES = 1 << 18  # not studied
 _PIECE_ROWS = (32, 4096)  # not studied
 
 
+@dataclass(eq=False)
 class Design(Reduced):
     r"""Matrices :math:`A\,((X_i - C) \circ S)\,B` for public A, B, C and S, never written out.
 
@@ -36,23 +37,17 @@ class Design(Reduced):
         Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`.
     """
 
-    in_pieces = True
+    source: Source | RankOneMatrices
+    matrix_shape: tuple[int, int]
+    n_jobs: int | None = None
+    center: np.ndarray | None = None
+    multiplier: Any = 1.0
+    largest: np.ndarray | None = None
+    row_map: np.ndarray | None = None
+    column_map: np.ndarray | None = None
+    writes_factors_out: bool = False
 
-    def __init__(
-        self,
-        source: Source | RankOneMatrices,
-        matrix_shape: tuple[int, int],
-        n_jobs: int | None = None,
-    ) -> None:
-        self.source = source
-        self.matrix_shape = matrix_shape
-        self.n_jobs = n_jobs
-        self.center: np.ndarray | None = None
-        self.multiplier: Any = 1.0
-        self.largest: np.ndarray | None = None
-        self.row_map: np.ndarray | None = None
-        self.column_map: np.ndarray | None = None
-        self.is_written_out = not isinstance(source, RankOneMatrices)
+    in_pieces = True
 
     @property
     def block_starts(self) -> np.ndarray:
@@ -62,6 +57,11 @@ class Design(Reduced):
     def blocks(self, group: range) -> Iterator[tuple[slice, Iterator[tuple[slice, Matrices]]]]:
         """Yield blocks in pieces."""
         return ((rows, self._pieces(rows, block)) for rows, block in self.source.blocks(group))
+
+    @property
+    def is_written_out(self) -> bool:
+        """Whether every matrix has all its entries, and none is left as an outer product."""
+        return self.writes_factors_out or not isinstance(self.source, RankOneMatrices)
 
     @property
     def n_records(self) -> int:
@@ -84,20 +84,14 @@ class Design(Reduced):
 
         For sparse factors a vector stands for a diagonal matrix.
         """
-        design = copy.copy(self)
-        if isinstance(self.source, RankOneMatrices):
-            design.source = RankOneMatrices(
-                _times(self.source.left, row_map), _times(self.source.right, column_map)
-            )
-        else:
-            design.row_map, design.column_map = row_map, column_map
-        return design
+        if not isinstance(self.source, RankOneMatrices):
+            return replace(self, row_map=row_map, column_map=column_map)
+        parts = _times(self.source.left, row_map), _times(self.source.right, column_map)
+        return replace(self, source=RankOneMatrices(*parts))
 
     def written_out(self) -> "Design":
         """Return a view whose matrices are written out piece by piece."""
-        design = copy.copy(self)
-        design.is_written_out = True
-        return design
+        return replace(self, writes_factors_out=True)
 
     def scaled(
         self,
@@ -110,14 +104,12 @@ class Design(Reduced):
         A centre and a multiplier for each entry, and the largest sizes of the products, to which
         others are clipped, all of `matrix_shape`, are for matrices that are written out.
         """
-        design = copy.copy(self)
-        design.multiplier, design.center, design.largest = multiplier, center, largest
-        return design
+        return replace(self, multiplier=multiplier, center=center, largest=largest)
 
     @property
     def rounding(self) -> float:
         """Bound of the rounding error of a sum, in units of the largest contribution."""
-        return sum_rounding(self.block_starts, self.n_entries)
+        return sum_rounding(self.block_starts, self.width)
 
     def norms(self) -> np.ndarray:
         """Compute the norm of each matrix, or an upper bound of it."""
@@ -125,7 +117,7 @@ class Design(Reduced):
 
     def inner(self, point: FixedRank) -> np.ndarray:
         """Compute the inner product of each matrix with a point."""
-        return self.map_rows(take("inner", point))
+        return self.map_rows(partial(_inner, point=point))
 
     def clipped_inner(self, point: np.ndarray, bounds: np.ndarray) -> np.ndarray:
         """Compute the inner product of each matrix, clipped entry by entry, with a point."""
@@ -133,7 +125,7 @@ class Design(Reduced):
 
     def _pieces(self, rows: slice, block: Any) -> Iterator[tuple[slice, Matrices]]:
         """Cut a block into pieces that stay in cache, if its matrices are written out."""
-        if not self.is_written_out and isinstance(block, RankOneMatrices):
+        if not self.is_written_out:
             yield rows, OuterMatrices(block.left, block.right, self.multiplier)
             return
         for start, stop in _cuts(block.shape[0], self.n_entries):
@@ -157,6 +149,10 @@ def entries_of(matrices: Matrices) -> np.ndarray:
     """Return the entries of matrices that are written out as rows."""
     assert isinstance(matrices, DenseMatrices)
     return matrices.values.reshape(len(matrices), -1)
+
+
+def _inner(_: slice, matrices: Matrices, point: FixedRank) -> np.ndarray:
+    return matrices.tangent(point, 0.0)[1]
 
 
 def _clipped_inner(

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from skdp.data.sources import canonical_csr
 
@@ -15,41 +15,27 @@ def finite(rows: Any) -> Any:
 
     Parameters
     ----------
-    rows : array-like, sparse matrix or data frame
+    rows : ndarray or sparse matrix of floating-point numbers, or data frame
         Rows.
 
     Returns
     -------
     ndarray, CSR matrix or data frame
-        In float32 or float64; whole numbers, and what holds no numbers, are left as they are.
+        In float32 or float64; what else a data frame holds is left as it is.
     """
     if issparse(rows):
-        return _finite_sparse(canonical_csr(rows))
+        rows = canonical_csr(rows)
+        return csr_array((finite(rows.data), rows.indices, rows.indptr), shape=rows.shape)
     if hasattr(rows, "select_dtypes"):
         return _finite_frame(rows)
-    array = np.asarray(rows)
-    if array.dtype.kind in "iub":
-        return array
-    if array.dtype not in (np.float32, np.float64):
-        try:
-            with np.errstate(all="ignore"):
-                array = array.astype(np.float64)
-        except Exception:
-            # Texts, for a step that takes these, or what will not be a number.
-            return rows
+    with np.errstate(all="ignore"):
+        kind = np.float32 if rows.dtype == np.float32 else np.float64
+        array: np.ndarray = np.asarray(rows, dtype=kind)
     if np.isfinite(array).all():
         return array
     # Half of the largest: what is computed from factors may round up.
     largest = float(np.finfo(array.dtype).max) / 2
     return np.nan_to_num(array, nan=0.0, posinf=largest, neginf=-largest)
-
-
-def _finite_sparse(rows: Any) -> Any:
-    if np.isfinite(rows.data).all():
-        return rows
-    rows = rows.copy()
-    rows.data = finite(rows.data)
-    return rows
 
 
 def _finite_frame(frame: Any) -> Any:

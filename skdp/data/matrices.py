@@ -5,6 +5,7 @@ coordinates, or all of its entries. `Coordinates` gives their norms and their we
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,23 +55,17 @@ class DenseCoordinates:
         return np.asarray(weights @ self.values)
 
 
+@dataclass(eq=False)
 class DenseMatrices:
     """Matrices that are written out, `scale * row_map @ X_i @ column_map` for symmetric maps.
 
     Scale and maps are applied to what is thin, so that the matrices are not copied.
     """
 
-    def __init__(
-        self,
-        values: np.ndarray,
-        scale: float = 1.0,
-        row_map: np.ndarray | None = None,
-        column_map: np.ndarray | None = None,
-    ) -> None:
-        self.values = values
-        self.scale = scale
-        self.row_map = row_map
-        self.column_map = column_map
+    values: np.ndarray
+    scale: float = 1.0
+    row_map: np.ndarray | None = None
+    column_map: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -87,11 +82,6 @@ class DenseMatrices:
             return np.asarray((values @ values.transpose(0, 2, 1)).sum(axis=0))
         vectors = values.reshape(-1, values.shape[2])
         return np.asarray(vectors.T @ vectors)
-
-    def inner(self, point: FixedRank) -> np.ndarray:
-        """Compute the inner products with a matrix."""
-        matrix = self.scale * _mapped(_mapped(point.matrix, self.row_map).T, self.column_map).T
-        return np.asarray(self.values.reshape(len(self), -1) @ matrix.ravel())
 
     def cores(self, left: np.ndarray, right: np.ndarray) -> Coordinates:
         """Multiply the matrices by bases from both sides."""
@@ -139,16 +129,21 @@ class DenseMatrices:
 class OuterCoordinates:
     """Vectors made of outer products, of which only norms and sums are computed.
 
-    `norms` are not below the norms of the vectors; `add_up` sums them with given weights.
+    `norms` are not below the norms of the vectors; `add_up` sums them with given weights. An
+    intercept is a last coordinate of each.
     """
 
     def __init__(
-        self, norms: np.ndarray, add_up: Callable[[np.ndarray], np.ndarray], size: int
+        self,
+        norms: np.ndarray,
+        add_up: Callable[[np.ndarray], np.ndarray],
+        size: int,
+        intercept: float = 0.0,
     ) -> None:
-        self._norms = norms
-        self._add_up = add_up
+        self._norms = np.hypot(norms, intercept)
+        self._add_up, self._intercept = add_up, intercept
         self._factors: np.ndarray | float = 1.0
-        self.size = size
+        self.size = size + (intercept > 0)
 
     def multiply(self, factors: np.ndarray) -> None:
         """Multiply each vector by its factor; what is not finite then counts as null."""
@@ -160,7 +155,9 @@ class OuterCoordinates:
 
     def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
         """Add up the vectors, each with its weight; null vectors have the weight 0."""
-        return self._add_up(np.where(weights == 0, 0.0, weights * self._factors))
+        weights = np.where(weights == 0, 0.0, weights * self._factors)
+        total = self._add_up(weights)
+        return np.append(total, self._intercept * weights.sum()) if self._intercept else total
 
 
 class OuterMatrices:
@@ -194,11 +191,6 @@ class OuterMatrices:
         scaled[self._is_null] = 0.0
         return np.asarray(scaled.T @ scaled)
 
-    def inner(self, point: FixedRank) -> np.ndarray:
-        """Compute the inner products with a matrix."""
-        along, across = self._thin(self.right, point.right), self._thin(self.left, point.left)
-        return self.scale * np.einsum("ij,ij,j->i", across, along, point.values)
-
     def cores(self, left: np.ndarray, right: np.ndarray) -> Coordinates:
         """Multiply the matrices by bases from both sides."""
         across, along = self._thin(self.left, left), self._thin(self.right, right)
@@ -216,11 +208,10 @@ class OuterMatrices:
             factors = np.where(self._is_null, 0.0, self.scale * weights)[:, np.newaxis]
             scaled = self.right.multiply(factors) if issparse(self.right) else self.right * factors
             total = self.left.T @ (scaled.tocsr() if issparse(scaled) else scaled)
-            total = total.toarray() if issparse(total) else total
-            return _with_intercept(total.ravel(), weights, intercept)
+            return np.asarray((total.toarray() if issparse(total) else total).ravel())
 
-        size = self.left.shape[1] * self.right.shape[1] + (intercept > 0)
-        return OuterCoordinates(np.hypot(self.norms(), intercept), _add_up, size)
+        size = self.left.shape[1] * self.right.shape[1]
+        return OuterCoordinates(self.norms(), _add_up, size, intercept)
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
         r"""Return tangent coordinates, a last one for the intercept, and the inner products.
@@ -237,15 +228,12 @@ class OuterMatrices:
 
         def _add_up(weights: np.ndarray) -> np.ndarray:
             factors = self.scale * weights[:, np.newaxis]
-            parts = [
-                _sum_of_outer(self.left, factors * along).ravel(),
-                _sum_of_outer(self.right, factors * across).T.ravel(),
-            ]
-            return _with_intercept(np.concatenate(parts), weights, intercept)
+            parts = self.left.T @ (factors * along), (self.right.T @ (factors * across)).T
+            return np.concatenate([part.ravel() for part in parts])
 
-        size = point.left.size + point.right.size + (intercept > 0)
         inner = self.scale * np.einsum("ij,ij,j->i", across, along, point.values)
-        return OuterCoordinates(np.hypot(norms, intercept), _add_up, size), inner
+        size = point.left.size + point.right.size
+        return OuterCoordinates(norms, _add_up, size, intercept), inner
 
     def _norms_outside(self, inside: np.ndarray) -> np.ndarray:
         """Bound the norms of the right factors outside a subspace from those inside."""
@@ -267,14 +255,6 @@ def _mapped(values: np.ndarray, symmetric: np.ndarray | None) -> np.ndarray:
 def _factor_norms(factors: Any) -> np.ndarray:
     norms = sparse_row_norms(factors) if issparse(factors) else row_norms(factors)
     return np.where((norms >= 1 / _LONGEST) & (norms <= _LONGEST), norms, 0.0)
-
-
-def _with_intercept(total: np.ndarray, weights: np.ndarray, intercept: float) -> np.ndarray:
-    return np.append(total, intercept * weights.sum()) if intercept > 0 else total
-
-
-def _sum_of_outer(factors: Any, others: np.ndarray) -> np.ndarray:
-    return np.asarray(factors.T @ others)
 
 
 def _spectral_norms(matrices: np.ndarray) -> np.ndarray:

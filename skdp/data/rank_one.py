@@ -252,7 +252,7 @@ class RankOneMatrices(OwnContainer):
         starts = self.block_starts
         for index in group:
             rows = slice(starts[index], starts[index + 1])
-            yield rows, self._of_parts(_taken(self.left, rows), _taken(self.right, rows))
+            yield rows, self[rows]
 
 
 def _checked_part(values: Any, name: str) -> RawBlock:

@@ -114,13 +114,7 @@ def _is_masked(X: Any) -> bool:
 
 def _holds_masked(X: Any) -> bool:
     """Tell whether X is a masked array, or one is among its objects."""
-    if isinstance(X, np.ma.MaskedArray):
-        return True
-    if hasattr(X, "iloc"):
-        X = _objects_of(X)
-    if isinstance(X, np.ndarray):
-        X = X.ravel().tolist() if X.dtype == object else []
-    level = X if isinstance(X, list | tuple) else []
+    level = [_objects_of(X) if hasattr(X, "iloc") else X]
     # Level by level, as a call for each row would take longer than the conversion of all.
     for _ in range(_MOST_DIMENSIONS):
         kinds = set(map(type, level))

@@ -38,17 +38,25 @@ class PerRow:
 class Reduced:
     """What has blocks that kernels take, as :func:`map_sum` has it of a source."""
 
-    source: Any = None
+    source: Any
     n_jobs: int | None
+
+    @property
+    def width(self) -> int:
+        """Of how many numbers the pairs make up the largest sum that rounding is charged for."""
+        return int(self.source.shape[1])
 
     @property
     def is_stream(self) -> bool:
         """Whether nobody can enter in the middle."""
-        return getattr(self.source, "is_stream", False)
+        return getattr(getattr(self, "source", None), "is_stream", False)
 
     def add_up(self, kernel: Kernel, size: int) -> Any:
-        """Add up what a kernel gives, of about so many numbers."""
-        return map_sum(self, [kernel], size, self.n_jobs)[0]
+        """Add up what a kernel gives, so many numbers.
+
+        Whatever `size` says, no leaf is longer than `sum_depth` takes them to be.
+        """
+        return map_sum(self, [kernel], min(size, _most_numbers(self.width)), self.n_jobs)[0]
 
     def map_rows(self, kernel: Kernel) -> np.ndarray:
         """Collect the values that a kernel gives for each row."""
@@ -113,16 +121,21 @@ def take(name: str, *arguments: Any) -> Kernel:
 def sum_depth(starts: np.ndarray, width: int) -> int:
     """Bound the longest chain of additions in any sum over blocks of rows of so many features.
 
-    No sum has more numbers than pairs of features and a few more, or 4096: the longest leaves.
+    It is that of the largest sum, which has the longest leaves.
     """
     n_blocks = len(starts) - 1
-    length = _leaf_length(n_blocks, max(width + 2, 64) ** 2)
+    length = _leaf_length(n_blocks, _most_numbers(width))
     return int(np.diff(starts).max()) + length + ((n_blocks - 1) // length).bit_length() + 3
 
 
 def sum_rounding(starts: np.ndarray, width: int) -> float:
     """Bound the rounding error of a sum over blocks, in units of the largest contribution."""
     return max(LEAST_ROUNDING, sum_depth(starts, width) * UNIT_ROUNDOFF * int(starts[-1]))
+
+
+def _most_numbers(width: int) -> int:
+    """Numbers of the largest sum: pairs of features and a few more, or 4096."""
+    return int(max(width + 2, 64) ** 2)
 
 
 def _leaf_length(n_blocks: int, size: int) -> int:

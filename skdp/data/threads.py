@@ -24,14 +24,15 @@ class _Guest:
     """Who asks for one thread, until it is gone."""
 
 
-class _SharedLimit:
-    """One thread for the products of all, as long as anybody asks for it.
+class _Limit:
+    """One thread for the products of some libraries, as long as anybody asks for it.
 
     Nothing that interrupts leaves the limit for good: who is gone without leaving is forgotten,
     what limits were before is not, and the next one out restores them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, shared: bool) -> None:
+        self._shared = shared
         self._lock = threading.RLock()
         self._inside: WeakSet[_Guest] = WeakSet()
         self._before: list[int] | None = None
@@ -40,10 +41,9 @@ class _SharedLimit:
         """Limit, and remember the limits before, if nobody else has."""
         with self._lock:
             self._inside.add(who)
-            libraries = _libraries(shared=True)
             if self._before is None:
-                self._before = _limits(libraries)
-                _set_limits(libraries, [1] * len(libraries))
+                self._before = self.before()
+                _set_limits(_libraries(shared=self._shared), [1] * len(self._before))
 
     def leave(self, who: _Guest) -> None:
         """Restore these limits, if nobody else needs the one."""
@@ -55,7 +55,9 @@ class _SharedLimit:
     def before(self) -> list[int]:
         """Return what the limits are when nobody asks."""
         with self._lock:
-            return _limits(_libraries(shared=True)) if self._before is None else self._before
+            if self._before is not None:
+                return self._before
+            return [library.num_threads for library in _libraries(shared=self._shared)]
 
     def after_fork(self) -> None:
         """Restore in a new process, which has none of the threads that would."""
@@ -64,29 +66,25 @@ class _SharedLimit:
 
     def _restore(self) -> None:
         if self._before is not None:
-            _set_limits(_libraries(shared=True), self._before)
+            _set_limits(_libraries(shared=self._shared), self._before)
             self._before = None
 
 
-_SHARED_LIMIT = _SharedLimit()
-# How many threads products have outside of the limits that a thread has set.
-_OUTSIDE = threading.local()
+class _LimitOfThread(_Limit, threading.local):
+    """The same for libraries that have a limit in every thread."""
+
+
+_LIMITS = _Limit(shared=True), _LimitOfThread(shared=False)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_SHARED_LIMIT.after_fork)
+    os.register_at_fork(after_in_child=_LIMITS[0].after_fork)
 
 
 def thread_count(n_jobs: int | None) -> int:
     """Tell how many threads share a pass: for ``None`` as many as a matrix product would have."""
     found = effective_n_jobs(n_jobs)
-    return _threads_of_products() if n_jobs is None and found == 1 else found
-
-
-def _threads_of_products() -> int:
-    """Tell how many threads a matrix product has where nothing of ours limits it."""
-    before = getattr(_OUTSIDE, "n_threads", None)
-    if before is not None:
-        return int(before)
-    return max([*_SHARED_LIMIT.before(), *_limits(_libraries(shared=False))], default=1)
+    if n_jobs is not None or found != 1:
+        return found
+    return max((n for limit in _LIMITS for n in limit.before()), default=1)
 
 
 def run_in_threads(work: Callable[[S], T], items: Iterable[S], n_threads: int) -> list[T]:
@@ -107,24 +105,19 @@ def run_in_threads(work: Callable[[S], T], items: Iterable[S], n_threads: int) -
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Give matrix products one thread: how many they have may change what a row gives."""
-    own, who = _libraries(shared=False), _Guest()
-    before, outside = _limits(own), getattr(_OUTSIDE, "n_threads", None)
+    who = _Guest()
     try:
-        if own:
-            _OUTSIDE.n_threads = _threads_of_products()
-        _set_limits(own, [1] * len(own))
-        _SHARED_LIMIT.enter(who)
+        for limit in _LIMITS:
+            limit.enter(who)
         yield
     finally:
         try:
-            _OUTSIDE.n_threads = outside
-            _SHARED_LIMIT.leave(who)
-            _set_limits(own, before)
+            for limit in _LIMITS:
+                limit.leave(who)
         finally:
             # Again, if the first time was interrupted.
-            _OUTSIDE.n_threads = outside
-            _SHARED_LIMIT.leave(who)
-            _set_limits(own, before)
+            for limit in _LIMITS:
+                limit.leave(who)
 
 
 @cache
@@ -138,10 +131,6 @@ def _libraries(*, shared: bool) -> tuple[Any, ...]:
 def _is_shared(library: Any) -> bool:
     is_openmp = getattr(library, "threading_layer", None) == "openmp"
     return bool(library.internal_api == "openblas" and not is_openmp)
-
-
-def _limits(libraries: tuple[Any, ...]) -> list[int]:
-    return [library.num_threads for library in libraries]
 
 
 def _set_limits(libraries: tuple[Any, ...], limits: list[int]) -> None:

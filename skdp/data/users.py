@@ -96,6 +96,11 @@ class Users(Reduced):
         self.by_block = list(_blocks(rows, responses, codes, self.block_starts, max_rows_per_user))
 
     @property
+    def width(self) -> int:
+        """How many entries a representation has at most: the largest sum is over their pairs."""
+        return self.n_features**2
+
+    @property
     def batches(self) -> list[UserBatch]:
         """All batches."""
         return [batch for block in self.by_block for batch in block]
@@ -115,8 +120,7 @@ class Users(Reduced):
         within a batch, then the batches. What those of one user add by themselves is below the
         first term up to 1e10 rows or so.
         """
-        # No sum is larger than one over pairs of entries of a representation.
-        depth = sum_depth(self.block_starts, self.n_features**2) + _BATCH_ENTRIES / self.n_features
+        depth = sum_depth(self.block_starts, self.width) + _BATCH_ENTRIES / self.n_features
         return LEAST_ROUNDING + UNIT_ROUNDOFF * depth * self.n_users * self.n_features**0.5
 
     def fill(self, statistic: Callable[[UserBatch], np.ndarray]) -> np.ndarray:

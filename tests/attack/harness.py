@@ -159,10 +159,6 @@ def _watching(base):
             self.points.append(point)
             return super().tangent(point, intercept)
 
-        def inner(self, point):
-            self.points.append(point)
-            return super().inner(point)
-
     return Watching
 
 

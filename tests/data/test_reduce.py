@@ -201,3 +201,40 @@ def test_rounding_hardly_grows_with_the_number_of_blocks():
 
     assert charged(10**9) < 1e-3
     assert charged(10**6) < 1e-6
+
+
+class Chain(int):
+    """The longest chain of additions that a number has come through."""
+
+    def __add__(self, other):
+        return Chain(max(int(self), int(other)) + 1)
+
+
+class Chained(own.Reduced):
+    """Blocks of one row of so many features."""
+
+    n_jobs = 1
+
+    def __init__(self, n_rows, width):
+        self.source = np.empty((n_rows, width))
+        self.block_starts = np.arange(n_rows + 1)
+
+    def blocks(self, group):
+        return ((slice(index, index + 1), None) for index in group)
+
+
+def chain(rows, block):
+    return np.array([Chain(1)], dtype=object)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 100, 1001, 4097])
+@pytest.mark.parametrize("width", [1, 40, 500])
+@pytest.mark.parametrize("size", [0, 10, 10**5, 10**12])
+def test_no_chain_of_additions_is_longer_than_charged_whatever_size_is_told(n_rows, width, size):
+    source = Chained(n_rows, width)
+    charged = sum_depth(source.block_starts, width)
+    (found,) = source.add_up(chain, size)
+    assert 1 <= found <= charged
+    if size == 10**12 and n_rows > 1000 and width < 500:
+        # Of a leaf that is half of all blocks it would be.
+        assert map_sum(source, [chain], size)[0][0] > charged

@@ -47,6 +47,28 @@ def test_a_pass_has_the_threads_that_a_product_would_have():
         assert thread_count(None) == 3
 
 
+class OfThread(threading.local):
+    """A library that has a limit in every thread."""
+
+    num_threads = 5
+
+    def set_num_threads(self, number):
+        self.num_threads = number
+
+
+def test_limits_of_single_threads_are_those_of_before_afterwards(monkeypatch):
+    library = OfThread()
+    monkeypatch.setattr(threads, "_libraries", lambda shared: () if shared else (library,))
+    with one_blas_thread():
+        with one_blas_thread():
+            assert (library.num_threads, thread_count(None)) == (1, 5)
+            with ThreadPoolExecutor(1) as pool:
+                assert pool.submit(lambda: library.num_threads).result(60) == 5
+        assert (library.num_threads, thread_count(None)) == (1, 5)
+    assert library.num_threads == 5
+    assert run_in_threads(lambda _: library.num_threads, range(5), 2) == [1] * 5
+
+
 @pytest.mark.parametrize("error", [None, MemoryError])
 def test_the_last_one_out_restores_the_limits(error):
     entered, left, seen = threading.Event(), threading.Event(), []

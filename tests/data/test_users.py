@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skdp.data.reduce import PerRow
+from skdp.data.reduce import PerRow, sum_rounding
+from skdp.data.sources import block_starts
 from skdp.data.users import LARGEST_VALUE, Users, padded_lengths
 from skdp.linear_model._personal.center import _mean_rows, mean_responses
 from skdp.linear_model._personal.gradient import _gradients
@@ -182,3 +183,15 @@ def test_blocks_are_worked_on_at_a_time_and_come_in_their_order(monkeypatch):
 
     with threadpool_limits(2):
         np.testing.assert_array_equal(users.fill(counts), np.arange(1, 17))
+
+
+@pytest.mark.parametrize("n_users", [1, 1000, 1025, 5000, 10**6, 10**8])
+@pytest.mark.parametrize("n_features", [1, 2, 50, 86, 300, 2000])
+def test_rounding_of_users_is_enough_for_arrays_of_their_statistics(n_users, n_features):
+    # What `clipped_total` and `clipped_moment` add up has longer blocks.
+    users = Users(np.zeros((1, n_features)), np.zeros(1), np.zeros(1, np.intp), 1)
+    users.n_users = n_users
+    users.block_starts = np.append(np.arange(0, n_users, 1024), n_users)
+    for width in (1, n_features):
+        starts = block_starts(n_users, width, is_sparse=False)
+        assert users.rounding >= sum_rounding(starts, width)

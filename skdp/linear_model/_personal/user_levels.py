@@ -39,17 +39,20 @@ def release_user_levels(users: Users, row_count: float, budget: PrivacyBudget) -
     The mean of m responses has the variance of the levels plus that within users divided by m, a
     response the sum of both.
     """
-    means = np.abs(users.fill(mean_responses))
+    means, sizes = users.fill(_means_and_sizes).T
     size = budget.quantile("user level", means, q=_QUANTILE, grid=SIZES, remedy=OTHER_UNITS_OF_Y)
     size /= _ABOVE
-    sizes = users.fill(root_mean_squares) / size
-    ratio = budget.quantile("response spread", sizes, q=0.5, grid=RATIOS) / _ABOVE
+    ratio = budget.quantile("response spread", sizes / size, q=0.5, grid=RATIOS) / _ABOVE
     of_means = (size / float(ndtri((1 + _QUANTILE) / 2))) ** 2
     of_responses = max((ratio * size) ** 2, of_means)
     between = 0.0
     if row_count >= 2:
         between = max(row_count * of_means - of_responses, 0.0) / (row_count - 1)
     return UserLevels(between, max(of_responses - between, _TINY))
+
+
+def _means_and_sizes(batch: UserBatch) -> np.ndarray:
+    return np.column_stack([np.abs(mean_responses(batch)), root_mean_squares(batch)])
 
 
 def root_mean_squares(batch: UserBatch) -> np.ndarray:

@@ -50,10 +50,9 @@ class Clipping(ABC):
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
         """Sum the gradients at a released point and intercept."""
 
-    @property
-    def _size(self) -> int:
-        """About how many coordinates a gradient has."""
-        return self.records.design.n_entries + 1
+    def _size(self, point: FixedRank) -> int:
+        """Count the coordinates of a gradient."""
+        return point.left.size + point.right.size + self.has_intercept
 
     def _vectors(self, point: FixedRank, offset: float) -> Vectors:
         """Return what gives coordinates of a block and its residuals."""
@@ -82,7 +81,7 @@ class RecordClipping(Clipping):
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
         """Sum the gradients at a released point and intercept."""
         design = self.records.design
-        total, norms = clipped_sum(design, self._vectors(point, offset), level, self._size)
+        total, norms = clipped_sum(design, self._vectors(point, offset), level, self._size(point))
         change = sensitivity.row_sum(level, self.adjacency, design.rounding)
         return ClippedGradient(self._projected(point, total), change, norms)
 
@@ -115,7 +114,7 @@ class ResponseClipping(Clipping):
         lengths[weights == 0] = 0.0
         vectors = self._vectors(point, offset)
         kernel = partial(_clipped_responses, vectors=vectors, weights=weights, level=level)
-        total, sizes = design.add_up(kernel, self._size)
+        total, sizes = design.add_up(kernel, self._size(point))
         change = sensitivity.response_sum(
             level,
             self.response_range,

@@ -45,16 +45,23 @@ class Whitening:
 
 
 def release_whitening(
-    design: Design, side: int, is_null: np.ndarray, budget: PrivacyBudget
-) -> Whitening:
-    """Release the map for the rows (side 0) or columns (side 1) of matrices of entries of scale 1.
+    design: Design, is_null: np.ndarray, budget: PrivacyBudget
+) -> list[Whitening]:
+    """Release the maps for the rows and for the columns of matrices of entries of scale 1.
 
     A side of length 1 has none. That of sparse factors has a vector, by the diagonal of their
     second moments, as they would become dense.
     """
-    if design.matrix_shape[side] == 1:
-        return Whitening()
     bound = moment_bound(design.n_entries)
+    maps = [Whitening(), Whitening()]
+    for side, moment in _moments(design, is_null, bound).items():
+        maps[side] = _release(design, side, moment, bound, budget)
+    return maps
+
+
+def _release(
+    design: Design, side: int, moment: np.ndarray, bound: float, budget: PrivacyBudget
+) -> Whitening:
     # As for second moments of vectors: X X' is no longer than the squared norm of X, and two such
     # products have an inner product that is not negative. The same holds for their diagonals.
     largest = sensitivity.second_moment(bound, budget.adjacency, design.rounding)
@@ -62,38 +69,42 @@ def release_whitening(
     release = budget.gaussian if design.is_sparse(side) else budget.symmetric_gaussian
     released, scale = release(
         ("row", "column")[side] + (" variances" if design.is_sparse(side) else " covariance"),
-        _moment(design, side, is_null, bound),
+        moment,
         sensitivity=largest,
     )
     return whitening_of(released / n_vectors, scale / n_vectors)
 
 
-def exact_whitening(design: Design, side: int) -> Whitening:
-    """Compute the map that `release_whitening` releases, of usual public matrices."""
-    if design.matrix_shape[side] == 1:
-        return Whitening()
+def exact_whitening(design: Design) -> list[Whitening]:
+    """Compute the maps that `release_whitening` releases, of usual public matrices."""
     is_usual = usual_rows(design)
-    n_vectors = max(int(np.count_nonzero(is_usual)), 1) * design.matrix_shape[1 - side]
-    return whitening_of(_moment(design, side, ~is_usual, NO_CLIPPING) / n_vectors, 0.0)
+    maps = [Whitening(), Whitening()]
+    for side, moment in _moments(design, ~is_usual, NO_CLIPPING).items():
+        n_vectors = max(int(np.count_nonzero(is_usual)), 1) * design.matrix_shape[1 - side]
+        maps[side] = whitening_of(moment / n_vectors, 0.0)
+    return maps
 
 
-def _moment(design: Design, side: int, is_null: np.ndarray, bound: float) -> np.ndarray:
-    """Sum the products of the sides of matrices clipped to a norm."""
+def _moments(design: Design, is_null: np.ndarray, bound: float) -> dict[int, np.ndarray]:
+    """Sum the products of the sides of matrices clipped to a norm, in one reading."""
+    sides = [side for side, length in enumerate(design.matrix_shape) if length > 1]
     clipped = partial(clip_weights, bound=bound, n_features=design.n_entries)
-    kernel = partial(_second_moment, side=side, is_null=is_null, clipped=clipped)
-    return np.asarray(design.add_up(kernel, design.matrix_shape[side] ** 2))
+    kernel = partial(_second_moments, sides=sides, is_null=is_null, clipped=clipped)
+    lengths = [(design.matrix_shape[side], 1 if design.is_sparse(side) else 2) for side in sides]
+    size = sum(length**power for length, power in lengths)
+    return dict(zip(sides, design.add_up(kernel, size), strict=True)) if sides else {}
 
 
-def _second_moment(
+def _second_moments(
     records: slice,
     matrices: Matrices,
-    side: int,
+    sides: list[int],
     is_null: np.ndarray,
     clipped: Callable[[np.ndarray], np.ndarray],
-) -> np.ndarray:
+) -> tuple[np.ndarray, ...]:
     weights = clipped(matrices.norms())
     weights[is_null[records]] = 0.0
-    return matrices.second_moment(side, weights)
+    return tuple(matrices.second_moment(side, weights) for side in sides)
 
 
 def moment_bound(n_entries: int) -> float:

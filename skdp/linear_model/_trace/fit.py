@@ -102,10 +102,9 @@ def _transform(
         return scaled
     view, is_null = scaled.apply(design), np.isnan(responses)
     if problem.protects_matrices:
-        rows = release_whitening(view, 0, is_null, budget)
-        columns = release_whitening(view, 1, is_null, budget)
+        rows, columns = release_whitening(view, is_null, budget)
     else:
-        rows, columns = exact_whitening(view, 0), exact_whitening(view, 1)
+        rows, columns = exact_whitening(view)
     return replace(
         scaled,
         row_map=rows.symmetric_map,

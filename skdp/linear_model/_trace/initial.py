@@ -45,7 +45,8 @@ def release_start(
     """
     shape, rank = records.design.matrix_shape, start.rank
     level = 1.5 * spread * sum(math.sqrt(size) for size in shape)
-    total, _ = _sum_of_products(records, methodcaller("entries", spectral=True), level)
+    entries = methodcaller("entries", spectral=True)
+    total, _ = _sum_of_products(records, entries, level, math.prod(shape))
     # A spectral norm is what is clipped; rounding is relative to the entries.
     rounding = records.design.rounding * math.sqrt(min(shape))
     change = sensitivity.row_sum(level, budget.adjacency, rounding)
@@ -75,11 +76,13 @@ def release_start(
 
 
 def _sum_of_products(
-    records: Records, coordinates_of: Callable[[Matrices], Coordinates], level: float
+    records: Records,
+    coordinates_of: Callable[[Matrices], Coordinates],
+    level: float,
+    size: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     vectors = partial(_products, coordinates_of=coordinates_of, responses=records.responses)
-    design = records.design
-    return clipped_sum(design, vectors, min(level, NO_CLIPPING), design.n_entries)
+    return clipped_sum(records.design, vectors, min(level, NO_CLIPPING), size)
 
 
 def _products(
@@ -97,7 +100,7 @@ def _with_core(
     """Release the mean of y_i U'X_iV for released bases."""
     rank = left.shape[1]
     level = 2.6 * spread * rank
-    total, _ = _sum_of_products(records, methodcaller("cores", left, right), level)
+    total, _ = _sum_of_products(records, methodcaller("cores", left, right), level, rank**2)
     change = sensitivity.row_sum(level, budget.adjacency, records.design.rounding)
     released, _ = budget.gaussian("start, core", total, sensitivity=change)
     core = (released / records.n_records).reshape(rank, rank)

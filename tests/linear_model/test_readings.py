@@ -1,0 +1,119 @@
+"""How often a fit goes through its records or its users, beside the check of its input."""
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from skdp import DPPersonalizedRegressor, DPTraceRegressor, RankOneMatrices
+from skdp.data import reduce
+from skdp.data.reduce import PerRow
+from skdp.data.sources import ArraySource
+from skdp.data.users import Users
+from skdp.linear_model._medians import ANY_SIZE, n_counts
+from skdp.linear_model._personal import levels
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+N, N_ITER = 6000, 3
+DRAWN = np.random.default_rng(0)
+X, y = DRAWN.normal(size=(N, 6)), DRAWN.normal(size=N)
+CONTAINERS = {
+    "matrices": X,
+    "vectors": X,
+    "rank one": RankOneMatrices(X[:, :3], X[:, :2]),
+}
+GROUPS = np.repeat(np.arange(N // 2), 2)
+# With budget enough for all searches for the centres of features.
+N_COUNTS = n_counts(len(ANY_SIZE), 3)
+
+
+def numbers_in(value):
+    """Numbers that are added up, beside what is joined of rows."""
+    if isinstance(value, tuple):
+        return sum(map(numbers_in, value))
+    return 0 if isinstance(value, PerRow) else value.size
+
+
+def readings(estimator, kind, n, *data, **groups):
+    """Passes over all blocks of a kind of source; the sizes of all sums have to be right."""
+    blocks, map_sum, read = kind.blocks, reduce.map_sum, []
+
+    def counted(source, group):
+        for rows, block in blocks(source, group):
+            read.append((rows.stop - rows.start) * (source.block_starts[-1] == n))
+            yield rows, block
+
+    def watched(source, kernels, size, n_jobs=None):
+        def sized(rows, block):
+            values = tuple(kernel(rows, block) for kernel in kernels)
+            assert numbers_in(values) == size
+            return values
+
+        return map_sum(source, [sized], size, n_jobs)[0]
+
+    with (
+        patch.object(kind, "blocks", counted),
+        patch.object(RankOneMatrices, "check"),
+        patch.object(reduce, "map_sum", watched),
+        patch.object(levels, "map_sum", watched),
+    ):
+        estimator.fit(*data, **groups)
+    return sum(read) / n
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("init", ["random", "spectral"])
+@pytest.mark.parametrize(
+    ("container", "solver", "unit", "n_readings"),
+    [
+        ("matrices", "rgrad", "record", N_ITER + 2),
+        ("matrices", "rgrad", "response", 2 * N_ITER + 4),
+        ("matrices", "adassp", "record", 3),
+        ("matrices", "adassp", "response", 4),
+        ("rank one", "rgrad", "record", N_ITER + 2),
+        ("rank one", "rgrad", "response", 2 * N_ITER + 4),
+        ("rank one", "adassp", "record", 3),
+        ("rank one", "adassp", "response", 4),
+        ("vectors", "rgrad", "record", N_COUNTS + N_ITER + 3),
+        ("vectors", "rgrad", "response", 2 * N_ITER + 6),
+        ("vectors", "adassp", "record", N_COUNTS + 4),
+        ("vectors", "adassp", "response", 6),
+    ],
+)
+def test_records_are_read_so_often(container, solver, unit, init, n_readings, n_jobs):
+    parameters = {"solver": solver, "privacy_unit": unit, "init": init, "n_iter": N_ITER}
+    shape = (3, 2) if container == "matrices" else None
+    estimator = DPTraceRegressor(1, epsilon=5.0, matrix_shape=shape, n_jobs=n_jobs, **parameters)
+    kind = RankOneMatrices if container == "rank one" else ArraySource
+    # Noise hides the gap: otherwise it is one more.
+    n_readings += init == "spectral" and solver == "rgrad"
+    assert readings(estimator, kind, N, CONTAINERS[container], y) == n_readings
+
+
+def test_records_are_read_once_more_for_a_start_that_is_found():
+    estimator = DPTraceRegressor(1, matrix_shape=(3, 2), n_iter=N_ITER, init="spectral")
+    responses = 100 * X[:, 0]
+    estimator.set_params(epsilon=1e6)
+    assert readings(estimator, ArraySource, N, X, responses) == N_ITER + 4
+
+
+PLAIN = {"fit_intercept": False, "mean_head": False, "decorrelate": False}
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize(
+    ("parameters", "n_readings"),
+    [
+        ({}, N_ITER + 10),
+        ({"solver": "altmin"}, N_ITER + 11),
+        ({"solver": "exponential", **PLAIN}, 3),
+        ({"n_components": 0}, 6),
+    ],
+    ids=str,
+)
+def test_users_are_read_so_often(parameters, n_readings, n_jobs):
+    asked = {"n_components": 1, "n_iter": N_ITER, "n_jobs": n_jobs, **parameters}
+    estimator = DPPersonalizedRegressor(**asked)
+    found = readings(estimator, Users, N // 2, X[:, :3], y, groups=GROUPS)
+    assert found == n_readings
