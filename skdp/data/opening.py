@@ -7,7 +7,7 @@ import numpy as np
 
 from skdp.data.blocks import Block
 from skdp.data.digest import digest_kernel, joined_digest
-from skdp.data.reduce import Kernel, PerRow, map_sum
+from skdp.data.reduce import Kernel, map_sum, per_row, take
 from skdp.data.rows import Found, Rows, Weighting, weights_for
 
 __all__ = ["Opening", "open_rows"]
@@ -51,9 +51,9 @@ def open_rows(
     if is_keyed:
         kernels["digests"] = digest_kernel(rows.source)
     if needs_norms:
-        kernels["norms"] = _norms
+        kernels["norms"] = per_row(take("norms"))
     if needs_signs:
-        kernels["are_mostly_positive"] = _are_mostly_positive
+        kernels["are_mostly_positive"] = per_row(take("are_mostly_positive"))
     if first is not None:
         kernels["total"] = partial(_clipped_total, weighting=first[1])
     sums = map_sum(rows, [*kernels.values()], rows.n_features, rows.n_jobs)
@@ -68,14 +68,6 @@ def open_rows(
 
 def _is_suspect(_: slice, block: Block) -> np.ndarray:
     return ~np.isfinite(block.norms()).all(keepdims=True)
-
-
-def _norms(_: slice, block: Block) -> PerRow:
-    return PerRow(block.norms())
-
-
-def _are_mostly_positive(_: slice, block: Block) -> PerRow:
-    return PerRow(block.are_mostly_positive())
 
 
 def _clipped_total(_: slice, block: Block, weighting: Weighting) -> np.ndarray:

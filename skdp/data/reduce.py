@@ -16,7 +16,16 @@ import numpy as np
 from skdp.data.threads import run_in_threads, thread_count
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
-__all__ = ["PerRow", "Reduced", "map_rows", "map_sum", "sum_depth", "sum_rounding", "take"]
+__all__ = [
+    "PerRow",
+    "Reduced",
+    "map_rows",
+    "map_sum",
+    "per_row",
+    "sum_depth",
+    "sum_rounding",
+    "take",
+]
 
 # What leaves hold together, if there are more than two: 64 MB.
 _LEAF_NUMBERS = 1 << 23  # not studied
@@ -110,7 +119,12 @@ def map_rows(
     source: Any, kernels: Sequence[Kernel], n_jobs: int | None = None
 ) -> tuple[np.ndarray, ...]:
     """Collect the values that kernels give for each row of the blocks, in one reading."""
-    return map_sum(source, [partial(_per_row, kernel=kernel) for kernel in kernels], 0, n_jobs)
+    return map_sum(source, [*map(per_row, kernels)], 0, n_jobs)
+
+
+def per_row(kernel: Kernel) -> Kernel:
+    """Make a kernel whose values are joined of one that gives values of rows."""
+    return partial(_per_row, kernel=kernel)
 
 
 def take(name: str, *arguments: Any) -> Kernel:

@@ -88,8 +88,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
-        Number of threads that share the users; no number depends on it. ``None`` stands for as many
-        as a matrix product would have.
+        Threads that share the users; no number depends on it. ``None``: those of matrix products.
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit; one that can be guessed voids the guarantee.
