@@ -153,10 +153,9 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     :doc:`/personalization` has proofs, what differs and why, and references;
     :doc:`/user_guide/personal_models` how to use it.
 
-    Memory is a copy of X in float64, padded by at most a quarter, and to an even number of rows a
-    user. A fit with all that can be released goes through that copy ``n_iter + 10`` times to find
-    statistics and sums, "altmin" once more, "exponential" 3 times, and the mean model alone 6
-    times. A step takes time in proportion to n_rows * n_features * n_components. "altmin" has
+    Memory is a copy of X in float64, padded by at most a quarter. A fit that releases all there is
+    reads it ``n_iter + 10`` times, "altmin" once more, "exponential" 3 times, the mean model alone
+    6 times. A step takes time in proportion to n_rows * n_features * n_components; "altmin" has
     (n_features * n_components) ** 2 numbers.
 
     Examples
