@@ -154,9 +154,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     :doc:`/user_guide/personal_models` how to use it.
 
     Memory is a copy of X in float64, padded by at most a quarter. A fit that releases all there is
-    reads it ``n_iter + 10`` times, "altmin" once more, "exponential" 3 times, the mean model alone
-    6 times. A step takes time in proportion to n_rows * n_features * n_components; "altmin" has
-    (n_features * n_components) ** 2 numbers.
+    reads it ``n_iter + 10`` times, "altmin" once more, "exponential" 3 times, the mean model 6. A
+    step takes O(n_rows * n_features * n_components); "altmin" has the square of its unknowns.
 
     Examples
     --------
