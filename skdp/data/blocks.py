@@ -2,6 +2,7 @@
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -9,48 +10,47 @@ from scipy.sparse import csc_array, csr_array
 
 from skdp.linalg.norms import centered_sparse_norms, row_norms, sparse_row_norms
 
-__all__ = ["Block", "DenseBlock", "SparseBlock"]
+__all__ = ["Block", "DenseBlock", "SparseBlock", "Weighting"]
 
 # Numbers, half a megabyte of them.
 _PART = 1 << 16  # not studied
 
 
+#: Gives the weights for an array of norms.
+Weighting = Callable[[np.ndarray], np.ndarray]
+
+
 class _BaseBlock(ABC):
-    """Rows of a source, `raw`, centred and weighted; `weights` are NaN for null rows."""
+    """Rows of a source, `raw`, centred and weighted; those that `is_null` take part in nothing."""
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
-        self.weights = self._weights = np.ones(raw.shape[0])
-        self._is_weighted = False
+        self.is_null = np.zeros(raw.shape[0], dtype=bool)
+        self._weights, self._is_weighted = np.ones(raw.shape[0]), False
         self._norms: np.ndarray | None = None
-
-    @property
-    def is_null(self) -> np.ndarray:
-        """Whether a row takes part in nothing."""
-        return np.isnan(self.weights)
 
     def norms(self) -> np.ndarray:
         """Compute the norms of the centred rows before weighting, or upper bounds of them."""
         if self._norms is None:
-            self._norms = self._taken_norms()
+            self._norms = self._computed_norms()
         return self._norms
 
-    def weighted(self, weights: np.ndarray) -> Self:
-        """Return the rows with weights; those of no weight are lost, and null where it is NaN."""
+    def weighted(self, weighting: Weighting, norms: np.ndarray | None = None) -> Self:
+        """Weight the rows by the `norms` that are known, or own ones; where they are NaN, by 0."""
         block = copy.copy(self)
-        block.weights, block._is_weighted = weights, True
-        block._weights = np.where(block.is_null, 0.0, weights)
+        block._norms = norms = self.norms() if norms is None else norms
+        block.is_null, block._is_weighted = np.isnan(norms), True
+        block._weights = np.where(block.is_null, 0.0, weighting(norms))
         if not block._weights.all():
             # What is not finite would be NaN times a weight of 0.
             block._lose(block._weights == 0)
-            block._norms = None
         return block
 
     def _times_weights(self, values: np.ndarray) -> np.ndarray:
         return self._weights[:, np.newaxis] * values if self._is_weighted else values
 
     @abstractmethod
-    def _taken_norms(self) -> np.ndarray: ...
+    def _computed_norms(self) -> np.ndarray: ...
 
     @abstractmethod
     def _lose(self, is_lost: np.ndarray) -> None: ...
@@ -105,7 +105,8 @@ class DenseBlock(_BaseBlock):
     def squared_norm(self) -> np.ndarray:
         """Sum the squared norms of the rows."""
         # By norms, since squares of rows whose weight is small might overflow.
-        return np.asarray(np.square(self._weights * self.norms()).sum())
+        norms = np.where(self._weights == 0, 0.0, self.norms())
+        return np.asarray(np.square(self._weights * norms).sum())
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`."""
@@ -117,7 +118,7 @@ class DenseBlock(_BaseBlock):
         # This way round it takes half the time.
         return (self._times_weights(left).T @ self._rows).T
 
-    def _taken_norms(self) -> np.ndarray:
+    def _computed_norms(self) -> np.ndarray:
         return row_norms(self._rows)
 
     def _lose(self, is_lost: np.ndarray) -> None:
@@ -188,7 +189,7 @@ class SparseBlock(_BaseBlock):
             product -= np.outer(self._center, left.sum(axis=0))
         return product
 
-    def _taken_norms(self) -> np.ndarray:
+    def _computed_norms(self) -> np.ndarray:
         if self._center is None:
             return sparse_row_norms(self._rows)
         return centered_sparse_norms(self._rows, self._center)

@@ -1,14 +1,15 @@
 """The first reading of rows: what must be known before a fit, and what it begins with."""
 
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from skdp.data.blocks import Block
+from skdp.data.blocks import Block, Weighting
 from skdp.data.digest import digest_kernel, joined_digest
 from skdp.data.reduce import Kernel, map_sum, per_row, take
-from skdp.data.rows import Found, Rows, Weighting, weights_for
+from skdp.data.rows import Found, Rows
 
 __all__ = ["Opening", "open_rows"]
 
@@ -60,7 +61,7 @@ def open_rows(
     found = dict(zip(kernels, sums, strict=True))
     is_suspect, digests = found.pop("is_suspect"), found.pop("digests", None)
     return Opening(
-        rows.knowing(Found(**found, bound=first and first[0])),
+        replace(rows, found=Found(**found, bound=first and first[0])),
         not is_suspect,
         None if digests is None else joined_digest(rows.source, digests),
     )
@@ -71,4 +72,4 @@ def _is_suspect(_: slice, block: Block) -> np.ndarray:
 
 
 def _clipped_total(_: slice, block: Block, weighting: Weighting) -> np.ndarray:
-    return block.weighted(weights_for(block.norms(), weighting)).total()
+    return block.weighted(weighting).total()

@@ -1,29 +1,27 @@
 """One view of the rows of a matrix, centred and weighted lazily, and the sums that fits need."""
 
-import copy
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp.data.blocks import Block, DenseBlock, SparseBlock
+from skdp.data.blocks import Block, DenseBlock, SparseBlock, Weighting
 from skdp.data.reduce import PerRow, Reduced, sum_depth, take
 from skdp.data.sources import BlockSource, Source
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 
-__all__ = ["Found", "Rows", "Weighting", "weights_for"]
+__all__ = ["Found", "Rows"]
 
 # Longest chain of additions in numpy's sum of a contiguous array, and of those before it.
 _PAIRWISE_DEPTH = 256  # not tuned
 
-Weighting = Callable[[np.ndarray], np.ndarray]
-
 
 class Found(NamedTuple):
-    """What one reading of raw rows has found, so that no other is needed for it."""
+    """What a reading of rows has found, so that no other is needed for it."""
 
     norms: np.ndarray | None = None
     are_mostly_positive: np.ndarray | None = None
@@ -31,6 +29,7 @@ class Found(NamedTuple):
     bound: float | None = None
 
 
+@dataclass(eq=False)
 class Rows(Reduced):
     r"""Rows :math:`w_i (x_i - m)` of a matrix, never written out as a whole.
 
@@ -47,14 +46,12 @@ class Rows(Reduced):
         always read by one.
     """
 
-    def __init__(self, source: Source, n_jobs: int | None = None) -> None:
-        self.source = source
-        self.n_jobs = n_jobs
-        self.center: np.ndarray | None = None
-        self.bound = np.inf
-        self._weighting: Weighting | None = None
-        self._weights: np.ndarray | None = None
-        self._found = Found()
+    source: Source
+    n_jobs: int | None = None
+    center: np.ndarray | None = None
+    bound: float = np.inf
+    weighting: Weighting | None = None
+    found: Found = field(default_factory=Found)
 
     @property
     def n_rows(self) -> int:
@@ -76,43 +73,30 @@ class Rows(Reduced):
         longest = 0 if self.source.is_sparse else int(np.diff(self.block_starts).max())
         # Written over by every block: the system would clear a new array of that size first.
         scratch = np.empty((longest, self.n_features))
+        # A stream might yield other rows in another pass.
+        known = None if self.is_stream else self.found.norms
         for rows, raw in self.source.blocks(group):
             block: Block = (
                 SparseBlock(raw, self.center)
                 if issparse(raw)
                 else DenseBlock(raw, self.center, scratch)
             )
-            if self._weights is not None:
-                block = block.weighted(self._weights[rows])
-            elif self._weighting is not None:
-                block = block.weighted(weights_for(block.norms(), self._weighting))
+            if self.weighting is not None:
+                block = block.weighted(self.weighting, None if known is None else known[rows])
             yield rows, block
 
     def centered(self, center: np.ndarray) -> "Rows":
         """Return a view of the raw rows minus `center`."""
-        rows = copy.copy(self)
-        rows.center, rows.bound, rows._weighting, rows._weights = center, np.inf, None, None
-        rows._found = Found(are_mostly_positive=self._found.are_mostly_positive)
-        return rows
+        found = Found(are_mostly_positive=self.found.are_mostly_positive)
+        return replace(self, center=center, bound=np.inf, weighting=None, found=found)
 
-    def clipped(
-        self, bound: float, weighting: Weighting, norms: np.ndarray | None = None
-    ) -> "Rows":
+    def clipped(self, bound: float, weighting: Weighting) -> "Rows":
         """Return a view whose rows are multiplied by weights that bring them within `bound`.
 
-        `weighting` gives the weights for an array of norms. Those of all rows are `norms`, or known
-        already; else they are taken anew in each pass.
+        `weighting` gives the weights for an array of norms. Norms that are not known are computed
+        anew in each pass.
         """
-        rows = copy.copy(self)
-        rows.bound, rows._weighting, rows._weights = bound, weighting, None
-        norms = self._found.norms if norms is None else norms
-        return rows if norms is None else rows._weighed(weights_for(norms, weighting))
-
-    def knowing(self, found: Found) -> "Rows":
-        """Return a view that need not be read for what was found."""
-        rows = copy.copy(self)
-        rows._found = found
-        return rows
+        return replace(self, bound=bound, weighting=weighting)
 
     def norms(self) -> np.ndarray:
         """Compute the norms of the centred rows before weighting.
@@ -122,9 +106,9 @@ class Rows(Reduced):
         ndarray of shape (n_rows,)
             Norms, or upper bounds of them if the rows are sparse and centred; NaN for null rows.
         """
-        if self._found.norms is not None:
-            return self._found.norms
-        return self._unweighted().map_rows(take("norms"))
+        if self.found.norms is not None:
+            return self.found.norms
+        return replace(self, weighting=None).map_rows(take("norms"))
 
     def mostly_positive(self) -> np.ndarray:
         """Tell of each raw row, by itself, whether its sum is at least half of that of its sizes.
@@ -136,16 +120,14 @@ class Rows(Reduced):
         ndarray of shape (n_rows,)
             1 or 0.
         """
-        if self._found.are_mostly_positive is not None:
-            return self._found.are_mostly_positive
-        rows = self._unweighted()
-        rows.center = None
-        return rows.map_rows(take("are_mostly_positive"))
+        if self.found.are_mostly_positive is not None:
+            return self.found.are_mostly_positive
+        return Rows(self.source, self.n_jobs).map_rows(take("are_mostly_positive"))
 
     def total(self) -> tuple[np.ndarray, float]:
         """Sum the rows; return the sum, of shape (n_features,), and its rounding."""
-        total = self._found.total
-        if total is None or self._weighting is None or self.bound != self._found.bound:
+        total = self.found.total
+        if total is None or self.weighting is None or self.bound != self.found.bound:
             total = self.add_up(take("total"), self.n_features)
         return total, self._rounding(1)
 
@@ -201,10 +183,8 @@ class Rows(Reduced):
         step = math.ceil(self.n_rows / at_most)
         if step == 1 or isinstance(self.source, BlockSource):
             return self
-        rows = copy.copy(self)
-        rows.source, rows._found = self.source.every(step), Found()
-        rows._weights = None if self._weights is None else self._weights[::step]
-        return rows
+        norms = None if self.found.norms is None else self.found.norms[::step]
+        return replace(self, source=self.source.every(step), found=Found(norms))
 
     def normal_product(
         self, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
@@ -225,11 +205,11 @@ class Rows(Reduced):
         rounding : float
             Bound of its rounding error.
         rows : Rows
-            The same view, which knows the weights of its rows from now on.
+            The same view, which knows the norms of its rows from now on.
         """
         kernel = partial(_normal_product, basis=basis, clip=clip)
-        product, weights = self.add_up(kernel, basis.size)
-        return product, self._rounding(1), self._weighed(weights)
+        product, norms = self.add_up(kernel, basis.size)
+        return product, self._rounding(1), replace(self, found=self.found._replace(norms=norms))
 
     def clipped_squares(
         self, basis: np.ndarray, weighting: Callable[[np.ndarray], np.ndarray]
@@ -294,24 +274,6 @@ class Rows(Reduced):
         rounding = self.depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
         return max(LEAST_ROUNDING, float(factor * rounding + extra))
 
-    def _weighed(self, weights: np.ndarray) -> "Rows":
-        """Return a view that knows its weights; a stream might yield other rows in another pass."""
-        if self._weighting is None or isinstance(self.source, BlockSource):
-            return self
-        rows = copy.copy(self)
-        rows._weights = weights
-        return rows
-
-    def _unweighted(self) -> "Rows":
-        rows = copy.copy(self)
-        rows._weighting = rows._weights = None
-        return rows
-
-
-def weights_for(norms: np.ndarray, weighting: Weighting) -> np.ndarray:
-    """Compute the weights of rows of these norms; those of null rows are NaN."""
-    return np.where(np.isnan(norms), np.nan, weighting(norms))
-
 
 # Kernels.
 
@@ -329,7 +291,7 @@ def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
 def _normal_product(
     _: slice, block: Block, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, PerRow]:
-    return block.adjoint(clip(block.matmul(basis))), PerRow(block.weights)
+    return block.adjoint(clip(block.matmul(basis))), PerRow(block.norms())
 
 
 def _clipped_squares(_: slice, block: Block, basis: np.ndarray, weighting: Weighting) -> np.ndarray:

@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 import math
 import tracemalloc
@@ -10,7 +11,7 @@ from scipy import sparse
 
 from skdp import RowBlocks
 from skdp._reading import check_rows
-from skdp.data.rows import Rows
+from skdp.data.rows import Found, Rows
 from skdp.data.sources import as_source, block_starts
 from skdp.privacy.clipping import clip_rows, clip_weights
 
@@ -71,7 +72,11 @@ CONTAINERS = {
 
 def clip(rows, norms, bound):
     weighting = partial(clip_weights, bound=bound, n_features=rows.n_features)
-    return rows.clipped(bound, weighting, norms)
+    return dataclasses.replace(rows, found=Found(norms)).clipped(bound, weighting)
+
+
+def weights_of(rows):
+    return exact(rows.weighting(rows.norms()))[:, None]
 
 
 def view(container, center=None, weighted=False, n_jobs=None):
@@ -591,7 +596,7 @@ def test_rounding_bounds_the_error_of_sums(make, dataset):
     data = draw(5000, np.random.default_rng(0))
     rows = view_of_width(make(data), np.zeros(2) if center is None else center)
     true_rows = exact(data) if center is None else exact(data) - exact(center)
-    true_rows = true_rows * exact(rows._weights)[:, None]
+    true_rows = true_rows * weights_of(rows)
 
     total, rounding = rows.total()
     assert length(exact(total) - true_rows.sum(axis=0)) <= rounding * BOUND
@@ -617,7 +622,7 @@ def test_rounding_bounds_the_error_of_the_projected_spectrum(dataset):
     data = draw(5000, np.random.default_rng(0))
     rows = view_of_width(data, np.zeros(2) if center is None else center)
     true_rows = exact(data) if center is None else exact(data) - exact(center)
-    true_rows = true_rows * exact(rows._weights)[:, None]
+    true_rows = true_rows * weights_of(rows)
     basis = np.linalg.qr(np.array([[1.0], [2.0]]))[0]
     moment, rounding = rows.projected_moment(basis)
     gram, outside = moment[:1, :1], moment[1, 1]
@@ -631,7 +636,9 @@ def test_rounding_bounds_the_error_of_the_projected_spectrum(dataset):
 def test_sparse_rows_beside_a_long_center_need_their_larger_rounding():
     data = rows_beside_a_long_center(5000, np.random.default_rng(0))
     rows = view_of_width(sparse.csr_array(data), LONG_CENTER)
-    true_rows = (exact(data) - exact(LONG_CENTER)) * exact(rows._weights)[:, None]
+    true_rows = (exact(data) - exact(LONG_CENTER)) * exact(rows.weighting(rows.found.norms))[
+        :, None
+    ]
     total, rounding = rows.total()
     _, short_rounding = view_of_width(sparse.csr_array(data), np.zeros(2)).total()
     error = length(exact(total) - true_rows.sum(axis=0))

@@ -6,8 +6,9 @@ from functools import partial
 
 import numpy as np
 
+from skdp.data.blocks import Weighting
 from skdp.data.opening import Opening, open_rows
-from skdp.data.rows import Found, Rows, Weighting
+from skdp.data.rows import Found, Rows
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import DecompositionProblem, rank_of
 from skdp.decomposition._rows.adaptive import solve_adaptive
@@ -117,7 +118,7 @@ def clip_to_norm(rows: Rows, budget: PrivacyBudget, bound: float | None, name: s
         q = norm_quantile(name, budget.plan, (len(norms), rows.n_features))
         remedy = f"Pass {name} as a public bound in the units of X."
         bound = budget.quantile(name, norms, q=q, grid=SCALE_GRID, remedy=remedy)
-        rows = rows.knowing(Found(norms))
+        rows = replace(rows, found=Found(norms))
     return rows.clipped(bound, _weighting(bound, rows.n_features))
 
 
