@@ -231,7 +231,7 @@ class Rows(Reduced):
             Bound of their rounding error.
         """
         kernel = partial(_clipped_squares, basis=basis, weighting=weighting)
-        return self.add_up(kernel, basis.size), self._projected_rounding(basis.shape[1])
+        return self.add_up(kernel, basis.size), self._rounding(2, basis.shape[1])
 
     def projected_moment(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
         """Sum the outer products of the projections on an orthonormal basis, and what is outside.
@@ -250,21 +250,15 @@ class Rows(Reduced):
         """
         size = basis.shape[1]
         moment = self.add_up(partial(_projected_moment, basis=basis), (size + 1) ** 2)
-        return moment, self._projected_rounding(size)
-
-    def _projected_rounding(self, size: int) -> float:
-        """Error of a sum of products of projections on `size` columns."""
-        # Each projection is itself a sum over the features, of a row and a matrix of that rank.
-        inner = 2 * self.n_features * np.sqrt(size) * UNIT_ROUNDOFF
-        return self._rounding(2, factor=2.0, extra=2 * inner)
+        return moment, self._rounding(2, size)
 
     @property
     def depth(self) -> int:
         """Longest chain of additions in a sum over the rows."""
         return sum_depth(self.block_starts, self.n_features)
 
-    def _rounding(self, degree: int, *, factor: float = 1.0, extra: float = 0.0) -> float:
-        """Error of a sum of products of which `degree` factors are rows, relative to one row.
+    def _rounding(self, degree: int, n_columns: int = 0) -> float:
+        """Error of a sum of products of `degree` rows, or projections on so many columns, and more.
 
         Sparse rows are centred in the products, whose terms are longer than the centred rows.
         """
@@ -272,7 +266,10 @@ class Rows(Reduced):
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
         rounding = self.depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
-        return max(LEAST_ROUNDING, float(factor * rounding + extra))
+        if n_columns:
+            # Each projection is itself a sum over the features, of a row and a matrix of that rank.
+            rounding = 2 * rounding + 4 * self.n_features * np.sqrt(n_columns) * UNIT_ROUNDOFF
+        return max(LEAST_ROUNDING, float(rounding))
 
 
 # Kernels.

@@ -188,11 +188,10 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         check_features(given, self, reset=True)
         if problem.unit.is_sparse and isinstance(X, np.ndarray):
             X = csr_array(X)
-        clip = problem.unit.clipped if problem.support.has_bases else None
-        rows = Rows(as_source(X, clip), self.n_jobs)
         if problem.support.has_bases:
+            rows = Rows(as_source(X, problem.unit.clipped), self.n_jobs)
             return rows, lambda: digest(rows.source)
-        opening = open_for(problem, rows, is_keyed=self._is_keyed)
+        opening = open_for(problem, Rows(as_source(X), self.n_jobs), is_keyed=self._is_keyed)
         if not opening.seem_finite and not isinstance(X, RowBlocks):
             check_rows(given, type(self).__name__)
         return opening.rows, lambda: opening.digest
