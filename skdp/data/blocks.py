@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, Self, TypeAlias
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array
+from scipy.sparse import csr_array
 
+from skdp.linalg.compressed import transposed, with_data
 from skdp.linalg.norms import centered_sparse_norms, row_norms, sparse_row_norms
 
 __all__ = ["Block", "DenseBlock", "SparseBlock", "Weighting"]
@@ -184,7 +185,7 @@ class SparseBlock(_BaseBlock):
     def adjoint(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`."""
         left = self._times_weights(left)
-        product = _transposed(self._rows) @ left
+        product = transposed(self._rows) @ left
         if self._center is not None:
             product -= np.outer(self._center, left.sum(axis=0))
         return product
@@ -195,26 +196,18 @@ class SparseBlock(_BaseBlock):
         return centered_sparse_norms(self._rows, self._center)
 
     def _lose(self, is_lost: np.ndarray) -> None:
-        entries = np.repeat(is_lost, np.diff(self._rows.indptr))
-        self._rows = self._with(np.where(entries, 0, self._rows.data))
+        self._rows = with_data(self._rows, np.where(self._by_entry(is_lost), 0, self._rows.data))
 
     def _written_weighted(self) -> csr_array:
-        return self._with(self._rows.data * np.repeat(self._weights, np.diff(self._rows.indptr)))
+        return with_data(self._rows, self._rows.data * self._by_entry(self._weights))
 
-    def _with(self, data: np.ndarray) -> csr_array:
-        return csr_array((data, self._rows.indices, self._rows.indptr), shape=self._rows.shape)
+    def _by_entry(self, values: np.ndarray) -> np.ndarray:
+        return np.repeat(values, np.diff(self._rows.indptr))
 
 
 def _are_mostly_positive(sums: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     # A row of zeros tells nothing.
     return np.asarray((sums >= sizes / 2) & (sizes > 0), dtype=np.float64)
-
-
-def _transposed(rows: csr_array) -> csc_array:
-    """View of the transpose: the attribute copies what is less than half of a longer array."""
-    view = csc_array(rows.shape[::-1], dtype=rows.dtype)
-    view.data, view.indices, view.indptr = rows.data, rows.indices, rows.indptr
-    return view
 
 
 Block: TypeAlias = DenseBlock | SparseBlock

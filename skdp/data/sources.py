@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from skdp.data.reading import OwnContainer, read, tell_nothing
+from skdp.linalg.compressed import rows_of, with_data
 
 __all__ = [
     "ArraySource",
@@ -190,7 +191,7 @@ class ArraySource:
         """Yield the blocks of a group with the rows they stand for."""
         for index in group:
             rows = slice(self.block_starts[index], self.block_starts[index + 1])
-            block = _csr_rows(self.X, rows) if self.is_sparse else self.X[rows]
+            block = rows_of(self.X, rows) if self.is_sparse else self.X[rows]
             yield rows, block if self._function is None else self._function(block)
 
 
@@ -300,27 +301,15 @@ def _as_csr(X: Any) -> sparse.csr_array:
         X.has_canonical_format = True
     X = X.tocsr()
     # A new object: the flag of the old one may say it is canonical where it is not.
-    return sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
+    return with_data(X, X.data)
 
 
-def _csr_rows(X: sparse.csr_array, rows: slice) -> sparse.csr_array:
-    """View of consecutive rows, sharing data and indices."""
-    start, stop = X.indptr[rows.start], X.indptr[rows.stop]
-    view = sparse.csr_array((rows.stop - rows.start, X.shape[1]), dtype=X.dtype)
-    # Set one by one: the constructor copies data that are less than half of their base array.
-    view.data, view.indices = X.data[start:stop], X.indices[start:stop]
-    view.indptr = X.indptr[rows.start : rows.stop + 1] - start
-    return view
-
-
-def _without_infinities(block: RawBlock) -> RawBlock:
+def _without_infinities(block: Any) -> Any:
     """Null single entries: what was finite when it was checked may not be so in a later pass."""
-    values = block.data if sparse.issparse(block) else block
-    if not np.isfinite(values).all():
-        block = block.copy()
-        values = block.data if sparse.issparse(block) else block
-        values[~np.isfinite(values)] = 0
-    return block
+    if sparse.issparse(block):
+        return with_data(block, _without_infinities(block.data))
+    is_finite = np.isfinite(block)
+    return block if is_finite.all() else np.where(is_finite, block, 0)
 
 
 def _stack(parts: list[RawBlock]) -> RawBlock:
