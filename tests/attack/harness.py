@@ -73,7 +73,7 @@ def null_row(index):
             return rows
         later = Rows(_without_row(rows.source, index), rows.n_jobs)
         is_read_first = isinstance(problem, DecompositionProblem) and not problem.support.has_bases
-        return open_for(problem, later, is_keyed=False).rows if is_read_first else later
+        return open_for(problem, later, is_keyed=False)[0] if is_read_first else later
 
     return altered(forget)
 
