@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from skdp.data.reduce import Reduced, sum_depth
+from skdp.data.reduce import Reduced, of_block, sum_depth
 from skdp.data.threads import one_blas_thread
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
@@ -136,7 +136,7 @@ class Users(Reduced):
         ndarray of shape (n_users,) or (n_users, size)
             The statistics.
         """
-        return self.by_slot(self.map_rows(partial(_statistic, statistic=statistic)))
+        return self.by_slot(self.map_rows(of_block(partial(in_company, statistic))))
 
     def by_slot(self, values: np.ndarray) -> np.ndarray:
         """Bring statistics from the order of the batches into that of slots; NaN for null users."""
@@ -166,12 +166,6 @@ class Users(Reduced):
         """Clip all responses, in place."""
         for batch in self.batches:
             np.clip(batch.responses, -bound, bound, out=batch.responses)
-
-
-def _statistic(
-    _: slice, batch: UserBatch, statistic: Callable[[UserBatch], np.ndarray]
-) -> np.ndarray:
-    return in_company(statistic, batch)
 
 
 def in_company(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -79,11 +78,15 @@ def release_medians(
     that differs little beside its size.
     """
     center, step = np.zeros(shape[1]), np.ones(shape[1])
+
+    def counts_here(points: np.ndarray) -> np.ndarray:
+        return counts_up_to(center + step * points)
+
     for number, (search, _) in enumerate(searches(name, len(grid), n_searches)):
         points = grid if number == 0 else _AROUND
         found = budget.quantiles(
             search,
-            partial(_counts_around, counts_up_to, center, step),
+            counts_here,
             q=0.5,
             n_rows=shape[0],
             grid=points,
@@ -94,12 +97,3 @@ def release_medians(
         center = center + step * found
         step = _STEP * np.abs(center) if number == 0 else _STEP_AROUND * step
     return center, step
-
-
-def _counts_around(
-    counts_up_to: Callable[[np.ndarray], np.ndarray],
-    center: np.ndarray,
-    step: np.ndarray,
-    points: np.ndarray,
-) -> np.ndarray:
-    return counts_up_to(center + step * points)

@@ -45,8 +45,7 @@ def clipped_sum(
 
     What is not finite contributes nothing, and has the norm inf or NaN.
     """
-    total, norms = design.add_up(partial(_clipped, vectors=vectors, level=level), size)
-    return total, norms
+    return tuple(design.add_up(partial(_clipped, vectors=vectors, level=level), size))
 
 
 def _clipped(
