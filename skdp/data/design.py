@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,10 @@ class Design(Reduced):
         if not self.is_written_out:
             yield rows, OuterMatrices(block.left, block.right, self.multiplier)
             return
-        for start, stop in _cuts(block.shape[0], self.n_entries):
+        # Of more than one row, where the block has more.
+        size = int(np.clip(_PIECE_ENTRIES // self.n_entries, *_PIECE_ROWS))
+        cuts = np.linspace(0, block.shape[0], -(-block.shape[0] // size) + 1).astype(np.int64)
+        for start, stop in pairwise(cuts.tolist()):
             piece = slice(rows.start + start, rows.start + stop)
             yield piece, self._dense(block[start:stop])
 
@@ -159,13 +163,6 @@ def _clipped_inner(
     _: slice, matrices: Matrices, point: np.ndarray, bounds: np.ndarray
 ) -> np.ndarray:
     return np.asarray(np.clip(entries_of(matrices), *bounds) @ point)
-
-
-def _cuts(n_rows: int, n_entries: int) -> Iterator[tuple[int, int]]:
-    """Cut a block into pieces of more than one row, where it has more."""
-    size = int(np.clip(_PIECE_ENTRIES // n_entries, *_PIECE_ROWS))
-    cuts = np.linspace(0, n_rows, -(-n_rows // size) + 1).astype(np.int64)
-    return zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
 
 
 def _times(factors: Any, symmetric: np.ndarray | None) -> Any:

@@ -16,16 +16,7 @@ import numpy as np
 from skdp.data.threads import run_in_threads, thread_count
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
-__all__ = [
-    "PerRow",
-    "Reduced",
-    "map_rows",
-    "map_sum",
-    "of_block",
-    "sum_depth",
-    "sum_rounding",
-    "take",
-]
+__all__ = ["PerRow", "Reduced", "apply", "map_rows", "map_sum", "sum_depth", "sum_rounding", "take"]
 
 # What leaves hold together, if there are more than two: 64 MB.
 _LEAF_NUMBERS = 1 << 23  # not studied
@@ -124,12 +115,12 @@ def map_rows(
 
 def take(name: str, *arguments: Any) -> Kernel:
     """Make a kernel of a method of blocks."""
-    return of_block(methodcaller(name, *arguments))
+    return apply(methodcaller(name, *arguments))
 
 
-def of_block(function: Callable[[Any], Any]) -> Kernel:
-    """Make a kernel of a function of blocks."""
-    return partial(_taken, function=function)
+def apply(function: Callable[[Any], Any]) -> Kernel:
+    """Make a kernel that applies a function to blocks."""
+    return partial(_applied, function=function)
 
 
 def sum_depth(starts: np.ndarray, width: int) -> int:
@@ -194,5 +185,5 @@ def _per_row(rows: slice, block: Any, kernel: Kernel) -> PerRow:
     return PerRow(kernel(rows, block))
 
 
-def _taken(_: slice, block: Any, function: Callable[[Any], Any]) -> Any:
+def _applied(_: slice, block: Any, function: Callable[[Any], Any]) -> Any:
     return function(block)

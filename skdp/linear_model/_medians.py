@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.quantile import search_steps
 
@@ -13,6 +14,7 @@ __all__ = [
     "UP_TO_ONE",
     "CenterSearch",
     "affordable_searches",
+    "median_of_responses",
     "n_counts",
     "release_medians",
     "searches",
@@ -97,3 +99,19 @@ def release_medians(
         center = center + step * found
         step = _STEP * np.abs(center) if number == 0 else _STEP_AROUND * step
     return center, step
+
+
+def median_of_responses(
+    responses: np.ndarray, budget: PrivacyBudget, grid: np.ndarray, n_searches: int
+) -> float:
+    """Release the median of responses, or of what users have of them."""
+    (center,), _ = release_medians(
+        "response centre",
+        lambda points: np.array([np.count_nonzero(responses <= points[0])], dtype=np.float64),
+        budget,
+        shape=(len(responses), 1),
+        grid=grid,
+        n_searches=n_searches,
+        remedy=OTHER_UNITS_OF_Y,
+    )
+    return float(center)

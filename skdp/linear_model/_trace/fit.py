@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdp.data.design import Design
+from skdp.linear_model._medians import median_of_responses
 from skdp.linear_model._trace import scales
 from skdp.linear_model._trace.adassp import release_row_norm, solve_adassp
 from skdp.linear_model._trace.clipping import Clipping, RecordClipping, ResponseClipping
@@ -65,7 +66,7 @@ def solve_trace(
     responses, center = np.clip(given.responses, -bound, bound), 0.0
     search = center_search(problem) if problem.fit_intercept else None
     if search is not None:
-        center = scales.release_center(responses, budget, search)
+        center = median_of_responses(responses, budget, search.grid, search.n_searches)
         responses = responses - center
     transform = _transform(problem, given.design, responses, budget)
     spread = scales.Spread(math.inf)
