@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp.data.matrices import DenseMatrices, Matrices, OuterMatrices
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.reduce import Reduced, sum_rounding, take
 from skdp.data.sources import Source
 from skdp.linalg.fixed_rank import FixedRank
+from skdp.linalg.matrices import DenseMatrices, Matrices, OuterMatrices
 
 __all__ = ["Design", "entries_of"]
 

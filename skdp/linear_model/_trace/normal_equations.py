@@ -4,8 +4,8 @@ from functools import partial
 
 import numpy as np
 
-from skdp.data.matrices import DenseCoordinates, Matrices
 from skdp.linalg.fixed_rank import truncate
+from skdp.linalg.matrices import DenseCoordinates, Matrices
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.records import NO_CLIPPING, Records
 from skdp.privacy.clipping import clip_rows

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from skdp.data.matrices import Matrices
+from skdp.linalg.matrices import Matrices
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.normal_equations import solve, sufficient_statistics
 from skdp.linear_model._trace.public_rows import even_weights, usual_rows

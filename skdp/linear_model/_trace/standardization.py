@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from skdp.data.design import Design, entries_of
-from skdp.data.matrices import Matrices
+from skdp.linalg.matrices import Matrices
 from skdp.linear_model._medians import ANY_SIZE, release_medians
 from skdp.linear_model._trace.public_rows import largest_usual, sample_rows
 from skdp.linear_model._trace.sizes import (
