@@ -26,11 +26,10 @@ from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.public_design import solve_public_design
 from skdp.linear_model._trace.records import Records
 from skdp.linear_model._trace.standardization import (
-    RareFeatures,
     exact_standardization,
     release_standardization,
 )
-from skdp.linear_model._trace.transform import Transform, inverse_root
+from skdp.linear_model._trace.transform import RareFeatures, Transform, inverse_root
 from skdp.privacy import PrivacyBudget
 
 __all__ = ["solve_trace"]
@@ -121,13 +120,11 @@ def _scales(
     is_vector, centered = problem.facts.is_vector, problem.fit_intercept
     if not problem.protects_matrices:
         if is_vector:
-            found = exact_standardization(design, centered=centered)
-            return Transform(found.center, found.multiplier)
+            return exact_standardization(design, centered=centered)
         return Transform(multiplier=_unit_variance(scales.exact_norm(design), design))
     plan = standardization_of(problem)
     if plan is not None:
-        found = release_standardization(design, budget, plan, centered=centered)
-        return Transform(found.center, found.multiplier, rare=found.rare, largest=found.largest)
+        return release_standardization(design, budget, plan, centered=centered)
     norm = scales.release_norm(design, np.isnan(responses), budget)
     return Transform(multiplier=_unit_variance(norm, design))
 
