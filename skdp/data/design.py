@@ -23,7 +23,7 @@ _PIECE_ROWS = (32, 4096)  # not studied
 
 
 @dataclass(eq=False)
-class Design(Reduced):
+class Design(Reduced):  # numpydoc ignore=PR02
     r"""Matrices :math:`A\,((X_i - C) \circ S)\,B` for public A, B, C and S, never written out.
 
     Sums go block by block in float64. Block boundaries depend on the shape only.

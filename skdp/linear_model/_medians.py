@@ -81,14 +81,14 @@ def release_medians(
     """
     center, step = np.zeros(shape[1]), np.ones(shape[1])
 
-    def counts_here(points: np.ndarray) -> np.ndarray:
+    def _counts_here(points: np.ndarray) -> np.ndarray:
         return counts_up_to(center + step * points)
 
     for number, (search, _) in enumerate(searches(name, len(grid), n_searches)):
         points = grid if number == 0 else _AROUND
         found = budget.quantiles(
             search,
-            counts_here,
+            _counts_here,
             q=0.5,
             n_rows=shape[0],
             grid=points,
