@@ -36,13 +36,25 @@ class Design(Reduced):  # numpydoc ignore=PR02
         Their shape.
     n_jobs : int or None, default=None
         Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`.
+    multiplier : float or ndarray, default=1.0
+        S, a number or, for matrices that are written out, one for each entry.
+    center : ndarray or None, default=None
+        C, only for matrices that are written out.
+    largest : ndarray or None, default=None
+        Sizes to which entries of the product with S are clipped, where matrices are written out.
+    row_map : ndarray or None, default=None
+        A, which factors have been multiplied by where these stand for the matrices: see `mapped`.
+    column_map : ndarray or None, default=None
+        B, likewise.
+    writes_factors_out : bool, default=False
+        Whether products of factors are written out piece by piece.
     """
 
     source: Source | RankOneMatrices
     matrix_shape: tuple[int, int]
     n_jobs: int | None = None
-    center: np.ndarray | None = None
     multiplier: Any = 1.0
+    center: np.ndarray | None = None
     largest: np.ndarray | None = None
     row_map: np.ndarray | None = None
     column_map: np.ndarray | None = None
@@ -93,19 +105,6 @@ class Design(Reduced):  # numpydoc ignore=PR02
     def written_out(self) -> "Design":
         """Return a view whose matrices are written out piece by piece."""
         return replace(self, writes_factors_out=True)
-
-    def scaled(
-        self,
-        multiplier: np.ndarray | float,
-        center: np.ndarray | None = None,
-        largest: np.ndarray | None = None,
-    ) -> "Design":
-        """Return a view less a centre and multiplied by a number, or entry by entry.
-
-        A centre and a multiplier for each entry, and the largest sizes of the products, to which
-        others are clipped, all of `matrix_shape`, are for matrices that are written out.
-        """
-        return replace(self, multiplier=multiplier, center=center, largest=largest)
 
     @property
     def rounding(self) -> float:

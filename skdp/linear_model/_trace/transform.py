@@ -1,6 +1,6 @@
 """The public maps between the matrices that a user gives and those that are fitted."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,8 +48,8 @@ class Transform:
 
     def apply(self, design: Design) -> Design:
         """Return a view of the matrices that are fitted."""
-        mapped = design.mapped(self.row_map, self.column_map)
-        return mapped.scaled(self.multiplier, self.center, self.largest)
+        scales = {"multiplier": self.multiplier, "center": self.center, "largest": self.largest}
+        return replace(design.mapped(self.row_map, self.column_map), **scales)
 
     @property
     def bounds(self) -> np.ndarray | None:
