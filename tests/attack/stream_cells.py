@@ -64,7 +64,7 @@ def watched():
     """Give a list of the budgets of the streams inside, which all have the same sketches."""
     budgets = []
 
-    def open_budget(_, plan):
+    def open_budget(stream, plan, what):
         budgets.append(RecordingBudget.of(plan, NoiseSource(SEED)))
         return budgets[-1]
 
