@@ -19,6 +19,7 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 __all__ = [
     "PerRow",
     "Reduced",
+    "apply",
     "map_rows",
     "map_sum",
     "per_row",
@@ -129,7 +130,12 @@ def per_row(kernel: Kernel) -> Kernel:
 
 def take(name: str, *arguments: Any) -> Kernel:
     """Make a kernel of a method of blocks."""
-    return partial(_taken, method=methodcaller(name, *arguments))
+    return apply(methodcaller(name, *arguments))
+
+
+def apply(function: Callable[[Any], Any]) -> Kernel:
+    """Make a kernel that applies a function to blocks."""
+    return partial(_applied, function=function)
 
 
 def sum_depth(starts: np.ndarray, width: int) -> int:
@@ -194,5 +200,5 @@ def _per_row(rows: slice, block: Any, kernel: Kernel) -> PerRow:
     return PerRow(kernel(rows, block))
 
 
-def _taken(_: slice, block: Any, method: Callable[[Any], Any]) -> Any:
-    return method(block)
+def _applied(_: slice, block: Any, function: Callable[[Any], Any]) -> Any:
+    return function(block)

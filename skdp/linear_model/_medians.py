@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
+from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.quantile import search_steps
 
@@ -14,6 +14,7 @@ __all__ = [
     "UP_TO_ONE",
     "CenterSearch",
     "affordable_searches",
+    "median_of_responses",
     "n_counts",
     "release_medians",
     "searches",
@@ -79,11 +80,15 @@ def release_medians(
     that differs little beside its size.
     """
     center, step = np.zeros(shape[1]), np.ones(shape[1])
+
+    def _counts_here(points: np.ndarray) -> np.ndarray:
+        return counts_up_to(center + step * points)
+
     for number, (search, _) in enumerate(searches(name, len(grid), n_searches)):
         points = grid if number == 0 else _AROUND
         found = budget.quantiles(
             search,
-            partial(_counts_around, counts_up_to, center, step),
+            _counts_here,
             q=0.5,
             n_rows=shape[0],
             grid=points,
@@ -96,10 +101,17 @@ def release_medians(
     return center, step
 
 
-def _counts_around(
-    counts_up_to: Callable[[np.ndarray], np.ndarray],
-    center: np.ndarray,
-    step: np.ndarray,
-    points: np.ndarray,
-) -> np.ndarray:
-    return counts_up_to(center + step * points)
+def median_of_responses(
+    responses: np.ndarray, budget: PrivacyBudget, grid: np.ndarray, n_searches: int
+) -> float:
+    """Release the median of responses, or of what users have of them."""
+    (center,), _ = release_medians(
+        "response centre",
+        lambda points: np.array([np.count_nonzero(responses <= points[0])], dtype=np.float64),
+        budget,
+        shape=(len(responses), 1),
+        grid=grid,
+        n_searches=n_searches,
+        remedy=OTHER_UNITS_OF_Y,
+    )
+    return float(center)

@@ -313,15 +313,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         self, data: PersonalData, problem: PersonalProblem
     ) -> tuple[Users, Callable[[], tuple[bytes, ...]]]:
         check_features(data.given, self, reset=True)
-        users = Users(
-            data.rows,
-            data.responses,
-            data.codes,
-            data.n_users,
-            problem.max_rows_per_user,
-            self.n_jobs,
-        )
-        return users, lambda: _digest(data)
+        return data.users(problem.max_rows_per_user, self.n_jobs), lambda: _digest(data)
 
     def _set_attributes(self, result: SharedModel, problem: PersonalProblem) -> tuple[str, ...]:
         dtype, prior = problem.facts.dtype, result.prior

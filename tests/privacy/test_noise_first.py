@@ -9,7 +9,7 @@ from recording import check_lattice
 
 from skdp import BudgetError
 from skdp.linalg.prefix_sums import prefix_noise
-from skdp.privacy import PrivacyBudget, noise_first
+from skdp.privacy import PlannedRelease, PrivacyBudget, noise_first
 from skdp.privacy.noise_first import NoisyCounts, fixed_point_unit, to_counts
 from skdp.privacy.record import Release
 
@@ -99,7 +99,8 @@ def test_counts_are_rounded_and_wrap_around(unit):
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0, 1e6, np.inf])
 def test_the_unit_is_far_below_the_noise_and_leaves_room_above(epsilon):
     scale = opened(epsilon).noise_scale(1.0, 0.35)
-    unit = fixed_point_unit([scale, 2 * scale], [1.0, 3.0])
+    sums = [PlannedRelease("", "gaussian", 0.5, size, size * scale) for size in (1.0, 3.0)]
+    unit = fixed_point_unit(sums)
     assert np.log2(unit) == int(np.log2(unit))
     assert unit <= 2.0**-40 * max(scale, 1 / 16)
     assert unit * 2.0**62 > 2.0**20 * max(scale, 1 / 16)

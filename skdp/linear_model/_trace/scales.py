@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.data.design import Design
-from skdp.linear_model._medians import CenterSearch, release_medians
 from skdp.linear_model._trace.sizes import count_powers, release_sizes
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget
@@ -15,7 +14,6 @@ from skdp.privacy.quantile import SCALE_GRID
 __all__ = [
     "Spread",
     "exact_norm",
-    "release_center",
     "release_norm",
     "release_spread",
 ]
@@ -39,20 +37,6 @@ class Spread:
     size: float
     others: float = 1.0
     is_guess: bool = False
-
-
-def release_center(responses: np.ndarray, budget: PrivacyBudget, search: CenterSearch) -> float:
-    """Release the median of the responses."""
-    (center,), _ = release_medians(
-        "response centre",
-        lambda points: np.array([np.count_nonzero(responses <= points[0])], dtype=np.float64),
-        budget,
-        shape=(len(responses), 1),
-        grid=search.grid,
-        n_searches=search.n_searches,
-        remedy=OTHER_UNITS_OF_Y,
-    )
-    return float(center)
 
 
 def release_spread(responses: np.ndarray, budget: PrivacyBudget, largest: float) -> Spread:
