@@ -37,7 +37,7 @@ class _BaseBlock(ABC):
         return self._norms
 
     def weighted(self, weighting: Weighting, norms: np.ndarray | None = None) -> Self:
-        """Weight the rows by the `norms` that are known, or own ones; where they are NaN, by 0."""
+        """Weight the rows by their norms, which may be given; rows whose norm is NaN are null."""
         block = copy.copy(self)
         block._norms = norms = self.norms() if norms is None else norms
         block.is_null, block._is_weighted = np.isnan(norms), True
@@ -75,10 +75,10 @@ class DenseBlock(_BaseBlock):
             self._rows = self._scratch
 
     def are_mostly_positive(self) -> np.ndarray:
-        """Tell of each row before weighting whether its sum is at least half of that of sizes."""
-        # In one order of the entries, whatever block a row is in.
+        """Tell of each row before weighting whether its sum is at least half that of its sizes."""
+        # Entries are added in one order, whatever block the row is in.
         rows = np.require(self._rows, requirements=["C", "A"])
-        # In parts that stay in cache: fresh memory for all sizes would take longer than the sums.
+        # Part by part, in cache: new memory for all sizes would take longer than the sums.
         parts = np.array_split(rows, rows.size // _PART + 1)
         return np.concatenate(
             [_are_mostly_positive(part.sum(axis=1), np.abs(part).sum(axis=1)) for part in parts]
@@ -89,7 +89,7 @@ class DenseBlock(_BaseBlock):
         return self._weights @ self._rows if self._is_weighted else self._rows.sum(axis=0)
 
     def gram(self) -> np.ndarray:
-        """Sum the outer products of the rows, which may be lost by that."""
+        """Sum the outer products of the rows, and overwrite these: no other kernel may follow."""
         rows = self._rows
         if self._is_weighted:
             rows = np.multiply(rows, self._weights[:, np.newaxis], out=self._scratch)
@@ -138,7 +138,7 @@ class SparseBlock(_BaseBlock):
         self._rows, self._center = raw, center
 
     def are_mostly_positive(self) -> np.ndarray:
-        """Tell of each row before centring whether its sum is at least half of that of sizes."""
+        """Tell of each row before centring whether its sum is at least half that of its sizes."""
         raw, ones = self._rows.astype(np.float64, copy=False), np.ones(self._rows.shape[1])
         return _are_mostly_positive(raw @ ones, abs(raw) @ ones)
 

@@ -34,7 +34,7 @@ def digest(source: Source) -> bytes:
 
 
 def digest_kernel(source: Source) -> Kernel:
-    """Make the kernel that hashes parts of blocks: those of every container, dense and sparse."""
+    """Make the kernel that hashes blocks, cut wherever a dense or a sparse block may end."""
     ends = [block_starts(*source.shape, is_sparse=is_sparse) for is_sparse in (True, False)]
     return partial(_digests, ends=np.unique(np.concatenate(ends)))
 

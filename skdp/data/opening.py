@@ -25,16 +25,16 @@ def open_rows(
     is_keyed : bool
         Whether noise is keyed by a digest of the rows.
     needs_signs : bool
-        Whether it is needed which rows are mostly positive.
+        Whether to find which rows are mostly positive.
     first : tuple of float and callable, or None
-        Bound and weighting of the clipped rows whose total is needed first, if one is.
+        Bound and weighting of the clipped rows whose total the fit releases first, if it does.
 
     Returns
     -------
     rows : Rows
-        The same view, which knows its norms and whatever else was needed.
+        The same view, which knows its norms and what else was asked for.
     digest : bytes or None
-        The digest, if there is to be one.
+        The digest, if noise is keyed by it.
     """
     kernels: dict[str, Kernel] = {"norms": per_row(take("norms"))}
     if needs_signs:

@@ -21,7 +21,7 @@ _PAIRWISE_DEPTH = 256  # not tuned
 
 
 class Found(NamedTuple):
-    """What a reading of rows has found, so that no other is needed for it."""
+    """What one reading of rows has found, so that no other has to look for it."""
 
     norms: np.ndarray | None = None
     are_mostly_positive: np.ndarray | None = None
@@ -30,7 +30,7 @@ class Found(NamedTuple):
 
 
 @dataclass(eq=False)
-class Rows(Reduced):
+class Rows(Reduced):  # numpydoc ignore=PR02
     r"""Rows :math:`w_i (x_i - m)` of a matrix, never written out as a whole.
 
     Sums go block by block in float64, whatever the dtype of the data. With every sum comes
@@ -44,6 +44,14 @@ class Rows(Reduced):
     n_jobs : int or None, default=None
         Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`. A `RowBlocks` is
         always read by one.
+    center : ndarray or None, default=None
+        Centre m; see `centered`.
+    bound : float, default=inf
+        Norm that no row exceeds; see `clipped`.
+    weighting : callable or None, default=None
+        Gives the weights for an array of norms; None for weights of 1.
+    found : Found
+        What is known of the centred rows, before weighting.
     """
 
     source: Source
@@ -93,8 +101,8 @@ class Rows(Reduced):
     def clipped(self, bound: float, weighting: Weighting) -> "Rows":
         """Return a view whose rows are multiplied by weights that bring them within `bound`.
 
-        `weighting` gives the weights for an array of norms. Norms that are not known are computed
-        anew in each pass.
+        `weighting` gives the weights for an array of norms. Norms that nobody has found are
+        computed anew in each pass.
         """
         return replace(self, bound=bound, weighting=weighting)
 
@@ -111,9 +119,9 @@ class Rows(Reduced):
         return replace(self, weighting=None).map_rows(take("norms"))
 
     def mostly_positive(self) -> np.ndarray:
-        """Tell of each raw row, by itself, whether its sum is at least half of that of its sizes.
+        """Tell of each raw row whether its sum is at least half of the sum of its sizes.
 
-        Rows of zeros are not; neither are those whose sum is not a number.
+        Rows of zeros are not mostly positive, nor are rows whose sum is not a number.
 
         Returns
         -------
@@ -148,7 +156,7 @@ class Rows(Reduced):
         return self.map_rows(take("dense"))
 
     def squared_deviations(self, point: np.ndarray) -> tuple[float, float]:
-        """Sum the squared distances of the raw rows from `point`, less those of zero rows.
+        """Sum the squared distances of the raw rows from `point`, less those of rows of zeros.
 
         Parameters
         ----------
@@ -176,9 +184,9 @@ class Rows(Reduced):
         return self.map_rows(partial(_projection_norms, basis=basis))
 
     def thinned(self, at_most: int) -> "Rows":
-        """Return a view of evenly spread rows, `at_most` so many.
+        """Return a view of evenly spread rows, `at_most` of them.
 
-        A `RowBlocks` has to be read as a whole anyway, and stays whole.
+        A `RowBlocks` stays whole, since all of it has to be read anyway.
         """
         step = math.ceil(self.n_rows / at_most)
         if step == 1 or isinstance(self.source, BlockSource):
@@ -258,9 +266,10 @@ class Rows(Reduced):
         return sum_depth(self.block_starts, self.n_features)
 
     def _rounding(self, degree: int, n_columns: int = 0) -> float:
-        """Error of a sum of products of `degree` rows, or projections on so many columns, and more.
+        """Bound the rounding error of a sum of products of `degree` factors, in units of one row's.
 
-        Sparse rows are centred in the products, whose terms are longer than the centred rows.
+        Factors are rows, or their projections on `n_columns` if these are given. Sparse rows are
+        centred in the products, whose terms are longer than the centred rows.
         """
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):

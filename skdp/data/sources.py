@@ -37,7 +37,7 @@ RawBlock: TypeAlias = np.ndarray | sparse.csr_array
 
 
 class RowBlocks(OwnContainer):
-    """A matrix that exists as blocks of rows only, made anew for every pass.
+    """A matrix that exists only as blocks of rows, which are made anew for every pass.
 
     Estimators of skdp take it in place of an array when the rows do not fit into memory.
 
@@ -163,7 +163,7 @@ class RowBlocks(OwnContainer):
 
 
 class _MappedBlocks(RowBlocks):
-    """Rows of a `RowBlocks` of which a function is taken, whose value for a block is its rows'."""
+    """What a function that takes each row by itself makes of a `RowBlocks`."""
 
     def __init__(self, X: RowBlocks, function: Callable[[Any], Any]) -> None:
         super().__init__(X.make_blocks, X.shape, X.dtype)
@@ -226,9 +226,8 @@ def holds_sparse(X: Any) -> bool:
 def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
     """Choose the source for a validated array, CSR matrix or `RowBlocks`.
 
-    Of the rows a `function` is taken, whose value for a block is that for its rows: for what is in
-    memory at once, for a memory map or a `RowBlocks`, where it may turn dense rows into sparse
-    ones, in every pass.
+    A `function` that takes each row by itself is applied to the rows: at once if they are in
+    memory; in every pass for a memory map or a `RowBlocks`, whose dense rows it may make sparse.
     """
     if isinstance(X, RowBlocks):
         return BlockSource(X if function is None else _MappedBlocks(X, function))
@@ -250,15 +249,15 @@ def _is_mapped(X: Any) -> bool:
 def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray:
     """First rows of the blocks, and the end.
 
-    They depend on the shape only, and no block is a single row unless all rows are one: what a row
-    contributes must not depend on other rows, and a matrix product of one row may round differently
-    from the same row in a larger block.
+    They depend on the shape only, and no block is a single row unless there is only one: what a row
+    contributes must not depend on other rows, and in a product of one row it may round differently
+    than in a larger block.
     """
     if is_sparse:
         size, limits = n_rows // _SPARSE_BLOCKS, _SPARSE_ROWS
     else:
-        # Small enough for the cache if possible, but so long that products take far more time than
-        # adding their d x d results up.
+        # If possible small enough for the cache, but long enough that products take far more time
+        # than the addition of their d x d results.
         size = max(_CACHED_BYTES // (8 * n_features), 4 * n_features, _GRAM_ROWS)
         size, limits = min(size, _BLOCK_BYTES // (8 * n_features)), _DENSE_ROWS
     n_blocks = math.ceil(n_rows / min(max(size, limits[0]), limits[1]))
@@ -270,7 +269,7 @@ def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
 def canonical_csr(X: Any) -> sparse.csr_array:
     """Convert to CSR with one entry a cell: the norm of a row is not that of its duplicates.
 
-    They are added up in the order in which the row has them, whatever other rows are like.
+    Duplicates are added up in the order in which their row has them, whatever other rows hold.
     """
     return _canonical(read(X))
 
@@ -278,8 +277,7 @@ def canonical_csr(X: Any) -> sparse.csr_array:
 def _canonical(X: Any) -> sparse.csr_array:
     X = _as_csr(X)
     if X.ndim == 2 and not X.has_canonical_format:
-        # There and back sorts columns and keeps the order of duplicates, which `sort_indices`, if
-        # any row needs it, does not.
+        # There and back sorts columns and keeps duplicates in order; `sort_indices` would not.
         X = sparse.csr_array(X.tocsc().tocsr())
         X.sum_duplicates()
     return X
@@ -288,7 +286,7 @@ def _canonical(X: Any) -> sparse.csr_array:
 def plain_csr(X: Any) -> sparse.csr_array:
     """Convert to CSR with the entries as they are, duplicates and all.
 
-    All sparse matrices pass here or in `canonical_csr`, and none whose indices lead out of it.
+    Every sparse matrix passes through this or `canonical_csr`, which refuse indices out of range.
     """
     return _as_csr(read(X))
 
@@ -297,7 +295,7 @@ def _as_csr(X: Any) -> sparse.csr_array:
     if X.ndim == 2 and X.format not in ("csr", "csc"):
         X = X.tocoo(copy=False)
         X = sparse.coo_array((X.data, (X.row, X.col)), shape=X.shape)
-        # Otherwise they would be added up.
+        # Otherwise the conversion would add duplicates up.
         X.has_canonical_format = True
     X = X.tocsr()
     # A new object: the flag of the old one may say it is canonical where it is not.
@@ -305,7 +303,7 @@ def _as_csr(X: Any) -> sparse.csr_array:
 
 
 def _without_infinities(block: Any) -> Any:
-    """Null single entries: what was finite when it was checked may not be so in a later pass."""
+    """Set to 0 what is not finite in this pass, though it was when the rows were checked."""
     if sparse.issparse(block):
         return with_data(block, _without_infinities(block.data))
     is_finite = np.isfinite(block)
