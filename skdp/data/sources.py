@@ -148,7 +148,7 @@ class RowBlocks(OwnContainer):
     def _checked_blocks(self) -> Iterator[RawBlock]:
         for block in map(read, self._made()):
             is_sparse = sparse.issparse(block)
-            block = canonical_csr(block) if is_sparse else tell_nothing(np.asarray, block)
+            block = _canonical(block) if is_sparse else tell_nothing(np.asarray, block)
             if not np.can_cast(block.dtype, np.float64):
                 raise ValueError(
                     f"make_blocks gave a block of dtype {block.dtype}, but every block must hold "
@@ -233,7 +233,7 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
         return BlockSource(X if function is None else _MappedBlocks(X, function))
     if function is None or _is_mapped(X):
         return ArraySource(X, function)
-    return ArraySource(function(canonical_csr(X) if sparse.issparse(X) else X))
+    return ArraySource(function(_canonical(X) if sparse.issparse(X) else X))
 
 
 def _is_mapped(X: Any) -> bool:
