@@ -2,7 +2,7 @@
 
 Blocks are added in sequence within a leaf, which is so many consecutive blocks, and leaves in a
 tree, whose nodes split at the largest power of two below their size. Both depend on public sizes
-only. Whoever computes which aligned subtree, the bits are the same.
+only. The bits are the same whichever thread computes which aligned subtree.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -46,25 +46,25 @@ class PerRow:
 
 
 class Reduced:
-    """What has blocks that kernels take, as :func:`map_sum` has it of a source."""
+    """A view whose blocks kernels are applied to: what :func:`map_sum` takes as a source."""
 
     source: Any
     n_jobs: int | None
 
     @property
     def width(self) -> int:
-        """Of how many numbers the pairs make up the largest sum that rounding is charged for."""
+        """Length of the vectors whose outer products make up the largest sum."""
         return int(self.source.shape[1])
 
     @property
     def is_stream(self) -> bool:
-        """Whether nobody can enter in the middle."""
+        """Whether blocks must be read in one sequence."""
         return getattr(getattr(self, "source", None), "is_stream", False)
 
     def add_up(self, kernel: Kernel, size: int) -> Any:
         """Add up what a kernel gives, so many numbers.
 
-        Whatever `size` says, no leaf is longer than `sum_depth` takes them to be.
+        No leaf is longer than `sum_depth` charges for, even if `size` is larger.
         """
         return map_sum(self, [kernel], min(size, _most_numbers(self.width)), self.n_jobs)[0]
 
@@ -124,7 +124,7 @@ def map_rows(
 
 
 def per_row(kernel: Kernel) -> Kernel:
-    """Make a kernel whose values are joined of one that gives values of rows."""
+    """Make a kernel that joins the values which another gives for rows."""
     return partial(_per_row, kernel=kernel)
 
 

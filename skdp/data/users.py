@@ -117,8 +117,8 @@ class Users(Reduced):
 
         The products of the rows of a user, of which a contribution may consist, have absolute
         values that add to the root of the number of features times its norm. They are added up
-        within a batch, then the batches. What those of one user add by themselves is below the
-        first term up to 1e10 rows or so.
+        within a batch, then the batches. Up to about 1e10 rows, the sum within one
+        user adds less than the first term.
         """
         depth = sum_depth(self.block_starts, self.width) + _BATCH_ENTRIES / self.n_features
         return LEAST_ROUNDING + UNIT_ROUNDOFF * depth * self.n_users * self.n_features**0.5
@@ -169,7 +169,7 @@ def in_company(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:
     """Compute a statistic, or a named tuple of some, of the users of a batch.
 
     A user who is alone in it is computed beside a copy: numpy may add up the numbers of one user in
-    another order than those of several, and whether there are others must be of no matter.
+    another order than those of several, and the result must not depend on whether there are others.
     """
     if len(batch.slots) > 1:
         return statistic(batch)
