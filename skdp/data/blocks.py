@@ -73,6 +73,7 @@ class DenseBlock(_BaseBlock):
         elif raw.dtype != np.float64:
             np.copyto(self._scratch, raw)
             self._rows = self._scratch
+        self._summed_rows = self._rows
 
     def are_mostly_positive(self) -> np.ndarray:
         """Tell of each row before weighting whether its sum is at least half that of its sizes."""
@@ -86,11 +87,12 @@ class DenseBlock(_BaseBlock):
 
     def total(self) -> np.ndarray:
         """Sum the rows."""
-        return self._weights @ self._rows if self._is_weighted else self._rows.sum(axis=0)
+        rows = self._summed_rows
+        return self._weights @ rows if self._is_weighted else rows.sum(axis=0)
 
     def gram(self) -> np.ndarray:
         """Sum the outer products of the rows, and overwrite these: no other kernel may follow."""
-        rows = self._rows
+        rows = self._summed_rows
         if self._is_weighted:
             rows = np.multiply(rows, self._weights[:, np.newaxis], out=self._scratch)
         return rows.T @ rows
@@ -112,18 +114,21 @@ class DenseBlock(_BaseBlock):
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`."""
         # Transposed, a product with few columns takes two thirds of the time.
-        return self._times_weights(np.ascontiguousarray((right.T @ self._rows.T).T))
+        products = self._times_weights(np.ascontiguousarray((right.T @ self._rows.T).T))
+        # Rows without those that are lost may lie otherwise in memory, and all would round anew.
+        products[self._weights == 0] = 0.0
+        return products
 
     def adjoint(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`."""
         # This way round it takes half the time.
-        return (self._times_weights(left).T @ self._rows).T
+        return (self._times_weights(left).T @ self._summed_rows).T
 
     def _computed_norms(self) -> np.ndarray:
         return row_norms(self._rows)
 
     def _lose(self, is_lost: np.ndarray) -> None:
-        self._rows = np.where(is_lost[:, np.newaxis], 0.0, self._rows)
+        self._summed_rows = np.where(is_lost[:, np.newaxis], 0.0, self._rows)
 
 
 class SparseBlock(_BaseBlock):

@@ -58,7 +58,7 @@ def _hashed(values: Any) -> bytes:
 
 def _canonical_parts(block: RawBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Nonzeros a row, their columns where a row has zeros too, and their values."""
-    rows = csr_array(block).astype(np.float64, copy=False)
+    rows = csr_array(block.astype(np.float64, copy=False))
     if issparse(block) and not rows.data.all():
         rows = rows.copy()
         rows.eliminate_zeros()

@@ -5,9 +5,9 @@ tree, whose nodes split at the largest power of two below their size. Both depen
 only. The bits are the same whichever thread computes which aligned subtree.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
-from itertools import chain, islice
+from itertools import islice
 from operator import methodcaller
 from typing import Any
 
@@ -41,8 +41,8 @@ Kernel = Callable[[slice, Any], Any]
 class PerRow:
     """Values of rows, block by block."""
 
-    def __init__(self, *blocks: np.ndarray) -> None:
-        self.blocks = blocks
+    def __init__(self, block: np.ndarray) -> None:
+        self.blocks = [block]
 
 
 class Reduced:
@@ -175,7 +175,12 @@ def _tree_sum(values: Iterator[Any], n: int) -> Any:
 
 def _leaf(source: Any, kernels: Sequence[Kernel], blocks: Iterator[tuple[slice, Any]]) -> Any:
     if getattr(source, "in_pieces", False):
-        blocks = chain.from_iterable(pieces for _, pieces in blocks)
+        # Block by block, so that a leaf is no longer a chain than its blocks are.
+        return reduce(_add, (_chain(kernels, pieces) for _, pieces in blocks), None)
+    return _chain(kernels, blocks)
+
+
+def _chain(kernels: Sequence[Kernel], blocks: Iterable[tuple[slice, Any]]) -> Any:
     return reduce(_add, (tuple(kernel(*block) for kernel in kernels) for block in blocks), None)
 
 
@@ -186,7 +191,8 @@ def _add(one: Any, other: Any) -> Any:
     if isinstance(one, tuple):
         return tuple(map(_add, one, other))
     if isinstance(one, PerRow):
-        return PerRow(*one.blocks, *other.blocks)
+        one.blocks += other.blocks
+        return one
     return np.add(one, other, out=one)
 
 

@@ -195,7 +195,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         rows, own_digest = open_for(problem, raw, is_keyed=self._is_keyed)
         # A norm may be infinite where no entry is: a closer look tells.
         if not isinstance(X, RowBlocks) and not np.isfinite(rows.norms()).all():
-            check_rows(given, type(self).__name__)
+            check_rows(X, type(self).__name__)
         return rows, lambda: own_digest
 
     def _project(self, X: Any) -> np.ndarray:

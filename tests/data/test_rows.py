@@ -698,3 +698,44 @@ def test_blocks_that_turn_infinite_between_passes_give_nothing_infinite(make, ce
     assert np.linalg.norm(clipped.total()[0]) <= N * BOUND
     assert np.trace(clipped.gram()[0]) <= N * BOUND**2 * (1 + 1e-9)
     assert np.isfinite(clipped.projected_moment(BASIS)[0]).all()
+
+
+def misaligned(X):
+    memory = np.empty(X.nbytes + 1, np.uint8)[1:]
+    view = memory.view(X.dtype).reshape(X.shape)
+    view[:] = X
+    return view
+
+
+LAYOUTS = {
+    "C order": np.ascontiguousarray,
+    "Fortran order": np.asfortranarray,
+    "every other column": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "every other row of Fortran order": lambda X: np.asfortranarray(np.repeat(X, 2, axis=0))[::2],
+    "reversed rows": lambda X: X[::-1].copy()[::-1],
+    "reversed columns": lambda X: X[:, ::-1].copy()[:, ::-1],
+    "misaligned": misaligned,
+    "float32": lambda X: X.astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("n_columns", [1, 2, 9])
+def test_a_row_that_is_lost_changes_no_bit_of_the_others(layout, n_columns):
+    X = np.tile(np.random.default_rng(n_columns).normal(size=37), (700, 1))
+    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(37, n_columns)))[0]
+    weighting = partial(clip_weights, bound=1.0, n_features=37)
+
+    def values(X):
+        rows = Rows(as_source(LAYOUTS[layout](X))).clipped(1.0, weighting)
+        return [
+            np.delete(one, 4, axis=0) for one in (rows.matmul(basis), rows.projection_norms(basis))
+        ]
+
+    expected = values(X)
+    for value in (np.nan, np.inf, 1e30, 1e250):
+        X[4] = value
+        with np.errstate(over="ignore"):
+            found = values(X)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
