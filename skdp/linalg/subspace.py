@@ -33,7 +33,8 @@ def leading_eigenvectors(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.
     """Find the `size` largest eigenvalues of a symmetric matrix, descending, and their vectors."""
     order = len(matrix)
     values, vectors = eigh(matrix, subset_by_index=(order - size, order - 1), check_finite=False)
-    return values[::-1], vectors[:, ::-1]
+    # As a copy of it would lie in memory, with which products have the same bits.
+    return values[::-1], np.ascontiguousarray(vectors[:, ::-1])
 
 
 def deterministic_signs(components: np.ndarray) -> np.ndarray:
