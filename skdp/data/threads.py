@@ -42,8 +42,9 @@ class _Limit:
         with self._lock:
             self._inside.add(who)
             if self._before is None:
-                self._before = self.before()
-                _set_limits(_libraries(shared=self._shared), [1] * len(self._before))
+                libraries = _libraries(shared=self._shared)
+                self._before = _limits_of(libraries)
+                _set_limits(libraries, [1] * len(libraries))
 
     def leave(self, who: _Guest) -> None:
         """Restore these limits, if nobody else needs the one."""
@@ -55,9 +56,7 @@ class _Limit:
     def before(self) -> list[int]:
         """Return what the limits are when nobody asks."""
         with self._lock:
-            if self._before is not None:
-                return self._before
-            return [library.num_threads for library in _libraries(shared=self._shared)]
+            return self._before or _limits_of(_libraries(shared=self._shared))
 
     def after_fork(self) -> None:
         """Restore in a new process, which has none of the threads that would."""
@@ -131,6 +130,11 @@ def _libraries(*, shared: bool) -> tuple[Any, ...]:
 def _is_shared(library: Any) -> bool:
     is_openmp = getattr(library, "threading_layer", None) == "openmp"
     return bool(library.internal_api == "openblas" and not is_openmp)
+
+
+def _limits_of(libraries: tuple[Any, ...]) -> list[int]:
+    # By itself: an interrupt of a comprehension within `with` may leave a lock taken.
+    return [library.num_threads for library in libraries]
 
 
 def _set_limits(libraries: tuple[Any, ...], limits: list[int]) -> None:

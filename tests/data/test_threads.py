@@ -162,6 +162,16 @@ def points_of(function, number):
     return len(seen) >= number
 
 
+def locks_are_free():
+    """Whether another thread can have the lock of the limit that threads share."""
+    with ThreadPoolExecutor(1) as other:
+        lock = threads._LIMITS[0]._lock
+        is_free = other.submit(lock.acquire, timeout=10).result()
+        if is_free:
+            other.submit(lock.release).result()
+        return is_free
+
+
 def test_no_interruption_leaves_a_limit_for_good():
     def limited():
         with one_blas_thread():
@@ -169,6 +179,7 @@ def test_no_interruption_leaves_a_limit_for_good():
 
     number = 1
     while points_of(limited, number):
+        assert locks_are_free(), number
         limited()
         assert limits() == {2}, number
         number += 1
