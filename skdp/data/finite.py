@@ -3,9 +3,10 @@
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 
 from skdp.data.sources import canonical_csr
+from skdp.linalg.compressed import with_data
 
 __all__ = ["finite"]
 
@@ -25,7 +26,7 @@ def finite(rows: Any) -> Any:
     """
     if issparse(rows):
         rows = canonical_csr(rows)
-        return csr_array((finite(rows.data), rows.indices, rows.indptr), shape=rows.shape)
+        return with_data(rows, finite(rows.data))
     if hasattr(rows, "select_dtypes"):
         columns = rows.select_dtypes("floating").columns
         if len(columns):

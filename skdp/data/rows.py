@@ -263,7 +263,7 @@ class Rows(Reduced):  # numpydoc ignore=PR02
     @property
     def depth(self) -> int:
         """Longest chain of additions in a sum over the rows."""
-        return sum_depth(self.block_starts, self.n_features)
+        return sum_depth(self.block_starts, self.width)
 
     def _rounding(self, degree: int, n_columns: int = 0) -> float:
         """Bound the rounding error of a sum of products of `degree` factors, in units of one row's.

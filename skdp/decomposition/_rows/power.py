@@ -68,7 +68,7 @@ def release_step(
 ) -> tuple[Released, Rows]:
     """Release the rows times their clipped projections, whose level `sample` tells.
 
-    The rows that are returned know their weights.
+    The rows are returned with their norms, which the next step need not compute.
     """
     of_level, of_step = names
     level = release_level(sample, budget, basis, name=of_level)
