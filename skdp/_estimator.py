@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._parameters import SEED, SeededEstimator, warn_of_guesses
+from skdp._parameters import SEED, PlainParametersMixin, SeededEstimator, warn_of_guesses
 from skdp.data.reading import seen
 from skdp.data.threads import one_blas_thread, thread_count
 from skdp.exceptions import warn_of_privacy
@@ -22,12 +22,12 @@ from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
 from skdp.privacy.plan import Paths, make_plan
 from skdp.privacy.precision import plain
-from skdp.privacy.record import PrivacySpent
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._unit import Unit
 
 __all__ = [
     "N_JOBS",
+    "BudgetMixin",
     "PrivateEstimator",
     "Procedure",
     "check_finite_bound",
@@ -35,6 +35,7 @@ __all__ = [
     "doubt_of_delta",
     "in_dtype",
     "plan_of",
+    "plan_of_releases",
 ]
 
 T = TypeVar("T")
@@ -55,11 +56,7 @@ class Procedure(NamedTuple):
 
 
 class Problem(Protocol):
-    """What is asked of a fit: plain parameters and public facts, checked."""
-
-    @property
-    def procedure(self) -> Procedure:
-        """How it is planned and solved."""
+    """What is asked of a budget, by plain parameters and public facts, checked."""
 
     @property
     def unit(self) -> ResolvedUnit:
@@ -82,8 +79,8 @@ class Problem(Protocol):
         """Part of it that is reserved."""
 
 
-class PrivateEstimator(SeededEstimator):
-    """An estimator whose `fit` spends a privacy budget."""
+class BudgetMixin(PlainParametersMixin):
+    """What a fit and a stream share: a budget, doubted, charged and opened in one way."""
 
     ledger: Any
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -93,6 +90,23 @@ class PrivateEstimator(SeededEstimator):
         "ledger": [PrivacyLedger, None],
         **SEED,
     }
+
+    def _warn_of_settings(self, problem: Problem) -> None:
+        """Say what public facts make of the guarantee."""
+        warn_of_privacy(
+            *doubt_of_delta(problem.epsilon, problem.delta, problem.unit.counted, problem.n_units)
+        )
+
+    def _open_budget(
+        self, plan: Plan, what: str, noise: NoiseSource | None = None
+    ) -> PrivacyBudget:
+        """Open the budget, which charges the ledger for `what`: the only place where it is done."""
+        charge = None if self.ledger is None else partial(self.ledger.charge, what=what)
+        return PrivacyBudget.of(plan, noise, charge)
+
+
+class PrivateEstimator(BudgetMixin, SeededEstimator):
+    """An estimator whose `fit` spends a privacy budget."""
 
     def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:
         """Tell what a fit would release and spend, from public facts: nothing is read or spent.
@@ -205,15 +219,12 @@ class PrivateEstimator(SeededEstimator):
     def _open(
         self, data: Any, problem: Any, plan: Plan
     ) -> tuple[Any, PrivacyBudget, np.random.Generator]:
-        """Open the data, the budget and the algorithm's stream: the only place where it is done."""
+        """Open the data, the budget and the algorithm's stream."""
         opened, digest = self._open_data(data, problem)
         seed = draw_seed(self.random_state)
         noise = self._noise_source(seed, digest) if seed is not None else NoiseSource()
-        return (
-            opened,
-            PrivacyBudget.of(plan, noise, self._charge_of(problem)),
-            algorithm_generator(seed),
-        )
+        what = f"{type(self).__name__}.fit, {problem.n_units} {problem.unit.counted}"
+        return opened, self._open_budget(plan, what, noise), algorithm_generator(seed)
 
     def _free_parameters(self, problem: Any) -> frozenset[str]:
         """Return the parameters that no release depends on: they only say what to make of it."""
@@ -223,13 +234,6 @@ class PrivateEstimator(SeededEstimator):
         """Return which part of delta a fit reserves, whatever it is fitted to."""
         return 0.0
 
-    def _charge_of(self, problem: Problem) -> Callable[[PrivacySpent], None] | None:
-        """Return what charges a fit to the ledger, by public facts."""
-        if self.ledger is None:
-            return None
-        what = f"{type(self).__name__}.fit, {problem.n_units} {problem.unit.counted}"
-        return partial(self.ledger.charge, what=what)
-
     def _asked(self, kind: type[T], **facts: Any) -> T:
         """Collect the parameters that `kind` has fields for, as plain values, with the facts."""
         names = [name for name in kind.__dataclass_fields__ if name not in facts]  # type: ignore[attr-defined]
@@ -237,13 +241,9 @@ class PrivateEstimator(SeededEstimator):
         return kind(**{**given, **facts, "delta_tail": delta_tail_of(self)})
 
     def _warn_of_settings(self, problem: Problem) -> None:
-        """Say what public facts make of the guarantee."""
-        if math.isinf(problem.epsilon):
-            return
-        warn_of_privacy(
-            *doubt_of_delta(problem.epsilon, problem.delta, problem.unit.counted, problem.n_units)
-        )
-        warn_of_guesses(self.random_state)
+        super()._warn_of_settings(problem)
+        if math.isfinite(problem.epsilon):
+            warn_of_guesses(self.random_state)
 
     @property
     def _is_keyed(self) -> bool:
@@ -283,19 +283,28 @@ def delta_tail_of(estimator: Any) -> float:
     return delta * estimator._reserved_part() if math.isfinite(epsilon) else 0.0
 
 
-def plan_of(problem: Problem) -> Plan:
+def plan_of(problem: Any) -> Plan:
     """Plan the fit of a problem."""
     planned = problem.procedure.plan(problem)
     paths = planned if isinstance(planned, Paths) else Paths(tuple(planned), ())
+    return plan_of_releases(problem, *paths)
+
+
+def plan_of_releases(
+    problem: Problem,
+    usual: Iterable[PlannedRelease],
+    others: Iterable[Iterable[PlannedRelease]] = (),
+) -> Plan:
+    """Plan releases with the budget that is asked for."""
     return make_plan(
-        paths.usual,
+        usual,
         epsilon=problem.epsilon,
         delta=problem.delta,
         unit=problem.unit.name,
         adjacency=problem.unit.adjacency,
         enforced=problem.unit.is_enforced,
         delta_tail=problem.delta_tail,
-        others=paths.others,
+        others=others,
     )
 
 

@@ -22,7 +22,7 @@ __all__ = [
     "SeededEstimator",
     "validate_plain",
     "warn_of_guesses",
-    "without_ledger",
+    "without_secrets",
 ]
 
 _GENERATORS = (np.random.RandomState, np.random.Generator)
@@ -105,11 +105,10 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
         return parameters
 
     def __getstate__(self) -> dict[str, Any]:
-        # Released results with the seed beside them can be cleared of their noise. Before a fit a
-        # process that is to make it needs both.
+        # Before a fit a process that is to make it needs the seed and the ledger.
         state = super().__getstate__()
         if hasattr(self, "privacy_spent_"):
-            state = {**without_ledger(state), "random_state": None}
+            state = without_secrets(state)
         elif is_caching():
             raise ValueError(
                 f"A cache, such as memory of a Pipeline, would repeat a fit of "
@@ -119,6 +118,10 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
         return state
 
 
-def without_ledger(state: dict[str, Any]) -> dict[str, Any]:
-    """Leave the ledger out of what is to be pickled, and keep that there was one."""
-    return state if state.get("ledger") is None else {**state, "ledger": LEFT_OUT}
+def without_secrets(state: dict[str, Any]) -> dict[str, Any]:
+    """Leave the seed and the ledger out of what is to be pickled; keep that there was a ledger.
+
+    Released results with the seed beside them can be cleared of their noise.
+    """
+    ledger = {} if state.get("ledger") is None else {"ledger": LEFT_OUT}
+    return {**state, "random_state": None, **ledger}

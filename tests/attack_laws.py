@@ -106,7 +106,8 @@ ATTACK_LAWS = (
 
 def attack_laws_for(family, cell):
     """Give the laws that say something of a cell."""
-    return ATTACK_LAWS + (a_null_unit_contributes_nothing,) * family.has_null(cell)
+    laws = ATTACK_LAWS + (a_null_unit_contributes_nothing,) * family.has_null(cell)
+    return tuple(filter(family.keeps, laws))
 
 
 def said_by(fit):

@@ -335,3 +335,8 @@ CONTRACT_LAWS = (
     any_finite_data_fit_without_warnings_about_them,
     the_record_is_what_was_planned,
 )
+
+
+def contract_laws_for(family):
+    """Give the laws that say something of a family."""
+    return tuple(filter(family.keeps, CONTRACT_LAWS))

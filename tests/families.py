@@ -5,12 +5,13 @@ The tests stand in `attack_laws.py` and `contract_laws.py`, one function a law.
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import entry_cells
 import entry_neighbours
 import factor_cells
+import fed_streams
 import row_cells
 import toy
 import trace_cells
@@ -62,6 +63,8 @@ class Family:
         Whether data that are the same once they are clipped are the same for a seed.
     per_unit : tuple of str
         Released attributes with a number for every unit.
+    exempt : dict
+        Names of laws that say nothing of these estimators, each with the reason.
     """
 
     name: str
@@ -81,6 +84,11 @@ class Family:
     n_units: Callable[[tuple], int] = lambda arguments: arguments[0].shape[0]
     is_keyed_by_clipped_data: bool = False
     per_unit: tuple[str, ...] = ()
+    exempt: dict[str, str] = field(default_factory=dict)
+
+    def keeps(self, law):
+        """Whether a law says something of these estimators."""
+        return law.__name__ not in self.exempt
 
     def ordinary(self, cell):
         """Give the data that a cell is made for."""
@@ -165,6 +173,32 @@ FAMILIES = (
         slips=user_cells.SLIPS,
         arguments=lambda data: data.arguments,
         n_units=lambda arguments: len(set(arguments[2])),
+    ),
+    Family(
+        name="streams",
+        cells=fed_streams.CELLS,
+        datasets=fed_streams.datasets,
+        strange=fed_streams.strange_datasets,
+        groups=fed_streams.groups,
+        strangers=fed_streams.strangers,
+        released=lambda cell: fed_streams.RELEASED,
+        public=fed_streams.public,
+        recorded=lambda cell: (cell.unit, cell.unit == "update"),
+        is_reached=lambda cell, worst: min(worst.values()) > 0.99,
+        slips=fed_streams.SLIPS,
+        arguments=lambda data: data,
+        # A null update is one of 0, and a null entry is 0: data like any others.
+        has_null=lambda cell: False,
+        n_units=lambda arguments: len(arguments[-1]),
+        exempt={
+            "a_seed_repeats_a_fit": "noise that is drawn before the data cannot be keyed by them, "
+            "so that it is fresh whatever the seed, which draws the sketches alone",
+            "a_second_fit_does_not_depend_on_the_first": "a stream opens when it is made, once",
+            "bad_data_are_refused_before_anything_is_spent": "all is spent before there are data; "
+            "that bad updates change nothing is to be seen in tests/decomposition/test_streams.py",
+            "the_record_is_what_was_planned": "a stream has no plan to be looked at: making it is "
+            "what spends the budget",
+        },
     ),
     Family(
         name="toy",

@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parents[1] / "tests"), str(HERE.parents[1] / "tests" / "attack")]
 
 from families import FAMILIES  # noqa: E402
-from harness import SEED, all_of  # noqa: E402
+from harness import OF_ONE_OBJECT, SEED, all_of  # noqa: E402
 
 # Of each cell, that many datasets.
 N_DATASETS = 2
@@ -46,7 +46,7 @@ def held_by(estimator):
     """Hash what a fit has left behind, and what its releases have cost."""
     spent = estimator.privacy_spent_
     lines = [(one.mechanism, one.sensitivity, one.noise_scale, one.share) for one in spent.releases]
-    left_out = estimator.get_params(deep=False).keys() | {"privacy_spent_"}
+    left_out = estimator.get_params(deep=False).keys() | {"privacy_spent_"} | OF_ONE_OBJECT
     found = {name: hashed(value) for name, value in vars(estimator).items() if name not in left_out}
     return {**found, "spent": hashed([lines, spent.mu, spent.delta_tail])}
 
@@ -82,7 +82,10 @@ def main():
     parser.add_argument("file", type=Path, help="hashes to compare with, or to write")
     file = parser.parse_args().file
     warnings.simplefilter("ignore")
-    with patch("skdp._estimator.NoiseSource", ScriptedSource):
+    with (
+        patch("skdp._estimator.NoiseSource", ScriptedSource),
+        patch("skdp.privacy.noise_first.NoiseSource", ScriptedSource),
+    ):
         found = dict(fits())
     if not file.exists():
         file.write_text(json.dumps(found, indent=0, sort_keys=True))

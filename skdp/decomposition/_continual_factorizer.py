@@ -137,7 +137,7 @@ class DPContinualFactorizer(BaseStream):
         self.ledger = ledger
         self.random_state = random_state
         self._validate_params()
-        self._open(prefix_noise(int(horizon)))
+        self._start(prefix_noise(int(horizon)))
         self._horizon = int(horizon)
         self.n_epochs_ = 0
 
@@ -180,5 +180,4 @@ class DPContinualFactorizer(BaseStream):
             for counts in self._counts:
                 counts.open_epoch()
             return
-        self._close(f"all epochs of horizon={self._horizon} are closed")
-        self._counts, self._is_over = (), True
+        self._end(f"all epochs of horizon={self._horizon} are closed")

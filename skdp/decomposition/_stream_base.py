@@ -2,19 +2,20 @@
 
 import math
 from collections.abc import Callable
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._estimator import PrivateEstimator, doubt_of_delta
-from skdp._parameters import PlainParametersMixin, without_ledger
+from skdp._estimator import BudgetMixin, plan_of_releases
+from skdp._parameters import without_secrets
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._sketches.fit import fit_sketches
 from skdp.decomposition._sketches.plan import (
+    PromisedEntry,
     Sketches,
+    StreamProblem,
     StreamUnit,
     draw_sketches,
     plan_stream,
@@ -26,10 +27,11 @@ from skdp.decomposition._stream_updates import OwnProcess, TakesUpdates, Writing
 from skdp.exceptions import warn_of_privacy
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.linalg.subspace import deterministic_signs
-from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Released
+from skdp.privacy import Plan, PrivacySpent, Released
 from skdp.privacy.noise import algorithm_generator, draw_seed
-from skdp.privacy.noise_first import NoisyCounts
+from skdp.privacy.noise_first import NoisyCounts, fixed_point_unit
 from skdp.units._changes import DEFAULT_LARGEST, ResolvedFrobeniusChange
+from skdp.units._entries import ResolvedEntry
 from skdp.units._unit import Unit, supported_unit
 from skdp.units._updates import ResolvedUpdate
 
@@ -41,14 +43,11 @@ _LARGEST_DENSE_SKETCH = 1 << 30  # not studied
 _LARGEST_COUNT = 2.0**60  # not tuned
 
 
-class BaseStream(PlainParametersMixin, TakesUpdates):
+class BaseStream(BudgetMixin, TakesUpdates):
     """A stream of updates of a private matrix, seen through two sketches."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **{
-            name: PrivateEstimator._parameter_constraints[name]
-            for name in ("epsilon", "adjacency", "ledger", "random_state")
-        },
+        **BudgetMixin._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "delta": [Interval(Real, 0, 1, closed="neither")],
         "sketch": [StrOptions({"auto", "haar", "countsketch"})],
@@ -65,7 +64,6 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
     sketch: str
     n_sketch: int | None
     n_core: int | None
-    ledger: Any
     random_state: Any
     #: Units that streams of this kind protect.
     _units: ClassVar[tuple[type[StreamUnit], ...]]
@@ -88,12 +86,7 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
         with self._lock:
             if not self._is_over:
                 self._refuse_view()
-            kept = {name: value for name, value in vars(self).items() if name != "_lock"}
-            return without_ledger(kept)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        TakesUpdates.__init__(self)
-        vars(self).update(state)
+            return without_secrets(super().__getstate__())
 
     def _refuse_view(self) -> NoReturn:
         raise TypeError(
@@ -101,17 +94,20 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
             f"what came in between. {self._instead}"
         )
 
-    def _open(self, noise: PrefixNoise) -> None:
+    def _start(self, noise: PrefixNoise) -> None:
         """Check what is asked, draw the sketches, and spend the budget on noise."""
         TakesUpdates.__init__(self)
         self._shape = _checked_shape(self.shape, int(self.n_components))
         unit = self._resolved_unit()
         self._sketches = self._drawn(unit)
-        epsilon, delta = float(self.epsilon), float(self.delta)
-        plan, count_unit = plan_stream(self._sketches, unit, noise, epsilon=epsilon, delta=delta)
-        n_units = self._shape[0] if unit.counted == "rows" else math.prod(self._shape)
-        warn_of_privacy(*doubt_of_delta(epsilon, delta, unit.counted, n_units))
-        budget = self._open_budget(plan)
+        problem = StreamProblem(
+            unit, self._sketches, noise, epsilon=float(self.epsilon), delta=float(self.delta)
+        )
+        self._warn_of_settings(problem)
+        count_unit = _count_unit(plan_of_releases(problem, plan_stream(problem)))
+        plan = plan_of_releases(problem, plan_stream(problem, count_unit))
+        what = f"{type(self).__name__}, {self._shape[0]} x {self._shape[1]}"
+        budget = self._open_budget(plan, what)
         self._process = OwnProcess()
         self._is_over = False
         right, left = self._counts = tuple(
@@ -134,11 +130,9 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
         self.value_unit_ = self._state.value_unit
         self.privacy_spent_ = budget.spent()
 
-    def _open_budget(self, plan: Plan) -> PrivacyBudget:
-        if self.ledger is None:
-            return PrivacyBudget.of(plan)
-        what = f"{type(self).__name__}, {self._shape[0]} x {self._shape[1]}"
-        return PrivacyBudget.of(plan, charge=partial(self.ledger.charge, what=what))
+    def _end(self, reason: str) -> None:
+        self._close(reason)
+        self._counts, self._is_over = (), True
 
     @property
     def _shape_of_cells(self) -> tuple[int, int]:
@@ -164,7 +158,7 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
                 f"largest={unit.size:g} of privacy_unit={given!r} is for matrices in memory: the "
                 f"sums of a stream do not round. Leave it at {DEFAULT_LARGEST:g}."
             )
-        return unit
+        return PromisedEntry(**vars(unit)) if isinstance(unit, ResolvedEntry) else unit
 
     def _drawn(self, unit: StreamUnit) -> Sketches:
         """Draw both sketches, as public facts decide."""
@@ -236,6 +230,14 @@ class BaseStream(PlainParametersMixin, TakesUpdates):
                 "large beside the noise for the factors to mean anything."
             )
         return doubts
+
+
+def _count_unit(plan: Plan) -> float:
+    """Choose what sums are counted in, by the plan of exact ones."""
+    lines = plan.releases
+    return fixed_point_unit(
+        [line.noise_scale or 0.0 for line in lines], [line.sensitivity or 0.0 for line in lines]
+    )
 
 
 def _checked_shape(shape: Any, n_components: int) -> tuple[int, int]:

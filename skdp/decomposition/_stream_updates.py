@@ -34,6 +34,13 @@ class TakesUpdates:
         self._lock = threading.RLock()
         _ALIVE.add(self)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        TakesUpdates.__init__(self)
+        vars(self).update(state)
+
     def update(self, rows: Any, columns: Any, values: Any) -> None:
         """Add values to cells of the matrix; those of one cell add up.
 
@@ -125,15 +132,11 @@ class StreamShard(TakesUpdates):  # numpydoc ignore=PR01
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            kept = {name: value for name, value in vars(self).items() if name != "_lock"}
+            kept = super().__getstate__()
             if self._state is not None and self._state.allow_pickle:
                 # Another thread may add to it while it is written out.
                 kept["_state"] = copy.deepcopy(self._state)
             return kept
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__init__()
-        vars(self).update(state)
 
     @property
     def _shape_of_cells(self) -> tuple[int, int]:

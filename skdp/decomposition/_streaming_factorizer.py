@@ -144,7 +144,7 @@ class DPStreamingFactorizer(BaseStream):
         self.ledger = ledger
         self.random_state = random_state
         self._validate_params()
-        self._open(prefix_noise(1))
+        self._start(prefix_noise(1))
         self._n_rows_seen = 0
         self._id = secrets.token_hex(16)
         self._n_shards = 0
@@ -279,14 +279,12 @@ class DPStreamingFactorizer(BaseStream):
         """
         with self._lock:
             is_first = self._factors is None
-            factors = self._factors_of_sums(self._end)
+            factors = self._factors_of_sums(
+                lambda: self._end("finalize ended it, and its budget is spent")
+            )
             if is_first:
                 self._warn_of_shards()
         return factors
-
-    def _end(self) -> None:
-        self._close("finalize ended it, and its budget is spent")
-        self._counts, self._is_over = (), True
 
     def _warn_of_shards(self) -> None:
         n_left = self._n_shards - len(self._merged)

@@ -224,9 +224,13 @@ def assert_holds(estimator, contents):
         assert found[name] == value, name
 
 
+# What a stream is known by, and keeps apart from its threads and processes.
+OF_ONE_OBJECT = {"_id", "_lock", "_process"}
+
+
 def contents_of(estimator):
     """All that an estimator holds, but for parameters and methods that tests have put in."""
-    left_out = estimator.get_params(deep=False).keys() | {"_open", "fit"}
+    left_out = estimator.get_params(deep=False).keys() | {"_open", "fit"} | OF_ONE_OBJECT
     return {name: all_of(one) for name, one in vars(estimator).items() if name not in left_out}
 
 
@@ -268,9 +272,8 @@ def movements(recorded: RecordingBudget, replayed: RecordingBudget) -> dict[str,
     """
     assert replayed.spent().releases == recorded.spent().releases
     ratios = {}
-    for release, ours, theirs in zip(
-        recorded.spent().releases, recorded.values, replayed.values, strict=True
-    ):
+    for number, release in enumerate(recorded.spent().releases):
+        ours, theirs = recorded.bounded(number), replayed.bounded(number)
         assert ours.shape == theirs.shape
         assert np.isfinite(theirs).all(), release.name
         moved = movement(release.mechanism, ours - theirs)
@@ -330,11 +333,11 @@ def farthest(replays: list[RecordingBudget], origin: RecordingBudget | None = No
         assert other.spent().releases == releases
     ratios = {}
     for index, release in enumerate(releases):
-        values = np.array([each.values[index] for each in replays])
+        values = np.array([each.bounded(index) for each in replays])
         assert np.isfinite(values).all(), release.name
         if release.mechanism == "symmetric_gaussian":
             np.testing.assert_array_equal(values, values.swapaxes(-1, -2), err_msg=release.name)
-        start = None if origin is None else origin.values[index]
+        start = None if origin is None else origin.bounded(index)
         moved = farthest_apart(release.mechanism, values, start)
         # Only what a failed test leaves out has no name of its own.
         assert release.name not in ratios or release.name == FORFEITED

@@ -14,7 +14,7 @@ from families import FAMILIES
 from harness import fit_with, scaled
 from recording import RecordingBudget
 
-from skdp.privacy import sensitivity
+from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.budget import FORFEITED
 from skdp.privacy.mechanisms import Mechanisms
 
@@ -110,7 +110,16 @@ def wrong_release(name):
         factor = TOO_LITTLE if without_number(own) == name else 1.0
         return right(budget, own, mechanism, value, factor * sensitivity, share)
 
-    with patch.object(Mechanisms, "_release", release):
+    start = PrivacyBudget.noise_first
+
+    def noise_first(budget, own, shape, *, sensitivity, **more):
+        factor = TOO_LITTLE if own == name else 1.0
+        return start(budget, own, shape, sensitivity=factor * sensitivity, **more)
+
+    with (
+        patch.object(Mechanisms, "_release", release),
+        patch.object(PrivacyBudget, "noise_first", noise_first),
+    ):
         yield
 
 

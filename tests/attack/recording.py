@@ -14,13 +14,25 @@ class RecordingBudget(PrivacyBudget):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.values, self.released = [], []
+        # Of sums that are released after every epoch, by the number of the release.
+        self.roots = {}
+
+    def bounded(self, number):
+        """Give what the sensitivity of a release bounds: of sums of epochs, what noise is added to.
+
+        That is what a square root of the prefix sums makes of the epochs.
+        """
+        value = self.values[number]
+        if number not in self.roots:
+            return value
+        return np.tensordot(self.roots[number], np.diff(value, axis=0, prepend=0), 1)
 
     def _publish(self, release, value):
         self.values.append(np.array(value))
         self.released.append(np.array(self._answer(release, value)))
         return self.released[-1].copy()
 
-    def _answer(self, release, value):
+    def _answer(self, release, value, place=None):
         released = super()._publish(release, value)
         if self.is_private and release.mechanism != "exponential":
             check_lattice(release, released)
@@ -31,18 +43,36 @@ class RecordingBudget(PrivacyBudget):
 
 
 class WatchedCounts(NoisyCounts):
-    """Sums that start from nothing, get their noise when they are read, and are recorded then."""
+    """Sums that start from nothing, get their noise when they are read, and are recorded then.
 
-    def __init__(self, budget, *arguments):
-        self._budget = budget
-        super().__init__(*arguments)
+    The sums of all epochs are one release.
+    """
+
+    def __init__(self, budget, release, shape, unit, correlation):
+        self._budget, self._number = budget, len(budget.values)
+        for recorded in (budget.values, budget.released):
+            recorded.append(np.zeros((correlation.horizon, *shape)))
+        budget.roots[self._number] = root_of(correlation)
+        super().__init__(release, shape, unit, correlation)
 
     def _draw(self):
         return np.zeros(self.counts.shape)
 
     def read(self):
-        released = self._budget._publish(self.release, self.counts * self.unit)
-        return Released(released, self.noise_scale)
+        budget, place = self._budget, (self._number, self._n_epochs - 1)
+        value = self.counts * self.unit
+        released = budget._answer(self.release, value, place)
+        for recorded, one in ((budget.values, value), (budget.released, released)):
+            recorded[place[0]][place[1]] = one
+        return Released(np.array(released), self.noise_scale)
+
+
+def root_of(correlation):
+    """Write out the square root of the prefix sums by which the noise of epochs is correlated."""
+    lags = range(correlation.horizon - 1)
+    coefficients = [1.0, *(correlation.weights @ correlation.decays**lag for lag in lags)]
+    n = correlation.horizon
+    return sum(one * np.eye(n, k=-lag) for lag, one in enumerate(coefficients))
 
 
 class ReplayBudget(RecordingBudget):
@@ -50,8 +80,11 @@ class ReplayBudget(RecordingBudget):
 
     script = ()
 
-    def _answer(self, release, value):
-        return self.script[len(self.released)]
+    def _answer(self, release, value, place=None):
+        if place is None:
+            return self.script[len(self.released)]
+        number, epoch = place
+        return self.script[number][epoch]
 
 
 def scripted_budget(script) -> type[ReplayBudget]:

@@ -1,4 +1,4 @@
-"""What can be asked of streams, what is fed to them, and how far neighbours move their sums."""
+"""What can be asked of streams, and what is fed to them."""
 
 import itertools
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from skdp.decomposition import _stream_base
 from skdp.privacy.noise import NoiseSource
 from skdp.units import Entry, FrobeniusChange, Update
 
-SHAPE = (14, 9)
+SHAPE, HORIZON = (14, 9), 4
 # Bounds of entries are promised of values as they are rounded: these are.
 BOUND, BOUNDS, CHANGE = 0.7, (-0.25, 1.125), 1.5
 UNITS = {"update": Update(BOUND), "entry": Entry(BOUNDS), "frobenius": FrobeniusChange(CHANGE)}
@@ -33,17 +33,22 @@ class Cell:
 
     def __call__(self, **more):
         """Make a stream whose sketches leave dimensions out."""
-        parameters = {"n_sketch": 5, "n_core": 6, "sketch": self.sketch}
-        if self.make is DPContinualFactorizer:
-            parameters["horizon"] = 4
-        else:
-            parameters["sketch_sensitivity"] = "worst_case"
-        return self.make(
-            shape=SHAPE,
-            privacy_unit=UNITS[self.unit],
-            adjacency=self.adjacency,
-            **{**parameters, **more},
-        )
+        return self.make(**self.asked(**more))
+
+    def asked(self, **more):
+        """Give the parameters of a stream."""
+        is_continual = self.make is DPContinualFactorizer
+        own = {"horizon": HORIZON} if is_continual else {"sketch_sensitivity": "worst_case"}
+        return {
+            "shape": SHAPE,
+            "privacy_unit": UNITS[self.unit],
+            "adjacency": self.adjacency,
+            "sketch": self.sketch,
+            "n_sketch": 5,
+            "n_core": 6,
+            **own,
+            **more,
+        }
 
     def __str__(self):
         return ", ".join([self.make.__name__, self.unit, self.sketch, self.adjacency])
@@ -64,7 +69,7 @@ def watched():
     """Give a list of the budgets of the streams inside, which all have the same sketches."""
     budgets = []
 
-    def open_budget(_, plan):
+    def open_budget(stream, plan, what):
         budgets.append(RecordingBudget.of(plan, NoiseSource(SEED)))
         return budgets[-1]
 

@@ -1,7 +1,8 @@
 """What every estimator promises, for every cell of every family: by default, for a single cover."""
 
 import pytest
-from contract_laws import CONTRACT_LAWS
+from attack_laws import ATTACK_LAWS
+from contract_laws import CONTRACT_LAWS, contract_laws_for
 from covers import single_cover, slow_outside
 from families import FAMILIES
 
@@ -11,7 +12,7 @@ LAWS = [
     pytest.param(law, family, cell, id=f"{law.__name__}, {family.name}: {cell}")
     for family in FAMILIES
     for cell in single_cover(family.cells)
-    for law in CONTRACT_LAWS
+    for law in contract_laws_for(family)
 ]
 OTHERS = [
     pytest.param(family, cell, id=f"{family.name}: {cell}", marks=marks)
@@ -30,5 +31,10 @@ def test_law(law, family, cell):
 @pytest.mark.parametrize(("family", "cell"), OTHERS)
 def test_laws_outside_the_cover(family, cell):
     with family.setting(cell):
-        for law in CONTRACT_LAWS:
+        for law in contract_laws_for(family):
             law(family, cell)
+
+
+def test_what_a_family_is_exempt_from_is_a_law():
+    laws = {law.__name__ for law in (*CONTRACT_LAWS, *ATTACK_LAWS)}
+    assert all(family.exempt.keys() <= laws for family in FAMILIES)

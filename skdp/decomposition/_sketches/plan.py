@@ -7,6 +7,7 @@ linear, so that a unit C moves them by :math:`C \Phi` and :math:`C^T \Psi`, what
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,16 +15,16 @@ from skdp.linalg.count_sketch import CountSketch
 from skdp.linalg.haar_sketch import HaarSketch, haar_norm, haar_rounding
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.linalg.sketch import Sketch, tail_factor
-from skdp.privacy import Plan, PlannedRelease, sensitivity
-from skdp.privacy.noise_first import fixed_point_unit
-from skdp.privacy.plan import make_plan
+from skdp.privacy import PlannedRelease, sensitivity
 from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 from skdp.units._updates import ResolvedUpdate
 
 __all__ = [
     "RESERVED_PART",
+    "PromisedEntry",
     "Sketches",
+    "StreamProblem",
     "StreamUnit",
     "draw_sketches",
     "likely_norm",
@@ -32,7 +33,6 @@ __all__ = [
     "sketch_sizes",
     "tails_of",
 ]
-
 StreamUnit = ResolvedUpdate | ResolvedEntry | ResolvedFrobeniusChange
 
 _KINDS: dict[str, Callable[[int, int, np.random.Generator], Sketch]] = {
@@ -50,6 +50,13 @@ _LONG_SIDE_SHARE = 0.65  # not studied
 _TAIL_SHARE = 0.25  # not studied
 #: Of delta for both, of a matrix of any shape.
 RESERVED_PART = 2 * _TAIL_SHARE  # not tuned
+
+
+@dataclass(frozen=True)
+class PromisedEntry(ResolvedEntry):
+    """What a cell finally holds: within bounds that no stream can enforce."""
+
+    is_enforced: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,28 @@ class Sketches:
     def is_secret(self) -> bool:
         """Whether the guarantee needs that nobody knows them."""
         return any(self.tails)
+
+
+@dataclass(frozen=True)
+class StreamProblem:
+    """What is asked of a stream: public facts, and the sketches through which it is seen."""
+
+    unit: StreamUnit
+    sketches: Sketches
+    noise: PrefixNoise
+    epsilon: float
+    delta: float
+
+    @property
+    def n_units(self) -> int:
+        """How many units there may be."""
+        shape = self.sketches.shape
+        return shape[0] if self.unit.counted == "rows" else math.prod(shape)
+
+    @property
+    def delta_tail(self) -> float:
+        """What is reserved for sketches that lengthen more than they are trusted to."""
+        return math.fsum(self.sketches.tails)
 
 
 def sketch_sizes(
@@ -132,36 +161,18 @@ def planned_sketches(
     ]
 
 
-def plan_stream(
-    sketches: Sketches, unit: StreamUnit, noise: PrefixNoise, *, epsilon: float, delta: float
-) -> tuple[Plan, float]:
-    """Plan both sums, with the sensitivities of the sketches; choose what the sums are counted in.
+def plan_stream(problem: StreamProblem, count_unit: float = 0.0) -> list[PlannedRelease]:
+    """Plan both sums, counted in a unit or exact, with the sensitivities of the sketches.
 
     Those of all epochs are one release, whose sensitivity is larger by the norm of a column of the
     square root of the prefix sums.
     """
+    unit, sketches, noise = problem.unit, problem.sketches, problem.noise
+    change = unit.change if isinstance(unit, ResolvedFrobeniusChange) else unit.step
+    change += count_unit / sketches.right.unit * _rounded_cells(unit, sketches.shape)
     sizes = sketches.right.shape[1], sketches.left.shape[1]
-    norms = _norms(unit, sketches)
-
-    def _plan_for(change: float) -> Plan:
-        right, left = (change * norm * noise.column_norm for norm in norms)
-        return make_plan(
-            planned_sketches(sketches.shape, sizes, (right, left), noise.horizon),
-            epsilon=epsilon,
-            delta=delta,
-            unit=unit.name,
-            adjacency=unit.adjacency,
-            enforced=isinstance(unit, ResolvedUpdate),
-            delta_tail=math.fsum(sketches.tails),
-        )
-
-    largest = unit.change if isinstance(unit, ResolvedFrobeniusChange) else unit.step
-    lines = _plan_for(largest).releases
-    count_unit = fixed_point_unit(
-        [line.noise_scale or 0.0 for line in lines], [line.sensitivity or 0.0 for line in lines]
-    )
-    rounding = count_unit / sketches.right.unit * _rounded_cells(unit, sketches.shape)
-    return _plan_for(largest + rounding), count_unit
+    right, left = (change * norm * noise.column_norm for norm in _norms(unit, sketches))
+    return planned_sketches(sketches.shape, sizes, (right, left), noise.horizon)
 
 
 def _rounded_cells(unit: StreamUnit, shape: tuple[int, int]) -> float:
