@@ -19,6 +19,7 @@ from skdp.exceptions import warn_of_privacy
 from skdp.ledger import PrivacyLedger
 from skdp.privacy import Plan, PlannedRelease, PrivacyBudget
 from skdp.privacy.adjacency import ADJACENCIES
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
 from skdp.privacy.plan import Paths, make_plan
 from skdp.privacy.precision import plain
@@ -31,7 +32,6 @@ __all__ = [
     "PrivateEstimator",
     "Procedure",
     "check_finite_bound",
-    "delta_tail_of",
     "doubt_of_delta",
     "in_dtype",
     "plan_of",
@@ -67,16 +67,8 @@ class Problem(Protocol):
         """How many of these there are."""
 
     @property
-    def epsilon(self) -> float:
-        """Privacy budget."""
-
-    @property
-    def delta(self) -> float:
-        """Probability with which the guarantee may fail."""
-
-    @property
-    def delta_tail(self) -> float:
-        """Part of it that is reserved."""
+    def cost(self) -> PrivacyCost:
+        """What may be spent."""
 
 
 class BudgetMixin(PlainParametersMixin):
@@ -93,9 +85,7 @@ class BudgetMixin(PlainParametersMixin):
 
     def _warn_of_settings(self, problem: Problem) -> None:
         """Say what public facts make of the guarantee."""
-        warn_of_privacy(
-            *doubt_of_delta(problem.epsilon, problem.delta, problem.unit.counted, problem.n_units)
-        )
+        warn_of_privacy(*doubt_of_delta(problem.cost, problem.unit.counted, problem.n_units))
 
     def _open_budget(
         self, plan: Plan, what: str, noise: NoiseSource | None = None
@@ -234,15 +224,21 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
         """Return which part of delta a fit reserves, whatever it is fitted to."""
         return 0.0
 
+    def _cost(self) -> PrivacyCost:
+        """Return what a fit may spend: here alone epsilon and delta are read for it."""
+        epsilon, delta = float(plain(self.epsilon)), float(plain(self.delta))
+        reserved = delta * self._reserved_part() if math.isfinite(epsilon) else 0.0
+        return PrivacyCost(epsilon, delta, reserved)
+
     def _asked(self, kind: type[T], **facts: Any) -> T:
         """Collect the parameters that `kind` has fields for, as plain values, with the facts."""
         names = [name for name in kind.__dataclass_fields__ if name not in facts]  # type: ignore[attr-defined]
         given = {name: plain(getattr(self, name)) for name in names if hasattr(self, name)}
-        return kind(**{**given, **facts, "delta_tail": delta_tail_of(self)})
+        return kind(**{**given, **facts, "cost": self._cost()})
 
     def _warn_of_settings(self, problem: Problem) -> None:
         super()._warn_of_settings(problem)
-        if math.isfinite(problem.epsilon):
+        if problem.cost.is_private:
             warn_of_guesses(self.random_state)
 
     @property
@@ -277,12 +273,6 @@ def _unchanged_if_refused(estimator: PrivateEstimator) -> Iterator[None]:
         raise
 
 
-def delta_tail_of(estimator: Any) -> float:
-    """Tell what a fit reserves of delta: it follows the parameters, and its plan asks here."""
-    epsilon, delta = float(plain(estimator.epsilon)), float(plain(estimator.delta))
-    return delta * estimator._reserved_part() if math.isfinite(epsilon) else 0.0
-
-
 def plan_of(problem: Any) -> Plan:
     """Plan the fit of a problem."""
     planned = problem.procedure.plan(problem)
@@ -298,23 +288,21 @@ def plan_of_releases(
     """Plan releases with the budget that is asked for."""
     return make_plan(
         usual,
-        epsilon=problem.epsilon,
-        delta=problem.delta,
+        cost=problem.cost,
         unit=problem.unit.name,
         adjacency=problem.unit.adjacency,
         enforced=problem.unit.is_enforced,
-        delta_tail=problem.delta_tail,
         others=others,
     )
 
 
-def doubt_of_delta(epsilon: float, delta: float, counted: str, n_units: int) -> list[str]:
+def doubt_of_delta(cost: PrivacyCost, counted: str, n_units: int) -> list[str]:
     """Doubt a delta that would allow to publish single units."""
-    if math.isinf(epsilon) or delta <= 1 / n_units:
+    if not cost.is_private or cost.delta <= 1 / n_units:
         return []
     return [
-        f"delta={delta} exceeds one over the number of {counted}, {n_units}: the guarantee would "
-        "allow some of them to be published outright. Pass a smaller delta, such as "
+        f"delta={cost.delta} exceeds one over the number of {counted}, {n_units}: the guarantee "
+        "would allow some of them to be published outright. Pass a smaller delta, such as "
         f"{0.1 / n_units:.0e}."
     ]
 
@@ -326,10 +314,10 @@ def in_dtype(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.clip(values, -largest, largest).astype(dtype)
 
 
-def check_finite_bound(name: str, bound: float | None, epsilon: float) -> None:
+def check_finite_bound(name: str, bound: float | None, cost: PrivacyCost) -> None:
     """Refuse an infinite bound beside a finite epsilon."""
-    if bound == math.inf and math.isfinite(epsilon):
+    if bound == math.inf and cost.is_private:
         raise ValueError(
-            f"{name}=inf with epsilon={epsilon} gives no guarantee: one row could move the result "
-            f"without limit. Pass a finite {name}, or None."
+            f"{name}=inf with epsilon={cost.epsilon} gives no guarantee: one row could move the "
+            f"result without limit. Pass a finite {name}, or None."
         )

@@ -24,6 +24,7 @@ from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts
 from skdp.privacy import PlannedRelease, PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_weights
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource
 from skdp.units._rows import ResolvedRow
 
@@ -38,10 +39,8 @@ class MeanProblem:
     unit: ResolvedRow
     n_units: int
     n_features: int
-    epsilon: float
-    delta: float
+    cost: PrivacyCost
     row_norm: float
-    delta_tail: float = 0.0
 
     def sensitivity(self, rounding):
         """Return how far one row moves the mean."""

@@ -1,7 +1,7 @@
 """How long the way of a fit is: functions and files before its first noise, and kinds of carriers.
 
-`python -m benchmarks.house.ways` prints the tables of ways.md. With `--tree NAME` it prints the calls of
-one case before the first noise, each function once where it is first entered.
+`python -m benchmarks.house.ways` prints the tables of ways.md. With `--tree NAME` it prints the
+calls of one case before the first noise, each function once where it is first entered.
 
 A function counts if it is defined in `skdp` and entered, generators and lambdas included; so does
 every nested one. A carrier is a class of `skdp` with data of its own of which an instance is passed

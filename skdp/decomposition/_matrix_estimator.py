@@ -1,6 +1,5 @@
 """Estimators of matrices: what they read, and the linear maps of their components."""
 
-import math
 from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -154,12 +153,14 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         self, facts: MatrixFacts, by_rows: Procedure, by_products: Procedure, **more: Any
     ) -> DecompositionProblem:
         """Collect what is asked, and replace what is "auto"."""
-        given, epsilon = self.privacy_unit, float(self.epsilon)
+        given = self.privacy_unit
         own = UNITS.get(given) if isinstance(given, str) else None
         unit = (
             own(self.adjacency)
             if own
-            else supported_unit(given, self.adjacency, epsilon, self._support, type(self).__name__)
+            else supported_unit(
+                given, self.adjacency, float(self.epsilon), self._support, type(self).__name__
+            )
         )
         support, is_sparse = self._support[type(unit)], facts.is_sparse or unit.is_sparse
         problem = self._asked(
@@ -174,8 +175,6 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
                 "support": support,
                 "given_unit": f"privacy_unit={given!r}",
                 "n_units": support.count(facts.shape),
-                "is_private": math.isfinite(epsilon),
-                "is_pure": self.delta == 0 and math.isfinite(epsilon),
                 **more,
             },
         )

@@ -28,6 +28,7 @@ from skdp.exceptions import warn_of_privacy
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.linalg.subspace import deterministic_signs
 from skdp.privacy import Plan, PrivacySpent, Released
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import algorithm_generator, draw_seed
 from skdp.privacy.noise_first import NoisyCounts, fixed_point_unit
 from skdp.units._changes import DEFAULT_LARGEST, ResolvedFrobeniusChange
@@ -100,9 +101,10 @@ class BaseStream(BudgetMixin, TakesUpdates):
         self._shape = _checked_shape(self.shape, int(self.n_components))
         unit = self._resolved_unit()
         self._sketches = self._drawn(unit)
-        problem = StreamProblem(
-            unit, self._sketches, noise, epsilon=float(self.epsilon), delta=float(self.delta)
-        )
+        # Reserved for sketches that lengthen more than they are trusted to.
+        reserved = math.fsum(self._sketches.tails)
+        cost = PrivacyCost(float(self.epsilon), float(self.delta), reserved)
+        problem = StreamProblem(unit, self._sketches, noise, cost)
         self._warn_of_settings(problem)
         count_unit = _count_unit(plan_of_releases(problem, plan_stream(problem)))
         plan = plan_of_releases(problem, plan_stream(problem, count_unit))

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import _fit_context
 
-from skdp._estimator import PrivateEstimator, Procedure, delta_tail_of, in_dtype
+from skdp._estimator import PrivateEstimator, Procedure, in_dtype
 from skdp._reading import check_features
 from skdp.data.digest import digest
 from skdp.data.sources import as_source
@@ -25,7 +25,6 @@ from skdp.linear_model._personal.problem import (
 )
 from skdp.linear_model._personal_models import PersonalModels
 from skdp.privacy import Plan
-from skdp.privacy.currency import Currency
 from skdp.privacy.precision import plain
 from skdp.units._rows import ResolvedRow
 from skdp.units._users import ResolvedUser
@@ -298,14 +297,12 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         return PersonalFacts(n_samples, width, True, np.dtype(dtype))
 
     def _problem(self, facts: PersonalFacts) -> PersonalProblem:
-        epsilon, delta = float(self.epsilon), float(self.delta)
         problem = self._asked(
             PersonalProblem,
             procedure=_CHOICE if self.solver == "exponential" else _PROCEDURE,
             facts=facts,
             unit=(ResolvedUser if facts.has_ids else ResolvedRow)(self.adjacency),
             n_units=facts.n_users,
-            currency=Currency(epsilon, delta, delta_tail_of(self)),
         )
         return checked_problem(problem)
 

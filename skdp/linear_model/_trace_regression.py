@@ -1,6 +1,5 @@
 """Low-rank trace regression of private records."""
 
-import math
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
@@ -8,7 +7,7 @@ import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._estimator import N_JOBS, PrivateEstimator, Procedure, delta_tail_of, in_dtype
+from skdp._estimator import N_JOBS, PrivateEstimator, Procedure, in_dtype
 from skdp._reading import check_features, check_rows_of
 from skdp.data.design import Design
 from skdp.data.digest import digest
@@ -31,7 +30,6 @@ from skdp.linear_model._trace.problem import (
     checked_problem,
 )
 from skdp.linear_model._trace.records import Records
-from skdp.privacy.currency import Currency
 from skdp.privacy.precision import plain
 
 __all__ = ["DPTraceRegressor"]
@@ -316,8 +314,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         return facts_like(n_samples, n_features, plain(self.matrix_shape), like)
 
     def _problem(self, facts: TraceFacts) -> TraceProblem:
-        epsilon, delta = float(self.epsilon), float(self.delta)
-        if delta == 0 and math.isfinite(epsilon):
+        if self._cost().is_pure:
             raise ValueError(
                 "delta=0 asks for pure differential privacy, which the Gaussian noise of "
                 "DPTraceRegressor does not give; pass a positive delta."
@@ -328,7 +325,6 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
             facts=facts,
             unit=UNITS[self.privacy_unit](self.adjacency),
             n_units=facts.n_records,
-            currency=Currency(epsilon, delta, delta_tail_of(self)),
             covariance=checked_covariance(self.covariance, facts.matrix_shape),
         )
         return checked_problem(problem)

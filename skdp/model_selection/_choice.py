@@ -9,6 +9,7 @@ quantile of the ranges of the rows' losses. Losses that are 0 or 1 are summed as
 import numpy as np
 
 from skdp.privacy import Plan, PlannedRelease, PrivacyBudget, sensitivity
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.plan import make_plan, planned_search
 from skdp.privacy.quantile import SCALE_GRID
 
@@ -30,9 +31,8 @@ _OTHER_UNITS = (
 
 def plan_choice(
     n_candidates: int,
+    cost: PrivacyCost,
     *,
-    epsilon: float,
-    delta: float,
     unit: str,
     adjacency: str,
     is_bounded: bool,
@@ -42,9 +42,7 @@ def plan_choice(
     search = [] if is_bounded else planned_search(_RANGE, share, len(SCALE_GRID))
     change = sensitivity.loss_range(1.0, adjacency)
     choice = PlannedRelease(_CHOICE, "exponential", 1 - share, change, shape=(n_candidates,))
-    return make_plan(
-        [*search, choice], epsilon=epsilon, delta=delta, unit=unit, adjacency=adjacency
-    )
+    return make_plan([*search, choice], cost=cost, unit=unit, adjacency=adjacency)
 
 
 def choose(losses: np.ndarray, budget: PrivacyBudget, *, is_bounded: bool) -> int:

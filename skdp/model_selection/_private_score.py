@@ -23,6 +23,7 @@ from skdp.model_selection._row_losses import (
 )
 from skdp.privacy import Plan, PlannedRelease, PrivacyBudget, PrivacySpent, sensitivity
 from skdp.privacy.adjacency import ADJACENCIES
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource, draw_seed
 from skdp.privacy.plan import make_plan, planned_search
 from skdp.privacy.precision import plain
@@ -176,16 +177,15 @@ def private_score(
     losses, n_rows = row_losses(scoring, estimator, X, y), _num_samples(X)
     is_bounded, is_signed = scoring == "accuracy", callable(scoring) or scoring in _SIGNED
     plan = _plan(
-        float(plain(epsilon)),
-        float(plain(delta)),
+        PrivacyCost(float(plain(epsilon)), float(plain(delta))),
         "row" if y is None else "record",
         adjacency,
         is_bounded=is_bounded,
     )
-    if math.isfinite(plan.epsilon):
+    if plan.cost.is_private:
         warn_of_guesses(random_state)
     few = [] if is_bounded else _doubt_of_rows(plan, n_rows)
-    warn_of_privacy(*doubt_of_delta(plan.epsilon, plan.delta, "rows", n_rows), *few)
+    warn_of_privacy(*doubt_of_delta(plan.cost, "rows", n_rows), *few)
     seed = draw_seed(random_state)
     noise = NoiseSource(seed, () if seed is None else (digest(as_source(losses[:, np.newaxis])),))
     what = f"private_score, {n_rows} {plan.unit}s"
@@ -217,13 +217,13 @@ def _check_arguments(
     validate_plain(_CONSTRAINTS, given, "private_score")
 
 
-def _plan(epsilon: float, delta: float, unit: str, adjacency: str, *, is_bounded: bool) -> Plan:
+def _plan(cost: PrivacyCost, unit: str, adjacency: str, *, is_bounded: bool) -> Plan:
     """Plan the level, unless losses are 0 or 1, and the mean."""
     share = 0.0 if is_bounded else _LEVEL_SHARE
     search = [] if is_bounded else planned_search(_LEVEL, share, len(SCALE_GRID))
     change = sensitivity.count() if is_bounded else None
     mean = PlannedRelease("sum of losses", "gaussian", 1 - share, change, follows=_LEVEL)
-    return make_plan([*search, mean], epsilon=epsilon, delta=delta, unit=unit, adjacency=adjacency)
+    return make_plan([*search, mean], cost=cost, unit=unit, adjacency=adjacency)
 
 
 def _release_mean(

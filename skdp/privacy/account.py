@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from skdp.exceptions import BudgetError
 from skdp.privacy.adjacency import ADJACENCIES
-from skdp.privacy.currency import Currency
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.plan import SHARE_TOLERANCE, Plan, PlannedRelease
 from skdp.privacy.record import PrivacySpent, Release
 
@@ -22,28 +22,24 @@ class Account:
 
     def __init__(
         self,
-        epsilon: float,
-        delta: float,
+        cost: PrivacyCost,
         *,
         unit: str,
         adjacency: str,
         fingerprint: str | None,
         is_guessable: bool,
         enforced: bool,
-        delta_tail: float,
         charge: Callable[[PrivacySpent], None] | None,
     ) -> None:
         if adjacency not in ADJACENCIES:
             raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
-        self.epsilon, self.delta, self.delta_tail = map(float, (epsilon, delta, delta_tail))
+        cost.check_usable()
+        self.cost = cost
         self.unit = unit
         self.adjacency = adjacency
         self.enforced = enforced
         self._plan: Plan | None = None
         self._paths: tuple[tuple[PlannedRelease, ...], ...] = ()
-        self._currency = Currency(self.epsilon, self.delta, self.delta_tail)
-        self.mu = self._currency.mu
-        self.is_pure = self._currency.is_pure
         self._fingerprint, self._is_guessable = fingerprint, is_guessable
         self._releases: list[Release] = []
         self._charge_whole = charge
@@ -62,7 +58,7 @@ class Account:
     @property
     def is_private(self) -> bool:
         """Whether noise is added at all."""
-        return math.isfinite(self.mu)
+        return self.cost.is_private
 
     def noise_scale(
         self,
@@ -97,9 +93,7 @@ class Account:
         BudgetError
             If delta is 0 and the noise Gaussian.
         """
-        return self._currency.noise_scale(
-            mechanism, float(sensitivity), float(share), int(joint_entries)
-        )
+        return self.cost.noise_std(mechanism, float(sensitivity), float(share), int(joint_entries))
 
     def spent(self) -> PrivacySpent:
         """Return the record of all releases so far.
@@ -109,26 +103,26 @@ class Account:
         PrivacySpent
             An immutable record.
         """
-        mu = self._currency.spent_mu(release.share for release in self._releases)
+        mu = self.cost.spent_mu(release.share for release in self._releases)
         return self._record(mu, tuple(self._releases))
 
     def _record(self, mu: float, releases: tuple[Release, ...]) -> PrivacySpent:
         return PrivacySpent(
-            epsilon=self.epsilon,
-            delta=self.delta,
+            epsilon=self.cost.epsilon,
+            delta=self.cost.delta,
             mu=mu,
             unit=self.unit,
             adjacency=self.adjacency,
             seed_fingerprints=() if self._fingerprint is None else (self._fingerprint,),
             releases=releases,
             enforced=self.enforced,
-            delta_tail=self.delta_tail,
+            delta_tail=self.cost.delta_tail,
             guessable=self._is_guessable,
         )
 
     def _share_of(self, name: str, mechanism: str, share: float | None) -> float:
         """Return the share of the next release: that of the plan, if there is one."""
-        self._currency.check(mechanism)
+        self.cost.check(mechanism)
         if self._plan is None:
             if share is None:
                 raise BudgetError(f"Release {name!r} needs a share: there is no plan that has one.")
@@ -166,7 +160,7 @@ class Account:
             )
         if not self._releases and self._charge_whole is not None:
             # All of it, whatever is released: before the first number leaves.
-            self._charge_whole(self._record(self.mu, ()))
+            self._charge_whole(self._record(self.cost.mu, ()))
         # The names so far tell which way the fit has taken.
         number = len(self._releases)
         self._paths = tuple(

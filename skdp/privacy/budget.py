@@ -95,13 +95,13 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
             A budget that refuses what is not the next line of the plan.
         """
         budget = cls(
-            plan.epsilon,
-            plan.delta,
+            plan.cost.epsilon,
+            plan.cost.delta,
             unit=plan.unit,
             adjacency=plan.adjacency,
             noise=noise,
             enforced=plan.enforced,
-            delta_tail=plan.delta_tail,
+            delta_tail=plan.cost.delta_tail,
             charge=charge,
         )
         budget._plan, budget._paths = plan, plan.paths
@@ -146,7 +146,7 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
         BudgetError
             If the share is not positive, the shares of all releases would exceed 1, or delta is 0.
         """
-        self._currency.check("gaussian")
+        self.cost.check("gaussian")
         return self.gaussian(
             name,
             bin_counts(values, np.asarray(edges, dtype=np.float64)),
@@ -288,7 +288,7 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
         BudgetError
             If the plan has no such releases, or there is none.
         """
-        release = self.laplace if self.is_pure else self.gaussian
+        release = self.laplace if self.cost.is_pure else self.gaussian
         for _ in range(n_releases):
             release(FORFEITED, np.zeros(0), sensitivity=1.0)
 
@@ -300,10 +300,10 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
         own = None
         if share is not None and n_steps:
             # Before the first count, so that a search is paid for as a whole or not at all.
-            self._currency.check("gaussian")
+            self.cost.check("gaussian")
             self._check_share(name, float(share))
             own = float(share) / n_steps
-            self._currency.check_size(name, "gaussian", own, (n_columns,))
+            self.cost.check_size(name, "gaussian", own, (n_columns,))
 
         def _noisy_counts(step: int, _: int, exact: Any) -> np.ndarray:
             return self.gaussian(

@@ -7,6 +7,7 @@ import numpy as np
 
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.privacy.account import Account
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.lattice import round_to_lattice
 from skdp.privacy.noise import NoiseSource, draw, joint_entries
 from skdp.privacy.noise_first import NoisyCounts
@@ -32,14 +33,12 @@ class Mechanisms(Account):
     ) -> None:
         self._noise = noise if noise is not None else NoiseSource()
         super().__init__(
-            epsilon,
-            delta,
+            PrivacyCost(float(epsilon), float(delta), float(delta_tail)),
             unit=unit,
             adjacency=adjacency,
             fingerprint=self._noise.fingerprint,
             is_guessable=self._noise.is_guessable,
             enforced=enforced,
-            delta_tail=delta_tail,
             charge=charge,
         )
 
@@ -264,8 +263,8 @@ class Mechanisms(Account):
             their rounding.
         """
         sensitivity, share = float(sensitivity), self._share_of(name, "gaussian", share)
-        self._currency.check_size(name, "gaussian", share, (correlation.horizon, *shape))
-        scale = self._currency.noise_scale("gaussian", sensitivity, share)
+        self.cost.check_size(name, "gaussian", share, (correlation.horizon, *shape))
+        scale = self.cost.noise_std("gaussian", sensitivity, share)
         release = Release(name, "gaussian", sensitivity, scale, share)
         self._charge(release)
         return self._start(release, shape, unit, correlation)
@@ -283,11 +282,11 @@ class Mechanisms(Account):
         is_symmetric = mechanism == "symmetric_gaussian"
         if is_symmetric and (value.ndim != 2 or value.shape[0] != value.shape[1]):
             raise ValueError(f"value must be a square matrix, got shape {value.shape}.")
-        self._currency.check_size(name, mechanism, share, value.shape)
+        self.cost.check_size(name, mechanism, share, value.shape)
         if is_symmetric:
             # To the last bit: half of the noise would do for a difference of two halves.
             value = (value + value.T) / 2
-        scale = self._currency.noise_scale(
+        scale = self.cost.noise_std(
             mechanism, sensitivity, share, joint_entries(mechanism, value.shape)
         )
         release = Release(name, mechanism, sensitivity, scale, share)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from skdp.exceptions import BudgetError
 from skdp.privacy import sensitivity
 from skdp.privacy.adjacency import ADJACENCIES
-from skdp.privacy.currency import Currency
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import joint_entries
 from skdp.privacy.quantile import search_steps
 from skdp.privacy.record import group_name, printed, search_name
@@ -110,10 +110,8 @@ class Plan:  # numpydoc ignore=PR02
 
     Parameters
     ----------
-    epsilon, delta : float
-        The guarantee that is asked for.
-    mu : float
-        Gaussian differential privacy that all releases together will spend.
+    cost : PrivacyCost
+        What may be spent: the guarantee that is asked for.
     unit : str
         What is protected.
     adjacency : str
@@ -123,8 +121,6 @@ class Plan:  # numpydoc ignore=PR02
     enforced : bool, default=True
         Whether the bounds behind the sensitivities are enforced by clipping, or promised by the
         caller.
-    delta_tail : float, default=0.0
-        Part of delta that is reserved for an event after which nothing is promised.
     others : tuple of tuple of PlannedRelease, default=()
         Other ways that the fit may take, as released values say, each from the first release on.
         Their names tell at every release which of them are still open.
@@ -146,14 +142,11 @@ class Plan:  # numpydoc ignore=PR02
       second moment                 0.8500         2263    1.037e+04
     """
 
-    epsilon: float
-    delta: float
-    mu: float
+    cost: PrivacyCost
     unit: str
     adjacency: str
     releases: tuple[PlannedRelease, ...]
     enforced: bool = True
-    delta_tail: float = 0.0
     others: tuple[tuple[PlannedRelease, ...], ...] = ()
 
     def __post_init__(self) -> None:
@@ -172,6 +165,26 @@ class Plan:  # numpydoc ignore=PR02
                         f"Two ways of a plan differ in the share of {line.name!r}, which does not "
                         "tell them apart."
                     )
+
+    @property
+    def epsilon(self) -> float:
+        """Privacy budget."""
+        return self.cost.epsilon
+
+    @property
+    def delta(self) -> float:
+        """Probability with which the guarantee may fail."""
+        return self.cost.delta
+
+    @property
+    def delta_tail(self) -> float:
+        """Part of delta that is reserved for an event after which nothing is promised."""
+        return self.cost.delta_tail
+
+    @property
+    def mu(self) -> float:
+        """Gaussian differential privacy that all releases together will spend."""
+        return self.cost.spent_mu(release.share for release in self.releases)
 
     @property
     def paths(self) -> tuple[tuple[PlannedRelease, ...], ...]:
@@ -197,29 +210,25 @@ class Plan:  # numpydoc ignore=PR02
 def make_plan(
     releases: Iterable[PlannedRelease],
     *,
-    epsilon: float,
-    delta: float,
+    cost: PrivacyCost,
     unit: str,
     adjacency: str,
     enforced: bool = True,
-    delta_tail: float = 0.0,
     others: Iterable[Iterable[PlannedRelease]] = (),
 ) -> Plan:
     """Make a plan, with scales of noise; refuse a share that does not pay for its release."""
     if adjacency not in ADJACENCIES:
         raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
-    currency = Currency(epsilon, delta, delta_tail)
-    priced = tuple(_priced(release, currency) for release in releases)
-    shares = [release.share for release in priced]
-    mu = currency.spent_mu(shares)
-    ways = tuple(tuple(_priced(release, currency) for release in path) for path in others)
-    return Plan(epsilon, delta, mu, unit, adjacency, priced, enforced, delta_tail, ways)
+    cost.check_usable()
+    priced = tuple(_priced(release, cost) for release in releases)
+    ways = tuple(tuple(_priced(release, cost) for release in path) for path in others)
+    return Plan(cost, unit, adjacency, priced, enforced, ways)
 
 
-def _priced(release: PlannedRelease, currency: Currency) -> PlannedRelease:
+def _priced(release: PlannedRelease, cost: PrivacyCost) -> PlannedRelease:
     """Check that the share pays for the release, and compute the scale of the noise."""
     for mechanism in release.mechanism.split(_OR):
-        currency.check_size(release.name, mechanism, release.share, release.shape)
+        cost.check_size(release.name, mechanism, release.share, release.shape)
     if release.sensitivity is None:
         return release
     # Where it is known, that of both branches is the same.
@@ -228,7 +237,7 @@ def _priced(release: PlannedRelease, currency: Currency) -> PlannedRelease:
         release.share,
         release.sensitivity,
     )
-    scale = currency.noise_scale(mechanism, change, share, joint_entries(mechanism, release.shape))
+    scale = cost.noise_std(mechanism, change, share, joint_entries(mechanism, release.shape))
     # With many lines, replacing one field would take longer than all else.
     return PlannedRelease(
         release.name, release.mechanism, share, change, scale, release.follows, release.shape

@@ -8,7 +8,7 @@ from scipy.stats import beta, norm
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.currency import Currency
+from skdp.privacy.cost import PrivacyCost
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 
@@ -61,11 +61,11 @@ def test_whole_fits_reveal_no_more_than_claimed(make, solver):
 
 
 def test_too_little_noise_is_caught(monkeypatch):
-    noise_scale = Currency.noise_scale
+    noise_scale = PrivacyCost.noise_std
 
     def too_small_a_scale(*arguments):
         return 0.7 * noise_scale(*arguments)
 
     claim = PrivacyBudget(EPSILON, DELTA, unit="row", adjacency="replace").mu
-    monkeypatch.setattr(Currency, "noise_scale", too_small_a_scale)
+    monkeypatch.setattr(PrivacyCost, "noise_std", too_small_a_scale)
     assert lower_bound_of_mu(partial(svd, solver="covariance")) > claim

@@ -16,7 +16,7 @@ from skdp.linear_model._trace.clipping import RecordClipping
 from skdp.linear_model._trace.initial import random_start
 from skdp.linear_model._trace.records import Records
 from skdp.privacy import PlannedRelease, PrivacyBudget
-from skdp.privacy.currency import Currency
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.plan import make_plan
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
@@ -79,7 +79,9 @@ def cores(seed, n_budgets=75):
     left, right = (np.linalg.qr(generator.normal(size=(3, 2)))[0] for _ in range(2))
     # A core has a twentieth of the whole budget.
     line = PlannedRelease("start, core", "gaussian", share=0.05, shape=(4,))
-    whole = make_plan(20 * [line], epsilon=EPSILON, delta=DELTA, unit="record", adjacency="replace")
+    whole = make_plan(
+        20 * [line], cost=PrivacyCost(EPSILON, DELTA), unit="record", adjacency="replace"
+    )
     for _ in range(n_budgets):
         budget = PrivacyBudget.of(whole)
         for _ in whole.releases:
@@ -134,6 +136,6 @@ def test_whole_fits_reveal_no_more_than_claimed(parameters, least):
 
 
 def test_too_little_noise_is_caught(monkeypatch):
-    noise_scale = Currency.noise_scale
-    monkeypatch.setattr(Currency, "noise_scale", lambda *args: 0.7 * noise_scale(*args))
+    noise_scale = PrivacyCost.noise_std
+    monkeypatch.setattr(PrivacyCost, "noise_std", lambda *args: 0.7 * noise_scale(*args))
     assert lower_bound_of_mu(partial(fit_of, rank=2), 600) > CLAIM

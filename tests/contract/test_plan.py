@@ -19,6 +19,7 @@ from skdp import (
     RowBlocks,
 )
 from skdp.privacy import PlannedRelease, PrivacyBudget
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.plan import make_plan, planned_search
 from skdp.units import Edge, Entry
 
@@ -137,7 +138,7 @@ def test_too_small_a_budget_is_refused_before_anything_is_set_or_spent():
 
 
 def lines(*releases):
-    return make_plan(releases, epsilon=1.0, delta=1e-6, unit="row", adjacency="replace")
+    return make_plan(releases, cost=PrivacyCost(1.0, 1e-6), unit="row", adjacency="replace")
 
 
 def test_a_budget_refuses_what_is_not_the_next_line():

@@ -20,11 +20,9 @@ def budget_for(problem, *parts, seed=0, kind=PrivacyBudget):
     """Open a budget for these parts of the plan, which are functions of the problem."""
     plan = make_plan(
         [line for part in parts for line in part(problem)],
-        epsilon=problem.epsilon,
-        delta=problem.delta,
+        cost=problem.cost,
         unit=problem.unit.name,
         adjacency=problem.unit.adjacency,
-        delta_tail=problem.delta_tail,
     )
     return kind.of(plan, NoiseSource(2**100 + seed))
 

@@ -2,6 +2,7 @@ import dataclasses
 import functools
 import json
 import math
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from skdp.data.sources import as_source
 from skdp.exceptions import BudgetError
 from skdp.privacy import PrivacyBudget, Released, gaussian_dp
 from skdp.privacy import noise as noise_module
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.lattice import SCALE_MARGIN, lattice_step
 from skdp.privacy.noise import NoiseSource
 
@@ -28,7 +30,7 @@ def test_noise_scale_is_sensitivity_over_mu_and_root_of_share():
     _, scale = budget.gaussian("sum", np.zeros(3), sensitivity=2.0, share=0.25)
     assert scale == pytest.approx(MARGIN * 2.0 / (0.23670 * 0.5), rel=2e-5)
     _, scale = budget.symmetric_gaussian("moment", np.zeros((3, 3)), sensitivity=7.0, share=0.75)
-    assert scale == pytest.approx(MARGIN * 7.0 / (budget.mu * math.sqrt(0.75)), rel=1e-9)
+    assert scale == pytest.approx(MARGIN * 7.0 / (budget.cost.mu * math.sqrt(0.75)), rel=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
@@ -90,20 +92,20 @@ def test_the_ledger_holds_every_release_in_order():
     budget.symmetric_gaussian("moment", np.eye(2), sensitivity=4.0, share=0.25)
     spent = budget.spent()
     assert [dataclasses.astuple(release) for release in spent.releases] == [
-        ("sum", "gaussian", 2.0, 2.0 * MARGIN / (budget.mu * 0.5), 0.25),
-        ("moment", "symmetric_gaussian", 4.0, 4.0 * MARGIN / (budget.mu * 0.5), 0.25),
+        ("sum", "gaussian", 2.0, 2.0 * MARGIN / (budget.cost.mu * 0.5), 0.25),
+        ("moment", "symmetric_gaussian", 4.0, 4.0 * MARGIN / (budget.cost.mu * 0.5), 0.25),
     ]
     assert (spent.epsilon, spent.delta, spent.unit) == (1.0, 1e-7, "row")
     assert (spent.adjacency, spent.seeded, spent.enforced) == ("zero_out", False, True)
     # Half of the square of mu was left.
-    assert spent.mu == pytest.approx(budget.mu / math.sqrt(2))
-    assert spent.rho == pytest.approx(budget.mu**2 / 4)
+    assert spent.mu == pytest.approx(budget.cost.mu / math.sqrt(2))
+    assert spent.rho == pytest.approx(budget.cost.mu**2 / 4)
     assert spent.epsilon_at(1e-7) < 1.0
     assert spent.delta_at(1.0) < 1e-7
     # The record is of the moment: what follows does not change it.
     budget.gaussian("more", 0.0, sensitivity=1.0, share=0.5)
     assert len(spent.releases) == 2
-    assert budget.spent().mu == pytest.approx(budget.mu)
+    assert budget.spent().mu == pytest.approx(budget.cost.mu)
 
 
 def test_nothing_released_is_nothing_spent():
@@ -127,8 +129,8 @@ def test_shares_that_add_to_one_but_for_rounding_are_accepted(shares):
     budget = open_budget()
     for share in shares:
         budget.gaussian("part", 0.0, sensitivity=1.0, share=share)
-    assert budget.spent().mu <= budget.mu
-    assert budget.spent().mu == pytest.approx(budget.mu)
+    assert budget.spent().mu <= budget.cost.mu
+    assert budget.spent().mu == pytest.approx(budget.cost.mu)
     with pytest.raises(BudgetError, match="'one more'"):
         budget.gaussian("one more", 0.0, sensitivity=1.0, share=1e-9)
     assert len(budget.spent().releases) == len(shares)
@@ -497,8 +499,8 @@ def test_mechanisms_share_no_noise():
     for mechanism in ("gaussian", "symmetric_gaussian", "laplace", "spherical"):
         budget = open_budget(noise=source)
         # Whatever the scale: the name of the mechanism alone tells them apart.
-        budget._currency.noise_scale = lambda *release: 1.0
-        getattr(budget, mechanism)("value", np.eye(3), sensitivity=1.0, share=1.0)
+        with patch.object(PrivacyCost, "noise_std", lambda *release: 1.0):
+            getattr(budget, mechanism)("value", np.eye(3), sensitivity=1.0, share=1.0)
     assert len(set(keys)) == 4
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from skdp.exceptions import BudgetError
 from skdp.privacy import PlannedRelease, PrivacyBudget
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.plan import make_plan
 
 
@@ -22,7 +23,9 @@ THIRDS = (GATE, line("half 1", 0.4), line("third 2", 0.2), line("third 3", 0.3))
 
 def plan_of(*ways):
     usual, *others = ways
-    return make_plan(usual, epsilon=1.0, delta=1e-6, unit="row", adjacency="replace", others=others)
+    return make_plan(
+        usual, cost=PrivacyCost(1.0, 1e-6), unit="row", adjacency="replace", others=others
+    )
 
 
 def release(budget, *names):

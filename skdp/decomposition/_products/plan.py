@@ -54,7 +54,7 @@ def settle_products(problem: DecompositionProblem) -> DecompositionProblem:
     solver = _choose_solver(problem)
     if problem.coherence_bound is not None:
         _check_coherence_bound(problem, solver)
-    extra = _PURE_OVERSAMPLES if problem.is_pure else _OVERSAMPLES
+    extra = _PURE_OVERSAMPLES if problem.cost.is_pure else _OVERSAMPLES
     if problem.n_oversamples != "auto":
         extra = int(problem.n_oversamples)
     if solver == "deflation":
@@ -120,10 +120,10 @@ def _choose_solver(problem: DecompositionProblem) -> str:
         return "input"
     if problem.solver != "auto":
         return problem.solver
-    if "input" in support.steps and not problem.is_pure and _is_small(problem):
+    if "input" in support.steps and not problem.cost.is_pure and _is_small(problem):
         return "input"
     usable = tuple(support.steps) if problem.center is None else support.centered
-    return next(name for name in usable if not problem.is_pure or name in support.pure)
+    return next(name for name in usable if not problem.cost.is_pure or name in support.pure)
 
 
 def _is_small(problem: DecompositionProblem) -> bool:
@@ -158,7 +158,7 @@ def plan_by_products(problem: DecompositionProblem) -> list[PlannedRelease]:
         change = unit.whole(problem.shape)
         return [*totals, PlannedRelease("matrix", "gaussian", share, change, shape=problem.shape)]
     core_share = _CORE_SHARE
-    if problem.is_pure or not unit.follows_rows:
+    if problem.cost.is_pure or not unit.follows_rows:
         core_share = _LARGER_CORE_SHARE
     plan_products = _plan_deflation if problem.solver == "deflation" else _plan_products
     products = plan_products(problem, unit, share * (1 - core_share))
@@ -171,7 +171,7 @@ def _plan_totals(
     """Plan the means of the columns and the sum of squares, if they have shares."""
     shape, mechanism = problem.shape, _mechanism(problem, pure="laplace")
     if mean_share:
-        change = mean_sensitivity(unit, shape, problem.rounding, by_rows=problem.is_pure)
+        change = mean_sensitivity(unit, shape, problem.rounding, by_rows=problem.cost.is_pure)
         yield PlannedRelease("column means", mechanism, mean_share, change, shape=shape[1:])
     if total_share:
         squares = _squares_sensitivity(problem, unit)
@@ -185,13 +185,13 @@ def _total_shares(problem: DecompositionProblem, unit: MatrixUnit) -> tuple[floa
     if not unit.has_totals:
         return 0.0, 0.0
     mean, total = _MEAN_SHARE, _TOTAL_SHARE
-    if problem.is_pure:
+    if problem.cost.is_pure:
         mean, total = _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE
     return mean * problem.releases_mean, total * problem.releases_total
 
 
 def _mechanism(problem: DecompositionProblem, *, pure: str) -> str:
-    return pure if problem.is_pure else "gaussian"
+    return pure if problem.cost.is_pure else "gaussian"
 
 
 def _squares_sensitivity(problem: DecompositionProblem, unit: MatrixUnit) -> float | None:

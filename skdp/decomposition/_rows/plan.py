@@ -10,7 +10,7 @@ import numpy as np
 from skdp._estimator import check_finite_bound
 from skdp.decomposition._problem import DecompositionProblem, check_solver, rank_of
 from skdp.linalg.norms import row_norms
-from skdp.privacy import Plan, PlannedRelease, gaussian_dp, sensitivity
+from skdp.privacy import Plan, PlannedRelease, sensitivity
 from skdp.privacy.plan import Paths, planned_search
 from skdp.privacy.quantile import SCALE_GRID
 
@@ -72,10 +72,10 @@ _COUNT_MARGIN = 4.0  # not studied
 
 def settle_rows(problem: DecompositionProblem) -> DecompositionProblem:
     """Refuse what contradicts itself, and replace what is "auto", from public facts only."""
-    if problem.solver != "auto" or problem.is_pure:
+    if problem.solver != "auto" or problem.cost.is_pure:
         check_solver(problem)
     _check_bounds(problem)
-    if not problem.is_private:
+    if not problem.cost.is_private:
         # Nothing is sought, and what is not given bounds nothing.
         row_norm, mean_norm = problem.row_norm, problem.mean_norm
         is_centered = isinstance(problem.center, str)
@@ -116,7 +116,7 @@ def settle_rows(problem: DecompositionProblem) -> DecompositionProblem:
 def _guidance(problem: DecompositionProblem, solver: str) -> tuple[bool, bool]:
     """Tell whether the mean may guide a fit, and an iteration of it."""
     n_features = problem.shape[1]
-    is_guided = problem.is_private and problem.releases_mean and problem.center is None
+    is_guided = problem.cost.is_private and problem.releases_mean and problem.center is None
     is_guided = is_guided and n_features >= _FEWEST_GUIDED_FEATURES
     is_usual = problem.n_iter == problem.n_oversamples == "auto"
     if not is_guided or (solver == "power" and not is_usual):
@@ -132,8 +132,8 @@ def _check_bounds(problem: DecompositionProblem) -> None:
             f"coherence_bound={problem.coherence_bound:g} is for iterations whose noise follows "
             f"the released bases, got {problem.given_unit}: pass coherence_bound=None."
         )
-    check_finite_bound("row_norm", problem.row_norm, problem.epsilon)
-    check_finite_bound("mean_norm", problem.mean_norm, problem.epsilon)
+    check_finite_bound("row_norm", problem.row_norm, problem.cost)
+    check_finite_bound("mean_norm", problem.mean_norm, problem.cost)
     if problem.mean_norm is not None and not problem.releases_mean:
         raise ValueError(
             f"mean_norm={problem.mean_norm:g} bounds rows for their private mean, and none is "
@@ -271,8 +271,7 @@ def _guide_shares(problem: DecompositionProblem) -> tuple[float, float]:
 
 
 def _signal(problem: DecompositionProblem) -> float:
-    mu = gaussian_dp.mu_from_epsilon_delta(problem.epsilon, problem.delta)
-    return signal_of(problem.shape, mu, problem.unit.adjacency)
+    return signal_of(problem.shape, problem.cost.mu, problem.unit.adjacency)
 
 
 def _plan_mean(problem: DecompositionProblem, name: str, share: float) -> PlannedRelease:
@@ -316,7 +315,7 @@ def _plan_moment(problem: DecompositionProblem, share: float, name: str) -> Plan
 
 def _plan_adaptive(problem: DecompositionProblem, share: float) -> list[PlannedRelease]:
     """Plan a matrix, a probe, and what the probe decides between."""
-    if not problem.is_private:
+    if not problem.cost.is_private:
         return [_plan_moment(problem, share, "second moment")]
     first, probe, *steps, spectrum = (share * own for own in ADAPTIVE_SHARES)
     moment = _plan_moment(problem, first, "second moment 1")
@@ -359,11 +358,11 @@ def _plan_iteration(
     shares = share * (1 - _LEVEL_SHARE - _SPECTRUM_SHARE) * weights / weights.sum()
     level_share, lines = share * _LEVEL_SHARE / n_steps, []
     change = None
-    if problem.row_norm is not None and not problem.is_private:
+    if problem.row_norm is not None and not problem.cost.is_private:
         change = sensitivity.clipped_projection(problem.row_norm, math.inf, adjacency)
     for step, step_share in enumerate(shares.tolist(), start=1):
         follows = f"clip level {step}"
-        if problem.is_private:
+        if problem.cost.is_private:
             counts = sensitivity.histogram(adjacency)
             lines.append(
                 PlannedRelease(follows, "gaussian", level_share, counts, shape=(N_LEVELS,))

@@ -33,7 +33,7 @@ def plan_one_pass(problem: DecompositionProblem) -> list[PlannedRelease]:
     """Plan both sketches, with bounds that hold for every one that may be drawn."""
     (n_rows, n_columns), sizes = problem.shape, sketch_sizes(problem.shape, rank_of(problem))
     # The delta that is reserved tells whether nobody knows the sketches.
-    delta = problem.delta if problem.delta_tail > 0 else 0.0
+    delta = problem.cost.delta if problem.cost.delta_tail > 0 else 0.0
     tails = tails_of(problem.shape, sizes, delta)
     right = _sensitivity(problem, n_rows, (n_columns, sizes[0]), tails[0])
     left = _sensitivity(problem, n_columns, (n_rows, sizes[1]), tails[1])

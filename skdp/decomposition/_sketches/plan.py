@@ -16,6 +16,7 @@ from skdp.linalg.haar_sketch import HaarSketch, haar_norm, haar_rounding
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.linalg.sketch import Sketch, tail_factor
 from skdp.privacy import PlannedRelease, sensitivity
+from skdp.privacy.cost import PrivacyCost
 from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 from skdp.units._updates import ResolvedUpdate
@@ -87,19 +88,13 @@ class StreamProblem:
     unit: StreamUnit
     sketches: Sketches
     noise: PrefixNoise
-    epsilon: float
-    delta: float
+    cost: PrivacyCost
 
     @property
     def n_units(self) -> int:
         """How many units there may be."""
         shape = self.sketches.shape
         return shape[0] if self.unit.counted == "rows" else math.prod(shape)
-
-    @property
-    def delta_tail(self) -> float:
-        """What is reserved for sketches that lengthen more than they are trusted to."""
-        return math.fsum(self.sketches.tails)
 
 
 def sketch_sizes(

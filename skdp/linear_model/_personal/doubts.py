@@ -18,7 +18,7 @@ _LEAST_SIGNAL = 3.0
 def doubts_of_users(problem: PersonalProblem, plan: Plan) -> list[str]:
     """Doubt fits without ids, and those whose noise is larger than any signal."""
     doubts: list[str] = []
-    if math.isinf(problem.mu):
+    if not problem.cost.is_private:
         return doubts
     if not problem.facts.has_ids:
         doubts.append(
@@ -32,10 +32,10 @@ def doubts_of_users(problem: PersonalProblem, plan: Plan) -> list[str]:
     signal = _signal(problem, plan)
     if signal < _LEAST_SIGNAL:
         doubts.append(
-            f"{problem.n_units} {problem.unit.counted} with epsilon={problem.epsilon:g} are too "
-            f"few for {problem.facts.n_features} features: the noise is as large as any signal. "
-            f"It takes {_LEAST_SIGNAL / signal:.2g} times as many at least, a larger epsilon, or "
-            "fewer features."
+            f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are "
+            f"too few for {problem.facts.n_features} features: the noise is as large as any "
+            f"signal. It takes {_LEAST_SIGNAL / signal:.2g} times as many at least, a larger "
+            "epsilon, or fewer features."
         )
     return doubts
 
@@ -49,8 +49,9 @@ def _doubts_of_centers(problem: PersonalProblem) -> list[str]:
     if not hidden:
         return []
     return [
-        f"{problem.n_units} {problem.unit.counted} with epsilon={problem.epsilon:g} are too few to "
-        f"find the centre of {' and '.join(hidden)}, which is taken for 0. Subtract a public guess."
+        f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are too "
+        f"few to find the centre of {' and '.join(hidden)}, which is taken for 0. Subtract a "
+        "public guess."
     ]
 
 
@@ -94,4 +95,4 @@ def _signal(problem: PersonalProblem, plan: Plan) -> float:
         if problem.is_pooled
         else sensitivity.second_moment(1.0, adjacency) * math.sqrt(2 * size)
     )
-    return problem.n_units / problem.currency.noise_scale("gaussian", change, share)
+    return problem.n_units / problem.cost.noise_std("gaussian", change, share)

@@ -51,7 +51,7 @@ def plan_personal(problem: PersonalProblem) -> list[PlannedRelease]:
         "prior vote",
         "gaussian",
         share_for_counts(
-            2, problem.n_units, problem.mu, precision=_PRIOR_PRECISION, limits=_PRIOR_LIMITS
+            2, problem.n_units, problem.cost.mu, precision=_PRIOR_PRECISION, limits=_PRIOR_LIMITS
         ),
         sensitivity.histogram(problem.unit.adjacency),
         shape=(len(PRIORS),),
@@ -120,7 +120,7 @@ def finds_mean(problem: PersonalProblem) -> bool:
 def _noise_of_mean(problem: PersonalProblem, share: float) -> float:
     """Compute the noise of a mean over users, in units of the level that they are clipped to."""
     change = sensitivity.row_sum(1.0, problem.unit.adjacency)
-    return problem.currency.noise_scale("gaussian", change, share) / problem.n_units
+    return problem.cost.noise_std("gaussian", change, share) / problem.n_units
 
 
 def _counts_are_cheap(problem: PersonalProblem) -> bool:
@@ -163,7 +163,7 @@ def _plan_responses(problem: PersonalProblem) -> list[PlannedRelease]:
 def _count_share(problem: PersonalProblem) -> float:
     """Compute the share of one count of a search."""
     return share_for_counts(
-        1, problem.n_units, problem.mu, precision=_SEARCH_PRECISION, limits=_COUNT_LIMITS
+        1, problem.n_units, problem.cost.mu, precision=_SEARCH_PRECISION, limits=_COUNT_LIMITS
     )
 
 
@@ -171,7 +171,7 @@ def _plan_gradient(problem: PersonalProblem, share: float) -> list[PlannedReleas
     """Plan a gradient and a count for each step."""
     n_iter, facts = problem.n_iter, problem.facts
     votes = share_for_counts(
-        n_iter, problem.n_units, problem.mu, precision=_VOTE_PRECISION, limits=_VOTE_LIMITS
+        n_iter, problem.n_units, problem.cost.mu, precision=_VOTE_PRECISION, limits=_VOTE_LIMITS
     )
     lines, follows = [], "head norm"
     for step, own in enumerate(_growing(share - votes, n_iter), start=1):

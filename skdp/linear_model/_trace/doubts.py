@@ -32,7 +32,7 @@ def doubts_of_size(problem: TraceProblem, plan: Plan) -> list[str]:
     """Doubt fits whose noise is larger than any signal, from public facts only."""
     doubts: list[str] = []
     facts = problem.facts
-    if math.isinf(problem.mu):
+    if not problem.cost.is_private:
         return doubts
     strength, least = signal_strength(problem), _least_signal(problem)
     if strength < least:
@@ -40,14 +40,14 @@ def doubts_of_size(problem: TraceProblem, plan: Plan) -> list[str]:
         if strength < _LEAST_SIGNAL:
             reason = "the noise is as large as any signal"
         doubts.append(
-            f"{facts.n_records} records with epsilon={problem.epsilon:g} are too few for "
+            f"{facts.n_records} records with epsilon={problem.cost.epsilon:g} are too few for "
             f"{_n_free(problem)} coefficients: {reason}. Some {least / strength:.2g} times as many "
             "records, a larger epsilon, or a smaller rank or matrix_shape would do."
         )
     finds_scales = problem.covariance == "private" and problem.protects_matrices
     if finds_scales and facts.is_vector and standardization_of(problem) is None:
         doubts.append(
-            f"{facts.n_records} records with epsilon={problem.epsilon:g} are too few to scale "
+            f"{facts.n_records} records with epsilon={problem.cost.epsilon:g} are too few to scale "
             f"{facts.n_entries} features one by one: all share one scale. If their units differ, "
             "centre and divide them by public guesses of their means and spreads."
         )
@@ -57,7 +57,8 @@ def doubts_of_size(problem: TraceProblem, plan: Plan) -> list[str]:
 def doubts_of_cells(problem: TraceProblem, transform: Transform) -> list[str]:
     """Doubt coefficients for cells some of which are seen too rarely, by released variances."""
     rows, columns = transform.row_map, transform.column_map
-    if rows is None or columns is None or not problem.facts.are_cells or math.isinf(problem.mu):
+    is_hidden = problem.facts.are_cells and problem.cost.is_private
+    if rows is None or columns is None or not is_hidden:
         return []
     unevenness = math.sqrt(_unevenness(rows) * _unevenness(columns))
     least = _least_signal(problem)
@@ -108,7 +109,7 @@ def _unevenness(roots: np.ndarray) -> float:
 def signal_strength(problem: TraceProblem) -> float:
     """Compare the records with the noise of all directions together, from public facts only."""
     n_steps = 1 if problem.solver == "adassp" else problem.n_iter
-    return problem.facts.n_records * problem.mu / (_n_free(problem) * math.sqrt(n_steps))
+    return problem.facts.n_records * problem.cost.mu / (_n_free(problem) * math.sqrt(n_steps))
 
 
 def _least_signal(problem: TraceProblem) -> float:

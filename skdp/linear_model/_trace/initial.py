@@ -57,7 +57,7 @@ def release_start(
         gap,
         sensitivity=sensitivity.singular_gap(change),
     )
-    certain = certain_part(float(released), scale, budget.delta_tail)
+    certain = certain_part(float(released), scale, budget.cost.delta_tail)
     if budget.is_private and certain <= 2 * change:
         # Two lines of the plan: the subspaces and the core.
         budget.forfeit(2)

@@ -70,7 +70,7 @@ _SPREAD = "response spread"
 def plan_trace(problem: TraceProblem) -> list[PlannedRelease]:
     """Plan all releases in their order."""
     lines = [*_plan_center(problem), *_plan_transform(problem)]
-    if problem.is_private:
+    if problem.cost.is_private:
         lines.append(_plan_spread(problem))
     # What is spent is taken off what is left, to the last bit.
     if problem.solver != "adassp":
@@ -78,7 +78,7 @@ def plan_trace(problem: TraceProblem) -> list[PlannedRelease]:
     if not problem.protects_matrices:
         size = problem.facts.n_entries + problem.fit_intercept
         return [*lines, _line("products with responses", _left(lines), _SPREAD, (size,))]
-    if problem.row_norm is None and problem.is_private:
+    if problem.row_norm is None and problem.cost.is_private:
         share = _share_of_counts(search_steps(len(SCALE_GRID)), problem)
         lines += planned_search("row norm", share, len(SCALE_GRID))
     return lines + _plan_moments(problem, _left(lines))
@@ -90,7 +90,7 @@ def _left(lines: list[PlannedRelease]) -> float:
 
 def _share_of_counts(count: int, problem: TraceProblem, precision: float = _PRECISION) -> float:
     return share_for_counts(
-        count, problem.facts.n_records, problem.mu, precision=precision, limits=_SHARE_LIMITS
+        count, problem.facts.n_records, problem.cost.mu, precision=precision, limits=_SHARE_LIMITS
     )
 
 
@@ -98,11 +98,11 @@ def center_search(problem: TraceProblem) -> CenterSearch | None:
     """Plan the search for the median of the responses; None if noise would hide it."""
     bound, n_records = problem.response_bound, problem.facts.n_records
     grid = ANY_SIZE if bound is None or math.isinf(bound) else bound * UP_TO_ONE
-    largest = _LEAST_SHARE * (_PRECISION * n_records * problem.mu) ** 2
+    largest = _LEAST_SHARE * (_PRECISION * n_records * problem.cost.mu) ** 2
     n_searches = affordable_searches(len(grid), 1, largest)
     count = n_counts(len(grid), n_searches)
     share = _share_of_counts(count, problem)
-    noise = problem.currency.noise_scale("gaussian", sensitivity.count(), share / count)
+    noise = problem.cost.noise_std("gaussian", sensitivity.count(), share / count)
     return CenterSearch(grid, n_searches, share) if noise <= _USELESS * n_records else None
 
 
@@ -170,11 +170,11 @@ def _plan_scales(problem: TraceProblem) -> list[PlannedRelease]:
 
 def standardization_of(problem: TraceProblem) -> StandardizationPlan | None:
     """Plan the scales of single features; None where all share one."""
-    facts = problem.facts
+    facts, mu = problem.facts, problem.cost.mu
     if not facts.is_vector:
         return None
     centered = problem.fit_intercept
-    return plan_standardization(facts.n_entries, facts.n_records, problem.mu, centered=centered)
+    return plan_standardization(facts.n_entries, facts.n_records, mu, centered=centered)
 
 
 def plan_standardization(
@@ -214,9 +214,8 @@ def _plan_whitening(side: int, problem: TraceProblem) -> PlannedRelease:
     largest = sensitivity.second_moment(bound, adjacency, facts.rounding)
     reach = diagonal_reach(size) if is_sparse else math.sqrt(2 * size)
     edge = largest * reach / (facts.n_records * other)
-    share = np.clip(
-        (edge / (problem.mu * _WANTED_EDGE)) ** 2, _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE
-    )
+    wanted = (edge / (problem.cost.mu * _WANTED_EDGE)) ** 2
+    share = np.clip(wanted, _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE)
     return PlannedRelease(
         ("row", "column")[side] + (" variances" if is_sparse else " covariance"),
         "gaussian" if is_sparse else "symmetric_gaussian",
@@ -263,7 +262,7 @@ def _plan_start(problem: TraceProblem) -> Iterator[PlannedRelease]:
     )
     core = _line("start, core", START_SHARE * _CORE_SHARE, _SPREAD, (rank**2,))
     for line in (spaces, core):
-        yield line.or_else(FORFEITED, "gaussian") if problem.is_private else line
+        yield line.or_else(FORFEITED, "gaussian") if problem.cost.is_private else line
 
 
 def _line(name: str, share: float, follows: str, shape: tuple[int, ...] = ()) -> PlannedRelease:
@@ -273,7 +272,7 @@ def _line(name: str, share: float, follows: str, shape: tuple[int, ...] = ()) ->
 def _plan_moments(problem: TraceProblem, share: float) -> list[PlannedRelease]:
     """Plan the second moment, its smallest eigenvalue, and the products with the responses."""
     norm: float | None = None
-    if problem.row_norm is not None or not problem.is_private:
+    if problem.row_norm is not None or not problem.cost.is_private:
         row_norm = math.inf if problem.row_norm is None else problem.row_norm
         norm = min(math.hypot(row_norm, problem.fit_intercept), NO_CLIPPING)
     size = problem.facts.n_entries + problem.fit_intercept

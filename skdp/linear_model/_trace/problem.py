@@ -13,7 +13,7 @@ from skdp._reading import check_numbers
 from skdp.data.reduce import sum_rounding
 from skdp.data.sources import block_starts
 from skdp.privacy.clipping import SMALLEST_BOUND
-from skdp.privacy.currency import Currency
+from skdp.privacy.cost import PrivacyCost
 from skdp.units._records import ResolvedRecord, ResolvedResponse
 from skdp.units._resolved import ResolvedUnit
 
@@ -106,10 +106,7 @@ class TraceProblem:
     facts: TraceFacts
     unit: ResolvedUnit
     n_units: int
-    epsilon: float
-    delta: float
-    delta_tail: float
-    currency: Currency
+    cost: PrivacyCost
     covariance: Covariance
     rank: int
     response_bound: float | None
@@ -125,16 +122,6 @@ class TraceProblem:
         """Whether a unit is more than a response."""
         return self.unit.is_whole
 
-    @property
-    def mu(self) -> float:
-        """Gaussian differential privacy of the whole fit."""
-        return self.currency.mu
-
-    @property
-    def is_private(self) -> bool:
-        """Whether there is noise."""
-        return math.isfinite(self.epsilon)
-
 
 def checked_problem(problem: TraceProblem) -> TraceProblem:
     """Refuse parameters that contradict each other or the shape of the data."""
@@ -147,7 +134,7 @@ def checked_problem(problem: TraceProblem) -> TraceProblem:
             "columns, are RankOneMatrices.from_indices(rows, columns, shape)."
         )
     for name in ("response_bound", "row_norm"):
-        check_finite_bound(name, getattr(problem, name), problem.epsilon)
+        check_finite_bound(name, getattr(problem, name), problem.cost)
     bounds_rows = solver == "adassp" and problem.protects_matrices
     if problem.row_norm is not None and not bounds_rows:
         raise ValueError(
