@@ -17,11 +17,10 @@ from skdp.data.reading import seen
 from skdp.data.threads import one_blas_thread, thread_count
 from skdp.exceptions import warn_of_privacy
 from skdp.ledger import PrivacyLedger
-from skdp.privacy import Plan, PlannedRelease, PrivacyBudget
+from skdp.privacy import Plan, PrivacyBudget, unmoved
 from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
-from skdp.privacy.plan import Paths, make_plan
 from skdp.privacy.precision import plain
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._unit import Unit
@@ -50,7 +49,7 @@ _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
 class Procedure(NamedTuple):
     """How a problem is planned and solved: pure functions of it, and of what is opened for it."""
 
-    plan: Callable[[Any], Iterable[PlannedRelease] | Paths]
+    plan: Callable[[Any], Any]
     doubts: Callable[[Any, Plan], Iterable[str]]
     solve: Callable[[Any, Any, PrivacyBudget, np.random.Generator], Any]
 
@@ -275,25 +274,13 @@ def _unchanged_if_refused(estimator: PrivateEstimator) -> Iterator[None]:
 
 def plan_of(problem: Any) -> Plan:
     """Plan the fit of a problem."""
-    planned = problem.procedure.plan(problem)
-    paths = planned if isinstance(planned, Paths) else Paths(tuple(planned), ())
-    return plan_of_releases(problem, *paths)
+    return plan_of_releases(problem, problem.procedure.plan(problem))
 
 
-def plan_of_releases(
-    problem: Problem,
-    usual: Iterable[PlannedRelease],
-    others: Iterable[Iterable[PlannedRelease]] = (),
-) -> Plan:
+def plan_of_releases(problem: Problem, parts: Any) -> Plan:
     """Plan releases with the budget that is asked for."""
-    return make_plan(
-        usual,
-        cost=problem.cost,
-        unit=problem.unit.name,
-        adjacency=problem.unit.adjacency,
-        enforced=problem.unit.is_enforced,
-        others=others,
-    )
+    unit, priced = problem.unit, unmoved.priced(parts, problem.cost)
+    return Plan(problem.cost, unit.name, unit.adjacency, priced, unit.is_enforced)
 
 
 def doubt_of_delta(cost: PrivacyCost, counted: str, n_units: int) -> list[str]:

@@ -22,7 +22,7 @@ from skdp.data.digest import digest
 from skdp.data.reduce import sum_rounding
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts
-from skdp.privacy import PlannedRelease, PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource
@@ -51,7 +51,7 @@ def plan_mean(problem):
     """Plan the only release, with the whole budget."""
     starts = block_starts(problem.n_units, problem.n_features, is_sparse=False)
     bound = problem.sensitivity(sum_rounding(starts, problem.n_features))
-    return [PlannedRelease("mean", "gaussian", 1.0, bound, shape=(problem.n_features,))]
+    return [Release("mean", "gaussian", 1.0, bound, shape=(problem.n_features,))]
 
 
 def solve_mean(problem, rows, budget, generator):
@@ -262,18 +262,13 @@ class WarnsOfValues(ClippedMean):
 
 def solve_with_null(problem, rows, budget, generator):
     """Release the mean of the rows that were opened, of which none is null yet."""
-    return solve_mean(problem, rows.as_opened, budget, generator)
+    return solve_mean(problem, getattr(rows, "as_opened", rows), budget, generator)
 
 
 class CountsTheNull(ClippedMean):
     """Lets a null unit take part."""
 
     procedure = ClippedMean.procedure._replace(solve=solve_with_null)
-
-    def _open_data(self, data, problem):
-        rows, digest_of_all = super()._open_data(data, problem)
-        rows.as_opened = Rows(rows.source)
-        return rows, digest_of_all
 
 
 LEAKS: dict[str, Any] = {

@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 from benchmarks.report import parser_for
 from skdp.privacy import PrivacyBudget
+from skdp.privacy.budget import FORFEITED
 from skdp.privacy.noise import NoiseSource
 
 HERE = Path(__file__).parent
@@ -51,14 +52,12 @@ def hashed(value):
     return hashlib.sha256(repr(all_of(value)).encode()).hexdigest()[:16]
 
 
-def lines_of(path):
-    """Tell each line of a way, or both where one stands for two, with its place."""
+def lines_of(path, of_skipped):
+    """Tell each line of a way, and what may stand in its place, with its number."""
     for number, line in enumerate(path):
-        names = line.name.split(" or ")
-        kinds = line.mechanism.split(" or ")
-        for name, kind in zip(names, kinds * len(names), strict=False):
-            change = None if line.sensitivity is None else float(line.sensitivity)
-            scale = None if line.noise_scale is None else float(line.noise_scale)
+        change = None if line.sensitivity is None else float(line.sensitivity)
+        scale = None if line.noise_scale is None else float(line.noise_scale)
+        for name, kind in [(line.name, line.mechanism)] + [of_skipped] * line.may_be_skipped:
             yield str((number, name, kind, float(line.share), change, scale, line.shape))
 
 
@@ -71,7 +70,8 @@ def held_by(estimator):
     if hasattr(kept.get("_factors"), "privacy_spent_"):
         kept["_factors"] = {**vars(kept["_factors"]), "privacy_spent_": None}
     found = {name: hashed(value) for name, value in kept.items()}
-    plan = sorted({line for path in PLANS[-1].paths for line in lines_of(path)})
+    of_skipped = FORFEITED, "laplace" if PLANS[-1].cost.is_pure else "gaussian"
+    plan = sorted({line for path in PLANS[-1].paths for line in lines_of(path, of_skipped)})
     named = [one.name for one in spent.releases]
     return {
         **found,

@@ -113,14 +113,7 @@ class BaseStream(BudgetMixin, TakesUpdates):
         self._process = OwnProcess()
         self._is_over = False
         right, left = self._counts = tuple(
-            budget.noise_first(
-                line.name,
-                line.shape[-2:],
-                sensitivity=line.sensitivity or 0.0,
-                unit=count_unit,
-                correlation=noise,
-            )
-            for line in plan.releases
+            budget.noise_first(one, unit=count_unit, correlation=noise) for one in plan.parts
         )
         self._state = StreamState(
             right.counts,

@@ -110,7 +110,7 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         best, doubts = 0, list[str]()
         if choice is not None:
             losses = np.column_stack([row_losses(scoring, model, X, y) for model in models])
-            best, doubts = _chosen(search, losses, choice, is_bounded=scoring == "accuracy")
+            best, doubts = _chosen(search, losses, choice)
         model = models[best]
         if allotment.final.mus:
             model = refit(search, best, model, min(allotment.final.mus), X, y, allotment.final)
@@ -212,14 +212,12 @@ def _choice_plan(
     )
 
 
-def _chosen(
-    search: Search, losses: np.ndarray, plan: Plan, *, is_bounded: bool
-) -> tuple[int, list[str]]:
+def _chosen(search: Search, losses: np.ndarray, plan: Plan) -> tuple[int, list[str]]:
     """Choose privately by the losses of the rows; say what the releases say against it."""
     seed = search.seed_of("choice")
     noise = NoiseSource(seed, () if seed is None else (digest(as_source(losses)),))
     budget = PrivacyBudget.of(plan, noise)
-    best = choose(losses, budget, is_bounded=is_bounded)
+    best = choose(losses, plan.parts, budget)
     search.keep(budget.spent(), "choice")
     return best, list(budget.doubts)
 

@@ -2,14 +2,19 @@
 
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
+
+import numpy as np
 
 from skdp.exceptions import BudgetError
-from skdp.privacy import gaussian_dp, pure_dp
+from skdp.privacy import gaussian_dp, pure_dp, sensitivity
 from skdp.privacy.lattice import SCALE_MARGIN, largest_size
 from skdp.privacy.noise import distinct_entries, joint_entries
+from skdp.privacy.quantile import search_steps
+from skdp.privacy.release import Release, Search
 
 __all__ = ["PrivacyCost", "largest_epsilon"]
 
@@ -58,6 +63,50 @@ class PrivacyCost:
                 f"{self.delta - self.delta_tail}; pass larger ones."
             )
 
+    def release(
+        self,
+        name: str,
+        mechanism: str,
+        share: float,
+        sensitivity_of: Callable[..., float],
+        known: Sequence[Any] | None = None,
+        *,
+        follows: str = "",
+        shape: tuple[int, ...] = (),
+        may_be_skipped: bool = False,
+    ) -> Release:
+        """Declare a release; refuse a share that does not pay for it.
+
+        What its sensitivity is computed from is `known`, or what is released before.
+        """
+        self.check_size(name, mechanism, share, shape)
+        change, scale = None, None
+        if known is not None:
+            change = float(sensitivity_of(*known))
+            scale = self.noise_std(mechanism, change, share, joint_entries(mechanism, shape))
+        return Release(
+            name, mechanism, share, change, scale, follows, shape, may_be_skipped, sensitivity_of
+        )
+
+    def search(
+        self,
+        name: str,
+        share: float,
+        grid: np.ndarray,
+        *,
+        n_columns: int = 1,
+        remedy: str | None = None,
+    ) -> Search:
+        """Declare a search over a public grid, one for each column at once.
+
+        `remedy` says what to do where an end of the grid is found.
+        """
+        grid, share, shape = np.asarray(grid, dtype=np.float64), float(share), (n_columns,)
+        change, own = sensitivity.counts(n_columns), share / max(search_steps(len(grid)), 1)
+        self.check_size(name, "gaussian", own, shape)
+        scale = self.noise_std("gaussian", change, own)
+        return Search(name, "gaussian", share, change, scale, shape=shape, grid=grid, remedy=remedy)
+
     def check(self, mechanism: str) -> None:
         """Refuse a mechanism that no share can pay."""
         if self.is_pure and mechanism not in (*_PURE, _CHOICE):
@@ -68,6 +117,10 @@ class PrivacyCost:
 
     def check_size(self, name: str, mechanism: str, share: float, shape: tuple[int, ...]) -> None:
         """Refuse a release of more numbers than its share protects against rounding."""
+        if not share > 0:
+            raise BudgetError(
+                f"Release {name!r} asks for a share of {share!r}, which must be positive."
+            )
         # The number of an option has no low bits that tell the losses.
         if not self.is_private or mechanism == _CHOICE:
             return

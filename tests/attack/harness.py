@@ -72,6 +72,8 @@ def null_row(index):
         if index is None:
             return rows
         later = Rows(_without_row(rows.source, index), rows.n_jobs)
+        # What a copy that leaks may look at.
+        later.as_opened = rows
         is_read_first = isinstance(problem, DecompositionProblem) and not problem.support.has_bases
         return open_for(problem, later, is_keyed=False).rows if is_read_first else later
 

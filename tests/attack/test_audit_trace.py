@@ -15,9 +15,8 @@ from skdp.linear_model._trace import initial
 from skdp.linear_model._trace.clipping import RecordClipping
 from skdp.linear_model._trace.initial import random_start
 from skdp.linear_model._trace.records import Records
-from skdp.privacy import PlannedRelease, PrivacyBudget
+from skdp.privacy import Plan, PrivacyBudget, Release
 from skdp.privacy.cost import PrivacyCost
-from skdp.privacy.plan import make_plan
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 
@@ -78,10 +77,8 @@ def cores(seed, n_budgets=75):
     records = Records(design, generator.normal(size=N_RECORDS), 0.0)
     left, right = (np.linalg.qr(generator.normal(size=(3, 2)))[0] for _ in range(2))
     # A core has a twentieth of the whole budget.
-    line = PlannedRelease("start, core", "gaussian", share=0.05, shape=(4,))
-    whole = make_plan(
-        20 * [line], cost=PrivacyCost(EPSILON, DELTA), unit="record", adjacency="replace"
-    )
+    line = Release("start, core", "gaussian", share=0.05, shape=(4,))
+    whole = Plan(PrivacyCost(EPSILON, DELTA), "record", "replace", 20 * [line])
     for _ in range(n_budgets):
         budget = PrivacyBudget.of(whole)
         for _ in whole.releases:

@@ -3,10 +3,10 @@
 from skdp import DPTraceRegressor
 from skdp.linear_model._trace import plan as trace_plan
 from skdp.linear_model._trace.input import facts_like
-from skdp.privacy import PrivacyBudget
+from skdp.privacy import Plan, PrivacyBudget
 from skdp.privacy.noise import NoiseSource
-from skdp.privacy.plan import make_plan, planned_search
 from skdp.privacy.quantile import SCALE_GRID
+from skdp.privacy.unmoved import planned_search, priced
 
 
 def problem_of(n_records, matrix_shape, **parameters):
@@ -18,12 +18,8 @@ def problem_of(n_records, matrix_shape, **parameters):
 
 def budget_for(problem, *parts, seed=0, kind=PrivacyBudget):
     """Open a budget for these parts of the plan, which are functions of the problem."""
-    plan = make_plan(
-        [line for part in parts for line in part(problem)],
-        cost=problem.cost,
-        unit=problem.unit.name,
-        adjacency=problem.unit.adjacency,
-    )
+    lines = priced([line for part in parts for line in part(problem)], problem.cost)
+    plan = Plan(problem.cost, problem.unit.name, problem.unit.adjacency, lines)
     return kind.of(plan, NoiseSource(2**100 + seed))
 
 

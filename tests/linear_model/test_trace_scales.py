@@ -8,15 +8,15 @@ from planned import budget_for, center_lines, problem_of, scale_lines, spread_li
 
 from skdp.data.design import Design
 from skdp.data.sources import as_source
-from skdp.linear_model._counts import share_for_counts
 from skdp.linear_model._trace import scales
 from skdp.linear_model._trace.plan import (
-    center_search,
+    _plan_center,
     plan_standardization,
     standardization_of,
 )
 from skdp.linear_model._trace.sizes import count_powers
 from skdp.linear_model._trace.standardization import exact_standardization, release_standardization
+from skdp.privacy.shares import share_for_counts
 
 N = 4000
 # The thresholds hold for 50 others, too.
@@ -31,7 +31,7 @@ def spread_of(values, seed, epsilon=1.0):
 def center_of(values, seed=0, bound=None):
     problem = problem_of(len(values), (1, 1), response_bound=bound)
     budget = budget_for(problem, center_lines, seed=seed)
-    return scales.release_center(values, budget, center_search(problem))
+    return scales.release_center(values, budget, _plan_center(problem))
 
 
 def found_in(X, seed=0, *, centered=True):
@@ -189,12 +189,12 @@ def test_null_records_are_not_counted():
     values = np.where(is_null, np.nan, 1.0)
     released.clear()
     scales.release_spread(values, budget, math.inf)
-    scales.release_center(values, budget, center_search(problem))
+    scales.release_center(values, budget, _plan_center(problem))
     assert max(map(np.max, released)) == 100
 
 
 def test_shares_depend_on_public_facts_and_are_small():
-    mu = problem_of(N, (1, 1)).mu
+    mu = problem_of(N, (1, 1)).cost.mu
     share_of = partial(share_for_counts, precision=0.05, limits=(2e-3, 0.1))
     for n_records in (1, 100, 10_000, 10**7):
         for n_counts in (1, 50, 1000):

@@ -182,7 +182,7 @@ def test_what_is_no_square_matrix_is_refused_before_it_is_broadcast_to_one(shape
 
 def test_a_search_over_one_point_counts_nothing():
     budget = open_budget()
-    assert budget.quantile("level", np.ones(5), q=0.5, grid=[2.0], share=0.5) == 2.0
+    assert budget.quantile(budget.cost.search("level", 0.5, [2.0]), np.ones(5), q=0.5) == 2.0
     assert budget.spent().releases == ()
 
 
@@ -190,13 +190,8 @@ def test_a_search_is_refused_as_a_whole():
     budget = open_budget(1e-4)
     grid, most = np.arange(1.0, 1025.0), math.floor((7e6 * budget.cost.mu) ** 2 / 10)
 
-    def _never(points):
-        raise AssertionError("counted")
-
-    arguments = dict(q=0.5, n_rows=5, grid=grid, n_columns=most + 1, share=1.0)
     with pytest.raises(BudgetError, match=f"{most + 1} numbers"):
-        budget.quantiles("scales", _never, **arguments)
-    assert budget.spent().releases == ()
+        budget.cost.search("scales", 1.0, grid, n_columns=most + 1)
 
 
 def test_with_hardly_any_privacy_not_one_number_is_released():

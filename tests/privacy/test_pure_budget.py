@@ -47,7 +47,7 @@ def test_noise_scale_is_the_standard_deviation_of_an_entry(delta):
         (budget.spherical, (2, 3), 7),
         (budget.spherical, (2, 3, 4), 25),
     ):
-        budget._releases.clear()
+        budget._account.releases.clear()
         released = release("value", np.zeros(shape), sensitivity=5.0, share=0.25)
         assert released.value.shape == shape
         assert released.scale == pytest.approx(MARGIN * 5.0 / epsilon * math.sqrt(variance))
@@ -78,10 +78,11 @@ def test_gaussian_noise_is_refused_before_the_data_are_read():
         functools.partial(budget.gaussian, sensitivity=1.0),
         functools.partial(budget.symmetric_gaussian, sensitivity=1.0),
         functools.partial(budget.histogram, edges=np.ones(2)),
-        functools.partial(budget.quantile, q=0.5, grid=np.ones(4)),
     ):
         with pytest.raises(BudgetError, match="delta=0 admits laplace, spherical and exponential"):
             release("name", unreadable, share=0.5)
+    with pytest.raises(BudgetError, match="delta=0 admits laplace, spherical and exponential"):
+        budget.cost.search("name", 0.5, np.ones(4))
     with pytest.raises(BudgetError, match="got 'gaussian'"):
         budget.noise_scale(1.0, 0.5)
     assert budget.spent().releases == ()

@@ -4,16 +4,16 @@ import numpy as np
 
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_norms
-from skdp.linear_model._medians import ANY_SIZE, release_medians
+from skdp.linear_model._medians import release_medians
 from skdp.linear_model._personal.levels import (
     CENTER_CERTAINTY,
     above_noise,
     clipped_total,
     release_level,
 )
-from skdp.linear_model._personal.plan import N_CLOSER
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy.unmoved import parts_of
 
 __all__ = ["mean_responses", "release_response_center", "release_row_center"]
 
@@ -42,13 +42,10 @@ def release_response_center(kind: str, users: Users, budget: PrivacyBudget) -> f
     means = users.fill(mean_responses)
     if kind == "median":
         (center,), _ = release_medians(
-            "response centre",
+            parts_of(budget, "response centre"),
             lambda points: np.array([np.count_nonzero(means <= points[0])], dtype=np.float64),
             budget,
-            shape=(users.n_users, 1),
-            grid=ANY_SIZE,
-            n_searches=N_CLOSER,
-            remedy=OTHER_UNITS_OF_Y,
+            users.n_users,
         )
         return float(center)
     level = release_level(

@@ -30,7 +30,7 @@ from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.linear_model._personal.ridge import ridge_coefficients
 from skdp.linear_model._personal.user_levels import root_mean_squares
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
-from skdp.privacy import PlannedRelease, PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget, Release, sensitivity
 
 __all__ = ["plan_exponential", "solve_exponential"]
 
@@ -46,20 +46,20 @@ _PENALTY = 1e-9  # not tuned
 _CHUNK_ENTRIES = 1 << 20  # not studied
 
 
-def plan_exponential(problem: PersonalProblem) -> list[PlannedRelease]:
+def plan_exponential(problem: PersonalProblem) -> list[Release]:
     """Plan three choices: of a bound, of a representation, and of a prior."""
     votes = sensitivity.loss_range(1.0, problem.unit.adjacency)
     counts = sensitivity.count_distance()
     return [
-        PlannedRelease("response bound", "exponential", _BOUND_SHARE, counts, shape=SIZES.shape),
-        PlannedRelease(
+        Release("response bound", "exponential", _BOUND_SHARE, counts, shape=SIZES.shape),
+        Release(
             "representation",
             "exponential",
             _CANDIDATE_SHARE,
             follows="response bound",
             shape=(_N_CANDIDATES,),
         ),
-        PlannedRelease("prior", "exponential", _PRIOR_SHARE, votes, shape=(len(_PRIORS),)),
+        Release("prior", "exponential", _PRIOR_SHARE, votes, shape=(len(_PRIORS),)),
     ]
 
 

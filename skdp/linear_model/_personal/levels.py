@@ -9,6 +9,7 @@ from skdp.data.sources import as_source
 from skdp.linear_model._personal.grids import SIZES
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import clip_rows
+from skdp.privacy.unmoved import named_search
 
 __all__ = [
     "CENTER_CERTAINTY",
@@ -47,7 +48,7 @@ def release_level(
     """Release a quantile of the norms, at which they are then clipped."""
     # Without noise nothing is, and where the search ends is no matter.
     told = remedy if budget.is_private else None
-    return clip_level(budget.quantile(name, norms, q=q, grid=grid, remedy=told), budget)
+    return clip_level(budget.quantile(named_search(budget, name, grid, told), norms, q=q), budget)
 
 
 def clipped_total(values: np.ndarray, level: float) -> np.ndarray:

@@ -4,14 +4,15 @@ import math
 
 import numpy as np
 
-from skdp.linear_model._counts import share_for_counts
-from skdp.linear_model._medians import ANY_SIZE, searches
+from skdp.linear_model._medians import ANY_SIZE, plan_medians
 from skdp.linear_model._personal.grids import PRIORS, RATIOS, RELATIVE_SIZES, SIZES, row_counts
 from skdp.linear_model._personal.levels import CENTER_CERTAINTY, MEAN_CERTAINTY
 from skdp.linear_model._personal.problem import PersonalProblem
-from skdp.privacy import PlannedRelease, sensitivity
-from skdp.privacy.plan import planned_search
+from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
+from skdp.privacy import Release, sensitivity
 from skdp.privacy.quantile import search_steps
+from skdp.privacy.shares import growing_shares, left_of, share_for_counts
+from skdp.privacy.unmoved import planned_search
 
 __all__ = [
     "N_CLOSER",
@@ -42,12 +43,12 @@ _MEAN_NOISE, _LARGEST_MEAN_CLIP = 0.1, 8.0  # not studied
 _GROWTH, _LARGEST_GROWTH = 1.5, 10.0  # not studied
 
 
-def plan_personal(problem: PersonalProblem) -> list[PlannedRelease]:
+def plan_personal(problem: PersonalProblem) -> list[Release]:
     """Plan all releases in their order."""
     before = [*_plan_features(problem), *_search("product norm", problem)]
     if problem.is_pooled:
-        return [*before, _mean_products(problem, _left(before))]
-    last = PlannedRelease(
+        return [*before, _mean_products(problem, left_of(before))]
+    last = Release(
         "prior vote",
         "gaussian",
         share_for_counts(
@@ -58,7 +59,7 @@ def plan_personal(problem: PersonalProblem) -> list[PlannedRelease]:
     )
     means = [_mean_products(problem, _MEAN_SHARE)] * finds_mean(problem)
     heads = _search("head norm", problem, len(RELATIVE_SIZES))
-    left = _left([*before, *heads, last, *means])
+    left = left_of(before, heads, last, means)
     products = min(_PRODUCT_SHARE, left / 2) if problem.n_iter else left
     size = (problem.facts.n_features,) * 2
     start = _line("products", products, "product norm", size, "symmetric_gaussian")
@@ -127,7 +128,7 @@ def _counts_are_cheap(problem: PersonalProblem) -> bool:
     return _count_share(problem) <= _CHEAP_COUNT
 
 
-def _plan_features(problem: PersonalProblem) -> list[PlannedRelease]:
+def _plan_features(problem: PersonalProblem) -> list[Release]:
     """Plan the centre of rows and responses, and what whitens the rows."""
     d = problem.facts.n_features
     lines = _plan_responses(problem)
@@ -142,13 +143,14 @@ def _plan_features(problem: PersonalProblem) -> list[PlannedRelease]:
     return lines
 
 
-def _plan_responses(problem: PersonalProblem) -> list[PlannedRelease]:
+def _plan_responses(problem: PersonalProblem) -> list[Release]:
     """Plan the centre of the responses, numbers of rows, and how far users' levels differ."""
-    kind, lines = response_search(problem), list[PlannedRelease]()
+    kind, lines = response_search(problem), list[Release]()
     name = "response centre"
     if kind == "median":
-        for search, length in searches(name, len(ANY_SIZE), N_CLOSER):
-            lines += _search(search, problem, length)
+        lines += plan_medians(
+            problem.cost, name, _count_share(problem), ANY_SIZE, N_CLOSER, remedy=OTHER_UNITS_OF_Y
+        )
     elif kind == "mean":
         lines += _search(f"{name} norm", problem)
         lines.append(_line(name, _RESPONSE_SHARE, f"{name} norm", ()))
@@ -167,7 +169,7 @@ def _count_share(problem: PersonalProblem) -> float:
     )
 
 
-def _plan_gradient(problem: PersonalProblem, share: float) -> list[PlannedRelease]:
+def _plan_gradient(problem: PersonalProblem, share: float) -> list[Release]:
     """Plan a gradient and a count for each step."""
     n_iter, facts = problem.n_iter, problem.facts
     votes = share_for_counts(
@@ -178,11 +180,11 @@ def _plan_gradient(problem: PersonalProblem, share: float) -> list[PlannedReleas
         size = (facts.n_features, problem.n_components)
         lines.append(_line(f"gradient {step}", own, follows, size))
         follows = f"clip vote {step}"
-        lines.append(PlannedRelease(follows, "gaussian", votes / n_iter, sensitivity.count()))
+        lines.append(Release(follows, "gaussian", votes / n_iter, sensitivity.count()))
     return lines
 
 
-def _plan_altmin(problem: PersonalProblem, share: float) -> list[PlannedRelease]:
+def _plan_altmin(problem: PersonalProblem, share: float) -> list[Release]:
     """Plan the normal equations of each step, and the norms of what users add to them."""
     lines = [*_search("normal matrix norm", problem), *_search("normal product norm", problem)]
     n_unknowns = problem.facts.n_features * problem.n_components
@@ -197,29 +199,20 @@ def _plan_altmin(problem: PersonalProblem, share: float) -> list[PlannedRelease]
 
 def _growing(total: float, n_steps: int) -> list[float]:
     """Split a share over the steps, the later ones getting more."""
-    growth = min(_GROWTH, _LARGEST_GROWTH ** (1 / n_steps))
-    weights = growth ** np.arange(n_steps)
-    shares: list[float] = (total * weights / weights.sum()).tolist()
-    return shares
+    return growing_shares(total, n_steps, min(_GROWTH, _LARGEST_GROWTH ** (1 / n_steps)))
 
 
-def _mean_products(problem: PersonalProblem, share: float) -> PlannedRelease:
+def _mean_products(problem: PersonalProblem, share: float) -> Release:
     return _line("mean products", share, "product norm", (problem.facts.n_features,))
 
 
-def _search(
-    name: str, problem: PersonalProblem, n_points: int = len(SIZES)
-) -> list[PlannedRelease]:
+def _search(name: str, problem: PersonalProblem, n_points: int = len(SIZES)) -> list[Release]:
     """Plan a search over a grid, for a share that follows the number of users."""
     n_steps = search_steps(n_points)
     return planned_search(name, n_steps * _count_share(problem), n_points) if n_steps else []
 
 
-def _left(lines: list[PlannedRelease]) -> float:
-    return 1 - math.fsum(line.share for line in lines)
-
-
 def _line(
     name: str, share: float, follows: str, shape: tuple[int, ...], mechanism: str = "gaussian"
-) -> PlannedRelease:
-    return PlannedRelease(name, mechanism, share, follows=follows, shape=shape)
+) -> Release:
+    return Release(name, mechanism, share, follows=follows, shape=shape)

@@ -35,6 +35,7 @@ from skdp.linear_model._personal.ridge import ridge_coefficients
 from skdp.linear_model._personal.user_levels import UserLevels
 from skdp.linear_model._units_of_data import OTHER_UNITS, OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy.unmoved import named_search
 
 __all__ = ["Start", "features_of", "release_row_count", "release_start"]
 
@@ -90,7 +91,9 @@ def release_row_count(users: Users, budget: PrivacyBudget, problem: PersonalProb
         return 1.0
     counts = users.fill(attrgetter("counts"))
     # Below the point that is found there is another one, half as large.
-    return max(budget.quantile("row count", counts, q=0.5, grid=grid) / np.sqrt(2), 1.0)
+    return max(
+        budget.quantile(named_search(budget, "row count", grid), counts, q=0.5) / np.sqrt(2), 1.0
+    )
 
 
 def release_start(
@@ -104,7 +107,8 @@ def release_start(
     products = users.fill(partial(_products, levels=levels))
     remedy = OTHER_UNITS_OF_Y if problem.decorrelate else OTHER_UNITS
     norms = row_norms(products)
-    size = budget.quantile("product norm", norms, q=_PRODUCT_QUANTILE, grid=SIZES, remedy=remedy)
+    search = named_search(budget, "product norm", SIZES, remedy)
+    size = budget.quantile(search, norms, q=_PRODUCT_QUANTILE)
     level = clip_level(size, budget)
     if problem.is_pooled:
         mean = _release_mean(products, size, users, budget, problem)
@@ -194,7 +198,8 @@ def _with_scale(start: Start, users: Users, budget: PrivacyBudget) -> Start:
     prior, mean_head = start.prior, start.mean_head
     sizes = users.fill(partial(_head_sizes, prior=prior, mean_head=mean_head))
     usual = np.sqrt(prior.variances.sum())
-    released = budget.quantile("head norm", sizes / usual, q=_HEAD_QUANTILE, grid=RELATIVE_SIZES)
+    search = named_search(budget, "head norm", RELATIVE_SIZES)
+    released = budget.quantile(search, sizes / usual, q=_HEAD_QUANTILE)
     factor = released**2
     scaled = replace(
         prior,

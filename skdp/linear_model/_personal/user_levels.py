@@ -11,6 +11,7 @@ from skdp.linear_model._personal.center import mean_responses
 from skdp.linear_model._personal.grids import RATIOS, SIZES
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget
+from skdp.privacy.unmoved import named_search
 
 __all__ = ["UserLevels", "release_user_levels", "root_mean_squares"]
 
@@ -40,9 +41,10 @@ def release_user_levels(users: Users, row_count: float, budget: PrivacyBudget) -
     response the sum of both.
     """
     means, sizes = users.fill(_means_and_sizes).T
-    size = budget.quantile("user level", means, q=_QUANTILE, grid=SIZES, remedy=OTHER_UNITS_OF_Y)
-    size /= _ABOVE
-    ratio = budget.quantile("response spread", sizes / size, q=0.5, grid=RATIOS) / _ABOVE
+    search = named_search(budget, "user level", SIZES, OTHER_UNITS_OF_Y)
+    size = budget.quantile(search, means, q=_QUANTILE) / _ABOVE
+    search = named_search(budget, "response spread", RATIOS)
+    ratio = budget.quantile(search, sizes / size, q=0.5) / _ABOVE
     of_means = (size / float(ndtri((1 + _QUANTILE) / 2))) ** 2
     of_responses = max((ratio * size) ** 2, of_means)
     between = 0.0

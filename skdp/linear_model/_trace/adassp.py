@@ -20,6 +20,7 @@ from skdp.linear_model._trace.records import NO_CLIPPING, Records
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.quantile import SCALE_GRID
+from skdp.privacy.unmoved import named_search
 
 __all__ = ["release_row_norm", "solve_adassp"]
 
@@ -36,9 +37,8 @@ def release_row_norm(records: Records, budget: PrivacyBudget) -> float:
     """Release a norm that most of the matrices do not exceed."""
     norms = records.design.norms()
     norms[np.isnan(records.responses)] = np.nan
-    found = budget.quantile(
-        "row norm", norms, q=_NORM_QUANTILE, grid=SCALE_GRID, remedy=OTHER_UNITS_OF_X
-    )
+    search = named_search(budget, "row norm", SCALE_GRID, OTHER_UNITS_OF_X)
+    found = budget.quantile(search, norms, q=_NORM_QUANTILE)
     return _NORM_MARGIN * found
 
 

@@ -20,7 +20,7 @@ from skdp.linear_model._trace.doubts import (
 )
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.initial import random_start, release_start
-from skdp.linear_model._trace.plan import center_search, standardization_of
+from skdp.linear_model._trace.plan import standardization_of
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.public_design import solve_public_design
 from skdp.linear_model._trace.records import Records
@@ -31,6 +31,7 @@ from skdp.linear_model._trace.standardization import (
 )
 from skdp.linear_model._trace.transform import Transform, inverse_root
 from skdp.privacy import PrivacyBudget
+from skdp.privacy.unmoved import parts_of
 
 __all__ = ["solve_trace"]
 
@@ -63,9 +64,9 @@ def solve_trace(
     """Release the scales, then the coefficients and the intercept, in the units of the data."""
     bound = math.inf if problem.response_bound is None else problem.response_bound
     responses, center = np.clip(given.responses, -bound, bound), 0.0
-    search = center_search(problem) if problem.fit_intercept else None
-    if search is not None:
-        center = scales.release_center(responses, budget, search)
+    searches = parts_of(budget, "response centre")
+    if searches:
+        center = scales.release_center(responses, budget, searches)
         responses = responses - center
     transform = _transform(problem, given.design, responses, budget)
     spread = scales.Spread(math.inf)

@@ -2,31 +2,31 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from skdp.linear_model._counts import share_for_counts
 from skdp.linear_model._medians import (
     ANY_SIZE,
     UP_TO_ONE,
-    CenterSearch,
     affordable_searches,
     n_counts,
-    searches,
+    plan_medians,
 )
 from skdp.linear_model._trace.covariances import diagonal_reach, moment_bound
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.records import NO_CLIPPING
 from skdp.linear_model._trace.sizes import N_POWERS
 from skdp.linear_model._trace.standardization import StandardizationPlan, mean_bound
-from skdp.privacy import PlannedRelease, sensitivity
-from skdp.privacy.budget import FORFEITED
-from skdp.privacy.plan import planned_search
+from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
+from skdp.privacy import Release, sensitivity
 from skdp.privacy.quantile import SCALE_GRID, search_steps
+from skdp.privacy.release import Search
+from skdp.privacy.shares import growing_shares, left_of, share_for_counts
+from skdp.privacy.unmoved import planned_search
 
 __all__ = [
     "START_SHARE",
-    "center_search",
     "gradient_shares",
     "plan_standardization",
     "plan_trace",
@@ -67,25 +67,21 @@ _MOMENT_SHARE, _EIGENVALUE_SHARE = 0.5, 0.05
 _SPREAD = "response spread"
 
 
-def plan_trace(problem: TraceProblem) -> list[PlannedRelease]:
+def plan_trace(problem: TraceProblem) -> list[Release]:
     """Plan all releases in their order."""
     lines = [*_plan_center(problem), *_plan_transform(problem)]
     if problem.cost.is_private:
         lines.append(_plan_spread(problem))
     # What is spent is taken off what is left, to the last bit.
     if problem.solver != "adassp":
-        return lines + _plan_descent(problem, _left(lines))
+        return lines + _plan_descent(problem, left_of(lines))
     if not problem.protects_matrices:
         size = problem.facts.n_entries + problem.fit_intercept
-        return [*lines, _line("products with responses", _left(lines), _SPREAD, (size,))]
+        return [*lines, _line("products with responses", left_of(lines), _SPREAD, (size,))]
     if problem.row_norm is None and problem.cost.is_private:
         share = _share_of_counts(search_steps(len(SCALE_GRID)), problem)
         lines += planned_search("row norm", share, len(SCALE_GRID))
-    return lines + _plan_moments(problem, _left(lines))
-
-
-def _left(lines: list[PlannedRelease]) -> float:
-    return 1 - math.fsum(line.share for line in lines)
+    return lines + _plan_moments(problem, left_of(lines))
 
 
 def _share_of_counts(count: int, problem: TraceProblem, precision: float = _PRECISION) -> float:
@@ -94,8 +90,10 @@ def _share_of_counts(count: int, problem: TraceProblem, precision: float = _PREC
     )
 
 
-def center_search(problem: TraceProblem) -> CenterSearch | None:
-    """Plan the search for the median of the responses; None if noise would hide it."""
+def _plan_center(problem: TraceProblem) -> tuple[Search, ...]:
+    """Plan the search for the median of the responses; none if noise would hide it."""
+    if not problem.fit_intercept:
+        return ()
     bound, n_records = problem.response_bound, problem.facts.n_records
     grid = ANY_SIZE if bound is None or math.isinf(bound) else bound * UP_TO_ONE
     largest = _LEAST_SHARE * (_PRECISION * n_records * problem.cost.mu) ** 2
@@ -103,28 +101,13 @@ def center_search(problem: TraceProblem) -> CenterSearch | None:
     count = n_counts(len(grid), n_searches)
     share = _share_of_counts(count, problem)
     noise = problem.cost.noise_std("gaussian", sensitivity.count(), share / count)
-    return CenterSearch(grid, n_searches, share) if noise <= _USELESS * n_records else None
+    if noise > _USELESS * n_records:
+        return ()
+    name, own = "response centre", share / count
+    return plan_medians(problem.cost, name, own, grid, n_searches, remedy=OTHER_UNITS_OF_Y)
 
 
-def _plan_center(problem: TraceProblem) -> list[PlannedRelease]:
-    search = center_search(problem) if problem.fit_intercept else None
-    if search is None:
-        return []
-    return _plan_medians("response centre", search.share, len(search.grid), search.n_searches, 1)
-
-
-def _plan_medians(
-    name: str, share: float, n_points: int, n_searches: int, n_columns: int
-) -> list[PlannedRelease]:
-    """Plan a search, and closer ones, each count of which gets the same share."""
-    share_of_count = share / n_counts(n_points, n_searches)
-    lines = []
-    for search, length in searches(name, n_points, n_searches):
-        lines += planned_search(search, share_of_count * search_steps(length), length, n_columns)
-    return lines
-
-
-def _plan_spread(problem: TraceProblem) -> PlannedRelease:
+def _plan_spread(problem: TraceProblem) -> Release:
     least, fine = (
         _share_of_counts(2, problem, precision) for precision in (_BIN_PRECISION, _FINE_PRECISION)
     )
@@ -132,12 +115,12 @@ def _plan_spread(problem: TraceProblem) -> PlannedRelease:
     return _plan_sizes(_SPREAD, share, 1, problem)
 
 
-def _plan_sizes(name: str, share: float, n_columns: int, problem: TraceProblem) -> PlannedRelease:
+def _plan_sizes(name: str, share: float, n_columns: int, problem: TraceProblem) -> Release:
     change = sensitivity.histograms(n_columns, problem.unit.adjacency)
-    return PlannedRelease(name, "gaussian", share, change, shape=(n_columns, N_POWERS))
+    return Release(name, "gaussian", share, change, shape=(n_columns, N_POWERS))
 
 
-def _plan_transform(problem: TraceProblem) -> list[PlannedRelease]:
+def _plan_transform(problem: TraceProblem) -> list[Release]:
     """Plan what is found of the scales of the matrices, and what whitens them."""
     if problem.covariance != "private" or not problem.protects_matrices:
         return []
@@ -148,23 +131,27 @@ def _plan_transform(problem: TraceProblem) -> list[PlannedRelease]:
     return lines + [_plan_whitening(side, problem) for side in sides]
 
 
-def _plan_scales(problem: TraceProblem) -> list[PlannedRelease]:
+def _plan_scales(problem: TraceProblem) -> list[Release]:
     facts, plan = problem.facts, standardization_of(problem)
     if plan is None:
         share = _share_of_counts(search_steps(len(SCALE_GRID)), problem)
         return planned_search("matrix norm", share, len(SCALE_GRID))
-    lines, n_features = [], facts.n_entries
+    lines, n_features = list[Release](), facts.n_entries
     if problem.fit_intercept:
-        lines += _plan_medians(
-            "feature centres", plan.center_share, len(ANY_SIZE), plan.n_searches, n_features
+        lines += plan_medians(
+            problem.cost,
+            "feature centres",
+            plan.center_share / n_counts(len(ANY_SIZE), plan.n_searches),
+            ANY_SIZE,
+            plan.n_searches,
+            n_columns=n_features,
+            remedy=OTHER_UNITS_OF_X,
         )
     lines.append(_plan_sizes("feature spreads", plan.spread_share, n_features, problem))
     if plan.mean_share:
         change = sensitivity.row_sum(mean_bound(n_features), problem.unit.adjacency)
         shape = (n_features,)
-        lines.append(
-            PlannedRelease("feature means", "gaussian", plan.mean_share, change, shape=shape)
-        )
+        lines.append(Release("feature means", "gaussian", plan.mean_share, change, shape=shape))
     return lines
 
 
@@ -205,7 +192,7 @@ def plan_standardization(
     return StandardizationPlan(center_share, spread_share, mean_share, n_searches)
 
 
-def _plan_whitening(side: int, problem: TraceProblem) -> PlannedRelease:
+def _plan_whitening(side: int, problem: TraceProblem) -> Release:
     """Plan the covariance of a side, whose noise is to have the wanted edge."""
     facts = problem.facts
     size, other = facts.matrix_shape[side], facts.matrix_shape[1 - side]
@@ -216,7 +203,7 @@ def _plan_whitening(side: int, problem: TraceProblem) -> PlannedRelease:
     edge = largest * reach / (facts.n_records * other)
     wanted = (edge / (problem.cost.mu * _WANTED_EDGE)) ** 2
     share = np.clip(wanted, _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE)
-    return PlannedRelease(
+    return Release(
         ("row", "column")[side] + (" variances" if is_sparse else " covariance"),
         "gaussian" if is_sparse else "symmetric_gaussian",
         float(share),
@@ -225,7 +212,7 @@ def _plan_whitening(side: int, problem: TraceProblem) -> PlannedRelease:
     )
 
 
-def _plan_descent(problem: TraceProblem, share: float) -> list[PlannedRelease]:
+def _plan_descent(problem: TraceProblem, share: float) -> list[Release]:
     """Plan a start, and a gradient and a count for each step."""
     lines = []
     if problem.init == "spectral":
@@ -237,23 +224,20 @@ def _plan_descent(problem: TraceProblem, share: float) -> list[PlannedRelease]:
     for step, step_share in enumerate(gradient_shares(share - votes, n_steps), start=1):
         lines.append(_line(f"gradient {step}", step_share, follows, (size,)))
         follows = f"clip vote {step}"
-        lines.append(PlannedRelease(follows, "gaussian", votes / n_steps, sensitivity.count()))
+        lines.append(Release(follows, "gaussian", votes / n_steps, sensitivity.count()))
     return lines
 
 
 def gradient_shares(total: float, n_steps: int) -> list[float]:
     """Split a share over the steps, the later ones getting more."""
-    growth = min(_GROWTH, _LARGEST_GROWTH ** (1 / n_steps))
-    weights = growth ** np.arange(n_steps)
-    shares: list[float] = (total * weights / weights.sum()).tolist()
-    return shares
+    return growing_shares(total, n_steps, min(_GROWTH, _LARGEST_GROWTH ** (1 / n_steps)))
 
 
-def _plan_start(problem: TraceProblem) -> Iterator[PlannedRelease]:
+def _plan_start(problem: TraceProblem) -> Iterator[Release]:
     """Plan a start from data, which may fail its test."""
     shape, rank = problem.facts.matrix_shape, problem.rank
     yield _line("start, gap", START_SHARE * _GAP_SHARE, _SPREAD)
-    spaces = PlannedRelease(
+    spaces = Release(
         "start, subspaces",
         "symmetric_gaussian",
         START_SHARE * _SUBSPACE_SHARE,
@@ -262,21 +246,21 @@ def _plan_start(problem: TraceProblem) -> Iterator[PlannedRelease]:
     )
     core = _line("start, core", START_SHARE * _CORE_SHARE, _SPREAD, (rank**2,))
     for line in (spaces, core):
-        yield line.or_else(FORFEITED, "gaussian") if problem.cost.is_private else line
+        yield replace(line, may_be_skipped=problem.cost.is_private)
 
 
-def _line(name: str, share: float, follows: str, shape: tuple[int, ...] = ()) -> PlannedRelease:
-    return PlannedRelease(name, "gaussian", share, follows=follows, shape=shape)
+def _line(name: str, share: float, follows: str, shape: tuple[int, ...] = ()) -> Release:
+    return Release(name, "gaussian", share, follows=follows, shape=shape)
 
 
-def _plan_moments(problem: TraceProblem, share: float) -> list[PlannedRelease]:
+def _plan_moments(problem: TraceProblem, share: float) -> list[Release]:
     """Plan the second moment, its smallest eigenvalue, and the products with the responses."""
     norm: float | None = None
     if problem.row_norm is not None or not problem.cost.is_private:
         row_norm = math.inf if problem.row_norm is None else problem.row_norm
         norm = min(math.hypot(row_norm, problem.fit_intercept), NO_CLIPPING)
     size = problem.facts.n_entries + problem.fit_intercept
-    moment = PlannedRelease(
+    moment = Release(
         "second moment",
         "symmetric_gaussian",
         share * _MOMENT_SHARE,
@@ -284,7 +268,7 @@ def _plan_moments(problem: TraceProblem, share: float) -> list[PlannedRelease]:
         follows="row norm",
         shape=(size, size),
     )
-    smallest = PlannedRelease(
+    smallest = Release(
         "smallest eigenvalue",
         "gaussian",
         share * _EIGENVALUE_SHARE,

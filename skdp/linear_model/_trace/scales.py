@@ -1,16 +1,19 @@
 """Private scales of the responses and of the matrices as a whole; exact ones of public matrices."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from skdp.data.design import Design
-from skdp.linear_model._medians import CenterSearch, release_medians
+from skdp.linear_model._medians import release_medians
 from skdp.linear_model._trace.sizes import count_powers, release_sizes
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.quantile import SCALE_GRID
+from skdp.privacy.release import Search
+from skdp.privacy.unmoved import named_search
 
 __all__ = [
     "Spread",
@@ -41,16 +44,15 @@ class Spread:
     is_guess: bool = False
 
 
-def release_center(responses: np.ndarray, budget: PrivacyBudget, search: CenterSearch) -> float:
+def release_center(
+    responses: np.ndarray, budget: PrivacyBudget, searches: Sequence[Search]
+) -> float:
     """Release the median of the responses."""
     (center,), _ = release_medians(
-        "response centre",
+        searches,
         lambda points: np.array([np.count_nonzero(responses <= points[0])], dtype=np.float64),
         budget,
-        shape=(len(responses), 1),
-        grid=search.grid,
-        n_searches=search.n_searches,
-        remedy=OTHER_UNITS_OF_Y,
+        len(responses),
     )
     return float(center)
 
@@ -79,7 +81,8 @@ def release_norm(design: Design, is_null: np.ndarray, budget: PrivacyBudget) -> 
     """Release the median norm of the matrices."""
     norms = design.norms()
     norms[is_null] = np.nan
-    return budget.quantile("matrix norm", norms, q=0.5, grid=SCALE_GRID, remedy=OTHER_UNITS_OF_X)
+    search = named_search(budget, "matrix norm", SCALE_GRID, OTHER_UNITS_OF_X)
+    return budget.quantile(search, norms, q=0.5)
 
 
 def exact_norm(design: Design) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from skdp.data.design import Design, entries_of
 from skdp.data.matrices import Matrices
-from skdp.linear_model._medians import ANY_SIZE, release_medians
+from skdp.linear_model._medians import release_medians
 from skdp.linear_model._trace.public_rows import largest_usual, sample_rows
 from skdp.linear_model._trace.sizes import (
     N_POWERS,
@@ -22,6 +22,7 @@ from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.quantile import SCALE_GRID
+from skdp.privacy.unmoved import parts_of
 
 __all__ = [
     "RareFeatures",
@@ -107,13 +108,10 @@ def release_standardization(
     center, least = np.zeros(design.n_entries), np.zeros(design.n_entries)
     if centered:
         center, least = release_medians(
-            "feature centres",
+            parts_of(budget, "feature centres"),
             lambda points: design.add_up(partial(_count_up_to, points=points), design.n_entries),
             budget,
-            shape=(design.n_records, design.n_entries),
-            grid=ANY_SIZE,
-            n_searches=plan.n_searches,
-            remedy=OTHER_UNITS_OF_X,
+            design.n_records,
         )
     kernel = partial(_count_sizes, center=center, least=least)
     counts = design.add_up(kernel, design.n_entries * N_POWERS)
