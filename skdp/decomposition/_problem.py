@@ -8,7 +8,6 @@ from operator import itemgetter
 
 import numpy as np
 
-from skdp._estimator import Procedure
 from skdp.privacy.cost import PrivacyCost
 from skdp.units._changes import ResolvedSpectralChange
 from skdp.units._entries import ResolvedEdge, ResolvedEntry
@@ -68,7 +67,6 @@ SUPPORT: dict[type[ResolvedUnit], Support] = {
 class DecompositionProblem:
     """Parameters of a decomposition as plain values, and public facts."""
 
-    procedure: Procedure
     shape: tuple[int, int]
     dtype: np.dtype
     is_sparse: bool

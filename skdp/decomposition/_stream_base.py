@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._estimator import BudgetMixin, plan_of_releases
+from skdp._estimator import BudgetMixin, plan_of
 from skdp._parameters import without_secrets
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._sketches.fit import fit_sketches
@@ -106,8 +106,8 @@ class BaseStream(BudgetMixin, TakesUpdates):
         cost = PrivacyCost(float(self.epsilon), float(self.delta), reserved)
         problem = StreamProblem(unit, self._sketches, noise, cost)
         self._warn_of_settings(problem)
-        count_unit = _count_unit(plan_of_releases(problem, plan_stream(problem)))
-        plan = plan_of_releases(problem, plan_stream(problem, count_unit))
+        count_unit = _count_unit(plan_of(problem, plan_stream(problem)))
+        plan = plan_of(problem, plan_stream(problem, count_unit))
         what = f"{type(self).__name__}, {self._shape[0]} x {self._shape[1]}"
         budget = self._open_budget(plan, what)
         self._process = OwnProcess()

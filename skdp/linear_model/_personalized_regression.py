@@ -1,12 +1,11 @@
 """Personal linear models on a representation learned with user-level privacy."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 
-from skdp._estimator import PrivateEstimator, Procedure, in_dtype
+from skdp._estimator import Data, PrivateEstimator, in_dtype
 from skdp._reading import check_features
 from skdp.data.digest import digest
 from skdp.data.sources import as_source
@@ -30,9 +29,6 @@ from skdp.units._rows import ResolvedRow
 from skdp.units._users import ResolvedUser
 
 __all__ = ["DPPersonalizedRegressor"]
-
-_PROCEDURE = Procedure(plan_personal, doubts_of_users, solve_personal)
-_CHOICE = Procedure(plan_exponential, doubts_of_users, solve_exponential)
 
 
 class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
@@ -186,6 +182,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         **PERSONAL_CONSTRAINTS,
     }
 
+    _doubts = staticmethod(doubts_of_users)
+
     def __init__(
         self,
         n_components: int = 2,
@@ -275,7 +273,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         """
         return super().plan(n_samples, n_features, like=like)
 
-    def _checked_input(self, X: Any, y: Any) -> tuple[PersonalData, PersonalFacts]:
+    def _problem(self, X: Any, y: Any) -> tuple[PersonalProblem, Data]:
         given, groups = X
         data = check_input(given, y, groups, plain(self.user_column), type(self).__name__)
         if data.ids is None and self.require_groups:
@@ -284,32 +282,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
                 "user_column. In a Pipeline or a search, groups arrive only with metadata routing "
                 "enabled."
             )
-        return data, data.facts
-
-    def _facts_like(self, n_samples: int, n_features: int, like: Any) -> PersonalFacts:
-        width_of_like = getattr(like, "shape", (0, n_features))[1:]
-        if width_of_like != (n_features,):
-            raise ValueError(
-                f"n_features={n_features} does not fit like, whose rows have shape {width_of_like}."
-            )
-        dtype = np.float32 if getattr(like, "dtype", None) == np.float32 else np.float64
-        width = n_features - (self.user_column is not None)
-        return PersonalFacts(n_samples, width, True, np.dtype(dtype))
-
-    def _problem(self, facts: PersonalFacts) -> PersonalProblem:
-        problem = self._asked(
-            PersonalProblem,
-            procedure=_CHOICE if self.solver == "exponential" else _PROCEDURE,
-            facts=facts,
-            unit=(ResolvedUser if facts.has_ids else ResolvedRow)(self.adjacency),
-            n_units=facts.n_users,
-        )
-        return checked_problem(problem)
-
-    def _open_data(
-        self, data: PersonalData, problem: PersonalProblem
-    ) -> tuple[Users, Callable[[], tuple[bytes, ...]]]:
-        check_features(data.given, self, reset=True)
+        problem = self._problem_of(data.facts)
+        check_features(given, self, reset=True)
         users = Users(
             data.rows,
             data.responses,
@@ -318,7 +292,33 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
             problem.max_rows_per_user,
             self.n_jobs,
         )
-        return users, lambda: _digest(data)
+        return problem, (users, lambda: _digest(data))
+
+    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> PersonalProblem:
+        width_of_like = getattr(like, "shape", (0, n_features))[1:]
+        if width_of_like != (n_features,):
+            raise ValueError(
+                f"n_features={n_features} does not fit like, whose rows have shape {width_of_like}."
+            )
+        dtype = np.float32 if getattr(like, "dtype", None) == np.float32 else np.float64
+        width = n_features - (self.user_column is not None)
+        return self._problem_of(PersonalFacts(n_samples, width, True, np.dtype(dtype)))
+
+    def _problem_of(self, facts: PersonalFacts) -> PersonalProblem:
+        problem = self._asked(
+            PersonalProblem,
+            facts=facts,
+            unit=(ResolvedUser if facts.has_ids else ResolvedRow)(self.adjacency),
+            n_units=facts.n_users,
+        )
+        return checked_problem(problem)
+
+    def _plan(self, problem: PersonalProblem) -> Any:
+        return (plan_exponential if problem.solver == "exponential" else plan_personal)(problem)
+
+    def _solve(self, problem: PersonalProblem, plan: Any, *opened: Any) -> SharedModel:
+        solve = solve_exponential if problem.solver == "exponential" else solve_personal
+        return solve(problem, *opened)
 
     def _set_attributes(self, result: SharedModel, problem: PersonalProblem) -> tuple[str, ...]:
         dtype, prior = problem.facts.dtype, result.prior

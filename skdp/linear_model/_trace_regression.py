@@ -1,13 +1,12 @@
 """Low-rank trace regression of private records."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._estimator import N_JOBS, PrivateEstimator, Procedure, in_dtype
+from skdp._estimator import N_JOBS, Data, PrivateEstimator, in_dtype
 from skdp._reading import check_features, check_rows_of
 from skdp.data.design import Design
 from skdp.data.digest import digest
@@ -33,8 +32,6 @@ from skdp.linear_model._trace.records import Records
 from skdp.privacy.precision import plain
 
 __all__ = ["DPTraceRegressor"]
-
-_PROCEDURE = Procedure(plan_trace, doubts_of_size, solve_trace)
 
 
 class DPTraceRegressor(RegressorMixin, PrivateEstimator):
@@ -176,6 +173,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         **TRACE_CONSTRAINTS,
     }
 
+    _plan, _doubts = staticmethod(plan_trace), staticmethod(doubts_of_size)
+
     def __init__(
         self,
         rank: int = 1,
@@ -307,13 +306,18 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         with np.errstate(under="ignore"):
             return (self.left_components_ * self.singular_values_) @ self.right_components_
 
-    def _checked_input(self, X: Any, y: Any) -> tuple[TraceData, TraceFacts]:
-        return check_input(X, y, plain(self.matrix_shape), type(self).__name__)
+    def _problem(self, X: Any, y: Any) -> tuple[TraceProblem, Data]:
+        data, facts = check_input(X, y, plain(self.matrix_shape), type(self).__name__)
+        problem = self._problem_of(facts)
+        check_features(data.rows, self, reset=True)
+        design = Design(data.source, facts.matrix_shape, self.n_jobs)
+        records = Records(design, data.responses, float(problem.fit_intercept))
+        return problem, (records, lambda: _digest(data))
 
-    def _facts_like(self, n_samples: int, n_features: int, like: Any) -> TraceFacts:
-        return facts_like(n_samples, n_features, plain(self.matrix_shape), like)
+    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> TraceProblem:
+        return self._problem_of(facts_like(n_samples, n_features, plain(self.matrix_shape), like))
 
-    def _problem(self, facts: TraceFacts) -> TraceProblem:
+    def _problem_of(self, facts: TraceFacts) -> TraceProblem:
         if self._cost().is_pure:
             raise ValueError(
                 "delta=0 asks for pure differential privacy, which the Gaussian noise of "
@@ -321,7 +325,6 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
             )
         problem = self._asked(
             TraceProblem,
-            procedure=_PROCEDURE,
             facts=facts,
             unit=UNITS[self.privacy_unit](self.adjacency),
             n_units=facts.n_records,
@@ -332,13 +335,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     def _reserved_part(self) -> float:
         return DELTA_TAIL if self.init == "spectral" and self.solver != "adassp" else 0.0
 
-    def _open_data(
-        self, data: TraceData, problem: TraceProblem
-    ) -> tuple[Records, Callable[[], tuple[bytes, ...]]]:
-        check_features(data.rows, self, reset=True)
-        design = Design(data.source, problem.facts.matrix_shape, self.n_jobs)
-        records = Records(design, data.responses, float(problem.fit_intercept))
-        return records, lambda: _digest(data)
+    def _solve(self, problem: TraceProblem, plan: Any, *opened: Any) -> Estimate:
+        return solve_trace(problem, *opened)
 
     def _set_attributes(self, result: Estimate, problem: TraceProblem) -> tuple[str, ...]:
         point, facts = result.point, problem.facts

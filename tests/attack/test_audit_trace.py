@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.Privacy
 EPSILON, DELTA = 8.0, 1e-6
 N_RECORDS = 200
 CANARY = np.array([[1.0, 1.0], [1.0, 1.0]])
-CLAIM = PrivacyBudget(EPSILON, DELTA, unit="record", adjacency="replace").mu
+CLAIM = PrivacyBudget(EPSILON, DELTA, unit="record", adjacency="replace").cost.mu
 
 
 def records_with(response, shape=(2, 2), intercept=0.0):

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.Privacy
 EPSILON, DELTA = 8.0, 1e-6
 N_USERS = 200
 BARE = {"fit_intercept": False, "mean_head": False, "decorrelate": False}
-CLAIM = PrivacyBudget(EPSILON, DELTA, unit="user", adjacency="replace").mu
+CLAIM = PrivacyBudget(EPSILON, DELTA, unit="user", adjacency="replace").cost.mu
 
 
 def fit_of(axis, **parameters):

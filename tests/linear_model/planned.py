@@ -2,7 +2,6 @@
 
 from skdp import DPTraceRegressor
 from skdp.linear_model._trace import plan as trace_plan
-from skdp.linear_model._trace.input import facts_like
 from skdp.privacy import Plan, PrivacyBudget
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.quantile import SCALE_GRID
@@ -13,7 +12,7 @@ def problem_of(n_records, matrix_shape, **parameters):
     """Ask for a fit to dense matrices of that shape."""
     estimator = DPTraceRegressor(matrix_shape=matrix_shape, **parameters)
     n_features = matrix_shape[0] * matrix_shape[1]
-    return estimator._problem(facts_like(n_records, n_features, matrix_shape, None))
+    return estimator._problem_like(n_records, n_features, None)
 
 
 def budget_for(problem, *parts, seed=0, kind=PrivacyBudget):

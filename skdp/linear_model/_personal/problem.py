@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._estimator import N_JOBS, Procedure
+from skdp._estimator import N_JOBS
 from skdp.privacy.cost import PrivacyCost
 from skdp.units._resolved import ResolvedUnit
 
@@ -49,7 +49,6 @@ class PersonalFacts:
 class PersonalProblem:
     """Parameters of a personal regression as plain values, and public facts."""
 
-    procedure: Procedure
     facts: PersonalFacts
     # A user, or a row if these are not told apart.
     unit: ResolvedUnit

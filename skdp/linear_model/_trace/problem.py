@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
-from skdp._estimator import Procedure, check_finite_bound
+from skdp._estimator import check_finite_bound
 from skdp._reading import check_numbers
 from skdp.data.reduce import sum_rounding
 from skdp.data.sources import block_starts
@@ -102,7 +102,6 @@ class TraceFacts:
 class TraceProblem:
     """Parameters of a trace regression as plain values, and public facts."""
 
-    procedure: Procedure
     facts: TraceFacts
     unit: ResolvedUnit
     n_units: int
