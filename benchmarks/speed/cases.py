@@ -214,7 +214,7 @@ CASES = [
         DENSE,
         lambda: DPPCA(10, row_norm=DENSE_NORM, mean_norm=DENSE_NORM, n_jobs=THREADS),
         lambda: PCA(10, svd_solver="covariance_eigh"),
-        aim=1.40,
+        aim=1.20,
     ),
     *(
         _overhead(

@@ -2,55 +2,56 @@
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Self, TypeAlias
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array
+from scipy.sparse import csr_array
 
+from skdp.linalg.compressed import transposed, with_data
 from skdp.linalg.norms import centered_sparse_norms, row_norms, sparse_row_norms
 
-__all__ = ["Block", "DenseBlock", "SparseBlock"]
+__all__ = ["Block", "DenseBlock", "SparseBlock", "Weighting"]
 
 # Numbers, half a megabyte of them.
 _PART = 1 << 16  # not studied
 
 
+#: Gives the weights for an array of norms.
+Weighting = Callable[[np.ndarray], np.ndarray]
+
+
 class _BaseBlock(ABC):
-    """Rows of a source, `raw`, centred and weighted; `weights` are NaN for null rows."""
+    """Rows of a source, `raw`, centred and weighted; those that `is_null` take part in nothing."""
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
-        self.weights = self._weights = np.ones(raw.shape[0])
-        self._is_weighted = False
+        self.is_null = np.zeros(raw.shape[0], dtype=bool)
+        self._weights, self._is_weighted = np.ones(raw.shape[0]), False
         self._norms: np.ndarray | None = None
-
-    @property
-    def is_null(self) -> np.ndarray:
-        """Whether a row takes part in nothing."""
-        return np.isnan(self.weights)
 
     def norms(self) -> np.ndarray:
         """Compute the norms of the centred rows before weighting, or upper bounds of them."""
         if self._norms is None:
-            self._norms = self._taken_norms()
+            self._norms = self._computed_norms()
         return self._norms
 
-    def weighted(self, weights: np.ndarray) -> Self:
-        """Return the rows with weights; those of no weight are lost, and null where it is NaN."""
+    def weighted(self, weighting: Weighting, norms: np.ndarray | None = None) -> Self:
+        """Weight the rows by their norms, which may be given; rows whose norm is NaN are null."""
         block = copy.copy(self)
-        block.weights, block._is_weighted = weights, True
-        block._weights = np.where(block.is_null, 0.0, weights)
+        block._norms = norms = self.norms() if norms is None else norms
+        block.is_null, block._is_weighted = np.isnan(norms), True
+        block._weights = np.where(block.is_null, 0.0, weighting(norms))
         if not block._weights.all():
             # What is not finite would be NaN times a weight of 0.
             block._lose(block._weights == 0)
-            block._norms = None
         return block
 
     def _times_weights(self, values: np.ndarray) -> np.ndarray:
         return self._weights[:, np.newaxis] * values if self._is_weighted else values
 
     @abstractmethod
-    def _taken_norms(self) -> np.ndarray: ...
+    def _computed_norms(self) -> np.ndarray: ...
 
     @abstractmethod
     def _lose(self, is_lost: np.ndarray) -> None: ...
@@ -72,12 +73,13 @@ class DenseBlock(_BaseBlock):
         elif raw.dtype != np.float64:
             np.copyto(self._scratch, raw)
             self._rows = self._scratch
+        self._summed_rows = self._rows
 
     def are_mostly_positive(self) -> np.ndarray:
-        """Tell of each row before weighting whether its sum is at least half of that of sizes."""
-        # In one order of the entries, whatever block a row is in.
+        """Tell of each row before weighting whether its sum is at least half that of its sizes."""
+        # Entries are added in one order, whatever block the row is in.
         rows = np.require(self._rows, requirements=["C", "A"])
-        # In parts that stay in cache: fresh memory for all sizes would take longer than the sums.
+        # Part by part, in cache: new memory for all sizes would take longer than the sums.
         parts = np.array_split(rows, rows.size // _PART + 1)
         return np.concatenate(
             [_are_mostly_positive(part.sum(axis=1), np.abs(part).sum(axis=1)) for part in parts]
@@ -85,11 +87,12 @@ class DenseBlock(_BaseBlock):
 
     def total(self) -> np.ndarray:
         """Sum the rows."""
-        return self._weights @ self._rows if self._is_weighted else self._rows.sum(axis=0)
+        rows = self._summed_rows
+        return self._weights @ rows if self._is_weighted else rows.sum(axis=0)
 
     def gram(self) -> np.ndarray:
-        """Sum the outer products of the rows, which may be lost by that."""
-        rows = self._rows
+        """Sum the outer products of the rows, and overwrite these: no other kernel may follow."""
+        rows = self._summed_rows
         if self._is_weighted:
             rows = np.multiply(rows, self._weights[:, np.newaxis], out=self._scratch)
         return rows.T @ rows
@@ -105,23 +108,27 @@ class DenseBlock(_BaseBlock):
     def squared_norm(self) -> np.ndarray:
         """Sum the squared norms of the rows."""
         # By norms, since squares of rows whose weight is small might overflow.
-        return np.asarray(np.square(self._weights * self.norms()).sum())
+        norms = np.where(self._weights == 0, 0.0, self.norms())
+        return np.asarray(np.square(self._weights * norms).sum())
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`."""
         # Transposed, a product with few columns takes two thirds of the time.
-        return self._times_weights(np.ascontiguousarray((right.T @ self._rows.T).T))
+        products = self._times_weights(np.ascontiguousarray((right.T @ self._rows.T).T))
+        # Rows without those that are lost may lie otherwise in memory, and all would round anew.
+        products[self._weights == 0] = 0.0
+        return products
 
     def adjoint(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`."""
         # This way round it takes half the time.
-        return (self._times_weights(left).T @ self._rows).T
+        return (self._times_weights(left).T @ self._summed_rows).T
 
-    def _taken_norms(self) -> np.ndarray:
+    def _computed_norms(self) -> np.ndarray:
         return row_norms(self._rows)
 
     def _lose(self, is_lost: np.ndarray) -> None:
-        self._rows = np.where(is_lost[:, np.newaxis], 0.0, self._rows)
+        self._summed_rows = np.where(is_lost[:, np.newaxis], 0.0, self._rows)
 
 
 class SparseBlock(_BaseBlock):
@@ -136,7 +143,7 @@ class SparseBlock(_BaseBlock):
         self._rows, self._center = raw, center
 
     def are_mostly_positive(self) -> np.ndarray:
-        """Tell of each row before centring whether its sum is at least half of that of sizes."""
+        """Tell of each row before centring whether its sum is at least half that of its sizes."""
         raw, ones = self._rows.astype(np.float64, copy=False), np.ones(self._rows.shape[1])
         return _are_mostly_positive(raw @ ones, abs(raw) @ ones)
 
@@ -183,37 +190,29 @@ class SparseBlock(_BaseBlock):
     def adjoint(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`."""
         left = self._times_weights(left)
-        product = _transposed(self._rows) @ left
+        product = transposed(self._rows) @ left
         if self._center is not None:
             product -= np.outer(self._center, left.sum(axis=0))
         return product
 
-    def _taken_norms(self) -> np.ndarray:
+    def _computed_norms(self) -> np.ndarray:
         if self._center is None:
             return sparse_row_norms(self._rows)
         return centered_sparse_norms(self._rows, self._center)
 
     def _lose(self, is_lost: np.ndarray) -> None:
-        entries = np.repeat(is_lost, np.diff(self._rows.indptr))
-        self._rows = self._with(np.where(entries, 0, self._rows.data))
+        self._rows = with_data(self._rows, np.where(self._by_entry(is_lost), 0, self._rows.data))
 
     def _written_weighted(self) -> csr_array:
-        return self._with(self._rows.data * np.repeat(self._weights, np.diff(self._rows.indptr)))
+        return with_data(self._rows, self._rows.data * self._by_entry(self._weights))
 
-    def _with(self, data: np.ndarray) -> csr_array:
-        return csr_array((data, self._rows.indices, self._rows.indptr), shape=self._rows.shape)
+    def _by_entry(self, values: np.ndarray) -> np.ndarray:
+        return np.repeat(values, np.diff(self._rows.indptr))
 
 
 def _are_mostly_positive(sums: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     # A row of zeros tells nothing.
     return np.asarray((sums >= sizes / 2) & (sizes > 0), dtype=np.float64)
-
-
-def _transposed(rows: csr_array) -> csc_array:
-    """View of the transpose: the attribute copies what is less than half of a longer array."""
-    view = csc_array(rows.shape[::-1], dtype=rows.dtype)
-    view.data, view.indices, view.indptr = rows.data, rows.indices, rows.indptr
-    return view
 
 
 Block: TypeAlias = DenseBlock | SparseBlock

@@ -3,16 +3,17 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp.data.matrices import DenseMatrices, Matrices, OuterMatrices
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.reduce import Reduced, sum_rounding, take
 from skdp.data.sources import Source
 from skdp.linalg.fixed_rank import FixedRank
+from skdp.linalg.matrices import DenseMatrices, Matrices, OuterMatrices
 
 __all__ = ["Design", "entries_of"]
 
@@ -22,7 +23,7 @@ _PIECE_ROWS = (32, 4096)  # not studied
 
 
 @dataclass(eq=False)
-class Design(Reduced):
+class Design(Reduced):  # numpydoc ignore=PR02
     r"""Matrices :math:`A\,((X_i - C) \circ S)\,B` for public A, B, C and S, never written out.
 
     Sums go block by block in float64. Block boundaries depend on the shape only.
@@ -35,13 +36,25 @@ class Design(Reduced):
         Their shape.
     n_jobs : int or None, default=None
         Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`.
+    multiplier : float or ndarray, default=1.0
+        S, a number or, for matrices that are written out, one for each entry.
+    center : ndarray or None, default=None
+        C, only for matrices that are written out.
+    largest : ndarray or None, default=None
+        Sizes to which entries of the product with S are clipped, where matrices are written out.
+    row_map : ndarray or None, default=None
+        A, which factors have been multiplied by where these stand for the matrices: see `mapped`.
+    column_map : ndarray or None, default=None
+        B, likewise.
+    writes_factors_out : bool, default=False
+        Whether products of factors are written out piece by piece.
     """
 
     source: Source | RankOneMatrices
     matrix_shape: tuple[int, int]
     n_jobs: int | None = None
-    center: np.ndarray | None = None
     multiplier: Any = 1.0
+    center: np.ndarray | None = None
     largest: np.ndarray | None = None
     row_map: np.ndarray | None = None
     column_map: np.ndarray | None = None
@@ -93,19 +106,6 @@ class Design(Reduced):
         """Return a view whose matrices are written out piece by piece."""
         return replace(self, writes_factors_out=True)
 
-    def scaled(
-        self,
-        multiplier: np.ndarray | float,
-        center: np.ndarray | None = None,
-        largest: np.ndarray | None = None,
-    ) -> "Design":
-        """Return a view less a centre and multiplied by a number, or entry by entry.
-
-        A centre and a multiplier for each entry, and the largest sizes of the products, to which
-        others are clipped, all of `matrix_shape`, are for matrices that are written out.
-        """
-        return replace(self, multiplier=multiplier, center=center, largest=largest)
-
     @property
     def rounding(self) -> float:
         """Bound of the rounding error of a sum, in units of the largest contribution."""
@@ -128,7 +128,10 @@ class Design(Reduced):
         if not self.is_written_out:
             yield rows, OuterMatrices(block.left, block.right, self.multiplier)
             return
-        for start, stop in _cuts(block.shape[0], self.n_entries):
+        # Of more than one row, where the block has more.
+        size = int(np.clip(_PIECE_ENTRIES // self.n_entries, *_PIECE_ROWS))
+        cuts = np.linspace(0, block.shape[0], -(-block.shape[0] // size) + 1).astype(np.int64)
+        for start, stop in pairwise(cuts.tolist()):
             piece = slice(rows.start + start, rows.start + stop)
             yield piece, self._dense(block[start:stop])
 
@@ -159,13 +162,6 @@ def _clipped_inner(
     _: slice, matrices: Matrices, point: np.ndarray, bounds: np.ndarray
 ) -> np.ndarray:
     return np.asarray(np.clip(entries_of(matrices), *bounds) @ point)
-
-
-def _cuts(n_rows: int, n_entries: int) -> Iterator[tuple[int, int]]:
-    """Cut a block into pieces of more than one row, where it has more."""
-    size = int(np.clip(_PIECE_ENTRIES // n_entries, *_PIECE_ROWS))
-    cuts = np.linspace(0, n_rows, -(-n_rows // size) + 1).astype(np.int64)
-    return zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
 
 
 def _times(factors: Any, symmetric: np.ndarray | None) -> Any:

@@ -34,7 +34,7 @@ def digest(source: Source) -> bytes:
 
 
 def digest_kernel(source: Source) -> Kernel:
-    """Make the kernel that hashes parts of blocks: those of every container, dense and sparse."""
+    """Make the kernel that hashes blocks, cut wherever a dense or a sparse block may end."""
     ends = [block_starts(*source.shape, is_sparse=is_sparse) for is_sparse in (True, False)]
     return partial(_digests, ends=np.unique(np.concatenate(ends)))
 
@@ -58,7 +58,7 @@ def _hashed(values: Any) -> bytes:
 
 def _canonical_parts(block: RawBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Nonzeros a row, their columns where a row has zeros too, and their values."""
-    rows = csr_array(block).astype(np.float64, copy=False)
+    rows = csr_array(block.astype(np.float64, copy=False))
     if issparse(block) and not rows.data.all():
         rows = rows.copy()
         rows.eliminate_zeros()

@@ -27,7 +27,11 @@ def finite(rows: Any) -> Any:
         rows = canonical_csr(rows)
         return csr_array((finite(rows.data), rows.indices, rows.indptr), shape=rows.shape)
     if hasattr(rows, "select_dtypes"):
-        return _finite_frame(rows)
+        columns = rows.select_dtypes("floating").columns
+        if len(columns):
+            rows = rows.copy()
+            rows[columns] = finite(rows[columns].to_numpy(dtype=np.float64))
+        return rows
     with np.errstate(all="ignore"):
         kind = np.float32 if rows.dtype == np.float32 else np.float64
         array: np.ndarray = np.asarray(rows, dtype=kind)
@@ -36,11 +40,3 @@ def finite(rows: Any) -> Any:
     # Half of the largest: what is computed from factors may round up.
     largest = float(np.finfo(array.dtype).max) / 2
     return np.nan_to_num(array, nan=0.0, posinf=largest, neginf=-largest)
-
-
-def _finite_frame(frame: Any) -> Any:
-    columns = frame.select_dtypes("floating").columns
-    if len(columns):
-        frame = frame.copy()
-        frame[columns] = finite(frame[columns].to_numpy(dtype=np.float64))
-    return frame

@@ -1,35 +1,22 @@
 """The first reading of rows: what must be known before a fit, and what it begins with."""
 
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
-from skdp.data.blocks import Block
+from skdp.data.blocks import Block, Weighting
 from skdp.data.digest import digest_kernel, joined_digest
 from skdp.data.reduce import Kernel, map_sum, per_row, take
-from skdp.data.rows import Found, Rows, Weighting, weights_for
+from skdp.data.rows import Found, Rows
 
-__all__ = ["Opening", "open_rows"]
-
-
-class Opening(NamedTuple):
-    """What the first reading has found, of which nothing is released yet."""
-
-    rows: Rows  # which know what was found
-    seem_finite: bool  # else a closer look has to tell
-    digest: bytes | None
+__all__ = ["open_rows"]
 
 
 def open_rows(
-    rows: Rows,
-    *,
-    is_keyed: bool,
-    needs_norms: bool,
-    needs_signs: bool,
-    first: tuple[float, Weighting] | None,
-) -> Opening:
-    """Read raw, or centred, rows once.
+    rows: Rows, *, is_keyed: bool, needs_signs: bool, first: tuple[float, Weighting] | None
+) -> tuple[Rows, bytes | None]:
+    """Read raw, or centred, rows once; release nothing of what is found.
 
     Parameters
     ----------
@@ -37,38 +24,31 @@ def open_rows(
         Rows that are not clipped.
     is_keyed : bool
         Whether noise is keyed by a digest of the rows.
-    needs_norms, needs_signs : bool
-        Whether the norms are needed, and which rows are mostly positive.
+    needs_signs : bool
+        Whether to find which rows are mostly positive.
     first : tuple of float and callable, or None
-        Bound and weighting of the clipped rows whose total is needed first, if one is.
+        Bound and weighting of the clipped rows whose total the fit releases first, if it does.
 
     Returns
     -------
-    Opening
-        What was found.
+    rows : Rows
+        The same view, which knows its norms and what else was asked for.
+    digest : bytes or None
+        The digest, if noise is keyed by it.
     """
-    kernels: dict[str, Kernel] = {"is_suspect": _is_suspect}
-    if is_keyed:
-        kernels["digests"] = digest_kernel(rows.source)
-    if needs_norms:
-        kernels["norms"] = per_row(take("norms"))
+    kernels: dict[str, Kernel] = {"norms": per_row(take("norms"))}
     if needs_signs:
         kernels["are_mostly_positive"] = per_row(take("are_mostly_positive"))
     if first is not None:
         kernels["total"] = partial(_clipped_total, weighting=first[1])
+    if is_keyed:
+        kernels["digests"] = digest_kernel(rows.source)
     sums = map_sum(rows, [*kernels.values()], rows.n_features, rows.n_jobs)
     found = dict(zip(kernels, sums, strict=True))
-    is_suspect, digests = found.pop("is_suspect"), found.pop("digests", None)
-    return Opening(
-        rows.knowing(Found(**found, bound=first and first[0])),
-        not is_suspect,
-        None if digests is None else joined_digest(rows.source, digests),
-    )
-
-
-def _is_suspect(_: slice, block: Block) -> np.ndarray:
-    return ~np.isfinite(block.norms()).all(keepdims=True)
+    digests = found.pop("digests", None)
+    digest = None if digests is None else joined_digest(rows.source, digests)
+    return replace(rows, found=Found(**found, bound=first and first[0])), digest
 
 
 def _clipped_total(_: slice, block: Block, weighting: Weighting) -> np.ndarray:
-    return block.weighted(weights_for(block.norms(), weighting)).total()
+    return block.weighted(weighting).total()

@@ -8,7 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from skdp.data.reading import OwnContainer, read, tell_nothing
-from skdp.data.sources import RawBlock, _csr_rows, block_starts, canonical_csr
+from skdp.data.sources import RawBlock, block_starts, canonical_csr
+from skdp.linalg.compressed import rows_of
 
 __all__ = ["RankOneMatrices"]
 
@@ -326,6 +327,6 @@ def _dense(part: Any) -> np.ndarray:
 def _taken(part: RawBlock, rows: slice | np.ndarray) -> RawBlock:
     """Take rows of a factor, without a copy if they are consecutive."""
     if isinstance(rows, slice) and sparse.issparse(part):
-        return _csr_rows(part, rows)
+        return rows_of(part, rows)
     # Whose indices may have been written to.
     return read(part)[rows]

@@ -2,12 +2,12 @@
 
 Blocks are added in sequence within a leaf, which is so many consecutive blocks, and leaves in a
 tree, whose nodes split at the largest power of two below their size. Both depend on public sizes
-only. Whoever computes which aligned subtree, the bits are the same.
+only. The bits are the same whichever thread computes which aligned subtree.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
-from itertools import chain, islice
+from itertools import islice
 from operator import methodcaller
 from typing import Any
 
@@ -19,6 +19,7 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 __all__ = [
     "PerRow",
     "Reduced",
+    "apply",
     "map_rows",
     "map_sum",
     "per_row",
@@ -40,30 +41,30 @@ Kernel = Callable[[slice, Any], Any]
 class PerRow:
     """Values of rows, block by block."""
 
-    def __init__(self, *blocks: np.ndarray) -> None:
-        self.blocks = blocks
+    def __init__(self, block: np.ndarray) -> None:
+        self.blocks = [block]
 
 
 class Reduced:
-    """What has blocks that kernels take, as :func:`map_sum` has it of a source."""
+    """A view whose blocks kernels are applied to: what :func:`map_sum` takes as a source."""
 
     source: Any
     n_jobs: int | None
 
     @property
     def width(self) -> int:
-        """Of how many numbers the pairs make up the largest sum that rounding is charged for."""
+        """Length of the vectors whose outer products make up the largest sum."""
         return int(self.source.shape[1])
 
     @property
     def is_stream(self) -> bool:
-        """Whether nobody can enter in the middle."""
+        """Whether blocks must be read in one sequence."""
         return getattr(getattr(self, "source", None), "is_stream", False)
 
     def add_up(self, kernel: Kernel, size: int) -> Any:
         """Add up what a kernel gives, so many numbers.
 
-        Whatever `size` says, no leaf is longer than `sum_depth` takes them to be.
+        No leaf is longer than `sum_depth` charges for, even if `size` is larger.
         """
         return map_sum(self, [kernel], min(size, _most_numbers(self.width)), self.n_jobs)[0]
 
@@ -123,13 +124,18 @@ def map_rows(
 
 
 def per_row(kernel: Kernel) -> Kernel:
-    """Make a kernel whose values are joined of one that gives values of rows."""
+    """Make a kernel that joins the values which another gives for rows."""
     return partial(_per_row, kernel=kernel)
 
 
 def take(name: str, *arguments: Any) -> Kernel:
     """Make a kernel of a method of blocks."""
-    return partial(_taken, method=methodcaller(name, *arguments))
+    return apply(methodcaller(name, *arguments))
+
+
+def apply(function: Callable[[Any], Any]) -> Kernel:
+    """Make a kernel that applies a function to blocks."""
+    return partial(_applied, function=function)
 
 
 def sum_depth(starts: np.ndarray, width: int) -> int:
@@ -169,7 +175,12 @@ def _tree_sum(values: Iterator[Any], n: int) -> Any:
 
 def _leaf(source: Any, kernels: Sequence[Kernel], blocks: Iterator[tuple[slice, Any]]) -> Any:
     if getattr(source, "in_pieces", False):
-        blocks = chain.from_iterable(pieces for _, pieces in blocks)
+        # Block by block, so that a leaf is no longer a chain than its blocks are.
+        return reduce(_add, (_chain(kernels, pieces) for _, pieces in blocks), None)
+    return _chain(kernels, blocks)
+
+
+def _chain(kernels: Sequence[Kernel], blocks: Iterable[tuple[slice, Any]]) -> Any:
     return reduce(_add, (tuple(kernel(*block) for kernel in kernels) for block in blocks), None)
 
 
@@ -180,7 +191,8 @@ def _add(one: Any, other: Any) -> Any:
     if isinstance(one, tuple):
         return tuple(map(_add, one, other))
     if isinstance(one, PerRow):
-        return PerRow(*one.blocks, *other.blocks)
+        one.blocks += other.blocks
+        return one
     return np.add(one, other, out=one)
 
 
@@ -194,5 +206,5 @@ def _per_row(rows: slice, block: Any, kernel: Kernel) -> PerRow:
     return PerRow(kernel(rows, block))
 
 
-def _taken(_: slice, block: Any, method: Callable[[Any], Any]) -> Any:
-    return method(block)
+def _applied(_: slice, block: Any, function: Callable[[Any], Any]) -> Any:
+    return function(block)

@@ -1,29 +1,27 @@
 """One view of the rows of a matrix, centred and weighted lazily, and the sums that fits need."""
 
-import copy
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp.data.blocks import Block, DenseBlock, SparseBlock
+from skdp.data.blocks import Block, DenseBlock, SparseBlock, Weighting
 from skdp.data.reduce import PerRow, Reduced, sum_depth, take
 from skdp.data.sources import BlockSource, Source
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 
-__all__ = ["Found", "Rows", "Weighting", "weights_for"]
+__all__ = ["Found", "Rows"]
 
 # Longest chain of additions in numpy's sum of a contiguous array, and of those before it.
 _PAIRWISE_DEPTH = 256  # not tuned
 
-Weighting = Callable[[np.ndarray], np.ndarray]
-
 
 class Found(NamedTuple):
-    """What one reading of raw rows has found, so that no other is needed for it."""
+    """What one reading of rows has found, so that no other has to look for it."""
 
     norms: np.ndarray | None = None
     are_mostly_positive: np.ndarray | None = None
@@ -31,7 +29,8 @@ class Found(NamedTuple):
     bound: float | None = None
 
 
-class Rows(Reduced):
+@dataclass(eq=False)
+class Rows(Reduced):  # numpydoc ignore=PR02
     r"""Rows :math:`w_i (x_i - m)` of a matrix, never written out as a whole.
 
     Sums go block by block in float64, whatever the dtype of the data. With every sum comes
@@ -45,16 +44,22 @@ class Rows(Reduced):
     n_jobs : int or None, default=None
         Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`. A `RowBlocks` is
         always read by one.
+    center : ndarray or None, default=None
+        Centre m; see `centered`.
+    bound : float, default=inf
+        Norm that no row exceeds; see `clipped`.
+    weighting : callable or None, default=None
+        Gives the weights for an array of norms; None for weights of 1.
+    found : Found
+        What is known of the centred rows, before weighting.
     """
 
-    def __init__(self, source: Source, n_jobs: int | None = None) -> None:
-        self.source = source
-        self.n_jobs = n_jobs
-        self.center: np.ndarray | None = None
-        self.bound = np.inf
-        self._weighting: Weighting | None = None
-        self._weights: np.ndarray | None = None
-        self._found = Found()
+    source: Source
+    n_jobs: int | None = None
+    center: np.ndarray | None = None
+    bound: float = np.inf
+    weighting: Weighting | None = None
+    found: Found = field(default_factory=Found)
 
     @property
     def n_rows(self) -> int:
@@ -76,43 +81,30 @@ class Rows(Reduced):
         longest = 0 if self.source.is_sparse else int(np.diff(self.block_starts).max())
         # Written over by every block: the system would clear a new array of that size first.
         scratch = np.empty((longest, self.n_features))
+        # A stream might yield other rows in another pass.
+        known = None if self.is_stream else self.found.norms
         for rows, raw in self.source.blocks(group):
             block: Block = (
                 SparseBlock(raw, self.center)
                 if issparse(raw)
                 else DenseBlock(raw, self.center, scratch)
             )
-            if self._weights is not None:
-                block = block.weighted(self._weights[rows])
-            elif self._weighting is not None:
-                block = block.weighted(weights_for(block.norms(), self._weighting))
+            if self.weighting is not None:
+                block = block.weighted(self.weighting, None if known is None else known[rows])
             yield rows, block
 
     def centered(self, center: np.ndarray) -> "Rows":
         """Return a view of the raw rows minus `center`."""
-        rows = copy.copy(self)
-        rows.center, rows.bound, rows._weighting, rows._weights = center, np.inf, None, None
-        rows._found = Found(are_mostly_positive=self._found.are_mostly_positive)
-        return rows
+        found = Found(are_mostly_positive=self.found.are_mostly_positive)
+        return replace(self, center=center, bound=np.inf, weighting=None, found=found)
 
-    def clipped(
-        self, bound: float, weighting: Weighting, norms: np.ndarray | None = None
-    ) -> "Rows":
+    def clipped(self, bound: float, weighting: Weighting) -> "Rows":
         """Return a view whose rows are multiplied by weights that bring them within `bound`.
 
-        `weighting` gives the weights for an array of norms. Those of all rows are `norms`, or known
-        already; else they are taken anew in each pass.
+        `weighting` gives the weights for an array of norms. Norms that nobody has found are
+        computed anew in each pass.
         """
-        rows = copy.copy(self)
-        rows.bound, rows._weighting, rows._weights = bound, weighting, None
-        norms = self._found.norms if norms is None else norms
-        return rows if norms is None else rows._weighed(weights_for(norms, weighting))
-
-    def knowing(self, found: Found) -> "Rows":
-        """Return a view that need not be read for what was found."""
-        rows = copy.copy(self)
-        rows._found = found
-        return rows
+        return replace(self, bound=bound, weighting=weighting)
 
     def norms(self) -> np.ndarray:
         """Compute the norms of the centred rows before weighting.
@@ -122,30 +114,28 @@ class Rows(Reduced):
         ndarray of shape (n_rows,)
             Norms, or upper bounds of them if the rows are sparse and centred; NaN for null rows.
         """
-        if self._found.norms is not None:
-            return self._found.norms
-        return self._unweighted().map_rows(take("norms"))
+        if self.found.norms is not None:
+            return self.found.norms
+        return replace(self, weighting=None).map_rows(take("norms"))
 
     def mostly_positive(self) -> np.ndarray:
-        """Tell of each raw row, by itself, whether its sum is at least half of that of its sizes.
+        """Tell of each raw row whether its sum is at least half of the sum of its sizes.
 
-        Rows of zeros are not; neither are those whose sum is not a number.
+        Rows of zeros are not mostly positive, nor are rows whose sum is not a number.
 
         Returns
         -------
         ndarray of shape (n_rows,)
             1 or 0.
         """
-        if self._found.are_mostly_positive is not None:
-            return self._found.are_mostly_positive
-        rows = self._unweighted()
-        rows.center = None
-        return rows.map_rows(take("are_mostly_positive"))
+        if self.found.are_mostly_positive is not None:
+            return self.found.are_mostly_positive
+        return Rows(self.source, self.n_jobs).map_rows(take("are_mostly_positive"))
 
     def total(self) -> tuple[np.ndarray, float]:
         """Sum the rows; return the sum, of shape (n_features,), and its rounding."""
-        total = self._found.total
-        if total is None or self._weighting is None or self.bound != self._found.bound:
+        total = self.found.total
+        if total is None or self.weighting is None or self.bound != self.found.bound:
             total = self.add_up(take("total"), self.n_features)
         return total, self._rounding(1)
 
@@ -166,7 +156,7 @@ class Rows(Reduced):
         return self.map_rows(take("dense"))
 
     def squared_deviations(self, point: np.ndarray) -> tuple[float, float]:
-        """Sum the squared distances of the raw rows from `point`, less those of zero rows.
+        """Sum the squared distances of the raw rows from `point`, less those of rows of zeros.
 
         Parameters
         ----------
@@ -194,17 +184,15 @@ class Rows(Reduced):
         return self.map_rows(partial(_projection_norms, basis=basis))
 
     def thinned(self, at_most: int) -> "Rows":
-        """Return a view of evenly spread rows, `at_most` so many.
+        """Return a view of evenly spread rows, `at_most` of them.
 
-        A `RowBlocks` has to be read as a whole anyway, and stays whole.
+        A `RowBlocks` stays whole, since all of it has to be read anyway.
         """
         step = math.ceil(self.n_rows / at_most)
         if step == 1 or isinstance(self.source, BlockSource):
             return self
-        rows = copy.copy(self)
-        rows.source, rows._found = self.source.every(step), Found()
-        rows._weights = None if self._weights is None else self._weights[::step]
-        return rows
+        norms = None if self.found.norms is None else self.found.norms[::step]
+        return replace(self, source=self.source.every(step), found=Found(norms))
 
     def normal_product(
         self, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
@@ -225,11 +213,11 @@ class Rows(Reduced):
         rounding : float
             Bound of its rounding error.
         rows : Rows
-            The same view, which knows the weights of its rows from now on.
+            The same view, which knows the norms of its rows from now on.
         """
         kernel = partial(_normal_product, basis=basis, clip=clip)
-        product, weights = self.add_up(kernel, basis.size)
-        return product, self._rounding(1), self._weighed(weights)
+        product, norms = self.add_up(kernel, basis.size)
+        return product, self._rounding(1), replace(self, found=self.found._replace(norms=norms))
 
     def clipped_squares(
         self, basis: np.ndarray, weighting: Callable[[np.ndarray], np.ndarray]
@@ -251,7 +239,7 @@ class Rows(Reduced):
             Bound of their rounding error.
         """
         kernel = partial(_clipped_squares, basis=basis, weighting=weighting)
-        return self.add_up(kernel, basis.size), self._projected_rounding(basis.shape[1])
+        return self.add_up(kernel, basis.size), self._rounding(2, basis.shape[1])
 
     def projected_moment(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
         """Sum the outer products of the projections on an orthonormal basis, and what is outside.
@@ -270,47 +258,27 @@ class Rows(Reduced):
         """
         size = basis.shape[1]
         moment = self.add_up(partial(_projected_moment, basis=basis), (size + 1) ** 2)
-        return moment, self._projected_rounding(size)
-
-    def _projected_rounding(self, size: int) -> float:
-        """Error of a sum of products of projections on `size` columns."""
-        # Each projection is itself a sum over the features, of a row and a matrix of that rank.
-        inner = 2 * self.n_features * np.sqrt(size) * UNIT_ROUNDOFF
-        return self._rounding(2, factor=2.0, extra=2 * inner)
+        return moment, self._rounding(2, size)
 
     @property
     def depth(self) -> int:
         """Longest chain of additions in a sum over the rows."""
         return sum_depth(self.block_starts, self.n_features)
 
-    def _rounding(self, degree: int, *, factor: float = 1.0, extra: float = 0.0) -> float:
-        """Error of a sum of products of which `degree` factors are rows, relative to one row.
+    def _rounding(self, degree: int, n_columns: int = 0) -> float:
+        """Bound the rounding error of a sum of products of `degree` factors, in units of one row's.
 
-        Sparse rows are centred in the products, whose terms are longer than the centred rows.
+        Factors are rows, or their projections on `n_columns` if these are given. Sparse rows are
+        centred in the products, whose terms are longer than the centred rows.
         """
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
         rounding = self.depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
-        return max(LEAST_ROUNDING, float(factor * rounding + extra))
-
-    def _weighed(self, weights: np.ndarray) -> "Rows":
-        """Return a view that knows its weights; a stream might yield other rows in another pass."""
-        if self._weighting is None or isinstance(self.source, BlockSource):
-            return self
-        rows = copy.copy(self)
-        rows._weights = weights
-        return rows
-
-    def _unweighted(self) -> "Rows":
-        rows = copy.copy(self)
-        rows._weighting = rows._weights = None
-        return rows
-
-
-def weights_for(norms: np.ndarray, weighting: Weighting) -> np.ndarray:
-    """Compute the weights of rows of these norms; those of null rows are NaN."""
-    return np.where(np.isnan(norms), np.nan, weighting(norms))
+        if n_columns:
+            # Each projection is itself a sum over the features, of a row and a matrix of that rank.
+            rounding = 2 * rounding + 4 * self.n_features * np.sqrt(n_columns) * UNIT_ROUNDOFF
+        return max(LEAST_ROUNDING, float(rounding))
 
 
 # Kernels.
@@ -329,7 +297,7 @@ def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
 def _normal_product(
     _: slice, block: Block, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, PerRow]:
-    return block.adjoint(clip(block.matmul(basis))), PerRow(block.weights)
+    return block.adjoint(clip(block.matmul(basis))), PerRow(block.norms())
 
 
 def _clipped_squares(_: slice, block: Block, basis: np.ndarray, weighting: Weighting) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from skdp.data.reading import OwnContainer, read, tell_nothing
+from skdp.linalg.compressed import rows_of, with_data
 
 __all__ = [
     "ArraySource",
@@ -36,7 +37,7 @@ RawBlock: TypeAlias = np.ndarray | sparse.csr_array
 
 
 class RowBlocks(OwnContainer):
-    """A matrix that exists as blocks of rows only, made anew for every pass.
+    """A matrix that exists only as blocks of rows, which are made anew for every pass.
 
     Estimators of skdp take it in place of an array when the rows do not fit into memory.
 
@@ -147,7 +148,7 @@ class RowBlocks(OwnContainer):
     def _checked_blocks(self) -> Iterator[RawBlock]:
         for block in map(read, self._made()):
             is_sparse = sparse.issparse(block)
-            block = canonical_csr(block) if is_sparse else tell_nothing(np.asarray, block)
+            block = _canonical(block) if is_sparse else tell_nothing(np.asarray, block)
             if not np.can_cast(block.dtype, np.float64):
                 raise ValueError(
                     f"make_blocks gave a block of dtype {block.dtype}, but every block must hold "
@@ -162,7 +163,7 @@ class RowBlocks(OwnContainer):
 
 
 class _MappedBlocks(RowBlocks):
-    """Rows of a `RowBlocks` of which a function is taken, whose value for a block is its rows'."""
+    """What a function that takes each row by itself makes of a `RowBlocks`."""
 
     def __init__(self, X: RowBlocks, function: Callable[[Any], Any]) -> None:
         super().__init__(X.make_blocks, X.shape, X.dtype)
@@ -190,7 +191,7 @@ class ArraySource:
         """Yield the blocks of a group with the rows they stand for."""
         for index in group:
             rows = slice(self.block_starts[index], self.block_starts[index + 1])
-            block = _csr_rows(self.X, rows) if self.is_sparse else self.X[rows]
+            block = rows_of(self.X, rows) if self.is_sparse else self.X[rows]
             yield rows, block if self._function is None else self._function(block)
 
 
@@ -225,15 +226,14 @@ def holds_sparse(X: Any) -> bool:
 def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
     """Choose the source for a validated array, CSR matrix or `RowBlocks`.
 
-    Of the rows a `function` is taken, whose value for a block is that for its rows: for what is in
-    memory at once, for a memory map or a `RowBlocks`, where it may turn dense rows into sparse
-    ones, in every pass.
+    A `function` that takes each row by itself is applied to the rows: at once if they are in
+    memory; in every pass for a memory map or a `RowBlocks`, whose dense rows it may make sparse.
     """
     if isinstance(X, RowBlocks):
         return BlockSource(X if function is None else _MappedBlocks(X, function))
     if function is None or _is_mapped(X):
         return ArraySource(X, function)
-    return ArraySource(function(canonical_csr(X) if sparse.issparse(X) else X))
+    return ArraySource(function(_canonical(X) if sparse.issparse(X) else X))
 
 
 def _is_mapped(X: Any) -> bool:
@@ -249,15 +249,15 @@ def _is_mapped(X: Any) -> bool:
 def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray:
     """First rows of the blocks, and the end.
 
-    They depend on the shape only, and no block is a single row unless all rows are one: what a row
-    contributes must not depend on other rows, and a matrix product of one row may round differently
-    from the same row in a larger block.
+    They depend on the shape only, and no block is a single row unless there is only one: what a row
+    contributes must not depend on other rows, and in a product of one row it may round differently
+    than in a larger block.
     """
     if is_sparse:
         size, limits = n_rows // _SPARSE_BLOCKS, _SPARSE_ROWS
     else:
-        # Small enough for the cache if possible, but so long that products take far more time than
-        # adding their d x d results up.
+        # If possible small enough for the cache, but long enough that products take far more time
+        # than the addition of their d x d results.
         size = max(_CACHED_BYTES // (8 * n_features), 4 * n_features, _GRAM_ROWS)
         size, limits = min(size, _BLOCK_BYTES // (8 * n_features)), _DENSE_ROWS
     n_blocks = math.ceil(n_rows / min(max(size, limits[0]), limits[1]))
@@ -269,7 +269,7 @@ def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
 def canonical_csr(X: Any) -> sparse.csr_array:
     """Convert to CSR with one entry a cell: the norm of a row is not that of its duplicates.
 
-    They are added up in the order in which the row has them, whatever other rows are like.
+    Duplicates are added up in the order in which their row has them, whatever other rows hold.
     """
     return _canonical(read(X))
 
@@ -277,8 +277,7 @@ def canonical_csr(X: Any) -> sparse.csr_array:
 def _canonical(X: Any) -> sparse.csr_array:
     X = _as_csr(X)
     if X.ndim == 2 and not X.has_canonical_format:
-        # There and back sorts columns and keeps the order of duplicates, which `sort_indices`, if
-        # any row needs it, does not.
+        # There and back sorts columns and keeps duplicates in order; `sort_indices` would not.
         X = sparse.csr_array(X.tocsc().tocsr())
         X.sum_duplicates()
     return X
@@ -287,7 +286,7 @@ def _canonical(X: Any) -> sparse.csr_array:
 def plain_csr(X: Any) -> sparse.csr_array:
     """Convert to CSR with the entries as they are, duplicates and all.
 
-    All sparse matrices pass here or in `canonical_csr`, and none whose indices lead out of it.
+    Every sparse matrix passes through this or `canonical_csr`, which refuse indices out of range.
     """
     return _as_csr(read(X))
 
@@ -296,31 +295,19 @@ def _as_csr(X: Any) -> sparse.csr_array:
     if X.ndim == 2 and X.format not in ("csr", "csc"):
         X = X.tocoo(copy=False)
         X = sparse.coo_array((X.data, (X.row, X.col)), shape=X.shape)
-        # Otherwise they would be added up.
+        # Otherwise the conversion would add duplicates up.
         X.has_canonical_format = True
     X = X.tocsr()
     # A new object: the flag of the old one may say it is canonical where it is not.
-    return sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
+    return with_data(X, X.data)
 
 
-def _csr_rows(X: sparse.csr_array, rows: slice) -> sparse.csr_array:
-    """View of consecutive rows, sharing data and indices."""
-    start, stop = X.indptr[rows.start], X.indptr[rows.stop]
-    view = sparse.csr_array((rows.stop - rows.start, X.shape[1]), dtype=X.dtype)
-    # Set one by one: the constructor copies data that are less than half of their base array.
-    view.data, view.indices = X.data[start:stop], X.indices[start:stop]
-    view.indptr = X.indptr[rows.start : rows.stop + 1] - start
-    return view
-
-
-def _without_infinities(block: RawBlock) -> RawBlock:
-    """Null single entries: what was finite when it was checked may not be so in a later pass."""
-    values = block.data if sparse.issparse(block) else block
-    if not np.isfinite(values).all():
-        block = block.copy()
-        values = block.data if sparse.issparse(block) else block
-        values[~np.isfinite(values)] = 0
-    return block
+def _without_infinities(block: Any) -> Any:
+    """Set to 0 what is not finite in this pass, though it was when the rows were checked."""
+    if sparse.issparse(block):
+        return with_data(block, _without_infinities(block.data))
+    is_finite = np.isfinite(block)
+    return block if is_finite.all() else np.where(is_finite, block, 0)
 
 
 def _stack(parts: list[RawBlock]) -> RawBlock:

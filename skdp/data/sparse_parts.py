@@ -12,8 +12,8 @@ __all__ = ["fits_together"]
 def fits_together(X: Any) -> bool:
     """Tell whether no index of a sparse matrix leads out of its shape or of its other parts.
 
-    A few passes over the indices, and none over the values. Nothing is copied but of LIL and DOK,
-    whose indices are no arrays.
+    Takes a few passes over the indices and none over the values. Only indices of LIL and DOK, which
+    are no arrays, are copied.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def fits_together(X: Any) -> bool:
     Returns
     -------
     bool
-        False where scipy, or a product, might read or write memory that is not of X.
+        False where scipy, or a product, might read or write memory that X does not own.
     """
     fits = _FITS.get(X.format)
     return fits is not None and bool(fits(X))
@@ -42,7 +42,7 @@ def _fits_compressed(X: Any) -> bool:
         return False
     if starts[0] != 0 or starts[-1] > len(indices) or (starts[1:] < starts[:-1]).any():
         return False
-    # What lies behind the last one is not of X.
+    # Entries behind the last start do not belong to X.
     return _are_within(indices[: starts[-1]], length)
 
 

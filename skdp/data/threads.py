@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 class _Guest:
-    """Who asks for one thread, until it is gone."""
+    """One request for a single thread; it ends when the object dies."""
 
 
 class _Limit:
     """One thread for the products of some libraries, as long as anybody asks for it.
 
-    Nothing that interrupts leaves the limit for good: who is gone without leaving is forgotten,
-    what limits were before is not, and the next one out restores them.
+    An interrupt cannot leave the limit in place: a guest that vanished is forgotten, and the next
+    one to leave restores what was before.
     """
 
     def __init__(self, *, shared: bool) -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from skdp.data.reduce import Reduced, sum_depth
+from skdp.data.reduce import Reduced, apply, sum_depth
 from skdp.data.threads import one_blas_thread
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
@@ -117,8 +117,8 @@ class Users(Reduced):
 
         The products of the rows of a user, of which a contribution may consist, have absolute
         values that add to the root of the number of features times its norm. They are added up
-        within a batch, then the batches. What those of one user add by themselves is below the
-        first term up to 1e10 rows or so.
+        within a batch, then the batches. Up to about 1e10 rows, the sum within one
+        user adds less than the first term.
         """
         depth = sum_depth(self.block_starts, self.width) + _BATCH_ENTRIES / self.n_features
         return LEAST_ROUNDING + UNIT_ROUNDOFF * depth * self.n_users * self.n_features**0.5
@@ -136,10 +136,7 @@ class Users(Reduced):
         ndarray of shape (n_users,) or (n_users, size)
             The statistics.
         """
-        return self.by_slot(self.map_rows(partial(_statistic, statistic=statistic)))
-
-    def by_slot(self, values: np.ndarray) -> np.ndarray:
-        """Bring statistics from the order of the batches into that of slots; NaN for null users."""
+        values = self.map_rows(apply(partial(in_company, statistic)))
         found = np.full((self.n_users, *values.shape[1:]), np.nan)
         found[np.concatenate([batch.slots for batch in self.batches])] = values
         return found
@@ -168,17 +165,11 @@ class Users(Reduced):
             np.clip(batch.responses, -bound, bound, out=batch.responses)
 
 
-def _statistic(
-    _: slice, batch: UserBatch, statistic: Callable[[UserBatch], np.ndarray]
-) -> np.ndarray:
-    return in_company(statistic, batch)
-
-
 def in_company(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:
     """Compute a statistic, or a named tuple of some, of the users of a batch.
 
     A user who is alone in it is computed beside a copy: numpy may add up the numbers of one user in
-    another order than those of several, and whether there are others must be of no matter.
+    another order than those of several, and the result must not depend on whether there are others.
     """
     if len(batch.slots) > 1:
         return statistic(batch)
@@ -205,8 +196,7 @@ def _blocks(
     lengths = padded_lengths(counts)
     for first, end in pairwise(block_starts):
         batches = []
-        for chosen in _alike(lengths[first:end], rows.shape[1]):
-            chosen = chosen + first
+        for chosen in _alike(lengths[first:end], first, rows.shape[1]):
             places = starts[chosen, np.newaxis] + np.arange(lengths[chosen[0]])
             is_row = np.arange(lengths[chosen[0]]) < counts[chosen, np.newaxis]
             index = order[np.where(is_row, places, starts[chosen, np.newaxis])]
@@ -222,10 +212,10 @@ def _blocks(
         yield batches
 
 
-def _alike(lengths: np.ndarray, n_features: int) -> Iterator[np.ndarray]:
+def _alike(lengths: np.ndarray, start: int, n_features: int) -> Iterator[np.ndarray]:
     """Choose users of the same padded length, so many that a batch stays in cache."""
     for length in np.unique(lengths[lengths > 0]):
-        slots = np.flatnonzero(lengths == length)
+        slots = np.flatnonzero(lengths == length) + start
         size = max(_BATCH_ENTRIES // (int(length) * n_features), 1)
         yield from (slots[first : first + size] for first in range(0, len(slots), size))
 

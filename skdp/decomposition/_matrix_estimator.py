@@ -182,14 +182,15 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         """Make the view of the rows; read all that are bounded in norm once."""
         if problem.unit.is_sparse and isinstance(X, np.ndarray):
             X = csr_array(X)
-        clip = problem.unit.clipped if problem.support.has_bases else None
-        rows = Rows(as_source(X, clip), self.n_jobs)
         if problem.support.has_bases:
+            rows = Rows(as_source(X, problem.unit.clipped), self.n_jobs)
             return rows, lambda: digest(rows.source)
-        opening = open_for(problem, rows, is_keyed=self._is_keyed)
-        if not opening.seem_finite and not isinstance(X, RowBlocks):
-            check_rows(given, type(self).__name__)
-        return opening.rows, lambda: opening.digest
+        raw = Rows(as_source(X), self.n_jobs)
+        rows, own_digest = open_for(problem, raw, is_keyed=self._is_keyed)
+        # A norm may be infinite where no entry is: a closer look tells.
+        if not isinstance(X, RowBlocks) and not np.isfinite(rows.norms()).all():
+            check_rows(X, type(self).__name__)
+        return rows, lambda: own_digest
 
     def _project(self, X: Any) -> np.ndarray:
         check_is_fitted(self)

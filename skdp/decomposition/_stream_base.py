@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -27,7 +27,7 @@ from skdp.decomposition._stream_updates import OwnProcess, TakesUpdates, Writing
 from skdp.exceptions import warn_of_privacy
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.linalg.subspace import deterministic_signs
-from skdp.privacy import Plan, PrivacySpent, Released
+from skdp.privacy import PrivacySpent, Released
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import algorithm_generator, draw_seed
 from skdp.privacy.noise_first import NoisyCounts, fixed_point_unit
@@ -86,14 +86,11 @@ class BaseStream(BudgetMixin, TakesUpdates):
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
             if not self._is_over:
-                self._refuse_view()
+                raise TypeError(
+                    "A stream that has not ended is neither copied nor pickled: two views of it "
+                    f"would show what came in between. {self._instead}"
+                )
             return without_secrets(super().__getstate__())
-
-    def _refuse_view(self) -> NoReturn:
-        raise TypeError(
-            "A stream that has not ended is neither copied nor pickled: two views of it would show "
-            f"what came in between. {self._instead}"
-        )
 
     def _start(self, noise: PrefixNoise) -> None:
         """Check what is asked, draw the sketches, and spend the budget on noise."""
@@ -106,7 +103,8 @@ class BaseStream(BudgetMixin, TakesUpdates):
         cost = PrivacyCost(float(self.epsilon), float(self.delta), reserved)
         problem = StreamProblem(unit, self._sketches, noise, cost)
         self._warn_of_settings(problem)
-        count_unit = _count_unit(plan_of(problem, plan_stream(problem)))
+        exact = plan_of(problem, plan_stream(problem))
+        count_unit = fixed_point_unit(exact.releases)
         plan = plan_of(problem, plan_stream(problem, count_unit))
         what = f"{type(self).__name__}, {self._shape[0]} x {self._shape[1]}"
         budget = self._open_budget(plan, what)
@@ -225,14 +223,6 @@ class BaseStream(BudgetMixin, TakesUpdates):
                 "large beside the noise for the factors to mean anything."
             )
         return doubts
-
-
-def _count_unit(plan: Plan) -> float:
-    """Choose what sums are counted in, by the plan of exact ones."""
-    lines = plan.releases
-    return fixed_point_unit(
-        [line.noise_scale or 0.0 for line in lines], [line.sensitivity or 0.0 for line in lines]
-    )
 
 
 def _checked_shape(shape: Any, n_components: int) -> tuple[int, int]:

@@ -14,6 +14,7 @@ __all__ = [
     "ANY_SIZE",
     "UP_TO_ONE",
     "affordable_searches",
+    "median_of_responses",
     "n_counts",
     "plan_medians",
     "release_medians",
@@ -88,6 +89,19 @@ def release_medians(
         center = center + step * found
         step = _STEP * np.abs(center) if number == 0 else _STEP_AROUND * step
     return center, step
+
+
+def median_of_responses(
+    searches: Sequence[Search], responses: np.ndarray, budget: PrivacyBudget
+) -> float:
+    """Release the median of responses, or of what users have of them."""
+    (center,), _ = release_medians(
+        searches,
+        lambda points: np.array([np.count_nonzero(responses <= points[0])], dtype=np.float64),
+        budget,
+        len(responses),
+    )
+    return float(center)
 
 
 def _counts_around(

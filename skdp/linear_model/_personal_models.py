@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._reading import check_features, check_rows_of
 from skdp.data.reading import read
-from skdp.data.users import Users
 from skdp.linalg.norms import row_products
 from skdp.linear_model._personal.heads import personal_models
 from skdp.linear_model._personal.input import (
@@ -250,18 +249,10 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         return check_input(X, y, groups, plain(self.user_column), type(self).__name__)
 
     def _models(
-        self, data: PersonalData, is_used: np.ndarray | None = None
+        self, data: PersonalData, is_used: Any = slice(None)
     ) -> tuple[np.ndarray, np.ndarray]:
         """Fit heads of all users to their rows, or to those that are to be used."""
-        used = slice(None) if is_used is None else is_used
-        users = Users(
-            data.rows[used],
-            data.responses[used],
-            data.codes[used],
-            data.n_users,
-            plain(self.max_rows_per_user),
-            self.n_jobs,
-        )
+        users = data.users(plain(self.max_rows_per_user), self.n_jobs, is_used)
         # What overflows becomes nothing, without a warning, as in the fit.
         with np.errstate(all="ignore"):
             return personal_models(users, self._shared_model())

@@ -9,7 +9,6 @@ from skdp._estimator import Data, PrivateEstimator, in_dtype
 from skdp._reading import check_features
 from skdp.data.digest import digest
 from skdp.data.sources import as_source
-from skdp.data.users import Users
 from skdp.linear_model._personal.doubts import doubts_of_model, doubts_of_users
 from skdp.linear_model._personal.exponential import plan_exponential, solve_exponential
 from skdp.linear_model._personal.fit import solve_personal
@@ -284,14 +283,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
             )
         problem = self._problem_of(data.facts)
         check_features(given, self, reset=True)
-        users = Users(
-            data.rows,
-            data.responses,
-            data.codes,
-            data.n_users,
-            problem.max_rows_per_user,
-            self.n_jobs,
-        )
+        users = data.users(problem.max_rows_per_user, self.n_jobs)
         return problem, (users, lambda: _digest(data))
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> PersonalProblem:

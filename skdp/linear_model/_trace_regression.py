@@ -149,7 +149,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     scale, for both covariances, and in every step. It is ``2 * n_iter + 4`` times with
     ``privacy_unit="response"``, and 3 and 4 times with "adassp". A spectral start takes one more,
     and two if its test finds a gap. Where features are scaled one by one, their private scales take
-    two readings and one for each noisy count of their centres, public ones three, instead of one.
+    two readings and one for each noisy count of their centres, public ones two, instead of one.
 
     "rgrad" and its start follow Zha (2024, :arxiv:`2403.15999`), "adassp" is Wang's (2018,
     :arxiv:`1803.02596`): see :doc:`/trace_regression`, also for proofs, time and memory.

@@ -11,9 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdp.data.reading import UNFIT
+from skdp.data.reading import read
 from skdp.data.sources import canonical_csr
-from skdp.data.sparse_parts import fits_together
 from skdp.model_selection._public_rows import TWICE
 
 __all__ = ["LOSSES", "Kind", "kind_of", "kind_of_losses", "real_numbers"]
@@ -82,7 +81,7 @@ def _real_number(entry: Any, fill: Any) -> Any:
 def _dense(result: Any) -> np.ndarray:
     """Write a result out; what is masked is NaN."""
     if issparse(result):
-        _check_indices(result)
+        read(result)
         return np.asarray(result.toarray())
     if not _is_masked(result):
         array = np.asarray(result)
@@ -93,12 +92,6 @@ def _dense(result: Any) -> np.ndarray:
     values = result.data.astype(np.float64) if is_whole else result.data.copy()
     values[np.ma.getmaskarray(result)] = np.nan
     return np.asarray(values)
-
-
-def _check_indices(result: Any) -> None:
-    """Refuse a sparse matrix whose indices are wrong, before they are used."""
-    if not fits_together(result):
-        raise ValueError(UNFIT)
 
 
 def _is_masked(result: Any) -> bool:
@@ -176,7 +169,7 @@ class _SparseKind:
     def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
         if not issparse(result) or result.shape != (n_rows, self.width):
             return False
-        _check_indices(result)
+        read(result)
         return _fits(result.dtype, self.dtype, exactly)
 
     def converted(self, result: Any, fill: float) -> Any:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from skdp.linalg.compressed import with_data
 from skdp.linalg.norms import row_norms
 
 __all__ = [
@@ -74,7 +75,7 @@ def clip_entries(values: Any, *, lower: float, upper: float, keep_zeros: bool) -
     clipped = np.fmax(np.fmin(entries, high), low)
     if keep_zeros:
         clipped[entries == 0] = 0
-    return _with_data(values, clipped) if issparse(values) else clipped
+    return with_data(values, clipped) if issparse(values) else clipped
 
 
 def binarize(values: Any) -> Any:
@@ -84,7 +85,7 @@ def binarize(values: Any) -> Any:
     if np.array_equal(entries, is_one):
         return values
     ones = is_one.astype(values.dtype)
-    return _with_data(values, ones) if issparse(values) else ones
+    return with_data(values, ones) if issparse(values) else ones
 
 
 def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> csr_array:
@@ -100,7 +101,7 @@ def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> cs
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order)) - np.repeat(rows.indptr[:-1], counts)
     data = np.where(rank < n_entries, rows.data, 0)
-    return _without_zeros(_with_data(rows, data))
+    return _without_zeros(with_data(rows, data))
 
 
 def _representable(lower: float, upper: float, dtype: np.dtype) -> tuple[Any, Any]:
@@ -113,10 +114,6 @@ def _representable(lower: float, upper: float, dtype: np.dtype) -> tuple[Any, An
     if float(high) > upper:
         high = np.nextafter(high, dtype.type(-np.inf))
     return low, high
-
-
-def _with_data(rows: csr_array, data: np.ndarray) -> csr_array:
-    return csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
 def _without_zeros(rows: csr_array) -> csr_array:

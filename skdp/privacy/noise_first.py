@@ -15,6 +15,7 @@ scale, for which the caller charges.
 """
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -91,12 +92,14 @@ class NoisyCounts:
         return draw(self.release.mechanism, self.counts.shape, NoiseSource().key())
 
 
-def fixed_point_unit(noise_scales: list[float], sensitivities: list[float]) -> float:
-    """Choose the unit of sums with these noise scales, a power of two.
+def fixed_point_unit(releases: Iterable[Release]) -> float:
+    """Choose the unit of sums that are planned, a power of two.
 
     At most 2 ** -40 of the smallest scale, or of a sixteenth of the smallest sensitivity, so that
     sums up to 2 ** 22 times as large as either do not wrap around.
     """
+    planned = [(one.noise_scale or 0.0, one.sensitivity or 0.0) for one in releases]
+    noise_scales, sensitivities = zip(*planned, strict=True)
     size = max(min(noise_scales), _LEAST_NOISE * min(sensitivities))
     return math.ldexp(1.0, math.frexp(size)[1] - 1 - _BITS_BELOW_NOISE)
 

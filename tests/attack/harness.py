@@ -13,7 +13,7 @@ from scipy.spatial.distance import pdist
 
 from skdp.data.design import Design
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.rows import Rows
+from skdp.data.rows import Found, Rows
 from skdp.data.sources import ArraySource
 from skdp.decomposition._problem import DecompositionProblem
 from skdp.decomposition._rows.fit import open_for
@@ -71,11 +71,12 @@ def null_row(index):
     def forget(rows, problem):
         if index is None:
             return rows
-        later = Rows(_without_row(rows.source, index), rows.n_jobs)
+        later = copy.copy(rows)
+        later.source, later.found = _without_row(rows.source, index), Found()
         # What a copy that leaks may look at.
         later.as_opened = rows
         is_read_first = isinstance(problem, DecompositionProblem) and not problem.support.has_bases
-        return open_for(problem, later, is_keyed=False).rows if is_read_first else later
+        return open_for(problem, later, is_keyed=False)[0] if is_read_first else later
 
     return altered(forget)
 

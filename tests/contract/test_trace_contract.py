@@ -298,7 +298,7 @@ def test_rank_one_matrices_are_those_written_out(kind, cell):
 @pytest.mark.parametrize("unit", ["record", "response"])
 def test_clipped_gradients_of_rank_one_matrices_are_those_written_out(kind, intercept, unit):
     def _gradient(source, level):
-        records = Records(Design(source, SHAPE).scaled(0.7), TASK_y, intercept)
+        records = Records(Design(source, SHAPE, multiplier=0.7), TASK_y, intercept)
         clipping = RecordClipping(records, "replace")
         if unit == "response":
             clipping = ResponseClipping(records, "replace", np.inf)

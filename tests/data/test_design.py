@@ -1,5 +1,6 @@
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -118,7 +119,8 @@ def test_written_out_matrices_are_centred_scaled_and_mapped(has_center, multipli
     exact = exact if row_map is None else row_map @ exact
     exact = exact if column_map is None else exact @ column_map
     design = design_of(values)
-    view = design.mapped(row_map, column_map).scaled(factors, center)
+    view = design.mapped(row_map, column_map)
+    view = replace(view, multiplier=factors, center=center)
     for ours, expected in zip(given_by(view), expected_of(exact), strict=True):
         assert_allclose(ours, expected, rtol=1e-10, atol=1e-10)
     # A view: the design itself is as it was.
@@ -139,7 +141,7 @@ def test_factors_are_scaled_and_mapped(contain, maps, is_written_out):
     exact = exact if row_map is None else row_map @ exact
     exact = exact if column_map is None else exact @ column_map
     design = Design(RankOneMatrices(contain(left), contain(right)), SHAPE)
-    view = design.mapped(row_map, column_map).scaled(0.3)
+    view = replace(design.mapped(row_map, column_map), multiplier=0.3)
     view = view.written_out() if is_written_out else view
     for ours, expected in zip(given_by(view), expected_of(exact), strict=True):
         assert_allclose(ours, expected, rtol=1e-10, atol=1e-10)
@@ -179,7 +181,7 @@ def test_the_rows_of_the_user_stay_as_they_are():
     values = make_values()
     kept = values.copy()
     point = point_of()
-    design = design_of(values).scaled(2.0)
+    design = replace(design_of(values), multiplier=2.0)
 
     def _use(records, matrices):
         for coordinates in (matrices.entries(1.0), matrices.tangent(point, 1.0)[0]):

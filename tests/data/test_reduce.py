@@ -238,3 +238,19 @@ def test_no_chain_of_additions_is_longer_than_charged_whatever_size_is_told(n_ro
     if size == 10**12 and n_rows > 1000 and width < 500:
         # Of a leaf that is half of all blocks it would be.
         assert map_sum(source, [chain], size)[0][0] > charged
+
+
+@pytest.mark.parametrize("length", [2, 32, 1024])
+@pytest.mark.parametrize("n_blocks", [1, 7, 500])
+def test_pieces_of_blocks_make_no_chain_longer_than_charged(n_blocks, length):
+    class InPieces(Chained):
+        in_pieces = True
+
+        def blocks(self, group):
+            # As many pieces as rows: the longest chain that a block can have.
+            return ((rows, [(rows, None)] * length) for rows, _ in super().blocks(group))
+
+    source = InPieces(n_blocks, 1000)
+    source.block_starts = source.block_starts * length
+    (found,) = source.add_up(chain, 10**12)
+    assert length <= found <= sum_depth(source.block_starts, 1000)

@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 import math
 import tracemalloc
@@ -10,7 +11,7 @@ from scipy import sparse
 
 from skdp import RowBlocks
 from skdp._reading import check_rows
-from skdp.data.rows import Rows
+from skdp.data.rows import Found, Rows
 from skdp.data.sources import as_source, block_starts
 from skdp.privacy.clipping import clip_rows, clip_weights
 
@@ -71,7 +72,11 @@ CONTAINERS = {
 
 def clip(rows, norms, bound):
     weighting = partial(clip_weights, bound=bound, n_features=rows.n_features)
-    return rows.clipped(bound, weighting, norms)
+    return dataclasses.replace(rows, found=Found(norms)).clipped(bound, weighting)
+
+
+def weights_of(rows):
+    return exact(rows.weighting(rows.norms()))[:, None]
 
 
 def view(container, center=None, weighted=False, n_jobs=None):
@@ -591,7 +596,7 @@ def test_rounding_bounds_the_error_of_sums(make, dataset):
     data = draw(5000, np.random.default_rng(0))
     rows = view_of_width(make(data), np.zeros(2) if center is None else center)
     true_rows = exact(data) if center is None else exact(data) - exact(center)
-    true_rows = true_rows * exact(rows._weights)[:, None]
+    true_rows = true_rows * weights_of(rows)
 
     total, rounding = rows.total()
     assert length(exact(total) - true_rows.sum(axis=0)) <= rounding * BOUND
@@ -617,7 +622,7 @@ def test_rounding_bounds_the_error_of_the_projected_spectrum(dataset):
     data = draw(5000, np.random.default_rng(0))
     rows = view_of_width(data, np.zeros(2) if center is None else center)
     true_rows = exact(data) if center is None else exact(data) - exact(center)
-    true_rows = true_rows * exact(rows._weights)[:, None]
+    true_rows = true_rows * weights_of(rows)
     basis = np.linalg.qr(np.array([[1.0], [2.0]]))[0]
     moment, rounding = rows.projected_moment(basis)
     gram, outside = moment[:1, :1], moment[1, 1]
@@ -631,7 +636,9 @@ def test_rounding_bounds_the_error_of_the_projected_spectrum(dataset):
 def test_sparse_rows_beside_a_long_center_need_their_larger_rounding():
     data = rows_beside_a_long_center(5000, np.random.default_rng(0))
     rows = view_of_width(sparse.csr_array(data), LONG_CENTER)
-    true_rows = (exact(data) - exact(LONG_CENTER)) * exact(rows._weights)[:, None]
+    true_rows = (exact(data) - exact(LONG_CENTER)) * exact(rows.weighting(rows.found.norms))[
+        :, None
+    ]
     total, rounding = rows.total()
     _, short_rounding = view_of_width(sparse.csr_array(data), np.zeros(2)).total()
     error = length(exact(total) - true_rows.sum(axis=0))
@@ -691,3 +698,44 @@ def test_blocks_that_turn_infinite_between_passes_give_nothing_infinite(make, ce
     assert np.linalg.norm(clipped.total()[0]) <= N * BOUND
     assert np.trace(clipped.gram()[0]) <= N * BOUND**2 * (1 + 1e-9)
     assert np.isfinite(clipped.projected_moment(BASIS)[0]).all()
+
+
+def misaligned(X):
+    memory = np.empty(X.nbytes + 1, np.uint8)[1:]
+    view = memory.view(X.dtype).reshape(X.shape)
+    view[:] = X
+    return view
+
+
+LAYOUTS = {
+    "C order": np.ascontiguousarray,
+    "Fortran order": np.asfortranarray,
+    "every other column": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "every other row of Fortran order": lambda X: np.asfortranarray(np.repeat(X, 2, axis=0))[::2],
+    "reversed rows": lambda X: X[::-1].copy()[::-1],
+    "reversed columns": lambda X: X[:, ::-1].copy()[:, ::-1],
+    "misaligned": misaligned,
+    "float32": lambda X: X.astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("n_columns", [1, 2, 9])
+def test_a_row_that_is_lost_changes_no_bit_of_the_others(layout, n_columns):
+    X = np.tile(np.random.default_rng(n_columns).normal(size=37), (700, 1))
+    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(37, n_columns)))[0]
+    weighting = partial(clip_weights, bound=1.0, n_features=37)
+
+    def values(X):
+        rows = Rows(as_source(LAYOUTS[layout](X))).clipped(1.0, weighting)
+        return [
+            np.delete(one, 4, axis=0) for one in (rows.matmul(basis), rows.projection_norms(basis))
+        ]
+
+    expected = values(X)
+    for value in (np.nan, np.inf, 1e30, 1e250):
+        X[4] = value
+        with np.errstate(over="ignore"):
+            found = values(X)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)

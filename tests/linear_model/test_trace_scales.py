@@ -8,6 +8,7 @@ from planned import budget_for, center_lines, problem_of, scale_lines, spread_li
 
 from skdp.data.design import Design
 from skdp.data.sources import as_source
+from skdp.linear_model._medians import median_of_responses
 from skdp.linear_model._trace import scales
 from skdp.linear_model._trace.plan import (
     _plan_center,
@@ -31,7 +32,7 @@ def spread_of(values, seed, epsilon=1.0):
 def center_of(values, seed=0, bound=None):
     problem = problem_of(len(values), (1, 1), response_bound=bound)
     budget = budget_for(problem, center_lines, seed=seed)
-    return scales.release_center(values, budget, _plan_center(problem))
+    return median_of_responses(_plan_center(problem), values, budget)
 
 
 def found_in(X, seed=0, *, centered=True):
@@ -189,7 +190,7 @@ def test_null_records_are_not_counted():
     values = np.where(is_null, np.nan, 1.0)
     released.clear()
     scales.release_spread(values, budget, math.inf)
-    scales.release_center(values, budget, _plan_center(problem))
+    median_of_responses(_plan_center(problem), values, budget)
     assert max(map(np.max, released)) == 100
 
 

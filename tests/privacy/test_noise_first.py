@@ -98,7 +98,11 @@ def test_counts_are_rounded_and_wrap_around(unit):
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0, 1e6, np.inf])
 def test_the_unit_is_far_below_the_noise_and_leaves_room_above(epsilon):
     scale = opened(epsilon).noise_scale(1.0, 0.35)
-    unit = fixed_point_unit([scale, 2 * scale], [1.0, 3.0])
+    sums = [
+        Release("", "gaussian", 0.5, sensitivity=size, noise_scale=size * scale)
+        for size in (1.0, 3.0)
+    ]
+    unit = fixed_point_unit(sums)
     assert np.log2(unit) == int(np.log2(unit))
     assert unit <= 2.0**-40 * max(scale, 1 / 16)
     assert unit * 2.0**62 > 2.0**20 * max(scale, 1 / 16)

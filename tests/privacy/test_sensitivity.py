@@ -204,7 +204,7 @@ def test_rounding_is_charged_twice_in_units_of_the_largest_contribution(adjacenc
 def clipped_view(X):
     rows = Rows(as_source(X))
     weighting = partial(clip_weights, bound=C, n_features=rows.n_features)
-    return rows.clipped(C, weighting, rows.norms())
+    return rows.clipped(C, weighting)
 
 
 @pytest.mark.parametrize("statistic", ["total", "gram", "normal_product", "projected_moment"])

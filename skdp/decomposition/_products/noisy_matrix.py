@@ -271,7 +271,7 @@ class NoisyMoment(NoisyMatrix):
         return self._rows.n_features, self._rows.n_features
 
     def _multiply(self, basis: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, float]:
-        product, rounding, _ = self._rows.normal_product(basis, lambda projections: projections)
+        product, rounding, _ = self._rows.normal_product(basis, np.asarray)
         return product, self._rows.bound**2 * rounding
 
     def _core_rounding(self, norms: tuple[np.ndarray, np.ndarray]) -> float:

@@ -6,8 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from skdp.data.opening import Opening, open_rows
-from skdp.data.rows import Found, Rows, Weighting
+from skdp.data.blocks import Weighting
+from skdp.data.opening import open_rows
+from skdp.data.rows import Found, Rows
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import DecompositionProblem, rank_of
 from skdp.decomposition._rows.adaptive import solve_adaptive
@@ -31,8 +32,10 @@ __all__ = ["clip_to_norm", "open_for", "solve_clipped", "solve_rows"]
 _LEAST_RATIO, _LEAST_RATIO_OF_ONE = 8.0, 1.0  # not studied
 
 
-def open_for(problem: DecompositionProblem, raw: Rows, *, is_keyed: bool) -> Opening:
-    """Read all rows once, for what the first releases need."""
+def open_for(
+    problem: DecompositionProblem, raw: Rows, *, is_keyed: bool
+) -> tuple[Rows, bytes | None]:
+    """Read all rows once, for what the first releases need; return them, and their digest."""
     rows, bound = raw, problem.mean_norm
     if isinstance(problem.center, np.ndarray):
         rows = raw.centered(problem.center)
@@ -41,13 +44,7 @@ def open_for(problem: DecompositionProblem, raw: Rows, *, is_keyed: bool) -> Ope
     first = None
     if problem.releases_mean and bound is not None:
         first = bound, _weighting(bound, raw.n_features)
-    return open_rows(
-        rows,
-        is_keyed=is_keyed,
-        needs_norms=not isinstance(problem.center, str) or bound is None,
-        needs_signs=problem.is_guided,
-        first=first,
-    )
+    return open_rows(rows, is_keyed=is_keyed, needs_signs=problem.is_guided, first=first)
 
 
 def solve_rows(
@@ -118,7 +115,7 @@ def clip_to_norm(rows: Rows, budget: PrivacyBudget, bound: float | None, name: s
         q = norm_quantile(name, budget.plan, (len(norms), rows.n_features))
         remedy = f"Pass {name} as a public bound in the units of X."
         bound = budget.quantile(named_search(budget, name, SCALE_GRID, remedy), norms, q=q)
-        rows = rows.knowing(Found(norms))
+        rows = replace(rows, found=Found(norms))
     return rows.clipped(bound, _weighting(bound, rows.n_features))
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_norms
-from skdp.linear_model._medians import release_medians
+from skdp.linear_model._medians import median_of_responses
 from skdp.linear_model._personal.levels import (
     CENTER_CERTAINTY,
     above_noise,
@@ -41,13 +41,7 @@ def release_response_center(kind: str, users: Users, budget: PrivacyBudget) -> f
     """Release the median of the users' mean responses, or their mean, 0 where noise hides it."""
     means = users.fill(mean_responses)
     if kind == "median":
-        (center,), _ = release_medians(
-            parts_of(budget, "response centre"),
-            lambda points: np.array([np.count_nonzero(means <= points[0])], dtype=np.float64),
-            budget,
-            users.n_users,
-        )
-        return float(center)
+        return median_of_responses(parts_of(budget, "response centre"), means, budget)
     level = release_level(
         "response centre norm", np.abs(means), _QUANTILE, budget, OTHER_UNITS_OF_Y
     )

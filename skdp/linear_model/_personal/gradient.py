@@ -89,10 +89,9 @@ def oriented_basis(matrix: np.ndarray) -> np.ndarray:
 def _clipped_gradient(
     users: Users, prior: Prior, mean_head: np.ndarray, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum the gradients, each clipped as a whole, and return their norms."""
+    """Sum the gradients, each clipped as a whole, and return the norms of those of any rows."""
     kernel = partial(_clipped, prior=prior, mean_head=mean_head, level=level)
-    total, norms = users.add_up(kernel, prior.basis.size)
-    return total, users.by_slot(norms)
+    return tuple(users.add_up(kernel, prior.basis.size))
 
 
 def _clipped(

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from skdp._reading import INPUT, check_numbers
 from skdp.data.reading import read, tell_nothing
+from skdp.data.users import Users
 from skdp.linear_model._personal.problem import PersonalFacts
 from skdp.linear_model._responses import checked_responses
 
@@ -47,6 +48,13 @@ class PersonalData:
         """Public facts."""
         dtype = np.dtype(np.float32 if self.rows.dtype == np.float32 else np.float64)
         return PersonalFacts(self.n_users, self.rows.shape[1], self.ids is not None, dtype)
+
+    def users(
+        self, max_rows_per_user: int | None, n_jobs: int | None, is_used: Any = slice(None)
+    ) -> Users:
+        """Copy the rows of all users into batches, or those that are to be used."""
+        rows, responses, codes = self.rows[is_used], self.responses[is_used], self.codes[is_used]
+        return Users(rows, responses, codes, self.n_users, max_rows_per_user, n_jobs)
 
 
 def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: str) -> PersonalData:

@@ -163,7 +163,8 @@ def _spectral(
     """Read the prior off a noisy second moment, less that of the mean."""
     k, size = problem.n_components, len(moment)
     values, vectors = np.linalg.eigh(moment - _outer_of_mean(moment, mean))
-    values, basis = values[::-1], vectors[:, ::-1][:, :k]
+    # As a copy of it would be, with which products have the same bits.
+    values, basis = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :k])
     # With all directions kept there are none to read the noise off.
     bulk = float(values[k:].mean()) if k < size else float(values[-1]) / 2
     largest = max(float(values[0]) - bulk, _TINY)

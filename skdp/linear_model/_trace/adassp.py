@@ -53,21 +53,21 @@ def solve_adassp(
     """Solve the perturbed normal equations where records are the unit."""
     norm = min(math.hypot(row_norm, records.intercept), NO_CLIPPING)
     response_bound = min(response_bound, NO_CLIPPING)
-    statistics = sufficient_statistics(records, norm, response_bound)
+    squares, sums = sufficient_statistics(records, norm, response_bound)
     rounding = records.design.rounding
     moment, moment_noise = budget.symmetric_gaussian(
         "second moment",
-        statistics.moment,
+        squares,
         sensitivity=sensitivity.second_moment(norm, budget.adjacency, rounding),
     )
     smallest, _ = budget.gaussian(
         "smallest eigenvalue",
-        np.linalg.eigvalsh(statistics.moment)[0],
+        np.linalg.eigvalsh(squares)[0],
         sensitivity=sensitivity.smallest_eigenvalue(norm, rounding),
     )
     products, _ = budget.gaussian(
         "products with responses",
-        statistics.products,
+        sums,
         sensitivity=sensitivity.labelled_moment(norm, response_bound, budget.adjacency, rounding),
     )
     size = len(products)

@@ -6,9 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from skdp.data.matrices import Coordinates, Matrices
 from skdp.data.reduce import PerRow
 from skdp.linalg.fixed_rank import FixedRank, project_coordinates
+from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.linear_model._trace.public_rows import even_weights, usual_rows
 from skdp.linear_model._trace.records import NO_CLIPPING, Records, Vectors, clipped_sum
 from skdp.privacy import sensitivity

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from skdp.data.design import Design
-from skdp.data.matrices import Matrices
+from skdp.linalg.matrices import Matrices
 from skdp.linear_model._trace.public_rows import usual_rows
 from skdp.linear_model._trace.records import NO_CLIPPING
 from skdp.privacy import PrivacyBudget, sensitivity

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdp.data.design import Design
+from skdp.linear_model._medians import median_of_responses
 from skdp.linear_model._trace import scales
 from skdp.linear_model._trace.adassp import release_row_norm, solve_adassp
 from skdp.linear_model._trace.clipping import Clipping, RecordClipping, ResponseClipping
@@ -25,11 +26,10 @@ from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.public_design import solve_public_design
 from skdp.linear_model._trace.records import Records
 from skdp.linear_model._trace.standardization import (
-    RareFeatures,
     exact_standardization,
     release_standardization,
 )
-from skdp.linear_model._trace.transform import Transform, inverse_root
+from skdp.linear_model._trace.transform import RareFeatures, Transform, inverse_root
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.unmoved import parts_of
 
@@ -66,7 +66,7 @@ def solve_trace(
     responses, center = np.clip(given.responses, -bound, bound), 0.0
     searches = parts_of(budget, "response centre")
     if searches:
-        center = scales.release_center(responses, budget, searches)
+        center = median_of_responses(searches, responses, budget)
         responses = responses - center
     transform = _transform(problem, given.design, responses, budget)
     spread = scales.Spread(math.inf)
@@ -121,13 +121,11 @@ def _scales(
     is_vector, centered = problem.facts.is_vector, problem.fit_intercept
     if not problem.protects_matrices:
         if is_vector:
-            found = exact_standardization(design, centered=centered)
-            return Transform(found.center, found.multiplier)
+            return exact_standardization(design, centered=centered)
         return Transform(multiplier=_unit_variance(scales.exact_norm(design), design))
     plan = standardization_of(problem)
     if plan is not None:
-        found = release_standardization(design, budget, plan, centered=centered)
-        return Transform(found.center, found.multiplier, rare=found.rare, largest=found.largest)
+        return release_standardization(design, budget, plan, centered=centered)
     norm = scales.release_norm(design, np.isnan(responses), budget)
     return Transform(multiplier=_unit_variance(norm, design))
 

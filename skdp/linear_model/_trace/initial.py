@@ -18,8 +18,8 @@ from operator import methodcaller
 
 import numpy as np
 
-from skdp.data.matrices import Coordinates, Matrices
 from skdp.linalg.fixed_rank import FixedRank
+from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.linalg.subspace import leading_eigenvectors, random_basis
 from skdp.linear_model._trace.records import NO_CLIPPING, Records, clipped_sum
 from skdp.privacy import PrivacyBudget, sensitivity

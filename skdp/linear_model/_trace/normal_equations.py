@@ -1,25 +1,16 @@
 """The sums of a linear regression, and the coefficients that solve them."""
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from skdp.data.matrices import DenseCoordinates, Matrices
 from skdp.linalg.fixed_rank import truncate
+from skdp.linalg.matrices import DenseCoordinates, Matrices
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.records import NO_CLIPPING, Records
 from skdp.privacy.clipping import clip_rows
 
-__all__ = ["Statistics", "solve", "sufficient_statistics"]
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """Sums of products of the features, the intercept as the last one, and the responses."""
-
-    moment: np.ndarray
-    products: np.ndarray
+__all__ = ["solve", "sufficient_statistics"]
 
 
 def sufficient_statistics(
@@ -27,10 +18,11 @@ def sufficient_statistics(
     row_norm: float,
     response_bound: float,
     public_weights: np.ndarray | None = None,
-) -> Statistics:
-    """Sum over rows clipped to a norm and responses clipped to a bound, public rows with weights.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum products of features with each other and with responses, the last one for an intercept.
 
-    A null record is null in both sums, a null response beside a public row in one.
+    Rows are clipped to a norm and responses to a bound; public rows have weights. A null record is
+    null in both sums, a null response beside a public row in one.
     """
     kernel = partial(
         _statistics,
@@ -42,7 +34,7 @@ def sufficient_statistics(
     )
     design = records.design.written_out()
     sums = design.add_up(kernel, (design.n_entries + 1) * (design.n_entries + 2))
-    return Statistics(sums[:, :-1], sums[:, -1])
+    return sums[:, :-1], sums[:, -1]
 
 
 def _statistics(

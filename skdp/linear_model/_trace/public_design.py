@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from skdp.data.matrices import Matrices
+from skdp.linalg.matrices import Matrices
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.normal_equations import solve, sufficient_statistics
 from skdp.linear_model._trace.public_rows import even_weights, usual_rows
@@ -34,12 +34,12 @@ def solve_public_design(
     if evens_out:
         norms[~usual_rows(records.design)] = 0.0
     weights = even_weights(norms, evens_out=evens_out)
-    statistics = sufficient_statistics(records, NO_CLIPPING, response_bound, weights)
+    moment, sums = sufficient_statistics(records, NO_CLIPPING, response_bound, weights)
     # What has no weight contributes nothing to the sums.
     norms[weights == 0] = 0.0
     products, _ = budget.gaussian(
         "products with responses",
-        statistics.products,
+        sums,
         sensitivity=sensitivity.response_sum(
             response_bound,
             response_range,
@@ -48,7 +48,7 @@ def solve_public_design(
             records.design.rounding,
         ),
     )
-    return solve(records, rank, statistics.moment, products)
+    return solve(records, rank, moment, products)
 
 
 def _row_norms(_: slice, matrices: Matrices, intercept: float) -> np.ndarray:

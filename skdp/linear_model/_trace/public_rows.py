@@ -1,14 +1,12 @@
 """What keeps a few long public matrices from ruling all others, at no cost in privacy."""
 
-from functools import partial
-
 import numpy as np
 from scipy import sparse
 from scipy.sparse import issparse
 
 from skdp.data.design import Design
-from skdp.data.matrices import DenseCoordinates, Matrices
 from skdp.data.rank_one import RankOneMatrices
+from skdp.data.sources import ArraySource
 from skdp.linear_model._trace.records import NO_CLIPPING
 
 __all__ = ["even_weights", "largest_usual", "sample_rows", "usual_rows"]
@@ -74,13 +72,8 @@ def even_weights(lengths: np.ndarray, *, evens_out: bool) -> np.ndarray:
 
 
 def sample_rows(design: Design, n_rows: int) -> np.ndarray:
-    """Write at most so many matrices out, evenly spaced, each as a row."""
+    """Copy at most so many of the rows, evenly spaced, of matrices that are written out."""
+    assert isinstance(design.source, ArraySource)
     wanted = np.linspace(0, design.n_records - 1, min(n_rows, design.n_records)).astype(np.int64)
-    return design.written_out().map_rows(partial(_wanted_rows, wanted=wanted))
-
-
-def _wanted_rows(records: slice, matrices: Matrices, wanted: np.ndarray) -> np.ndarray:
-    first, end = np.searchsorted(wanted, [records.start, records.stop])
-    coordinates = matrices.entries()
-    assert isinstance(coordinates, DenseCoordinates)
-    return coordinates.values[wanted[first:end] - records.start]
+    rows = design.source.X[wanted]
+    return np.array(rows.toarray() if issparse(rows) else rows, dtype=np.float64)

@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 
 from skdp.data.design import Design
-from skdp.data.matrices import Coordinates, Matrices
 from skdp.data.reduce import PerRow
+from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.privacy.clipping import clip_weights
 
 __all__ = ["NO_CLIPPING", "Records", "Vectors", "clipped_sum"]
@@ -45,8 +45,7 @@ def clipped_sum(
 
     What is not finite contributes nothing, and has the norm inf or NaN.
     """
-    total, norms = design.add_up(partial(_clipped, vectors=vectors, level=level), size)
-    return total, norms
+    return tuple(design.add_up(partial(_clipped, vectors=vectors, level=level), size))
 
 
 def _clipped(

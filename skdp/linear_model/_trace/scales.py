@@ -1,24 +1,20 @@
 """Private scales of the responses and of the matrices as a whole; exact ones of public matrices."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from skdp.data.design import Design
-from skdp.linear_model._medians import release_medians
 from skdp.linear_model._trace.sizes import count_powers, release_sizes
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.quantile import SCALE_GRID
-from skdp.privacy.release import Search
 from skdp.privacy.unmoved import named_search
 
 __all__ = [
     "Spread",
     "exact_norm",
-    "release_center",
     "release_norm",
     "release_spread",
 ]
@@ -42,19 +38,6 @@ class Spread:
     size: float
     others: float = 1.0
     is_guess: bool = False
-
-
-def release_center(
-    responses: np.ndarray, budget: PrivacyBudget, searches: Sequence[Search]
-) -> float:
-    """Release the median of the responses."""
-    (center,), _ = release_medians(
-        searches,
-        lambda points: np.array([np.count_nonzero(responses <= points[0])], dtype=np.float64),
-        budget,
-        len(responses),
-    )
-    return float(center)
 
 
 def release_spread(responses: np.ndarray, budget: PrivacyBudget, largest: float) -> Spread:

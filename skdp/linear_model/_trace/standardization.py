@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from skdp.data.design import Design, entries_of
-from skdp.data.matrices import Matrices
+from skdp.linalg.matrices import Matrices
 from skdp.linear_model._medians import release_medians
 from skdp.linear_model._trace.public_rows import largest_usual, sample_rows
 from skdp.linear_model._trace.sizes import (
@@ -18,6 +18,7 @@ from skdp.linear_model._trace.sizes import (
     exponents,
     release_sizes,
 )
+from skdp.linear_model._trace.transform import RareFeatures, Transform
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import clip_rows
@@ -25,8 +26,6 @@ from skdp.privacy.quantile import SCALE_GRID
 from skdp.privacy.unmoved import parts_of
 
 __all__ = [
-    "RareFeatures",
-    "Standardization",
     "StandardizationPlan",
     "exact_standardization",
     "mean_bound",
@@ -59,35 +58,6 @@ _LARGEST_USABLE = 1e100
 
 
 @dataclass(frozen=True)
-class RareFeatures:
-    """Features that differ from their centres so seldom that noise hides each of them.
-
-    `fraction` is the mean fraction of the records in which one differs, and `spread` the root mean
-    square of all, a guess if noise hides that, too. They are many if they are at least half of all
-    features, and not constant as far as can be seen.
-    """
-
-    n_features: int
-    are_many: bool
-    fraction: float
-    spread: float
-    is_guess: bool
-
-
-@dataclass(frozen=True)
-class Standardization:
-    """What is subtracted from each entry, what multiplies the difference, and its largest size.
-
-    Where the largest sizes are None nothing is clipped.
-    """
-
-    center: np.ndarray | None
-    multiplier: np.ndarray
-    largest: np.ndarray | None = None
-    rare: RareFeatures | None = None
-
-
-@dataclass(frozen=True)
 class StandardizationPlan:
     """Shares for the medians, spreads and means, 0 for none, and how closely medians are sought."""
 
@@ -99,7 +69,7 @@ class StandardizationPlan:
 
 def release_standardization(
     design: Design, budget: PrivacyBudget, plan: StandardizationPlan, *, centered: bool
-) -> Standardization:
+) -> Transform:
     """Release the median of every entry, if wanted, and the root mean square around it.
 
     With budget to spare, the medians are exchanged for means: those of an indicator differ much,
@@ -130,11 +100,11 @@ def release_standardization(
         center = center + shift * spread
         spread = spread * np.sqrt(np.maximum(1 - shift**2, _LEAST_REST))
     shape = design.matrix_shape
-    return Standardization(
+    return Transform(
         center.reshape(shape) if centered else None,
         (1 / spread).reshape(shape),
-        largest.reshape(shape) if budget.is_private else None,
-        rare,
+        rare=rare,
+        largest=largest.reshape(shape) if budget.is_private else None,
     )
 
 
@@ -242,7 +212,7 @@ def _usual_differences(matrices: Matrices, middle: np.ndarray, largest: np.ndarr
     return np.where(np.abs(differences) <= largest, differences, 0.0)
 
 
-def exact_standardization(design: Design, *, centered: bool) -> Standardization:
+def exact_standardization(design: Design, *, centered: bool) -> Transform:
     """Compute the means and standard deviations of the usual entries of public matrices."""
     sample = sample_rows(design, int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS)))
     sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
@@ -259,7 +229,7 @@ def exact_standardization(design: Design, *, centered: bool) -> Standardization:
     spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
     shape = design.matrix_shape
     mean = middle + shift
-    return Standardization(mean.reshape(shape) if centered else None, (1 / spread).reshape(shape))
+    return Transform(mean.reshape(shape) if centered else None, (1 / spread).reshape(shape))
 
 
 def _usable(matrices: Matrices) -> np.ndarray:

@@ -1,6 +1,6 @@
 """The public maps between the matrices that a user gives and those that are fitted."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -8,9 +8,24 @@ import numpy as np
 from skdp.data.design import Design
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linear_model._trace.estimate import Estimate
-from skdp.linear_model._trace.standardization import RareFeatures
 
-__all__ = ["Transform", "inverse_root"]
+__all__ = ["RareFeatures", "Transform", "inverse_root"]
+
+
+@dataclass(frozen=True)
+class RareFeatures:
+    """Features that differ from their centres so seldom that noise hides each of them.
+
+    `fraction` is the mean fraction of the records in which one differs, and `spread` the root mean
+    square of all, a guess if noise hides that, too. They are many if they are at least half of all
+    features, and not constant as far as can be seen.
+    """
+
+    n_features: int
+    are_many: bool
+    fraction: float
+    spread: float
+    is_guess: bool
 
 
 @dataclass(frozen=True)
@@ -33,8 +48,8 @@ class Transform:
 
     def apply(self, design: Design) -> Design:
         """Return a view of the matrices that are fitted."""
-        mapped = design.mapped(self.row_map, self.column_map)
-        return mapped.scaled(self.multiplier, self.center, self.largest)
+        scales = {"multiplier": self.multiplier, "center": self.center, "largest": self.largest}
+        return replace(design.mapped(self.row_map, self.column_map), **scales)
 
     @property
     def bounds(self) -> np.ndarray | None:

@@ -76,9 +76,9 @@ def readings(estimator, kind, n, *data, **groups):
         ("rank one", "adassp", "record", 3),
         ("rank one", "adassp", "response", 4),
         ("vectors", "rgrad", "record", N_COUNTS + N_ITER + 3),
-        ("vectors", "rgrad", "response", 2 * N_ITER + 6),
+        ("vectors", "rgrad", "response", 2 * N_ITER + 5),
         ("vectors", "adassp", "record", N_COUNTS + 4),
-        ("vectors", "adassp", "response", 6),
+        ("vectors", "adassp", "response", 5),
     ],
 )
 def test_records_are_read_so_often(container, solver, unit, init, n_readings, n_jobs):

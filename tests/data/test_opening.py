@@ -1,0 +1,116 @@
+"""The first reading of rows: what it finds is what readings of their own would find."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdp import DPPCA, DPTruncatedSVD, PrivacyLedger
+from skdp.data.digest import digest
+from skdp.data.opening import open_rows
+from skdp.data.rows import Rows
+from skdp.data.sources import ArraySource, RowBlocks, as_source
+from skdp.privacy.clipping import clip_weights
+
+N, D, BOUND = 5000, 7, 2.5
+X = np.random.default_rng(0).normal(size=(N, D)) + 0.3
+CONTAINERS = {
+    "dense": lambda: X,
+    "float32": lambda: X.astype(np.float32),
+    "sparse": lambda: sparse.csr_array(np.where(X > 0.5, X, 0)),
+    "blocks": lambda: RowBlocks(lambda: iter(np.array_split(X, 11)), X.shape),
+}
+CLIP = partial(clip_weights, bound=BOUND, n_features=D)
+
+
+def opened(rows, **asked):
+    usual = {"is_keyed": True, "needs_signs": True, "first": (BOUND, CLIP)}
+    return open_rows(rows, **{**usual, **asked})
+
+
+def readings_of(function, rows):
+    """Count how many blocks of the source are read meanwhile."""
+    read, blocks = [], type(rows.source).blocks
+
+    def counted(source, group):
+        for block in blocks(source, group):
+            read.append(block)
+            yield block
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(rows.source), "blocks", counted)
+        return function(rows), len(read) / (len(rows.block_starts) - 1)
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_all_is_found_in_one_reading_as_in_several(container, n_jobs):
+    plain = Rows(as_source(CONTAINERS[container]()), n_jobs)
+    (rows, own_digest), n_readings = readings_of(opened, plain)
+    assert n_readings == 1
+    assert own_digest == digest(plain.source)
+
+    def asked(rows):
+        clipped = rows.clipped(BOUND, CLIP)
+        return rows.norms(), rows.mostly_positive(), *clipped.total()
+
+    found, n_readings = readings_of(asked, rows)
+    assert n_readings == 0
+    for one, other in zip(found, asked(plain), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_what_was_found_is_of_these_rows_and_this_bound_alone():
+    plain, (rows, _) = Rows(ArraySource(X)), opened(Rows(ArraySource(X)))
+    half = partial(clip_weights, bound=BOUND / 2, n_features=D)
+    center = np.full(D, 0.3)
+    for view in (
+        lambda rows: rows,
+        lambda rows: rows.clipped(BOUND / 2, half),
+        lambda rows: rows.centered(center),
+        lambda rows: rows.centered(center).clipped(BOUND, CLIP),
+        lambda rows: rows.thinned(100),
+        lambda rows: rows.thinned(100).clipped(BOUND, CLIP),
+        lambda rows: rows.clipped(BOUND, CLIP).thinned(100),
+        lambda rows: rows.clipped(BOUND, CLIP).centered(center),
+    ):
+        for found, expected in zip(view(rows).total(), view(plain).total(), strict=True):
+            np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(view(rows).norms(), view(plain).norms())
+        np.testing.assert_array_equal(view(rows).gram()[0], view(plain).gram()[0])
+        np.testing.assert_array_equal(view(rows).mostly_positive(), view(plain).mostly_positive())
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e200])
+@pytest.mark.parametrize("row", [0, 2600, N - 1])
+@pytest.mark.parametrize("container", [np.array, sparse.csr_array])
+def test_rows_that_are_not_finite_are_noticed(container, row, value):
+    changed = X.copy()
+    changed[row, 3] = value
+    # Of a row whose norm is finite there is no doubt.
+    rows, _ = opened(Rows(as_source(container(changed))))
+    assert np.isfinite(rows.norms()).all() == bool(np.isfinite(value))
+
+
+@pytest.mark.parametrize("estimator", [DPPCA, DPTruncatedSVD])
+@pytest.mark.parametrize("row_norm", [None, 5.0])
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_what_is_not_finite_is_refused_before_anything_is_charged(estimator, row_norm, tmp_path):
+    ledger = PrivacyLedger.create(tmp_path / "ledger", dataset="X", epsilon=10, delta=1e-5)
+    changed = X.copy()
+    changed[-1, -1] = np.nan
+    model = estimator(2, row_norm=row_norm, ledger=ledger, random_state=2**70)
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        model.fit(changed)
+    assert ledger.entries() == []
+    assert not hasattr(model, "n_features_in_")
+    model.fit(X)
+    assert len(ledger.entries()) == 1
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_rows_whose_norms_overflow_are_fitted():
+    changed = X.copy()
+    changed[7] = 1.7e308
+    assert np.isfinite(DPTruncatedSVD(2, row_norm=5.0).fit(changed).components_).all()
