@@ -17,10 +17,9 @@ import numpy as np
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.normal_equations import solve, sufficient_statistics
 from skdp.linear_model._trace.records import NO_CLIPPING, Records
-from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
-from skdp.privacy import PrivacyBudget, sensitivity
-from skdp.privacy.quantile import SCALE_GRID
-from skdp.privacy.unmoved import named_search
+from skdp.linear_model._trace.releases import MomentReleases
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.release import Search
 
 __all__ = ["release_row_norm", "solve_adassp"]
 
@@ -33,20 +32,18 @@ _NORM_MARGIN = 1.25
 _RIDGE_FAILURE = 0.05
 
 
-def release_row_norm(records: Records, budget: PrivacyBudget) -> float:
+def release_row_norm(search: Search, records: Records, budget: PrivacyBudget) -> float:
     """Release a norm that most of the matrices do not exceed."""
     norms = records.design.norms()
     norms[np.isnan(records.responses)] = np.nan
-    search = named_search(budget, "row norm", SCALE_GRID, OTHER_UNITS_OF_X)
-    found = budget.quantile(search, norms, q=_NORM_QUANTILE)
-    return _NORM_MARGIN * found
+    return _NORM_MARGIN * budget.quantile(search, norms, q=_NORM_QUANTILE)
 
 
 def solve_adassp(
+    plan: MomentReleases,
     records: Records,
     rank: int,
     budget: PrivacyBudget,
-    *,
     row_norm: float,
     response_bound: float,
 ) -> Estimate:
@@ -55,21 +52,10 @@ def solve_adassp(
     response_bound = min(response_bound, NO_CLIPPING)
     squares, sums = sufficient_statistics(records, norm, response_bound)
     rounding = records.design.rounding
-    moment, moment_noise = budget.symmetric_gaussian(
-        "second moment",
-        squares,
-        sensitivity=sensitivity.second_moment(norm, budget.adjacency, rounding),
-    )
-    smallest, _ = budget.gaussian(
-        "smallest eigenvalue",
-        np.linalg.eigvalsh(squares)[0],
-        sensitivity=sensitivity.smallest_eigenvalue(norm, rounding),
-    )
-    products, _ = budget.gaussian(
-        "products with responses",
-        sums,
-        sensitivity=sensitivity.labelled_moment(norm, response_bound, budget.adjacency, rounding),
-    )
+    moment, moment_noise = budget.release(plan.second_moment, squares, norm, rounding=rounding)
+    eigenvalue = np.linalg.eigvalsh(squares)[0]
+    smallest, _ = budget.release(plan.smallest_eigenvalue, eigenvalue, norm, rounding=rounding)
+    products, _ = budget.release(plan.products, sums, norm, response_bound, rounding=rounding)
     size = len(products)
     reach = moment_noise * math.sqrt(size * math.log(2 * size**2 / _RIDGE_FAILURE))
     ridge = max(0.0, reach - max(float(smallest), 0.0))

@@ -1,8 +1,8 @@
 """Gradients of the squared loss whose sensitivity is bounded, for either unit of privacy."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,21 +11,19 @@ from skdp.linalg.fixed_rank import FixedRank, project_coordinates
 from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.linear_model._trace.public_rows import even_weights, usual_rows
 from skdp.linear_model._trace.records import NO_CLIPPING, Records, Vectors, clipped_sum
-from skdp.privacy import sensitivity
 
 __all__ = ["Clipping", "RecordClipping", "ResponseClipping"]
 
 
-@dataclass(frozen=True)
-class ClippedGradient:
+class ClippedGradient(NamedTuple):
     """The sum of the clipped gradients of all records; the last coordinate is that of an intercept.
 
-    `sizes` are what was clipped to the level, NaN for null records. Weights have shortened the sum
-    by the public factor `gain`.
+    Its sensitivity follows the public or released `facts`. `sizes` are what was clipped to the
+    level, NaN for null records. Weights have shortened the sum by the public factor `gain`.
     """
 
     total: np.ndarray
-    sensitivity: float
+    facts: tuple[float, ...]
     sizes: np.ndarray
     gain: float = 1.0
 
@@ -33,9 +31,8 @@ class ClippedGradient:
 class Clipping(ABC):
     """How the gradients of single records are bounded."""
 
-    def __init__(self, records: Records, adjacency: str) -> None:
+    def __init__(self, records: Records) -> None:
         self.records = records
-        self.adjacency = adjacency
 
     @property
     def has_intercept(self) -> bool:
@@ -82,8 +79,7 @@ class RecordClipping(Clipping):
         """Sum the gradients at a released point and intercept."""
         design = self.records.design
         total, norms = clipped_sum(design, self._vectors(point, offset), level, self._size(point))
-        change = sensitivity.row_sum(level, self.adjacency, design.rounding)
-        return ClippedGradient(self._projected(point, total), change, norms)
+        return ClippedGradient(self._projected(point, total), (level,), norms)
 
 
 class ResponseClipping(Clipping):
@@ -93,8 +89,8 @@ class ResponseClipping(Clipping):
     than all but a few take no part.
     """
 
-    def __init__(self, records: Records, adjacency: str, response_range: float) -> None:
-        super().__init__(records, adjacency)
+    def __init__(self, records: Records, response_range: float) -> None:
+        super().__init__(records)
         self.response_range = response_range
         self._is_usual = usual_rows(records.design)
 
@@ -115,16 +111,10 @@ class ResponseClipping(Clipping):
         vectors = self._vectors(point, offset)
         kernel = partial(_clipped_responses, vectors=vectors, weights=weights, level=level)
         total, sizes = design.add_up(kernel, self._size(point))
-        change = sensitivity.response_sum(
-            level,
-            self.response_range,
-            max(float((weights * lengths).max()), 1 / NO_CLIPPING),
-            self.adjacency,
-            design.rounding,
-        )
-        squares = lengths @ lengths
+        largest = max(float((weights * lengths).max()), 1 / NO_CLIPPING)
+        facts, squares = (level, self.response_range, largest), lengths @ lengths
         gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0
-        return ClippedGradient(self._projected(point, total), change, sizes, gain)
+        return ClippedGradient(self._projected(point, total), facts, sizes, gain)
 
 
 # Kernels.

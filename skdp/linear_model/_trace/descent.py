@@ -14,9 +14,11 @@ References
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtri
 
 from skdp.linalg.fixed_rank import (
     FixedRank,
@@ -30,9 +32,10 @@ from skdp.linalg.fixed_rank import (
 from skdp.linear_model._trace.clipping import Clipping
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.records import NO_CLIPPING
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.linear_model._trace.releases import StepReleases
+from skdp.privacy import PrivacyBudget
 
-__all__ = ["Descent", "descend"]
+__all__ = ["descend"]
 
 # benchmarks/trace_regression/defaults.md, "step": the length of a step, relative to the curvature
 # of the loss; 1 would go to the minimum along it.
@@ -52,50 +55,47 @@ _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0
 
 
-@dataclass(frozen=True)
-class Descent:
-    """Public parameters of a descent.
-
-    `quantile` is the fraction of the records that are not to be clipped, `spread` that of the
-    responses, inf for no clipping, and `spread_to_level` the first level in spreads. Noise of
-    earlier steps decays the most slowly along the `least_curvature`.
-    """
-
-    n_steps: int
-    quantile: float
-    spread: float
-    spread_to_level: float
-    largest_coefficients: float
-    least_curvature: float
-
-
 def descend(
-    clipping: Clipping, start: FixedRank, budget: PrivacyBudget, descent: Descent
+    plan: Sequence[StepReleases],
+    clipping: Clipping,
+    start: FixedRank,
+    budget: PrivacyBudget,
+    *,
+    spread: float,
+    quantile: float,
+    largest_coefficients: float,
+    least_curvature: float,
 ) -> Estimate:
-    """Run all steps, whatever the data."""
+    """Run all steps, whatever the data.
+
+    `spread` is that of the responses, inf for no clipping, and `quantile` the fraction of the
+    records that are not to be clipped. Noise of earlier steps decays the most slowly along the
+    `least_curvature`.
+    """
     dimension = tangent_dimension(start.shape, start.rank) + clipping.has_intercept
-    largest = clipping.largest_level(descent.spread, dimension) * descent.spread_to_level
+    # At 0 the residuals are the responses: so many spreads leave the quantile of them as they are.
+    largest = clipping.largest_level(spread, dimension) * float(ndtri((1 + quantile) / 2))
     largest = min(largest, NO_CLIPPING)
     clips = largest < NO_CLIPPING
-    usual = _STEP / descent.quantile if clips else _STEP
+    usual = _STEP / quantile if clips else _STEP
     point, offset, level, variance = start, 0.0, largest, 0.0
     curvature = _Curvature(dimension)
     votes = []
-    for step in range(1, descent.n_steps + 1):
-        gradient = _release_gradient(clipping, (point, offset, level), step, budget)
+    for step in plan:
+        gradient = _release_gradient(step, clipping, (point, offset, level), budget)
         votes.append((gradient.kept, gradient.vote_noise))
         curvature.update(tangent_vector(point, gradient.coordinates), point, offset, gradient)
         length = curvature.limit(usual)
         point = retract(point, gradient.coordinates, -length)
-        point = within_norm(point, descent.largest_coefficients)
+        point = within_norm(point, largest_coefficients)
         offset -= length * gradient.slope
-        decay = 1 - _STEP * descent.least_curvature / max(1.0, curvature.steepest)
+        decay = 1 - _STEP * least_curvature / max(1.0, curvature.steepest)
         variance = decay**2 * variance + np.square(length * gradient.noise)
         if clips:
-            level *= math.exp(_LEVEL_RATE * (descent.quantile - gradient.kept))
+            level *= math.exp(_LEVEL_RATE * (quantile - gradient.kept))
             level = float(np.clip(level, _LEAST_LEVEL * largest, largest))
     estimate = _cut(point, offset, math.sqrt(variance))
-    return replace(estimate, doubts=_doubts(votes, descent.quantile) if clips else ())
+    return replace(estimate, doubts=_doubts(votes, quantile) if clips else ())
 
 
 @dataclass(frozen=True)
@@ -115,31 +115,28 @@ class _Gradient:
 
 
 def _release_gradient(
+    plan: StepReleases,
     clipping: Clipping,
     where: tuple[FixedRank, float, float],
-    step: int,
     budget: PrivacyBudget,
 ) -> _Gradient:
     """Release the mean gradient at a point, and which fraction of the records was not clipped."""
     point, offset, level = where
     clipped = clipping.gradient(point, offset, level)
-    divisor = clipping.records.n_records * clipped.gain
-    released, scale = budget.gaussian(
-        f"gradient {step}", clipped.total, sensitivity=clipped.sensitivity
+    n_records, rounding = clipping.records.n_records, clipping.records.design.rounding
+    divisor = n_records * clipped.gain
+    released, scale = budget.release(
+        plan.gradient, clipped.total, *clipped.facts, rounding=rounding
     )
     noise = np.float64(scale) / divisor
     released = released / divisor
     # Without clipping, too: which releases there are does not depend on bounds.
-    n_kept, vote_scale = budget.gaussian(
-        f"clip vote {step}",
-        np.count_nonzero(clipped.sizes <= level),
-        sensitivity=sensitivity.count(),
-    )
-    kept = float(np.clip(n_kept / clipping.records.n_records, 0.0, 1.0))
-    vote_noise = vote_scale / clipping.records.n_records
+    n_kept, vote_scale = budget.release(plan.vote, np.count_nonzero(clipped.sizes <= level))
+    kept = float(np.clip(n_kept / n_records, 0.0, 1.0))
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
-    return _Gradient(project_coordinates(point, coordinates), slope, noise, kept, vote_noise)
+    coordinates = project_coordinates(point, coordinates)
+    return _Gradient(coordinates, slope, noise, kept, vote_scale / n_records)
 
 
 def _doubts(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...]:

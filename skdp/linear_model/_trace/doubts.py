@@ -5,7 +5,6 @@ import math
 import numpy as np
 
 from skdp.linalg.fixed_rank import tangent_dimension
-from skdp.linear_model._trace.plan import standardization_of
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.scales import Spread
 from skdp.linear_model._trace.transform import Transform
@@ -44,8 +43,7 @@ def doubts_of_size(problem: TraceProblem, plan: Plan) -> list[str]:
             f"{_n_free(problem)} coefficients: {reason}. Some {least / strength:.2g} times as many "
             "records, a larger epsilon, or a smaller rank or matrix_shape would do."
         )
-    finds_scales = problem.covariance == "private" and problem.protects_matrices
-    if finds_scales and facts.is_vector and standardization_of(problem) is None:
+    if facts.is_vector and plan.parts.matrix_norm is not None:
         doubts.append(
             f"{facts.n_records} records with epsilon={problem.cost.epsilon:g} are too few to scale "
             f"{facts.n_entries} features one by one: all share one scale. If their units differ, "

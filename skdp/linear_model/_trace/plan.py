@@ -1,8 +1,10 @@
 """What a trace regression releases, and with which shares, from public facts."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -16,22 +18,23 @@ from skdp.linear_model._medians import (
 from skdp.linear_model._trace.covariances import diagonal_reach, moment_bound
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.records import NO_CLIPPING
+from skdp.linear_model._trace.releases import (
+    DescentReleases,
+    FeatureReleases,
+    MomentReleases,
+    StartReleases,
+    StepReleases,
+    TraceReleases,
+)
 from skdp.linear_model._trace.sizes import N_POWERS
-from skdp.linear_model._trace.standardization import StandardizationPlan, mean_bound
+from skdp.linear_model._trace.standardization import mean_bound
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.quantile import SCALE_GRID, search_steps
 from skdp.privacy.release import Search
 from skdp.privacy.shares import growing_shares, left_of, share_for_counts
-from skdp.privacy.unmoved import planned_search
 
-__all__ = [
-    "START_SHARE",
-    "gradient_shares",
-    "plan_standardization",
-    "plan_trace",
-    "standardization_of",
-]
+__all__ = ["START_SHARE", "plan_trace"]
 
 # Wanted noise of a count, as a fraction of the records: of a search, each step of which is clear
 # unless it is the last; and of the histogram of the responses, which is to show rare ones, the
@@ -64,24 +67,19 @@ _VOTE_PRECISION = 0.03
 _GROWTH, _LARGEST_GROWTH = 1.2, 10.0
 # Fractions of what is left for adassp; not studied.
 _MOMENT_SHARE, _EIGENVALUE_SHARE = 0.5, 0.05
+# What the products with the responses follow.
 _SPREAD = "response spread"
 
 
-def plan_trace(problem: TraceProblem) -> list[Release]:
+def plan_trace(problem: TraceProblem) -> TraceReleases:
     """Plan all releases in their order."""
-    lines = [*_plan_center(problem), *_plan_transform(problem)]
-    if problem.cost.is_private:
-        lines.append(_plan_spread(problem))
-    # What is spent is taken off what is left, to the last bit.
-    if problem.solver != "adassp":
-        return lines + _plan_descent(problem, left_of(lines))
-    if not problem.protects_matrices:
-        size = problem.facts.n_entries + problem.fit_intercept
-        return [*lines, _line("products with responses", left_of(lines), _SPREAD, (size,))]
-    if problem.row_norm is None and problem.cost.is_private:
-        share = _share_of_counts(search_steps(len(SCALE_GRID)), problem)
-        lines += planned_search("row norm", share, len(SCALE_GRID))
-    return lines + _plan_moments(problem, left_of(lines))
+    spread = _plan_spread(problem) if problem.cost.is_private else None
+    others = (_plan_center(problem), *_plan_transform(problem), spread)
+    return TraceReleases(*others, _plan_solver(problem, others))
+
+
+def _change(kind: Callable[..., float], problem: TraceProblem) -> Callable[..., float]:
+    return partial(kind, adjacency=problem.unit.adjacency)
 
 
 def _share_of_counts(count: int, problem: TraceProblem, precision: float = _PRECISION) -> float:
@@ -116,164 +114,199 @@ def _plan_spread(problem: TraceProblem) -> Release:
 
 
 def _plan_sizes(name: str, share: float, n_columns: int, problem: TraceProblem) -> Release:
-    change = sensitivity.histograms(n_columns, problem.unit.adjacency)
-    return Release(name, "gaussian", share, change, shape=(n_columns, N_POWERS))
+    change, shape = _change(sensitivity.histograms, problem), (n_columns, N_POWERS)
+    return problem.cost.release(name, "gaussian", share, change, [n_columns], shape=shape)
 
 
-def _plan_transform(problem: TraceProblem) -> list[Release]:
+def _plan_norm(name: str, problem: TraceProblem) -> Search:
+    share = _share_of_counts(search_steps(len(SCALE_GRID)), problem)
+    return problem.cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS_OF_X)
+
+
+def _plan_transform(
+    problem: TraceProblem,
+) -> tuple[FeatureReleases | None, Search | None, tuple[Release | None, ...]]:
     """Plan what is found of the scales of the matrices, and what whitens them."""
     if problem.covariance != "private" or not problem.protects_matrices:
-        return []
-    lines = _plan_scales(problem)
-    if problem.solver == "adassp":
-        return lines
-    sides = (side for side in (0, 1) if problem.facts.matrix_shape[side] > 1)
-    return lines + [_plan_whitening(side, problem) for side in sides]
+        return None, None, ()
+    features = _plan_features(problem) if problem.facts.is_vector else None
+    norm = _plan_norm("matrix norm", problem) if features is None else None
+    sides = () if problem.solver == "adassp" else (0, 1)
+    return features, norm, tuple(_plan_covariance(side, problem) for side in sides)
 
 
-def _plan_scales(problem: TraceProblem) -> list[Release]:
-    facts, plan = problem.facts, standardization_of(problem)
-    if plan is None:
-        share = _share_of_counts(search_steps(len(SCALE_GRID)), problem)
-        return planned_search("matrix norm", share, len(SCALE_GRID))
-    lines, n_features = list[Release](), facts.n_entries
-    if problem.fit_intercept:
-        lines += plan_medians(
-            problem.cost,
-            "feature centres",
-            plan.center_share / n_counts(len(ANY_SIZE), plan.n_searches),
-            ANY_SIZE,
-            plan.n_searches,
-            n_columns=n_features,
-            remedy=OTHER_UNITS_OF_X,
-        )
-    lines.append(_plan_sizes("feature spreads", plan.spread_share, n_features, problem))
-    if plan.mean_share:
-        change = sensitivity.row_sum(mean_bound(n_features), problem.unit.adjacency)
-        shape = (n_features,)
-        lines.append(Release("feature means", "gaussian", plan.mean_share, change, shape=shape))
-    return lines
-
-
-def standardization_of(problem: TraceProblem) -> StandardizationPlan | None:
-    """Plan the scales of single features; None where all share one."""
-    facts, mu = problem.facts, problem.cost.mu
-    if not facts.is_vector:
-        return None
-    centered = problem.fit_intercept
-    return plan_standardization(facts.n_entries, facts.n_records, mu, centered=centered)
-
-
-def plan_standardization(
-    n_features: int, n_records: int, mu: float, *, centered: bool
-) -> StandardizationPlan | None:
-    """Plan the standardization from public facts; None if its shares are too large.
+def _plan_features(problem: TraceProblem) -> FeatureReleases | None:
+    """Plan the scales of single features; None if their shares are too large.
 
     A record takes part in the counts of all features, so that their noise grows with the root of
     the number of features.
     """
-    center_share, mean_share, n_searches = 0.0, 0.0, 0
-    if centered:
-        needed = (2 * mean_bound(n_features) / (_MEAN_PRECISION * n_records * mu)) ** 2
-        mean_share = max(needed, _LEAST_MEAN_SHARE) if needed <= _SPARE_SHARE else 0.0
-        largest = _SPARE_SHARE * (_COUNT_PRECISION * n_records * mu) ** 2
-        n_searches = affordable_searches(len(ANY_SIZE), n_features, largest)
-        count = n_counts(len(ANY_SIZE), n_searches) * n_features
-        center_share = share_for_counts(
-            count, n_records, mu, precision=_COUNT_PRECISION, limits=_SHARE_LIMITS
-        )
+    n_features, center_share = problem.facts.n_entries, 0.0
     least, wanted = (
-        share_for_counts(2 * n_features, n_records, mu, precision=precision, limits=_SHARE_LIMITS)
+        _share_of_counts(2 * n_features, problem, precision)
         for precision in (_LEAST_SPREAD_PRECISION, _SPREAD_PRECISION)
     )
+    if problem.fit_intercept:
+        largest = _SPARE_SHARE * (_COUNT_PRECISION * problem.facts.n_records * problem.cost.mu) ** 2
+        n_searches = affordable_searches(len(ANY_SIZE), n_features, largest)
+        count = n_counts(len(ANY_SIZE), n_searches)
+        center_share = _share_of_counts(count * n_features, problem, _COUNT_PRECISION)
     if max(center_share, least) > _LARGEST_FEATURE_SHARE:
         return None
     spread_share = min(wanted, _LARGEST_FEATURE_SHARE)
-    return StandardizationPlan(center_share, spread_share, mean_share, n_searches)
+    spreads = _plan_sizes("feature spreads", spread_share, n_features, problem)
+    if not problem.fit_intercept:
+        return FeatureReleases((), spreads, None)
+    centers = plan_medians(
+        problem.cost,
+        "feature centres",
+        center_share / count,
+        ANY_SIZE,
+        n_searches,
+        n_columns=n_features,
+        remedy=OTHER_UNITS_OF_X,
+    )
+    return FeatureReleases(centers, spreads, _plan_means(problem))
 
 
-def _plan_whitening(side: int, problem: TraceProblem) -> Release:
+def _plan_means(problem: TraceProblem) -> Release | None:
+    """Plan the means of features; None if they cost more than there is to spare."""
+    n_features = problem.facts.n_entries
+    bound, precision = mean_bound(n_features), _MEAN_PRECISION * problem.facts.n_records
+    needed = (2 * bound / (precision * problem.cost.mu)) ** 2
+    if needed > _SPARE_SHARE:
+        return None
+    share, change = max(needed, _LEAST_MEAN_SHARE), _change(sensitivity.row_sum, problem)
+    return problem.cost.release(
+        "feature means", "gaussian", share, change, [bound], shape=(n_features,)
+    )
+
+
+def _plan_covariance(side: int, problem: TraceProblem) -> Release | None:
     """Plan the covariance of a side, whose noise is to have the wanted edge."""
-    facts = problem.facts
+    # As for second moments of vectors: X X' is no longer than the squared norm of X, and two such
+    # products have an inner product that is not negative. The same holds for their diagonals.
+    facts, change = problem.facts, _change(sensitivity.second_moment, problem)
     size, other = facts.matrix_shape[side], facts.matrix_shape[1 - side]
-    is_sparse = facts.factors is not None and facts.factors[side]
-    bound, adjacency = moment_bound(facts.n_entries), problem.unit.adjacency
-    largest = sensitivity.second_moment(bound, adjacency, facts.rounding)
+    if size == 1:
+        return None
+    is_sparse, bound = facts.factors is not None and facts.factors[side], moment_bound(size * other)
     reach = diagonal_reach(size) if is_sparse else math.sqrt(2 * size)
-    edge = largest * reach / (facts.n_records * other)
+    edge = change(bound, rounding=facts.rounding) * reach / (facts.n_records * other)
     wanted = (edge / (problem.cost.mu * _WANTED_EDGE)) ** 2
-    share = np.clip(wanted, _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE)
-    return Release(
+    return problem.cost.release(
         ("row", "column")[side] + (" variances" if is_sparse else " covariance"),
         "gaussian" if is_sparse else "symmetric_gaussian",
-        float(share),
-        sensitivity.second_moment(bound, adjacency),
+        float(np.clip(wanted, _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE)),
+        change,
+        [bound],
         shape=(size,) if is_sparse else (size, size),
     )
 
 
-def _plan_descent(problem: TraceProblem, share: float) -> list[Release]:
+def _plan_solver(
+    problem: TraceProblem, others: tuple[Any, ...]
+) -> DescentReleases | MomentReleases | Release:
+    """Plan the solver with what others leave, to the last bit."""
+    if problem.solver != "adassp":
+        return _plan_descent(problem, left_of(others))
+    if not problem.protects_matrices:
+        return _plan_products(problem, left_of(others), sensitivity.response_sum)
+    finds_norm = problem.row_norm is None and problem.cost.is_private
+    row_norm = _plan_norm("row norm", problem) if finds_norm else None
+    return _plan_moments(problem, row_norm, left_of(others, row_norm))
+
+
+def _plan_descent(problem: TraceProblem, share: float) -> DescentReleases:
     """Plan a start, and a gradient and a count for each step."""
-    lines = []
+    start, n_steps = None, problem.n_iter
     if problem.init == "spectral":
-        lines, share = list(_plan_start(problem)), share - START_SHARE
-    n_steps = problem.n_iter
+        start, share = _plan_start(problem), share - START_SHARE
     votes = _share_of_counts(n_steps, problem, _VOTE_PRECISION)
-    size = problem.rank * sum(problem.facts.matrix_shape) + problem.fit_intercept
-    follows = _SPREAD
-    for step, step_share in enumerate(gradient_shares(share - votes, n_steps), start=1):
-        lines.append(_line(f"gradient {step}", step_share, follows, (size,)))
-        follows = f"clip vote {step}"
-        lines.append(Release(follows, "gaussian", votes / n_steps, sensitivity.count()))
-    return lines
+    growth = min(_GROWTH, _LARGEST_GROWTH ** (1 / n_steps))
+    shares = enumerate(growing_shares(share - votes, n_steps, growth), start=1)
+    steps = (_plan_step(problem, number, own, votes / n_steps) for number, own in shares)
+    return DescentReleases(start, tuple(steps))
 
 
-def gradient_shares(total: float, n_steps: int) -> list[float]:
-    """Split a share over the steps, the later ones getting more."""
-    return growing_shares(total, n_steps, min(_GROWTH, _LARGEST_GROWTH ** (1 / n_steps)))
+def _plan_step(problem: TraceProblem, number: int, share: float, vote_share: float) -> StepReleases:
+    kind = sensitivity.row_sum if problem.protects_matrices else sensitivity.response_sum
+    gradient = problem.cost.release(
+        f"gradient {number}",
+        "gaussian",
+        share,
+        _change(kind, problem),
+        follows=_SPREAD if number == 1 else f"clip vote {number - 1}",
+        shape=(problem.rank * sum(problem.facts.matrix_shape) + problem.fit_intercept,),
+    )
+    name, change = f"clip vote {number}", sensitivity.count
+    return StepReleases(gradient, problem.cost.release(name, "gaussian", vote_share, change, []))
 
 
-def _plan_start(problem: TraceProblem) -> Iterator[Release]:
+def _plan_start(problem: TraceProblem) -> StartReleases:
     """Plan a start from data, which may fail its test."""
-    shape, rank = problem.facts.matrix_shape, problem.rank
-    yield _line("start, gap", START_SHARE * _GAP_SHARE, _SPREAD)
-    spaces = Release(
+    size, cost = sum(problem.facts.matrix_shape), problem.cost
+    row_sum = _change(sensitivity.row_sum, problem)
+    share, shape = START_SHARE * _CORE_SHARE, (problem.rank**2,)
+    core = cost.release("start, core", "gaussian", share, row_sum, follows=_SPREAD, shape=shape)
+    share, change = START_SHARE * _GAP_SHARE, _change(_change_of_gap, problem)
+    gap = cost.release("start, gap", "gaussian", share, change, follows=_SPREAD)
+    subspaces = cost.release(
         "start, subspaces",
         "symmetric_gaussian",
         START_SHARE * _SUBSPACE_SHARE,
-        follows="start, gap",
-        shape=(sum(shape),) * 2,
+        partial(_change_of_subspaces, rank=problem.rank),
+        follows=gap.name,
+        shape=(size, size),
     )
-    core = _line("start, core", START_SHARE * _CORE_SHARE, _SPREAD, (rank**2,))
-    for line in (spaces, core):
-        yield replace(line, may_be_skipped=problem.cost.is_private)
+    both = (replace(one, may_be_skipped=cost.is_private) for one in (subspaces, core))
+    return StartReleases(gap, *both)
 
 
-def _line(name: str, share: float, follows: str, shape: tuple[int, ...] = ()) -> Release:
-    return Release(name, "gaussian", share, follows=follows, shape=shape)
+def _change_of_gap(level: float, adjacency: str, rounding: float) -> float:
+    return sensitivity.singular_gap(sensitivity.row_sum(level, adjacency, rounding))
 
 
-def _plan_moments(problem: TraceProblem, share: float) -> list[Release]:
+def _change_of_subspaces(change: float, gap: float, rank: int) -> float:
+    # If infinite, the gap has been refused, or nothing is clipped as there is no noise.
+    return sensitivity.subspace_pair(change, gap, rank) if math.isfinite(change) else 1.0
+
+
+def _plan_moments(problem: TraceProblem, row_norm: Search | None, share: float) -> MomentReleases:
     """Plan the second moment, its smallest eigenvalue, and the products with the responses."""
-    norm: float | None = None
-    if problem.row_norm is not None or not problem.cost.is_private:
-        row_norm = math.inf if problem.row_norm is None else problem.row_norm
-        norm = min(math.hypot(row_norm, problem.fit_intercept), NO_CLIPPING)
+    known = None
+    if row_norm is None:
+        largest = math.inf if problem.row_norm is None else problem.row_norm
+        known = [min(math.hypot(largest, problem.fit_intercept), NO_CLIPPING)]
     size = problem.facts.n_entries + problem.fit_intercept
-    moment = Release(
+    moment = problem.cost.release(
         "second moment",
         "symmetric_gaussian",
         share * _MOMENT_SHARE,
-        None if norm is None else sensitivity.second_moment(norm, problem.unit.adjacency),
+        _change(sensitivity.second_moment, problem),
+        known,
         follows="row norm",
         shape=(size, size),
     )
-    smallest = Release(
+    smallest = problem.cost.release(
         "smallest eigenvalue",
         "gaussian",
         share * _EIGENVALUE_SHARE,
-        None if norm is None else sensitivity.smallest_eigenvalue(norm),
+        sensitivity.smallest_eigenvalue,
+        known,
         follows="row norm",
     )
     rest = share * (1 - _MOMENT_SHARE - _EIGENVALUE_SHARE)
-    return [moment, smallest, _line("products with responses", rest, _SPREAD, (size,))]
+    products = _plan_products(problem, rest, sensitivity.labelled_moment)
+    return MomentReleases(row_norm, moment, smallest, products)
+
+
+def _plan_products(problem: TraceProblem, share: float, kind: Callable[..., float]) -> Release:
+    return problem.cost.release(
+        "products with responses",
+        "gaussian",
+        share,
+        _change(kind, problem),
+        follows=_SPREAD,
+        shape=(problem.facts.n_entries + problem.fit_intercept,),
+    )

@@ -9,16 +9,16 @@ from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.normal_equations import solve, sufficient_statistics
 from skdp.linear_model._trace.public_rows import even_weights, usual_rows
 from skdp.linear_model._trace.records import NO_CLIPPING, Records
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget, Release
 
 __all__ = ["solve_public_design"]
 
 
 def solve_public_design(
+    plan: Release,
     records: Records,
     rank: int,
     budget: PrivacyBudget,
-    *,
     response_bound: float,
     response_range: float,
 ) -> Estimate:
@@ -37,17 +37,9 @@ def solve_public_design(
     moment, sums = sufficient_statistics(records, NO_CLIPPING, response_bound, weights)
     # What has no weight contributes nothing to the sums.
     norms[weights == 0] = 0.0
-    products, _ = budget.gaussian(
-        "products with responses",
-        sums,
-        sensitivity=sensitivity.response_sum(
-            response_bound,
-            response_range,
-            float(np.clip((weights * norms).max(), 1 / NO_CLIPPING, NO_CLIPPING)),
-            budget.adjacency,
-            records.design.rounding,
-        ),
-    )
+    largest = float(np.clip((weights * norms).max(), 1 / NO_CLIPPING, NO_CLIPPING))
+    facts, rounding = (response_bound, response_range, largest), records.design.rounding
+    products, _ = budget.release(plan, sums, *facts, rounding=rounding)
     return solve(records, rank, moment, products)
 
 
