@@ -1,5 +1,6 @@
 """Low-rank trace regression of private records."""
 
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,19 +12,24 @@ from skdp._reading import check_features, check_rows_of
 from skdp.data.design import Design
 from skdp.data.digest import digest
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.sources import as_source
+from skdp.data.sources import Source, as_source
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linear_model._responses import r2_of
 from skdp.linear_model._trace.doubts import doubts_of_size
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.fit import solve_trace
-from skdp.linear_model._trace.input import TraceData, as_rows, check_input, facts_like
+from skdp.linear_model._trace.input import (
+    as_rows,
+    checked_data,
+    facts_like,
+    facts_of,
+    source_of,
+)
 from skdp.linear_model._trace.plan import plan_trace
 from skdp.linear_model._trace.problem import (
     DELTA_TAIL,
     TRACE_CONSTRAINTS,
     UNITS,
-    TraceFacts,
     TraceProblem,
     checked_covariance,
     checked_problem,
@@ -308,17 +314,21 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
             return (self.left_components_ * self.singular_values_) @ self.right_components_
 
     def _problem(self, X: Any, y: Any) -> tuple[TraceProblem, Data]:
-        data, facts = check_input(X, y, plain(self.matrix_shape), type(self).__name__)
+        rows, found = as_rows(X)
+        checked, responses = checked_data(rows, y, type(self).__name__)
+        n_records, n_features = checked.shape
+        facts = facts_of(checked, n_records, n_features, plain(self.matrix_shape), found)
         problem = self._problem_of(facts)
-        check_features(data.rows, self, reset=True)
-        design = Design(data.source, facts.matrix_shape, self.n_jobs)
-        records = Records(design, data.responses, float(problem.fit_intercept))
-        return problem, (records, lambda: _digest(data))
+        check_features(rows, self, reset=True)
+        source = source_of(checked, problem.factors)
+        design = Design(source, problem.matrix_shape, self.n_jobs)
+        records = Records(design, responses, float(problem.fit_intercept))
+        return problem, (records, partial(_digest, source, responses))
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> TraceProblem:
         return self._problem_of(facts_like(n_samples, n_features, plain(self.matrix_shape), like))
 
-    def _problem_of(self, facts: TraceFacts) -> TraceProblem:
+    def _problem_of(self, facts: dict[str, Any]) -> TraceProblem:
         if self._cost().is_pure:
             raise ValueError(
                 "delta=0 asks for pure differential privacy, which the Gaussian noise of "
@@ -326,10 +336,9 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
             )
         problem = self._asked(
             TraceProblem,
-            facts=facts,
+            **facts,
             unit=UNITS[self.privacy_unit](self.adjacency),
-            n_units=facts.n_records,
-            covariance=checked_covariance(self.covariance, facts.matrix_shape),
+            covariance=checked_covariance(self.covariance, facts["matrix_shape"]),
         )
         return checked_problem(problem)
 
@@ -337,15 +346,14 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         return DELTA_TAIL if self.init == "spectral" and self.solver != "adassp" else 0.0
 
     def _set_attributes(self, result: Estimate, problem: TraceProblem) -> tuple[str, ...]:
-        point, facts = result.point, problem.facts
-        self.left_components_ = in_dtype(point.left, facts.dtype)
-        self.singular_values_ = in_dtype(point.values, facts.dtype)
-        self.right_components_ = in_dtype(point.right.T, facts.dtype)
+        point, dtype = result.point, problem.dtype
+        self.left_components_ = in_dtype(point.left, dtype)
+        self.singular_values_ = in_dtype(point.values, dtype)
+        self.right_components_ = in_dtype(point.right.T, dtype)
         self.intercept_ = float(result.offset)
-        bounds = None if result.bounds is None else in_dtype(result.bounds, facts.dtype)
+        bounds = None if result.bounds is None else in_dtype(result.bounds, dtype)
         self.feature_bounds_: np.ndarray | None = bounds
-        self._shape = facts.matrix_shape
-        self._coef_shape = facts.coef_shape
+        self._shape, self._coef_shape = problem.matrix_shape, problem.coef_shape
         return result.doubts
 
     def _predict_by_blocks(self, rows: Any, source: Any) -> np.ndarray:
@@ -367,10 +375,9 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         return tags
 
 
-def _digest(data: TraceData) -> tuple[bytes, ...]:
+def _digest(source: Source | RankOneMatrices, responses: np.ndarray) -> tuple[bytes, ...]:
     """Hash the matrices and the responses."""
-    source = data.source
-    responses = as_source(data.responses[:, np.newaxis])
+    given = as_source(responses[:, np.newaxis])
     if isinstance(source, RankOneMatrices):
-        return tuple(map(digest, (as_source(source.left), as_source(source.right), responses)))
-    return digest(source), digest(responses)
+        return tuple(map(digest, (as_source(source.left), as_source(source.right), given)))
+    return digest(source), digest(given)

@@ -30,7 +30,6 @@ _LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0
 def doubts_of_size(problem: TraceProblem, plan: Plan) -> list[str]:
     """Doubt fits whose noise is larger than any signal, from public facts only."""
     doubts: list[str] = []
-    facts = problem.facts
     if not problem.cost.is_private:
         return doubts
     strength, least = signal_strength(problem), _least_signal(problem)
@@ -39,14 +38,14 @@ def doubts_of_size(problem: TraceProblem, plan: Plan) -> list[str]:
         if strength < _LEAST_SIGNAL:
             reason = "the noise is as large as any signal"
         doubts.append(
-            f"{facts.n_records} records with epsilon={problem.cost.epsilon:g} are too few for "
+            f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few for "
             f"{_n_free(problem)} coefficients: {reason}. Some {least / strength:.2g} times as many "
             "records, a larger epsilon, or a smaller rank or matrix_shape would do."
         )
-    if facts.is_vector and plan.parts.matrix_norm is not None:
+    if problem.is_vector and plan.parts.matrix_norm is not None:
         doubts.append(
-            f"{facts.n_records} records with epsilon={problem.cost.epsilon:g} are too few to scale "
-            f"{facts.n_entries} features one by one: all share one scale. If their units differ, "
+            f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few to scale "
+            f"{problem.n_entries} features one by one: all share one scale. If their units differ, "
             "centre and divide them by public guesses of their means and spreads."
         )
     return doubts
@@ -55,7 +54,7 @@ def doubts_of_size(problem: TraceProblem, plan: Plan) -> list[str]:
 def doubts_of_cells(problem: TraceProblem, transform: Transform) -> list[str]:
     """Doubt coefficients for cells some of which are seen too rarely, by released variances."""
     rows, columns = transform.row_map, transform.column_map
-    is_hidden = problem.facts.are_cells and problem.cost.is_private
+    is_hidden = problem.are_cells and problem.cost.is_private
     if rows is None or columns is None or not is_hidden:
         return []
     unevenness = math.sqrt(_unevenness(rows) * _unevenness(columns))
@@ -107,7 +106,7 @@ def _unevenness(roots: np.ndarray) -> float:
 def signal_strength(problem: TraceProblem) -> float:
     """Compare the records with the noise of all directions together, from public facts only."""
     n_steps = 1 if problem.solver == "adassp" else problem.n_iter
-    return problem.facts.n_records * problem.cost.mu / (_n_free(problem) * math.sqrt(n_steps))
+    return problem.n_units * problem.cost.mu / (_n_free(problem) * math.sqrt(n_steps))
 
 
 def _least_signal(problem: TraceProblem) -> float:
@@ -117,17 +116,16 @@ def _least_signal(problem: TraceProblem) -> float:
     weaker the more of them the noise is shared by: for matrices of rank one, the signal of which
     is rare, that is what decides.
     """
-    facts = problem.facts
-    shape = facts.matrix_shape
-    if facts.factors is None or min(shape) == 1:
+    shape = problem.matrix_shape
+    if problem.factors is None or min(shape) == 1:
         return _LEAST_SIGNAL
-    least = _LEAST_SIGNAL_OF_CELLS if facts.are_cells else _LEAST_SIGNAL_OF_OUTER
+    least = _LEAST_SIGNAL_OF_CELLS if problem.are_cells else _LEAST_SIGNAL_OF_OUTER
     return max(_LEAST_SIGNAL, least / math.sqrt(_n_free(problem) / sum(shape)))
 
 
 def _n_free(problem: TraceProblem) -> int:
     """Count the coefficients that noise is added to."""
-    n_free = problem.facts.n_entries
+    n_free = problem.n_entries
     if problem.solver == "rgrad":
-        n_free = tangent_dimension(problem.facts.matrix_shape, problem.rank)
+        n_free = tangent_dimension(problem.matrix_shape, problem.rank)
     return n_free + problem.fit_intercept

@@ -130,7 +130,7 @@ def _scales(
         return release_standardization(plan.features, design, budget)
     if plan.matrix_norm is not None:
         norm = scales.release_norm(plan.matrix_norm, design, is_null, budget)
-    elif problem.facts.is_vector:
+    elif problem.is_vector:
         return exact_standardization(design, centered=problem.fit_intercept)
     else:
         norm = scales.exact_norm(design)
@@ -164,7 +164,7 @@ def _descend(
         budget,
         spread=spread.size,
         quantile=quantile,
-        largest_coefficients=_largest_coefficients(problem, spread.size, transform, start.shape),
+        largest_coefficients=_largest_coefficients(problem, spread, transform, is_even=is_even),
         least_curvature=transform.least_variance if is_even else 0.0,
     )
 
@@ -213,14 +213,12 @@ def _solve_moments(
 
 
 def _largest_coefficients(
-    problem: TraceProblem, spread: float, transform: Transform, shape: tuple[int, int]
+    problem: TraceProblem, spread: scales.Spread, transform: Transform, *, is_even: bool
 ) -> float:
     """Bound the norm of coefficients by the spread of the responses that they explain."""
-    if problem.covariance == "identity":
-        return _SPREAD_MARGIN * spread
-    if problem.covariance != "private":
-        return _SPREAD_MARGIN * spread if _is_white(transform, shape) else math.inf
-    return _RELEASED_MARGIN * spread / math.sqrt(max(transform.least_variance, 1e-12))
+    if problem.covariance == "private":
+        return _RELEASED_MARGIN * spread.size / math.sqrt(max(transform.least_variance, 1e-12))
+    return _SPREAD_MARGIN * spread.size if is_even else math.inf
 
 
 def _is_white(transform: Transform, shape: tuple[int, int]) -> bool:

@@ -84,7 +84,7 @@ def _change(kind: Callable[..., float], problem: TraceProblem) -> Callable[..., 
 
 def _share_of_counts(count: int, problem: TraceProblem, precision: float = _PRECISION) -> float:
     return share_for_counts(
-        count, problem.facts.n_records, problem.cost.mu, precision=precision, limits=_SHARE_LIMITS
+        count, problem.n_units, problem.cost.mu, precision=precision, limits=_SHARE_LIMITS
     )
 
 
@@ -92,7 +92,7 @@ def _plan_center(problem: TraceProblem) -> tuple[Search, ...]:
     """Plan the search for the median of the responses; none if noise would hide it."""
     if not problem.fit_intercept:
         return ()
-    bound, n_records = problem.response_bound, problem.facts.n_records
+    bound, n_records = problem.response_bound, problem.n_units
     grid = ANY_SIZE if bound is None or math.isinf(bound) else bound * UP_TO_ONE
     largest = _LEAST_SHARE * (_PRECISION * n_records * problem.cost.mu) ** 2
     n_searches = affordable_searches(len(grid), 1, largest)
@@ -129,7 +129,7 @@ def _plan_transform(
     """Plan what is found of the scales of the matrices, and what whitens them."""
     if problem.covariance != "private" or not problem.protects_matrices:
         return None, None, ()
-    features = _plan_features(problem) if problem.facts.is_vector else None
+    features = _plan_features(problem) if problem.is_vector else None
     norm = _plan_norm("matrix norm", problem) if features is None else None
     sides = () if problem.solver == "adassp" else (0, 1)
     return features, norm, tuple(_plan_covariance(side, problem) for side in sides)
@@ -141,13 +141,13 @@ def _plan_features(problem: TraceProblem) -> FeatureReleases | None:
     A record takes part in the counts of all features, so that their noise grows with the root of
     the number of features.
     """
-    n_features, center_share = problem.facts.n_entries, 0.0
+    n_features, center_share = problem.n_entries, 0.0
     least, wanted = (
         _share_of_counts(2 * n_features, problem, precision)
         for precision in (_LEAST_SPREAD_PRECISION, _SPREAD_PRECISION)
     )
     if problem.fit_intercept:
-        largest = _SPARE_SHARE * (_COUNT_PRECISION * problem.facts.n_records * problem.cost.mu) ** 2
+        largest = _SPARE_SHARE * (_COUNT_PRECISION * problem.n_units * problem.cost.mu) ** 2
         n_searches = affordable_searches(len(ANY_SIZE), n_features, largest)
         count = n_counts(len(ANY_SIZE), n_searches)
         center_share = _share_of_counts(count * n_features, problem, _COUNT_PRECISION)
@@ -171,8 +171,8 @@ def _plan_features(problem: TraceProblem) -> FeatureReleases | None:
 
 def _plan_means(problem: TraceProblem) -> Release | None:
     """Plan the means of features; None if they cost more than there is to spare."""
-    n_features = problem.facts.n_entries
-    bound, precision = mean_bound(n_features), _MEAN_PRECISION * problem.facts.n_records
+    n_features = problem.n_entries
+    bound, precision = mean_bound(n_features), _MEAN_PRECISION * problem.n_units
     needed = (2 * bound / (precision * problem.cost.mu)) ** 2
     if needed > _SPARE_SHARE:
         return None
@@ -186,13 +186,14 @@ def _plan_covariance(side: int, problem: TraceProblem) -> Release | None:
     """Plan the covariance of a side, whose noise is to have the wanted edge."""
     # As for second moments of vectors: X X' is no longer than the squared norm of X, and two such
     # products have an inner product that is not negative. The same holds for their diagonals.
-    facts, change = problem.facts, _change(sensitivity.second_moment, problem)
-    size, other = facts.matrix_shape[side], facts.matrix_shape[1 - side]
+    change = _change(sensitivity.second_moment, problem)
+    size, other = problem.matrix_shape[side], problem.matrix_shape[1 - side]
     if size == 1:
         return None
-    is_sparse, bound = facts.factors is not None and facts.factors[side], moment_bound(size * other)
+    is_sparse = problem.factors is not None and problem.factors[side]
+    bound = moment_bound(problem.n_entries)
     reach = diagonal_reach(size) if is_sparse else math.sqrt(2 * size)
-    edge = change(bound, rounding=facts.rounding) * reach / (facts.n_records * other)
+    edge = change(bound, rounding=problem.rounding) * reach / (problem.n_units * other)
     wanted = (edge / (problem.cost.mu * _WANTED_EDGE)) ** 2
     return problem.cost.release(
         ("row", "column")[side] + (" variances" if is_sparse else " covariance"),
@@ -237,7 +238,7 @@ def _plan_step(problem: TraceProblem, number: int, share: float, vote_share: flo
         share,
         _change(kind, problem),
         follows=_SPREAD if number == 1 else f"clip vote {number - 1}",
-        shape=(problem.rank * sum(problem.facts.matrix_shape) + problem.fit_intercept,),
+        shape=(problem.rank * sum(problem.matrix_shape) + problem.fit_intercept,),
     )
     name, change = f"clip vote {number}", sensitivity.count
     return StepReleases(gradient, problem.cost.release(name, "gaussian", vote_share, change, []))
@@ -245,7 +246,7 @@ def _plan_step(problem: TraceProblem, number: int, share: float, vote_share: flo
 
 def _plan_start(problem: TraceProblem) -> StartReleases:
     """Plan a start from data, which may fail its test."""
-    size, cost = sum(problem.facts.matrix_shape), problem.cost
+    size, cost = sum(problem.matrix_shape), problem.cost
     row_sum = _change(sensitivity.row_sum, problem)
     share, shape = START_SHARE * _CORE_SHARE, (problem.rank**2,)
     core = cost.release("start, core", "gaussian", share, row_sum, follows=_SPREAD, shape=shape)
@@ -278,7 +279,7 @@ def _plan_moments(problem: TraceProblem, row_norm: Search | None, share: float) 
     if row_norm is None:
         largest = math.inf if problem.row_norm is None else problem.row_norm
         known = [min(math.hypot(largest, problem.fit_intercept), NO_CLIPPING)]
-    size = problem.facts.n_entries + problem.fit_intercept
+    size = problem.n_entries + problem.fit_intercept
     moment = problem.cost.release(
         "second moment",
         "symmetric_gaussian",
@@ -308,5 +309,5 @@ def _plan_products(problem: TraceProblem, share: float, kind: Callable[..., floa
         share,
         _change(kind, problem),
         follows=_SPREAD,
-        shape=(problem.facts.n_entries + problem.fit_intercept,),
+        shape=(problem.n_entries + problem.fit_intercept,),
     )
