@@ -310,7 +310,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
 
     def _solve(self, problem: PersonalProblem, plan: Any, *opened: Any) -> SharedModel:
         solve = solve_exponential if problem.solver == "exponential" else solve_personal
-        return solve(problem, *opened)
+        return solve(problem, plan, *opened)
 
     def _set_attributes(self, result: SharedModel, problem: PersonalProblem) -> tuple[str, ...]:
         dtype, prior = problem.facts.dtype, result.prior

@@ -28,6 +28,6 @@ def growing_shares(total: float, n_steps: int, growth: float) -> list[float]:
     return shares
 
 
-def left_of(*parts: Any) -> float:
-    """Compute the share that parts of a plan leave, to the last bit."""
-    return 1 - math.fsum(line.share for line in paths_of(parts)[0])
+def left_of(*parts: Any, total: float = 1.0) -> float:
+    """Compute what parts of a plan leave of a share, to the last bit."""
+    return total - math.fsum(line.share for line in paths_of(parts)[0])
