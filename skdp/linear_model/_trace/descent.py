@@ -29,10 +29,10 @@ from skdp.linalg.fixed_rank import (
     tangent_vector,
     within_norm,
 )
+from skdp.linear_model._descent import DescentStep, followed_level, release_vote
 from skdp.linear_model._trace.clipping import Clipping
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.records import NO_CLIPPING
-from skdp.linear_model._trace.releases import StepReleases
 from skdp.privacy import PrivacyBudget
 
 __all__ = ["descend"]
@@ -40,9 +40,6 @@ __all__ = ["descend"]
 # benchmarks/trace_regression/defaults.md, "step": the length of a step, relative to the curvature
 # of the loss; 1 would go to the minimum along it.
 _STEP = 0.5
-# benchmarks/trace_regression/errors.md, "The singular value", compares it with 0, which is constant
-# clipping; other rates are not studied.
-_LEVEL_RATE = 2.0
 # Where most gradients are clipped the loss is taken to be no flatter than this; not studied.
 _LEAST_CURVATURE = 0.1
 # If nothing is ever clipped the level falls no further, relative to the first one; not studied.
@@ -56,7 +53,7 @@ _CERTAINTY = 3.0
 
 
 def descend(
-    plan: Sequence[StepReleases],
+    plan: Sequence[DescentStep],
     clipping: Clipping,
     start: FixedRank,
     budget: PrivacyBudget,
@@ -92,8 +89,8 @@ def descend(
         decay = 1 - _STEP * least_curvature / max(1.0, curvature.steepest)
         variance = decay**2 * variance + np.square(length * gradient.noise)
         if clips:
-            level *= math.exp(_LEVEL_RATE * (quantile - gradient.kept))
-            level = float(np.clip(level, _LEAST_LEVEL * largest, largest))
+            limits = _LEAST_LEVEL * largest, largest
+            level = followed_level(level, gradient.kept, quantile, limits)
     estimate = _cut(point, offset, math.sqrt(variance))
     return replace(estimate, doubts=_doubts(votes, quantile) if clips else ())
 
@@ -115,7 +112,7 @@ class _Gradient:
 
 
 def _release_gradient(
-    plan: StepReleases,
+    plan: DescentStep,
     clipping: Clipping,
     where: tuple[FixedRank, float, float],
     budget: PrivacyBudget,
@@ -131,12 +128,11 @@ def _release_gradient(
     noise = np.float64(scale) / divisor
     released = released / divisor
     # Without clipping, too: which releases there are does not depend on bounds.
-    n_kept, vote_scale = budget.release(plan.vote, np.count_nonzero(clipped.sizes <= level))
-    kept = float(np.clip(n_kept / n_records, 0.0, 1.0))
+    kept, vote_noise = release_vote(plan.vote, clipped.sizes, level, n_records, budget)
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
     coordinates = project_coordinates(point, coordinates)
-    return _Gradient(coordinates, slope, noise, kept, vote_scale / n_records)
+    return _Gradient(coordinates, slope, noise, kept, vote_noise)
 
 
 def _doubts(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...]:

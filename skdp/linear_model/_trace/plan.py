@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp.linear_model._descent import plan_descent, shares_of_steps
 from skdp.linear_model._medians import (
     ANY_SIZE,
     UP_TO_ONE,
@@ -23,7 +24,6 @@ from skdp.linear_model._trace.releases import (
     FeatureReleases,
     MomentReleases,
     StartReleases,
-    StepReleases,
     TraceReleases,
 )
 from skdp.linear_model._trace.sizes import N_POWERS
@@ -32,7 +32,7 @@ from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.quantile import SCALE_GRID, search_steps
 from skdp.privacy.release import Search
-from skdp.privacy.shares import growing_shares, left_of, share_for_counts
+from skdp.privacy.shares import left_of, share_for_counts
 
 __all__ = ["START_SHARE", "plan_trace"]
 
@@ -62,9 +62,8 @@ START_SHARE = 0.25  # not studied
 _CORE_SHARE, _GAP_SHARE, _SUBSPACE_SHARE = 0.2, 0.1, 0.7  # not studied
 # Standard deviation of a count of unclipped records, as a fraction of all; not studied.
 _VOTE_PRECISION = 0.03
-# Each step gets this many times the share of the one before; the last at most ten times that of the
-# first. benchmarks/house/constants.md.
-_GROWTH, _LARGEST_GROWTH = 1.2, 10.0
+# Each step gets this many times the share of the one before: benchmarks/house/constants.md.
+_GROWTH = 1.2
 # Fractions of what is left for adassp; not studied.
 _MOMENT_SHARE, _EIGENVALUE_SHARE = 0.5, 0.05
 # What the products with the responses follow.
@@ -224,24 +223,17 @@ def _plan_descent(problem: TraceProblem, share: float) -> DescentReleases:
     if problem.init == "spectral":
         start, share = _plan_start(problem), share - START_SHARE
     votes = _share_of_counts(n_steps, problem, _VOTE_PRECISION)
-    growth = min(_GROWTH, _LARGEST_GROWTH ** (1 / n_steps))
-    shares = enumerate(growing_shares(share - votes, n_steps, growth), start=1)
-    steps = (_plan_step(problem, number, own, votes / n_steps) for number, own in shares)
-    return DescentReleases(start, tuple(steps))
-
-
-def _plan_step(problem: TraceProblem, number: int, share: float, vote_share: float) -> StepReleases:
     kind = sensitivity.row_sum if problem.protects_matrices else sensitivity.response_sum
-    gradient = problem.cost.release(
-        f"gradient {number}",
-        "gaussian",
-        share,
+    size = problem.rank * sum(problem.matrix_shape) + problem.fit_intercept
+    steps = plan_descent(
+        problem.cost,
+        shares_of_steps(share - votes, n_steps, _GROWTH),
+        votes,
         _change(kind, problem),
-        follows=_SPREAD if number == 1 else f"clip vote {number - 1}",
-        shape=(problem.rank * sum(problem.matrix_shape) + problem.fit_intercept,),
+        follows=_SPREAD,
+        shape=(size,),
     )
-    name, change = f"clip vote {number}", sensitivity.count
-    return StepReleases(gradient, problem.cost.release(name, "gaussian", vote_share, change, []))
+    return DescentReleases(start, steps)
 
 
 def _plan_start(problem: TraceProblem) -> StartReleases:

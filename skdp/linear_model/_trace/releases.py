@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from skdp.linear_model._descent import DescentStep
 from skdp.privacy.release import Release, Search
 
 __all__ = [
@@ -9,7 +10,6 @@ __all__ = [
     "FeatureReleases",
     "MomentReleases",
     "StartReleases",
-    "StepReleases",
     "TraceReleases",
 ]
 
@@ -31,18 +31,11 @@ class StartReleases(NamedTuple):
     core: Release
 
 
-class StepReleases(NamedTuple):
-    """A step of the descent: its gradient, and how many records were not clipped."""
-
-    gradient: Release
-    vote: Release
-
-
 class DescentReleases(NamedTuple):
     """What "rgrad" releases; a random start releases nothing."""
 
     start: StartReleases | None
-    steps: tuple[StepReleases, ...]
+    steps: tuple[DescentStep, ...]
 
 
 class MomentReleases(NamedTuple):
