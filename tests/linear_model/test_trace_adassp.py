@@ -9,8 +9,11 @@ from skdp import DPTraceRegressor
 from skdp.data.design import Design
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import as_source
-from skdp.linear_model._trace.adassp import release_row_norm, solve_adassp
-from skdp.linear_model._trace.public_design import solve_public_design
+from skdp.linear_model._trace.adassp import (
+    release_row_norm,
+    solve_adassp,
+    solve_public_design,
+)
 from skdp.linear_model._trace.records import Records
 from skdp.privacy import PrivacyBudget
 

@@ -1,6 +1,7 @@
 """Gradients of the squared loss whose sensitivity is bounded, for either unit of privacy."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -28,11 +29,11 @@ class ClippedGradient(NamedTuple):
     gain: float = 1.0
 
 
+@dataclass
 class Clipping(ABC):
     """How the gradients of single records are bounded."""
 
-    def __init__(self, records: Records) -> None:
-        self.records = records
+    records: Records
 
     @property
     def has_intercept(self) -> bool:
@@ -82,6 +83,7 @@ class RecordClipping(Clipping):
         return ClippedGradient(self._projected(point, total), (level,), norms)
 
 
+@dataclass
 class ResponseClipping(Clipping):
     """Only a response may change, the matrices being public: its residual is clipped.
 
@@ -89,10 +91,10 @@ class ResponseClipping(Clipping):
     than all but a few take no part.
     """
 
-    def __init__(self, records: Records, response_range: float) -> None:
-        super().__init__(records)
-        self.response_range = response_range
-        self._is_usual = usual_rows(records.design)
+    response_range: float
+
+    def __post_init__(self) -> None:
+        self._is_usual = usual_rows(self.records.design)
 
     def largest_level(self, spread: float, dimension: int) -> float:
         """Return the spread itself."""

@@ -23,7 +23,7 @@ __all__ = [
     "Whitening",
     "diagonal_reach",
     "exact_whitening",
-    "moment_bound",
+    "norm_bound",
     "release_whitening",
     "whitening_of",
 ]
@@ -52,7 +52,7 @@ def release_whitening(
     A side of length 1 has none. That of sparse factors has a vector, by the diagonal of their
     second moments, as they would become dense.
     """
-    bound = moment_bound(design.n_entries)
+    bound = norm_bound(design.n_entries)
     maps = [Whitening(), Whitening()]
     for side, moment in _moments(design, is_null, bound).items():
         release, n_vectors = plan[side], design.n_records * design.matrix_shape[1 - side]
@@ -94,7 +94,7 @@ def _second_moments(
     return tuple(matrices.second_moment(side, weights) for side in sides)
 
 
-def moment_bound(n_entries: int) -> float:
+def norm_bound(n_entries: int) -> float:
     """Return what matrices of so many entries of mean square 1 are clipped to in norm."""
     return _CLIP * math.sqrt(n_entries)
 

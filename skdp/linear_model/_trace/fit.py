@@ -8,7 +8,11 @@ import numpy as np
 from skdp.data.design import Design
 from skdp.linear_model._medians import median_of_responses
 from skdp.linear_model._trace import scales
-from skdp.linear_model._trace.adassp import release_row_norm, solve_adassp
+from skdp.linear_model._trace.adassp import (
+    release_row_norm,
+    solve_adassp,
+    solve_public_design,
+)
 from skdp.linear_model._trace.clipping import Clipping, RecordClipping, ResponseClipping
 from skdp.linear_model._trace.covariances import exact_whitening, release_whitening
 from skdp.linear_model._trace.descent import descend
@@ -21,7 +25,6 @@ from skdp.linear_model._trace.doubts import (
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.initial import random_start, release_start
 from skdp.linear_model._trace.problem import TraceProblem
-from skdp.linear_model._trace.public_design import solve_public_design
 from skdp.linear_model._trace.records import Records
 from skdp.linear_model._trace.releases import DescentReleases, MomentReleases, TraceReleases
 from skdp.linear_model._trace.standardization import (

@@ -16,7 +16,7 @@ from skdp.linear_model._medians import (
     n_counts,
     plan_medians,
 )
-from skdp.linear_model._trace.covariances import diagonal_reach, moment_bound
+from skdp.linear_model._trace.covariances import diagonal_reach, norm_bound
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.records import NO_CLIPPING
 from skdp.linear_model._trace.releases import (
@@ -27,7 +27,6 @@ from skdp.linear_model._trace.releases import (
     TraceReleases,
 )
 from skdp.linear_model._trace.sizes import N_POWERS
-from skdp.linear_model._trace.standardization import mean_bound
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.quantile import SCALE_GRID, search_steps
@@ -171,7 +170,7 @@ def _plan_features(problem: TraceProblem) -> FeatureReleases | None:
 def _plan_means(problem: TraceProblem) -> Release | None:
     """Plan the means of features; None if they cost more than there is to spare."""
     n_features = problem.n_entries
-    bound, precision = mean_bound(n_features), _MEAN_PRECISION * problem.n_units
+    bound, precision = norm_bound(n_features), _MEAN_PRECISION * problem.n_units
     needed = (2 * bound / (precision * problem.cost.mu)) ** 2
     if needed > _SPARE_SHARE:
         return None
@@ -190,7 +189,7 @@ def _plan_covariance(side: int, problem: TraceProblem) -> Release | None:
     if size == 1:
         return None
     is_sparse = problem.factors is not None and problem.factors[side]
-    bound = moment_bound(problem.n_entries)
+    bound = norm_bound(problem.n_entries)
     reach = diagonal_reach(size) if is_sparse else math.sqrt(2 * size)
     edge = change(bound, rounding=problem.rounding) * reach / (problem.n_units * other)
     wanted = (edge / (problem.cost.mu * _WANTED_EDGE)) ** 2

@@ -63,12 +63,12 @@ def release_spread(
 
 
 def release_norm(
-    search: Search, design: Design, is_null: np.ndarray, budget: PrivacyBudget
+    search: Search, design: Design, is_null: np.ndarray, budget: PrivacyBudget, q: float = 0.5
 ) -> float:
-    """Release the median norm of the matrices."""
+    """Release a quantile of the norms of the matrices, the median by default."""
     norms = design.norms()
     norms[is_null] = np.nan
-    return budget.quantile(search, norms, q=0.5)
+    return budget.quantile(search, norms, q=q)
 
 
 def exact_norm(design: Design) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from skdp.data.design import Design, entries_of
 from skdp.linalg.matrices import Matrices
 from skdp.linear_model._medians import release_medians
+from skdp.linear_model._trace.covariances import norm_bound
 from skdp.linear_model._trace.public_rows import largest_usual, sample_rows
 from skdp.linear_model._trace.releases import FeatureReleases
 from skdp.linear_model._trace.sizes import (
@@ -24,10 +25,8 @@ from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.quantile import SCALE_GRID
 
-__all__ = ["exact_standardization", "mean_bound", "release_standardization"]
+__all__ = ["exact_standardization", "release_standardization"]
 
-# Rows are clipped to so many times the norm that entries of mean square 1 have; not studied.
-_CLIP = 1.3
 # Of the variance around a median, what is always taken to be around the mean; not studied.
 _LEAST_REST = 0.25
 # As large as the largest that is seen: rather too large, as a feature in too small a unit would
@@ -122,16 +121,11 @@ def _release_means(
     budget: PrivacyBudget,
 ) -> np.ndarray:
     """Release the means of standardized rows that are clipped entry by entry, then in norm."""
-    bound = mean_bound(design.n_entries)
+    bound = norm_bound(design.n_entries)
     kernel = partial(_clipped_rows, center=center, spread=spread, largest=largest, bound=bound)
     total = design.add_up(kernel, design.n_entries)
     released, _ = budget.release(plan, total, bound, rounding=design.rounding)
     return np.asarray(released / design.n_records)
-
-
-def mean_bound(n_features: int) -> float:
-    """Return a norm that most rows of so many features of mean square 1 do not exceed."""
-    return _CLIP * math.sqrt(n_features)
 
 
 def _rare_features(pooled: Sizes, is_rare: np.ndarray, largest_spread: float) -> RareFeatures:
