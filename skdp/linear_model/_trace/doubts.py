@@ -1,6 +1,7 @@
 """What public facts and released values say against a trace regression."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -10,13 +11,7 @@ from skdp.linear_model._trace.scales import Spread
 from skdp.linear_model._trace.transform import Transform
 from skdp.privacy import Plan
 
-__all__ = [
-    "doubts_of_cells",
-    "doubts_of_cut",
-    "doubts_of_scales",
-    "doubts_of_size",
-    "signal_strength",
-]
+__all__ = ["doubts_of_fit", "doubts_of_size", "signal_strength"]
 
 # benchmarks/trace_regression/errors.md, "How many records it takes": below so many times the noise
 # in all directions together, a fit is no better than none.
@@ -27,72 +22,65 @@ _LEAST_SIGNAL = 2.0
 _LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0
 
 
-def doubts_of_size(problem: TraceProblem, plan: Plan) -> list[str]:
+def doubts_of_size(problem: TraceProblem, plan: Plan) -> Iterator[str]:
     """Doubt fits whose noise is larger than any signal, from public facts only."""
-    doubts: list[str] = []
     if not problem.cost.is_private:
-        return doubts
+        return
     strength, least = signal_strength(problem), _least_signal(problem)
     if strength < least:
         reason = "what each of them tells of so few of these is easily lost in the noise"
         if strength < _LEAST_SIGNAL:
             reason = "the noise is as large as any signal"
-        doubts.append(
+        yield (
             f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few for "
             f"{_n_free(problem)} coefficients: {reason}. Some {least / strength:.2g} times as many "
             "records, a larger epsilon, or a smaller rank or matrix_shape would do."
         )
     if problem.is_vector and plan.parts.matrix_norm is not None:
-        doubts.append(
+        yield (
             f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few to scale "
             f"{problem.n_entries} features one by one: all share one scale. If their units differ, "
             "centre and divide them by public guesses of their means and spreads."
         )
-    return doubts
 
 
-def doubts_of_cells(problem: TraceProblem, transform: Transform) -> list[str]:
-    """Doubt coefficients for cells some of which are seen too rarely, by released variances."""
-    rows, columns = transform.row_map, transform.column_map
-    is_hidden = problem.are_cells and problem.cost.is_private
-    if rows is None or columns is None or not is_hidden:
-        return []
-    unevenness = math.sqrt(_unevenness(rows) * _unevenness(columns))
-    least = _least_signal(problem)
-    if not least <= signal_strength(problem) < least * unevenness:
-        return []
-    return [
-        "Some rows or columns are observed so much more rarely than others that their cells are "
-        "mostly noise. Pass a smaller rank, a larger epsilon, or more records, or leave rarely "
-        "observed rows and columns out."
-    ]
-
-
-def doubts_of_scales(spread: Spread, transform: Transform) -> list[str]:
-    """Doubt the scales of responses and rare features that noise hides."""
-    doubts, rare = [], transform.rare
+def doubts_of_fit(
+    problem: TraceProblem, spread: Spread, transform: Transform, n_cut: int
+) -> Iterator[str]:
+    """Doubt, by released values, scales and singular values that noise hides."""
+    rare = transform.rare
     if spread.is_guess:
-        doubts.append(
+        yield (
             "Too few responses differ from the median to be told from noise. Pass response_bound, "
             "a public bound of their size, a larger epsilon, or more records."
         )
     if rare is not None and rare.is_guess:
-        doubts.append(
+        yield (
             f"{rare.n_features} of the features hardly differ, being constant or rare: where they "
             "do, they are taken to be about as large as the others, or 1. If one is in much larger "
             "units, divide it by a public guess of its size."
         )
-    return doubts
+    if problem.are_cells and problem.cost.is_private and _has_rare_cells(problem, transform):
+        yield (
+            "Some rows or columns are observed so much more rarely than others that their cells "
+            "are mostly noise. Pass a smaller rank, a larger epsilon, or more records, or leave "
+            "rarely observed rows and columns out."
+        )
+    if n_cut:
+        yield (
+            f"{n_cut} of {problem.rank} singular values of the coefficients do not stand out from "
+            "the noise and are 0. Pass a smaller rank, a larger epsilon, or more records."
+        )
 
 
-def doubts_of_cut(n_cut: int, n_values: int) -> list[str]:
-    """Doubt coefficients of whose singular values noise has taken some."""
-    if not n_cut:
-        return []
-    return [
-        f"{n_cut} of {n_values} singular values of the coefficients do not stand out from the "
-        "noise and are 0. Pass a smaller rank, a larger epsilon, or more records."
-    ]
+def _has_rare_cells(problem: TraceProblem, transform: Transform) -> bool:
+    """Tell cells that are seen too rarely by the released variances of rows and columns."""
+    rows, columns = transform.row_map, transform.column_map
+    if rows is None or columns is None:
+        return False
+    unevenness = math.sqrt(_unevenness(rows) * _unevenness(columns))
+    least = _least_signal(problem)
+    return least <= signal_strength(problem) < least * unevenness
 
 
 def _unevenness(roots: np.ndarray) -> float:

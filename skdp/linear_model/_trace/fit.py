@@ -16,12 +16,7 @@ from skdp.linear_model._trace.adassp import (
 from skdp.linear_model._trace.clipping import Clipping, RecordClipping, ResponseClipping
 from skdp.linear_model._trace.covariances import exact_whitening, release_whitening
 from skdp.linear_model._trace.descent import descend
-from skdp.linear_model._trace.doubts import (
-    doubts_of_cells,
-    doubts_of_cut,
-    doubts_of_scales,
-    signal_strength,
-)
+from skdp.linear_model._trace.doubts import doubts_of_fit, signal_strength
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.initial import random_start, release_start
 from skdp.linear_model._trace.problem import TraceProblem
@@ -80,14 +75,12 @@ def solve_trace(
     else:
         estimate = _solve_moments(problem, plan.solver, records, spread.size, transform, budget)
     point, offset = transform.undo(estimate)
-    doubts = (
-        *estimate.doubts,
-        *doubts_of_scales(spread, transform),
-        *doubts_of_cells(problem, transform),
-        *doubts_of_cut(estimate.n_cut, point.rank),
-    )
-    return replace(
-        estimate, point=point, offset=center + offset, doubts=doubts, bounds=transform.bounds
+    found = doubts_of_fit(problem, spread, transform, estimate.n_cut)
+    return Estimate(
+        point,
+        center + offset,
+        doubts=(*estimate.doubts, *found),
+        bounds=transform.bounds,
     )
 
 

@@ -1,7 +1,7 @@
 """What a trace regression releases, and with which shares, from public facts."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -80,6 +80,21 @@ def _change(kind: Callable[..., float], problem: TraceProblem) -> Callable[..., 
     return partial(kind, adjacency=problem.unit.adjacency)
 
 
+def _gaussian(
+    problem: TraceProblem,
+    name: str,
+    share: float,
+    kind: Callable[..., float],
+    known: Sequence[float] | None = None,
+    shape: tuple[int, ...] = (),
+) -> Release:
+    """Declare a sum of matrices, or what follows the spread of the responses if not known."""
+    follows, change = _SPREAD if known is None else "", _change(kind, problem)
+    return problem.cost.release(
+        name, "gaussian", share, change, known, follows=follows, shape=shape
+    )
+
+
 def _share_of_counts(count: int, problem: TraceProblem, precision: float = _PRECISION) -> float:
     return share_for_counts(
         count, problem.n_units, problem.cost.mu, precision=precision, limits=_SHARE_LIMITS
@@ -112,8 +127,8 @@ def _plan_spread(problem: TraceProblem) -> Release:
 
 
 def _plan_sizes(name: str, share: float, n_columns: int, problem: TraceProblem) -> Release:
-    change, shape = _change(sensitivity.histograms, problem), (n_columns, N_POWERS)
-    return problem.cost.release(name, "gaussian", share, change, [n_columns], shape=shape)
+    shape = n_columns, N_POWERS
+    return _gaussian(problem, name, share, sensitivity.histograms, [n_columns], shape)
 
 
 def _plan_norm(name: str, problem: TraceProblem) -> Search:
@@ -174,10 +189,8 @@ def _plan_means(problem: TraceProblem) -> Release | None:
     needed = (2 * bound / (precision * problem.cost.mu)) ** 2
     if needed > _SPARE_SHARE:
         return None
-    share, change = max(needed, _LEAST_MEAN_SHARE), _change(sensitivity.row_sum, problem)
-    return problem.cost.release(
-        "feature means", "gaussian", share, change, [bound], shape=(n_features,)
-    )
+    share, shape = max(needed, _LEAST_MEAN_SHARE), (n_features,)
+    return _gaussian(problem, "feature means", share, sensitivity.row_sum, [bound], shape)
 
 
 def _plan_covariance(side: int, problem: TraceProblem) -> Release | None:
@@ -238,11 +251,9 @@ def _plan_descent(problem: TraceProblem, share: float) -> DescentReleases:
 def _plan_start(problem: TraceProblem) -> StartReleases:
     """Plan a start from data, which may fail its test."""
     size, cost = sum(problem.matrix_shape), problem.cost
-    row_sum = _change(sensitivity.row_sum, problem)
+    gap = _gaussian(problem, "start, gap", START_SHARE * _GAP_SHARE, _change_of_gap)
     share, shape = START_SHARE * _CORE_SHARE, (problem.rank**2,)
-    core = cost.release("start, core", "gaussian", share, row_sum, follows=_SPREAD, shape=shape)
-    share, change = START_SHARE * _GAP_SHARE, _change(_change_of_gap, problem)
-    gap = cost.release("start, gap", "gaussian", share, change, follows=_SPREAD)
+    core = _gaussian(problem, "start, core", share, sensitivity.row_sum, shape=shape)
     subspaces = cost.release(
         "start, subspaces",
         "symmetric_gaussian",
@@ -294,11 +305,5 @@ def _plan_moments(problem: TraceProblem, row_norm: Search | None, share: float) 
 
 
 def _plan_products(problem: TraceProblem, share: float, kind: Callable[..., float]) -> Release:
-    return problem.cost.release(
-        "products with responses",
-        "gaussian",
-        share,
-        _change(kind, problem),
-        follows=_SPREAD,
-        shape=(problem.n_entries + problem.fit_intercept,),
-    )
+    shape = (problem.n_entries + problem.fit_intercept,)
+    return _gaussian(problem, "products with responses", share, kind, shape=shape)
