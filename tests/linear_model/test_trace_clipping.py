@@ -48,7 +48,7 @@ def change_of(found, records, adjacency):
     """Compute the sensitivity that a fit plans for the sum of such gradients."""
     unit = "record" if len(found.facts) == 1 else "response"
     parameters = {"rank": RANK, "privacy_unit": unit, "adjacency": adjacency}
-    plan = solver_of(problem_of(records.n_records, SHAPE, **parameters))
+    plan = solver_of(problem_of(N, SHAPE, **parameters))
     return plan.steps[0].gradient.change(*found.facts, rounding=records.design.rounding)
 
 

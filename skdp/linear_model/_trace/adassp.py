@@ -112,8 +112,7 @@ def _sufficient_statistics(
     """
     kernel = partial(
         _statistics,
-        responses=records.responses,
-        intercept=records.intercept,
+        records=records,
         row_norm=row_norm,
         response_bound=response_bound,
         public_weights=public_weights,
@@ -127,13 +126,12 @@ def _statistics(
     rows: slice,
     matrices: Matrices,
     *,
-    responses: np.ndarray,
-    intercept: float,
+    records: Records,
     row_norm: float,
     response_bound: float,
     public_weights: np.ndarray | None,
 ) -> np.ndarray:
-    coordinates, responses = matrices.entries(intercept), responses[rows]
+    coordinates, responses = matrices.entries(records.intercept), records.responses[rows]
     assert isinstance(coordinates, DenseCoordinates)
     if public_weights is None:
         coordinates.values[np.isnan(responses)] = np.nan

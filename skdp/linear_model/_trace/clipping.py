@@ -54,13 +54,7 @@ class Clipping(ABC):
 
     def _vectors(self, point: FixedRank, offset: float) -> Vectors:
         """Return what gives coordinates of a block and its residuals."""
-        return partial(
-            _coordinates,
-            point=point,
-            offset=offset,
-            intercept=self.records.intercept,
-            responses=self.records.responses,
-        )
+        return partial(_coordinates, point=point, offset=offset, given=self.records)
 
     def _projected(self, point: FixedRank, total: np.ndarray) -> np.ndarray:
         """Project a sum once, as single vectors are outside the space by their rounding."""
@@ -102,8 +96,7 @@ class ResponseClipping(Clipping):
 
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
         """Sum the gradients at a released point and intercept."""
-        design = self.records.design
-        intercept = self.records.intercept
+        design, intercept = self.records.design, self.records.intercept
         lengths = design.map_rows(partial(_lengths, point=point, intercept=intercept))
         evens_out = level < NO_CLIPPING
         if evens_out:
@@ -123,17 +116,11 @@ class ResponseClipping(Clipping):
 
 
 def _coordinates(
-    records: slice,
-    matrices: Matrices,
-    *,
-    point: FixedRank,
-    offset: float,
-    intercept: float,
-    responses: np.ndarray,
+    rows: slice, matrices: Matrices, *, point: FixedRank, offset: float, given: Records
 ) -> tuple[Coordinates, np.ndarray]:
     """Return coordinates of a block and its residuals."""
-    coordinates, inner = matrices.tangent(point, intercept)
-    return coordinates, inner + intercept * offset - responses[records]
+    coordinates, inner = matrices.tangent(point, given.intercept)
+    return coordinates, inner + given.intercept * offset - given.responses[rows]
 
 
 def _lengths(_: slice, matrices: Matrices, point: FixedRank, intercept: float) -> np.ndarray:

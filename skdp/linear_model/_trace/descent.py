@@ -120,15 +120,15 @@ def _release_gradient(
     """Release the mean gradient at a point, and which fraction of the records was not clipped."""
     point, offset, level = where
     clipped = clipping.gradient(point, offset, level)
-    n_records, rounding = clipping.records.n_records, clipping.records.design.rounding
-    divisor = n_records * clipped.gain
+    design = clipping.records.design
+    divisor = design.n_records * clipped.gain
     released, scale = budget.release(
-        plan.gradient, clipped.total, *clipped.facts, rounding=rounding
+        plan.gradient, clipped.total, *clipped.facts, rounding=design.rounding
     )
     noise = np.float64(scale) / divisor
     released = released / divisor
     # Without clipping, too: which releases there are does not depend on bounds.
-    kept, vote_noise = release_vote(plan.vote, clipped.sizes, level, n_records, budget)
+    kept, vote_noise = release_vote(plan.vote, clipped.sizes, level, design.n_records, budget)
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
     coordinates = project_coordinates(point, coordinates)

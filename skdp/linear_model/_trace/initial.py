@@ -100,5 +100,5 @@ def _with_core(
     level = 2.6 * spread * rank
     total, _ = _sum_of_products(records, methodcaller("cores", left, right), level, rank**2)
     released, _ = budget.release(plan, total, level, rounding=records.design.rounding)
-    core = (released / records.n_records).reshape(rank, rank)
+    core = (released / records.design.n_records).reshape(rank, rank)
     return FixedRank(left, np.ones(rank), right @ core.T).orthonormal()
