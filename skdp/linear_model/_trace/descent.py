@@ -14,7 +14,6 @@ References
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,7 +52,7 @@ _CERTAINTY = 3.0
 
 
 def descend(
-    plan: Sequence[DescentStep],
+    plan: tuple[DescentStep, ...],
     clipping: Clipping,
     start: FixedRank,
     budget: PrivacyBudget,
@@ -81,7 +80,7 @@ def descend(
     for step in plan:
         gradient = _release_gradient(step, clipping, (point, offset, level), budget)
         votes.append((gradient.kept, gradient.vote_noise))
-        curvature.update(tangent_vector(point, gradient.coordinates), point, offset, gradient)
+        curvature.update(gradient)
         length = curvature.limit(usual)
         point = retract(point, gradient.coordinates, -length)
         point = within_norm(point, largest_coefficients)
@@ -97,9 +96,15 @@ def descend(
 
 @dataclass(frozen=True)
 class _Gradient:
-    """A released gradient, the fraction of unclipped records, and the noise of a number of each."""
+    """A released gradient, the fraction of unclipped records, and the noise of a number of each.
 
+    It goes along `direction` from a point, and along `slope` from an intercept.
+    """
+
+    point: FixedRank
+    offset: float
     coordinates: np.ndarray
+    direction: FixedRank
     slope: float
     noise: np.float64
     kept: float
@@ -119,20 +124,18 @@ def _release_gradient(
 ) -> _Gradient:
     """Release the mean gradient at a point, and which fraction of the records was not clipped."""
     point, offset, level = where
-    clipped = clipping.gradient(point, offset, level)
+    total, facts, sizes, gain = clipping.gradient(point, offset, level)
     design = clipping.records.design
-    divisor = design.n_records * clipped.gain
-    released, scale = budget.release(
-        plan.gradient, clipped.total, *clipped.facts, rounding=design.rounding
-    )
-    noise = np.float64(scale) / divisor
-    released = released / divisor
+    released, scale = budget.release(plan.gradient, total, *facts, rounding=design.rounding)
+    divisor = design.n_records * gain
+    released, noise = released / divisor, np.float64(scale) / divisor
     # Without clipping, too: which releases there are does not depend on bounds.
-    kept, vote_noise = release_vote(plan.vote, clipped.sizes, level, design.n_records, budget)
+    kept, vote_noise = release_vote(plan.vote, sizes, level, design.n_records, budget)
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
     coordinates = project_coordinates(point, coordinates)
-    return _Gradient(coordinates, slope, noise, kept, vote_noise)
+    direction = tangent_vector(point, coordinates)
+    return _Gradient(point, offset, coordinates, direction, slope, noise, kept, vote_noise)
 
 
 def _doubts(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...]:
@@ -161,26 +164,24 @@ class _Curvature:
         self.dimension = dimension
         self.steepest = 0.0
         self._length = 0.0
-        self._last: tuple[FixedRank, FixedRank, float, _Gradient] | None = None
+        self._last: _Gradient | None = None
 
-    def update(
-        self, direction: FixedRank, point: FixedRank, offset: float, gradient: _Gradient
-    ) -> None:
+    def update(self, gradient: _Gradient) -> None:
         """Compare a gradient with the one before."""
-        if self._last is not None:
-            direction_before, point_before, offset_before, before = self._last
-            way, shift = point.minus(point_before), offset - offset_before
-            squares = inner_product(way, way) + shift * shift
-            change = inner_product(way, direction) - inner_product(way, direction_before)
-            change += shift * (gradient.slope - before.slope)
-            if squares > 0:
-                self.steepest = max(self.steepest, self._least(change, squares, gradient, before))
-        self._last = (direction, point, offset, gradient)
+        before, self._last = self._last, gradient
+        if before is None:
+            return
+        way, shift = gradient.point.minus(before.point), gradient.offset - before.offset
+        squares = inner_product(way, way) + shift * shift
+        change = inner_product(way, gradient.direction) - inner_product(way, before.direction)
+        change += shift * (gradient.slope - before.slope)
+        if squares > 0:
+            self.steepest = max(self.steepest, self._least(change, squares, gradient, before))
 
     def limit(self, length: float) -> float:
         """Shorten a step where the loss is steep, or hardly clipped, and remember its length."""
         if self._last is not None:
-            length = min(length, 1 / self._last[-1].flattening) / max(1.0, self.steepest)
+            length = min(length, 1 / self._last.flattening) / max(1.0, self.steepest)
         self._length = length
         return length
 

@@ -77,6 +77,7 @@ def plan_trace(problem: TraceProblem) -> TraceReleases:
 
 
 def _change(kind: Callable[..., float], problem: TraceProblem) -> Callable[..., float]:
+    """Tell a sensitivity which neighbours are meant."""
     return partial(kind, adjacency=problem.unit.adjacency)
 
 
@@ -88,7 +89,7 @@ def _gaussian(
     known: Sequence[float] | None = None,
     shape: tuple[int, ...] = (),
 ) -> Release:
-    """Declare a sum of matrices, or what follows the spread of the responses if not known."""
+    """Declare a release; what its sensitivity needs is known, or follows the responses' spread."""
     follows, change = _SPREAD if known is None else "", _change(kind, problem)
     return problem.cost.release(
         name, "gaussian", share, change, known, follows=follows, shape=shape

@@ -15,7 +15,7 @@ __all__ = [
 
 
 class FeatureReleases(NamedTuple):
-    """What features are scaled by one by one; centres are none without an intercept."""
+    """What features are scaled by, one by one; without an intercept they have no centres."""
 
     centers: tuple[Search, ...]
     spreads: Release
@@ -32,14 +32,14 @@ class StartReleases(NamedTuple):
 
 
 class DescentReleases(NamedTuple):
-    """What "rgrad" releases; a random start releases nothing."""
+    """What "rgrad" releases; a random start is no release."""
 
     start: StartReleases | None
     steps: tuple[DescentStep, ...]
 
 
 class MomentReleases(NamedTuple):
-    """What "adassp" releases of records; a known norm is not sought."""
+    """What "adassp" releases of records; a norm that is given is not sought."""
 
     row_norm: Search | None
     second_moment: Release
@@ -48,16 +48,16 @@ class MomentReleases(NamedTuple):
 
 
 class TraceReleases(NamedTuple):
-    """All of it: what the matrices are mapped by, and what the solver needs.
+    """All releases of a fit: what the matrices are mapped by, then what the solver needs."""
 
-    Centres and spread of the responses are none where noise would hide them, or there is no noise.
-    Private matrices have scales of their features, or one norm, and covariances of both sides for a
-    descent. A solver that knows the matrices releases their products with the responses alone.
-    """
-
+    # None without an intercept, or where noise would hide the centre.
     response_center: tuple[Search, ...]
+    # Scales of single features, or else one norm; neither where matrices or covariances are public.
     features: FeatureReleases | None
     matrix_norm: Search | None
+    # Of rows and of columns, for a descent; a side of length 1 has none.
     covariances: tuple[Release | None, ...]
+    # None without noise: nothing is clipped then.
     response_spread: Release | None
+    # Of public matrices, "adassp" releases nothing but their products with the responses.
     solver: DescentReleases | MomentReleases | Release
