@@ -155,21 +155,20 @@ def _plan_features(problem: TraceProblem) -> FeatureReleases | None:
     A record takes part in the counts of all features, so that their noise grows with the root of
     the number of features.
     """
-    n_features, center_share = problem.n_entries, 0.0
+    n_features, centered = problem.n_entries, problem.fit_intercept
     least, wanted = (
         _share_of_counts(2 * n_features, problem, precision)
         for precision in (_LEAST_SPREAD_PRECISION, _SPREAD_PRECISION)
     )
-    if problem.fit_intercept:
-        largest = _SPARE_SHARE * (_COUNT_PRECISION * problem.n_units * problem.cost.mu) ** 2
-        n_searches = affordable_searches(len(ANY_SIZE), n_features, largest)
-        count = n_counts(len(ANY_SIZE), n_searches)
-        center_share = _share_of_counts(count * n_features, problem, _COUNT_PRECISION)
-    if max(center_share, least) > _LARGEST_FEATURE_SHARE:
+    largest = _SPARE_SHARE * (_COUNT_PRECISION * problem.n_units * problem.cost.mu) ** 2
+    n_searches = affordable_searches(len(ANY_SIZE), n_features, largest)
+    count = n_counts(len(ANY_SIZE), n_searches)
+    center_share = _share_of_counts(count * n_features, problem, _COUNT_PRECISION)
+    if max(least, center_share if centered else 0.0) > _LARGEST_FEATURE_SHARE:
         return None
     spread_share = min(wanted, _LARGEST_FEATURE_SHARE)
     spreads = _plan_sizes("feature spreads", spread_share, n_features, problem)
-    if not problem.fit_intercept:
+    if not centered:
         return FeatureReleases((), spreads, None)
     centers = plan_medians(
         problem.cost,
