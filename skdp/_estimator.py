@@ -2,11 +2,11 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from sklearn.utils import check_scalar
@@ -17,10 +17,10 @@ from skdp.data.reading import seen
 from skdp.data.threads import one_blas_thread, thread_count
 from skdp.exceptions import warn_of_privacy
 from skdp.ledger import PrivacyLedger
-from skdp.privacy import Plan, PlannedRelease, PrivacyBudget
+from skdp.privacy import Plan, PrivacyBudget, unmoved
 from skdp.privacy.adjacency import ADJACENCIES
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
-from skdp.privacy.plan import Paths, make_plan
 from skdp.privacy.precision import plain
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._unit import Unit
@@ -29,30 +29,21 @@ __all__ = [
     "N_JOBS",
     "BudgetMixin",
     "PrivateEstimator",
-    "Procedure",
     "check_finite_bound",
-    "delta_tail_of",
     "doubt_of_delta",
     "in_dtype",
     "plan_of",
-    "plan_of_releases",
+    "whole_or_nothing",
 ]
 
 T = TypeVar("T")
+#: A view of the data that solvers read, and what hashes all data of a fit.
+Data = tuple[Any, Callable[[], Any]]
 
 #: Constraint of those that share their work among threads.
 N_JOBS: dict[str, Any] = {"n_jobs": [Integral, None]}
-_OF_THE_FEATURES = {"n_features_in_", "feature_names_in_"}
 # They say how to compute, not what, and where it is charged; the last is the key.
 _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
-
-
-class Procedure(NamedTuple):
-    """How a problem is planned and solved: pure functions of it, and of what is opened for it."""
-
-    plan: Callable[[Any], Iterable[PlannedRelease] | Paths]
-    doubts: Callable[[Any, Plan], Iterable[str]]
-    solve: Callable[[Any, Any, PrivacyBudget, np.random.Generator], Any]
 
 
 class Problem(Protocol):
@@ -67,16 +58,8 @@ class Problem(Protocol):
         """How many of these there are."""
 
     @property
-    def epsilon(self) -> float:
-        """Privacy budget."""
-
-    @property
-    def delta(self) -> float:
-        """Probability with which the guarantee may fail."""
-
-    @property
-    def delta_tail(self) -> float:
-        """Part of it that is reserved."""
+    def cost(self) -> PrivacyCost:
+        """What may be spent."""
 
 
 class BudgetMixin(PlainParametersMixin):
@@ -93,9 +76,7 @@ class BudgetMixin(PlainParametersMixin):
 
     def _warn_of_settings(self, problem: Problem) -> None:
         """Say what public facts make of the guarantee."""
-        warn_of_privacy(
-            *doubt_of_delta(problem.epsilon, problem.delta, problem.unit.counted, problem.n_units)
-        )
+        warn_of_privacy(*doubt_of_delta(problem.cost, problem.unit.counted, problem.n_units))
 
     def _open_budget(
         self, plan: Plan, what: str, noise: NoiseSource | None = None
@@ -143,106 +124,96 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
             raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
         for name, size in (("n_samples", n_samples), ("n_features", n_features)):
             check_scalar(size, name, Integral, min_val=1)
-        return plan_of(self._problem(self._facts_like(int(n_samples), int(n_features), like)))
+        return self._planned(self._problem_like(int(n_samples), int(n_features), like))
 
     def _fit(self, X: Any, y: Any = None) -> None:
         """Fit in the one order that keeps a fit private."""
-        (doubts,) = self._fit_together((), X, y)
+        with whole_or_nothing(self):
+            found = self._keep(*self._release(X, y, warn_of_privacy))
         # Last: whoever turns warnings into errors keeps what was paid for.
-        warn_of_privacy(*doubts)
+        warn_of_privacy(*found)
 
-    def _fit_together(
+    def _release(
+        self, X: Any, y: Any, tell: Callable[[str], None]
+    ) -> tuple[Any, Any, PrivacyBudget]:
+        """Do all that sees the data: check, plan, tell what public facts say against it, spend."""
+        problem, data = self._problem(X, y)
+        plan = self._planned(problem)
+        view, budget, generator = self._open(data, problem, plan)
+        self._warn_of_settings(problem)
+        for doubt in self._doubts(problem, plan):
+            tell(doubt)
+        return problem, self._solve(problem, plan.parts, view, budget, generator), budget
+
+    def _keep(self, problem: Any, result: Any, budget: PrivacyBudget) -> list[str]:
+        """Set what was released; return what it says against the fit."""
+        found = list(self._set_attributes(result, problem))
+        self.privacy_spent_ = budget.spent()
+        return [*found, *budget.doubts]
+
+    @abstractmethod
+    def _problem(self, X: Any, y: Any) -> tuple[Any, Data]:
+        """Refuse bad data and parameters; remember the features; return what is asked, of what."""
+
+    @abstractmethod
+    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> Any:
+        """Return what would be asked of data to come."""
+
+    @abstractmethod
+    def _plan(self, problem: Any) -> Any:
+        """Declare all releases, in order, from public facts."""
+
+    @abstractmethod
+    def _solve(
         self,
-        others: Sequence["PrivateEstimator"],
-        X: Any,
-        y: Any = None,
-        tell: Callable[[str], None] = warn_of_privacy,
-    ) -> list[list[str]]:
-        """Fit this one, and others that differ in free parameters, to one and the same releases.
-
-        What public facts say against it is told first; what the releases say against each is
-        returned.
-        """
-        thread_count(getattr(self, "n_jobs", None))
-        # From end to end, not only in passes: beside other fits, too, a seed repeats every bit.
-        limits = nullcontext() if self.random_state is None else one_blas_thread()
-        with _unchanged_if_refused(self), limits:
-            return self._fitted_together(others, X, y, tell)
-
-    def _fitted_together(
-        self, others: Sequence["PrivateEstimator"], X: Any, y: Any, tell: Callable[[str], None]
-    ) -> list[list[str]]:
-        data, facts = self._input_of_fit(X, y)
-        problem = self._problem(facts)
-        plan = plan_of(problem)
-        # What overflows becomes null; an exception or a warning would tell of single units.
-        with np.errstate(all="ignore"):
-            opened, budget, generator = self._open(data, problem, plan)
-            self._warn_of_settings(problem)
-            for doubt in problem.procedure.doubts(problem, plan):
-                tell(doubt)
-            result = problem.procedure.solve(problem, opened, budget, generator)
-            doubts = [[*self._set_attributes(result, problem), *budget.doubts]]
-            self.privacy_spent_ = budget.spent()
-            for other in others:
-                found = other._set_attributes(result, other._problem(facts))
-                doubts.append([*found, *budget.doubts])
-                other.privacy_spent_ = self.privacy_spent_
-                for name in _OF_THE_FEATURES & vars(self).keys():
-                    setattr(other, name, getattr(self, name))
-        return doubts
-
-    @abstractmethod
-    def _checked_input(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Refuse bad data; return what is fitted, and public facts of it."""
-
-    def _input_of_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Refuse bad data as `_checked_input`, but for what the first reading will show."""
-        return self._checked_input(X, y)
-
-    @abstractmethod
-    def _facts_like(self, n_samples: int, n_features: int, like: Any) -> Any:
-        """Return these facts of data to come."""
-
-    @abstractmethod
-    def _problem(self, facts: Any) -> Any:
-        """Refuse parameters that contradict each other or the facts; return what is asked."""
-
-    @abstractmethod
-    def _open_data(self, data: Any, problem: Any) -> tuple[Any, Callable[[], Any]]:
-        """Remember the features; make what a solver reads, and what hashes all data of the fit."""
+        problem: Any,
+        plan: Any,
+        view: Any,
+        budget: PrivacyBudget,
+        generator: np.random.Generator,
+    ) -> Any:
+        """Release what is planned, and make of it what it gives."""
 
     @abstractmethod
     def _set_attributes(self, result: Any, problem: Any) -> Iterable[str]:
         """Set the fitted attributes from released values; return what these say against the fit."""
 
+    def _doubts(self, problem: Any, plan: Plan) -> Iterable[str]:
+        """Say what public facts tell against the fit."""
+        return ()
+
+    def _planned(self, problem: Any) -> Plan:
+        return plan_of(problem, self._plan(problem))
+
     def _open(
-        self, data: Any, problem: Any, plan: Plan
+        self, data: Data, problem: Any, plan: Plan
     ) -> tuple[Any, PrivacyBudget, np.random.Generator]:
-        """Open the data, the budget and the algorithm's stream."""
-        opened, digest = self._open_data(data, problem)
+        """Open the budget and the algorithm's stream."""
+        view, digest = data
         seed = draw_seed(self.random_state)
         noise = self._noise_source(seed, digest) if seed is not None else NoiseSource()
         what = f"{type(self).__name__}.fit, {problem.n_units} {problem.unit.counted}"
-        return opened, self._open_budget(plan, what, noise), algorithm_generator(seed)
-
-    def _free_parameters(self, problem: Any) -> frozenset[str]:
-        """Return the parameters that no release depends on: they only say what to make of it."""
-        return frozenset()
+        return view, self._open_budget(plan, what, noise), algorithm_generator(seed)
 
     def _reserved_part(self) -> float:
         """Return which part of delta a fit reserves, whatever it is fitted to."""
         return 0.0
 
+    def _cost(self) -> PrivacyCost:
+        """Return what a fit may spend: here alone epsilon and delta are read for it."""
+        epsilon, delta = float(plain(self.epsilon)), float(plain(self.delta))
+        reserved = delta * self._reserved_part() if math.isfinite(epsilon) else 0.0
+        return PrivacyCost(epsilon, delta, reserved)
+
     def _asked(self, kind: type[T], **facts: Any) -> T:
         """Collect the parameters that `kind` has fields for, as plain values, with the facts."""
         names = [name for name in kind.__dataclass_fields__ if name not in facts]  # type: ignore[attr-defined]
         given = {name: plain(getattr(self, name)) for name in names if hasattr(self, name)}
-        return kind(**{**given, **facts, "delta_tail": delta_tail_of(self)})
+        return kind(**{**given, **facts, "cost": self._cost()})
 
     def _warn_of_settings(self, problem: Problem) -> None:
         super()._warn_of_settings(problem)
-        if math.isfinite(problem.epsilon):
+        if problem.cost.is_private:
             warn_of_guesses(self.random_state)
 
     @property
@@ -266,55 +237,35 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
 
 
 @contextmanager
-def _unchanged_if_refused(estimator: PrivateEstimator) -> Iterator[None]:
-    """Leave an estimator as it was if its fit raises."""
+def whole_or_nothing(estimator: PrivateEstimator) -> Iterator[None]:
+    """Fit without warnings of numpy; leave an estimator as it was if that raises."""
+    thread_count(getattr(estimator, "n_jobs", None))
+    # From end to end, not only in passes: beside other fits, too, a seed repeats every bit.
+    limits = nullcontext() if estimator.random_state is None else one_blas_thread()
     before = dict(estimator.__dict__)
     try:
-        yield
+        # What overflows becomes null; an exception or a warning would tell of single units.
+        with limits, np.errstate(all="ignore"):
+            yield
     except BaseException:
         estimator.__dict__.clear()
         estimator.__dict__.update(before)
         raise
 
 
-def delta_tail_of(estimator: Any) -> float:
-    """Tell what a fit reserves of delta: it follows the parameters, and its plan asks here."""
-    epsilon, delta = float(plain(estimator.epsilon)), float(plain(estimator.delta))
-    return delta * estimator._reserved_part() if math.isfinite(epsilon) else 0.0
-
-
-def plan_of(problem: Any) -> Plan:
-    """Plan the fit of a problem."""
-    planned = problem.procedure.plan(problem)
-    paths = planned if isinstance(planned, Paths) else Paths(tuple(planned), ())
-    return plan_of_releases(problem, *paths)
-
-
-def plan_of_releases(
-    problem: Problem,
-    usual: Iterable[PlannedRelease],
-    others: Iterable[Iterable[PlannedRelease]] = (),
-) -> Plan:
+def plan_of(problem: Problem, parts: Any) -> Plan:
     """Plan releases with the budget that is asked for."""
-    return make_plan(
-        usual,
-        epsilon=problem.epsilon,
-        delta=problem.delta,
-        unit=problem.unit.name,
-        adjacency=problem.unit.adjacency,
-        enforced=problem.unit.is_enforced,
-        delta_tail=problem.delta_tail,
-        others=others,
-    )
+    unit, priced = problem.unit, unmoved.priced(parts, problem.cost)
+    return Plan(problem.cost, unit.name, unit.adjacency, priced, unit.is_enforced)
 
 
-def doubt_of_delta(epsilon: float, delta: float, counted: str, n_units: int) -> list[str]:
+def doubt_of_delta(cost: PrivacyCost, counted: str, n_units: int) -> list[str]:
     """Doubt a delta that would allow to publish single units."""
-    if math.isinf(epsilon) or delta <= 1 / n_units:
+    if not cost.is_private or cost.delta <= 1 / n_units:
         return []
     return [
-        f"delta={delta} exceeds one over the number of {counted}, {n_units}: the guarantee would "
-        "allow some of them to be published outright. Pass a smaller delta, such as "
+        f"delta={cost.delta} exceeds one over the number of {counted}, {n_units}: the guarantee "
+        "would allow some of them to be published outright. Pass a smaller delta, such as "
         f"{0.1 / n_units:.0e}."
     ]
 
@@ -326,10 +277,10 @@ def in_dtype(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.clip(values, -largest, largest).astype(dtype)
 
 
-def check_finite_bound(name: str, bound: float | None, epsilon: float) -> None:
+def check_finite_bound(name: str, bound: float | None, cost: PrivacyCost) -> None:
     """Refuse an infinite bound beside a finite epsilon."""
-    if bound == math.inf and math.isfinite(epsilon):
+    if bound == math.inf and cost.is_private:
         raise ValueError(
-            f"{name}=inf with epsilon={epsilon} gives no guarantee: one row could move the result "
-            f"without limit. Pass a finite {name}, or None."
+            f"{name}=inf with epsilon={cost.epsilon} gives no guarantee: one row could move the "
+            f"result without limit. Pass a finite {name}, or None."
         )

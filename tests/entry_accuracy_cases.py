@@ -16,7 +16,6 @@ from scipy.sparse.linalg import LinearOperator, svds
 from utility import KEY, Case
 
 from skdp import DPTruncatedSVD, PrivacyWarning
-from skdp._estimator import plan_of
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
@@ -71,10 +70,10 @@ def promised(
         solver=solver,
         n_iter=n_iter,
     )
-    problem = estimator._problem(estimator._facts_like(*X.shape, X))
+    problem = estimator._problem_like(*X.shape, X)
     unit = (PromisedEdge if is_edge else PromisedEntry)("replace", *bounds, False)
     problem = replace(problem, unit=unit)
-    budget = PrivacyBudget.of(plan_of(problem), NoiseSource(KEY + seed))
+    budget = PrivacyBudget.of(estimator._planned(problem), NoiseSource(KEY + seed))
 
     # Each basis is that of the last product alone, not shrunk.
     changes = ExitStack()

@@ -8,7 +8,7 @@ import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from harness import Group, null_row
@@ -16,14 +16,15 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
-from skdp._estimator import N_JOBS, PrivateEstimator, Procedure
+from skdp._estimator import N_JOBS, PrivateEstimator
 from skdp._reading import check_rows
 from skdp.data.digest import digest
 from skdp.data.reduce import sum_rounding
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source, block_starts
-from skdp.privacy import PlannedRelease, PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import clip_weights
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource
 from skdp.units._rows import ResolvedRow
 
@@ -34,33 +35,35 @@ N_ROWS, N_FEATURES = 30, 4
 class MeanProblem:
     """What is asked of a mean."""
 
-    procedure: Procedure
     unit: ResolvedRow
     n_units: int
     n_features: int
-    epsilon: float
-    delta: float
+    cost: PrivacyCost
     row_norm: float
-    delta_tail: float = 0.0
 
     def sensitivity(self, rounding):
         """Return how far one row moves the mean."""
         return sensitivity.row_sum(self.row_norm, self.unit.adjacency, rounding) / self.n_units
 
 
-def plan_mean(problem):
+class MeanReleases(NamedTuple):
+    """What a mean releases."""
+
+    mean: Release
+
+
+def plan_mean(problem, share=1.0):
     """Plan the only release, with the whole budget."""
     starts = block_starts(problem.n_units, problem.n_features, is_sparse=False)
-    bound = problem.sensitivity(sum_rounding(starts, problem.n_features))
-    return [PlannedRelease("mean", "gaussian", 1.0, bound, shape=(problem.n_features,))]
+    known, shape = (sum_rounding(starts, problem.n_features),), (problem.n_features,)
+    change = problem.sensitivity
+    return MeanReleases(problem.cost.release("mean", "gaussian", share, change, known, shape=shape))
 
 
-def solve_mean(problem, rows, budget, generator):
+def solve_mean(problem, plan, rows, budget):
     """Release the mean of clipped rows."""
     total, rounding = clipped(rows, problem.row_norm).total()
-    return budget.gaussian(
-        "mean", total / rows.n_rows, sensitivity=problem.sensitivity(rounding)
-    ).value
+    return budget.release(plan.mean, total / rows.n_rows, rounding).value
 
 
 def clipped(rows, bound):
@@ -86,7 +89,6 @@ class ClippedMean(PrivateEstimator):
         **N_JOBS,
         "row_norm": [Interval(Real, 0, None, closed="neither")],
     }
-    procedure = Procedure(plan_mean, lambda problem, plan: (), solve_mean)
 
     def __init__(
         self,
@@ -112,27 +114,24 @@ class ClippedMean(PrivateEstimator):
         self._fit(X)
         return self
 
-    def _checked_input(self, X, y):
+    def _problem(self, X, y):
         checked = check_rows(X, type(self).__name__)
-        return checked, checked.shape
+        validate_data(self, checked, skip_check_array=True)
+        source = as_source(checked)
+        return self._problem_of(*checked.shape), (Rows(source, self.n_jobs), lambda: digest(source))
 
-    def _facts_like(self, n_samples, n_features, like):
-        return n_samples, n_features
+    def _problem_like(self, n_samples, n_features, like):
+        return self._problem_of(n_samples, n_features)
 
-    def _problem(self, facts):
+    def _problem_of(self, n_rows, n_features):
         unit = ResolvedRow(self.adjacency)
-        return self._asked(
-            MeanProblem,
-            procedure=self.procedure,
-            unit=unit,
-            n_units=facts[0],
-            n_features=facts[1],
-        )
+        return self._asked(MeanProblem, unit=unit, n_units=n_rows, n_features=n_features)
 
-    def _open_data(self, data, problem):
-        validate_data(self, data, skip_check_array=True)
-        source = as_source(data)
-        return Rows(source, self.n_jobs), lambda: digest(source)
+    def _plan(self, problem):
+        return plan_mean(problem)
+
+    def _solve(self, problem, plan, rows, budget, generator):
+        return solve_mean(problem, plan, rows, budget)
 
     def _set_attributes(self, result, problem):
         self.mean_ = result
@@ -153,70 +152,62 @@ class TooSmall(MeanProblem):
 class WrongSensitivity(ClippedMean):
     """Declares half of what a row can do."""
 
-    def _problem(self, facts):
-        return TooSmall(**vars(super()._problem(facts)))
+    def _problem_of(self, *shape):
+        return TooSmall(**vars(super()._problem_of(*shape)))
 
 
 class LeakedAttribute(ClippedMean):
     """Sets a statistic that was not released."""
 
-    def _open_data(self, data, problem):
-        self.spread_ = float(np.std(data))
-        return super()._open_data(data, problem)
-
-
-def solve_by_branch(problem, rows, budget, generator):
-    """Release the mean, turned round where the data are long."""
-    mean = solve_mean(problem, rows, budget, generator)
-    return -mean if np.median(rows.norms()) > problem.row_norm else mean
+    def _problem(self, X, y):
+        self.spread_ = float(np.std(X))
+        return super()._problem(X, y)
 
 
 class LeakedBranch(ClippedMean):
-    """Does something else where many rows are long."""
+    """Turns the mean round where many rows are long."""
 
-    procedure = ClippedMean.procedure._replace(solve=solve_by_branch)
+    def _solve(self, problem, plan, rows, *others):
+        mean = super()._solve(problem, plan, rows, *others)
+        return -mean if np.median(rows.norms()) > problem.row_norm else mean
 
 
 class KeptRow(ClippedMean):
     """Remembers a row that it was fitted to."""
 
-    def _open_data(self, data, problem):
-        self._first = np.array(data[0])
-        return super()._open_data(data, problem)
+    def _problem(self, X, y):
+        self._first = np.array(X[0])
+        return super()._problem(X, y)
 
 
 class KeptByTheClass(ClippedMean):
     """Remembers data where no pickle looks."""
 
-    def _open_data(self, data, problem):
-        type(self).last = data
-        return super()._open_data(data, problem)
+    def _problem(self, X, y):
+        type(self).last = X
+        return super()._problem(X, y)
 
 
 class BranchesOnTheHuge(ClippedMean):
     """Does something else if a row is huge."""
 
-    procedure = ClippedMean.procedure._replace(
-        solve=lambda problem, rows, *others: (
-            solve_mean(problem, rows, *others) * (1 + (np.nanmax(rows.norms()) > 1e6))
-        )
-    )
+    def _solve(self, problem, plan, rows, *others):
+        mean = super()._solve(problem, plan, rows, *others)
+        return mean * (1 + (np.nanmax(rows.norms()) > 1e6))
 
 
 class SpentTooLittle(ClippedMean):
     """Pays less than it takes."""
 
-    procedure = ClippedMean.procedure._replace(
-        plan=lambda problem: [replace(plan_mean(problem)[0], share=0.9)]
-    )
+    def _plan(self, problem):
+        return plan_mean(problem, share=0.9)
 
 
 class WrongPlan(ClippedMean):
     """Announces another sensitivity than the one that counts."""
 
-    procedure = ClippedMean.procedure._replace(
-        plan=lambda problem: [replace(line, sensitivity=0.5) for line in plan_mean(problem)]
-    )
+    def _plan(self, problem):
+        return MeanReleases(replace(plan_mean(problem).mean, sensitivity=0.5))
 
 
 class RemembersTheLastFit(ClippedMean):
@@ -230,10 +221,10 @@ class RemembersTheLastFit(ClippedMean):
 class TalksOfValues(ClippedMean):
     """Prints what it refuses."""
 
-    def _checked_input(self, X, y):
+    def _problem(self, X, y):
         if not np.isfinite(X).all():
             raise ValueError(f"X contains NaN or infinity: {X!r}")
-        return super()._checked_input(X, y)
+        return super()._problem(X, y)
 
 
 class GlobalNoise(ClippedMean):
@@ -255,26 +246,18 @@ class SharedNoise(ClippedMean):
 class WarnsOfValues(ClippedMean):
     """Tells that some number is large."""
 
-    def _open_data(self, data, problem):
-        if np.abs(data).max() > 1e200:
+    def _solve(self, problem, plan, rows, *others):
+        if np.nanmax(rows.norms()) > 1e200:
             warnings.warn("X has large numbers", RuntimeWarning, stacklevel=2)
-        return super()._open_data(data, problem)
-
-
-def solve_with_null(problem, rows, budget, generator):
-    """Release the mean of the rows that were opened, of which none is null yet."""
-    return solve_mean(problem, rows.as_opened, budget, generator)
+        return super()._solve(problem, plan, rows, *others)
 
 
 class CountsTheNull(ClippedMean):
     """Lets a null unit take part."""
 
-    procedure = ClippedMean.procedure._replace(solve=solve_with_null)
-
-    def _open_data(self, data, problem):
-        rows, digest_of_all = super()._open_data(data, problem)
-        rows.as_opened = Rows(rows.source)
-        return rows, digest_of_all
+    def _solve(self, problem, plan, rows, *others):
+        # As they were opened: none of them is null yet.
+        return super()._solve(problem, plan, getattr(rows, "as_opened", rows), *others)
 
 
 LEAKS: dict[str, Any] = {

@@ -196,7 +196,7 @@ def rescaled(
     squares = data.squared_norms + coordinates**2 @ (scales[:k] ** 2 - 1)
     norms = np.sqrt(np.maximum(squares, 0.0))
     grid = np.geomspace(0.01, 1.0, 32) * max(scales.max(), 1.0)
-    bound = budget.quantile("norm", norms, q=0.5, grid=grid, share=SHARE * 0.03)
+    bound = budget.quantile(budget.cost.search("norm", SHARE * 0.03, grid), norms, q=0.5)
     clipped = data.weighted_moment(np.minimum(1.0, bound / np.maximum(norms, 1e-12)))
     inner = vectors.T @ clipped @ vectors * np.outer(scales, scales)
     second, scale = released_moment(budget, inner, bound, "second", SHARE * 0.57)

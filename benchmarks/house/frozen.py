@@ -1,8 +1,9 @@
 """Whether fits are what they were: the bits of all that the attacked cells release and become.
 
-`python -m benchmarks.house.frozen FILE` writes a hash of every attribute to a new file; for one
-that is there already it tells what differs. Noise follows from the number of the release in its
-fit, and from its shape: names and parameters may change. Another kind of machine has other bits.
+`python -m benchmarks.house.frozen FILE` writes a hash of every attribute, of the plan, and of the
+warnings to a new file; for one that is there already it tells what differs. Noise follows from the
+number of the release in its fit, and from its shape: parameters may change. Another kind of machine
+has other bits.
 """
 
 import hashlib
@@ -15,6 +16,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 from benchmarks.report import parser_for
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.budget import FORFEITED
 from skdp.privacy.noise import NoiseSource
 
 HERE = Path(__file__).parent
@@ -25,6 +28,7 @@ from harness import OF_ONE_OBJECT, SEED, all_of  # noqa: E402
 
 # Of each cell, that many datasets.
 N_DATASETS = 2
+PLANS = []
 
 
 class ScriptedSource(NoiseSource):
@@ -38,8 +42,23 @@ class ScriptedSource(NoiseSource):
         return hashlib.blake2b(repr(next(self._count)).encode(), digest_size=32).digest()
 
 
+def open_and_keep(plan, *others, of=PrivacyBudget.of, **more):
+    """Open the budget of a plan, and keep the plan."""
+    PLANS.append(plan)
+    return of(plan, *others, **more)
+
+
 def hashed(value):
     return hashlib.sha256(repr(all_of(value)).encode()).hexdigest()[:16]
+
+
+def lines_of(path, of_skipped):
+    """Tell each line of a way, and what may stand in its place, with its number."""
+    for number, line in enumerate(path):
+        change = None if line.sensitivity is None else float(line.sensitivity)
+        scale = None if line.noise_scale is None else float(line.noise_scale)
+        for name, kind in [(line.name, line.mechanism)] + [of_skipped] * line.may_be_skipped:
+            yield str((number, name, kind, float(line.share), change, scale, line.shape))
 
 
 def held_by(estimator):
@@ -47,20 +66,39 @@ def held_by(estimator):
     spent = estimator.privacy_spent_
     lines = [(one.mechanism, one.sensitivity, one.noise_scale, one.share) for one in spent.releases]
     left_out = estimator.get_params(deep=False).keys() | {"privacy_spent_"} | OF_ONE_OBJECT
-    found = {name: hashed(value) for name, value in vars(estimator).items() if name not in left_out}
-    return {**found, "spent": hashed([lines, spent.mu, spent.delta_tail])}
+    kept = {name: value for name, value in vars(estimator).items() if name not in left_out}
+    if hasattr(kept.get("_factors"), "privacy_spent_"):
+        kept["_factors"] = {**vars(kept["_factors"]), "privacy_spent_": None}
+    found = {name: hashed(value) for name, value in kept.items()}
+    of_skipped = FORFEITED, "laplace" if PLANS[-1].cost.is_pure else "gaussian"
+    plan = sorted({line for path in PLANS[-1].paths for line in lines_of(path, of_skipped)})
+    named = [one.name for one in spent.releases]
+    return {
+        **found,
+        "spent": hashed([lines, spent.mu, spent.delta_tail]),
+        "names": hashed(named),
+        "plan": hashed([plan, PLANS[-1].mu, PLANS[-1].unit, PLANS[-1].adjacency]),
+    }
+
+
+def fitted(family, cell, data, **more):
+    """Fit, and hash what is left and what has been said."""
+    with warnings.catch_warnings(record=True) as told, family.setting(cell):
+        warnings.simplefilter("always")
+        estimator = cell(random_state=SEED, **more)
+        estimator.fit(*family.arguments(data))
+    return {**held_by(estimator), "warnings": hashed([str(one.message) for one in told])}
 
 
 def fits():
-    """Yield the name of each fit, and what it holds."""
+    """Yield the name of each fit, and what it holds; the first of each cell is exact, too."""
     for family in FAMILIES:
         for cell in family.cells:
-            datasets = itertools.islice(family.datasets(cell).items(), N_DATASETS)
+            datasets = list(itertools.islice(family.datasets(cell).items(), N_DATASETS))
             for name, data in datasets:
-                estimator = cell(random_state=SEED)
-                with family.setting(cell):
-                    estimator.fit(*family.arguments(data))
-                yield f"{family.name} | {cell} | {name}", held_by(estimator)
+                yield f"{family.name} | {cell} | {name}", fitted(family, cell, data)
+            exact = fitted(family, cell, datasets[0][1], epsilon=float("inf"))
+            yield f"{family.name} | {cell} | exact", exact
 
 
 def differences(before, after):
@@ -81,10 +119,10 @@ def main():
     parser = parser_for(__doc__)
     parser.add_argument("file", type=Path, help="hashes to compare with, or to write")
     file = parser.parse_args().file
-    warnings.simplefilter("ignore")
     with (
         patch("skdp._estimator.NoiseSource", ScriptedSource),
         patch("skdp.privacy.noise_first.NoiseSource", ScriptedSource),
+        patch.object(PrivacyBudget, "of", open_and_keep),
     ):
         found = dict(fits())
     if not file.exists():

@@ -132,7 +132,7 @@ def pairs(settings: Any) -> list[tuple[Any, str]]:
 def auto_solver(n_features: int) -> str:
     """Tell what "auto" takes for so many features."""
     svd = DPTruncatedSVD(K, adjacency="zero_out")
-    return svd._problem(svd._facts_like(1000, n_features, None)).solver
+    return svd._problem_like(1000, n_features, None).solver
 
 
 def report(case: Spiked | Digits, n_seeds: int) -> bool:

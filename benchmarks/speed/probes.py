@@ -69,7 +69,7 @@ def parts_of_fit(estimator: Any, X: Any) -> dict[str, np.ndarray]:
 
 def _parts() -> Iterator[tuple[str, Any, str]]:
     """Yield heading, owner and name of the functions to time."""
-    yield "checks of the input", BaseDecomposition, "_checked_input"
+    yield "checks and first reading", BaseDecomposition, "_problem"
     for name in _public_functions(Rows):
         yield f"Rows.{name}", Rows, name
     for name in _public_functions(PrivacyBudget):

@@ -36,7 +36,7 @@ class GradientStep:
     def fit(self, X: np.ndarray) -> None:
         design = Design(as_source(X), SHAPE, self.n_jobs)
         records = Records(design, responses(len(X)), 1.0)
-        clipping = RecordClipping(records, "replace")
+        clipping = RecordClipping(records)
         point = random_start(SHAPE, RANK, np.random.default_rng(2)).with_values(np.ones(RANK))
         clipping.gradient(point, 0.0, level=10.0)
 

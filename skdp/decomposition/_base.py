@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._estimator import N_JOBS, PrivateEstimator, Procedure, in_dtype
+from skdp._estimator import N_JOBS, PrivateEstimator, in_dtype
 from skdp._reading import check_numbers
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._matrix_estimator import (
@@ -20,7 +20,7 @@ from skdp.decomposition._problem import SUPPORT, DecompositionProblem
 from skdp.decomposition._products.fit import solve_by_products
 from skdp.decomposition._products.plan import plan_by_products
 from skdp.decomposition._rows.fit import solve_rows
-from skdp.decomposition._rows.plan import doubts_of_rows, plan_rows
+from skdp.decomposition._rows.plan import plan_rows
 from skdp.linalg.subspace import coherence
 from skdp.privacy.clipping import SMALLEST_BOUND
 
@@ -34,9 +34,6 @@ _CHANGING_ATTRIBUTES = (
     "left_components_",
     "row_norm_",
 )
-
-_BY_ROWS = Procedure(plan_rows, doubts_of_rows, solve_rows)
-_BY_PRODUCTS = Procedure(plan_by_products, lambda problem, plan: (), solve_by_products)
 
 
 class BaseDecomposition(MatrixEstimator):
@@ -64,18 +61,23 @@ class BaseDecomposition(MatrixEstimator):
     #: What rows are centred by; estimators that centre have a parameter of that name.
     center: Any = False
 
-    def _problem(self, facts: MatrixFacts) -> DecompositionProblem:
+    def _problem_of(self, facts: MatrixFacts) -> DecompositionProblem:
         center = None if self.center is False else self.center
         if center is not None and not isinstance(center, str):
             center = _checked_center(center, facts.shape[1])
         return self._settled(
             facts,
-            by_rows=_BY_ROWS,
-            by_products=_BY_PRODUCTS,
             is_pca=self._is_pca,
             center=center,
             releases_mean=not self._is_pca or isinstance(center, str),
         )
+
+    def _plan(self, problem: DecompositionProblem) -> Any:
+        return plan_by_products(problem) if problem.support.has_bases else plan_rows(problem)
+
+    def _solve(self, problem: DecompositionProblem, plan: Any, *opened: Any) -> Factors:
+        solve = solve_by_products if problem.support.has_bases else solve_rows
+        return solve(problem, *opened)
 
     def _set_attributes(self, result: Factors, problem: DecompositionProblem) -> list[str]:
         for name in _CHANGING_ATTRIBUTES:
@@ -88,13 +90,6 @@ class BaseDecomposition(MatrixEstimator):
             self.coherence_right_ = coherence(result.components.T)
             self.failed_ = result.failed
         return doubts_of_factors(result, wanted, problem)
-
-    def _free_parameters(self, problem: DecompositionProblem) -> frozenset[str]:
-        if problem.support.has_bases:
-            return frozenset()
-        # Only the second moment of all rows has no basis of as many columns as are asked for.
-        is_whole = problem.solver == "covariance" and not problem.has_guided_power
-        return frozenset({"n_components", "whiten"} if is_whole else {"whiten"})
 
     @abstractmethod
     def _set_factors(self, factors: Factors, problem: DecompositionProblem) -> int:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._estimator import N_JOBS, PrivateEstimator, Procedure, in_dtype
+from skdp._estimator import N_JOBS, PrivateEstimator, in_dtype
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._matrix_estimator import (
     BOUND_CONSTRAINT,
@@ -19,7 +19,6 @@ from skdp.decomposition._problem import SUPPORT, DecompositionProblem, Support
 from skdp.decomposition._products.best_fit import solve_best_fit
 from skdp.decomposition._products.plan import plan_by_products
 from skdp.decomposition._reconstruction import ReconstructionMixin
-from skdp.decomposition._rows.plan import doubts_of_rows
 from skdp.decomposition._rows.projection import plan_projection, solve_projection
 from skdp.decomposition._sketches.one_pass import plan_one_pass, solve_one_pass
 from skdp.decomposition._sketches.plan import RESERVED_PART
@@ -29,9 +28,6 @@ from skdp.units._rows import ResolvedRow
 
 __all__ = ["DPLowRankFactorizer"]
 
-_BY_ROWS = Procedure(plan_projection, doubts_of_rows, solve_projection)
-_IN_ONE_PASS = Procedure(plan_one_pass, lambda problem, plan: (), solve_one_pass)
-_BY_PRODUCTS = Procedure(plan_by_products, lambda problem, plan: (), solve_best_fit)
 _SUPPORT = {  # not studied
     # The solver of the components is chosen by public facts.
     ResolvedRow: SUPPORT[ResolvedRow],
@@ -201,7 +197,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _problem(self, facts: MatrixFacts) -> DecompositionProblem:
+    def _problem_of(self, facts: MatrixFacts) -> DecompositionProblem:
         n_rows, n_features = facts.shape
         if self.n_components > min(facts.shape):
             raise ValueError(
@@ -213,8 +209,6 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         takes_more_columns = is_promised and self.delta > 0 and self.n_oversamples == "auto"
         return self._settled(
             facts,
-            by_rows=_BY_ROWS,
-            by_products=_IN_ONE_PASS if solver == "two_sketch" else _BY_PRODUCTS,
             is_pca=False,
             center=None,
             releases_mean=False,
@@ -224,6 +218,17 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
             n_oversamples=_OVERSAMPLES if takes_more_columns else self.n_oversamples,
             coherence_bound=None,
         )
+
+    def _plan(self, problem: DecompositionProblem) -> Any:
+        if not problem.support.has_bases:
+            return plan_projection(problem)
+        return (plan_one_pass if problem.solver == "two_sketch" else plan_by_products)(problem)
+
+    def _solve(self, problem: DecompositionProblem, plan: Any, *opened: Any) -> Factors:
+        if not problem.support.has_bases:
+            return solve_projection(problem, *opened)
+        solve = solve_one_pass if problem.solver == "two_sketch" else solve_best_fit
+        return solve(problem, *opened)
 
     def _chosen_solver(self, shape: tuple[int, int], *, is_promised: bool) -> str:
         """Choose the solver by public facts; of single entries their own rule chooses."""

@@ -1,7 +1,6 @@
 """Estimators of matrices: what they read, and the linear maps of their components."""
 
-import math
-from collections.abc import Callable
+from abc import abstractmethod
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -15,7 +14,7 @@ from sklearn.base import (
 from sklearn.utils._param_validation import Interval, Options
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._estimator import PrivateEstimator, Procedure
+from skdp._estimator import Data, PrivateEstimator
 from skdp._reading import INPUT, check_features, check_numbers, check_rows, check_rows_of
 from skdp.data.digest import digest
 from skdp.data.finite import finite
@@ -26,7 +25,7 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import UNITS, DecompositionProblem, Support
 from skdp.decomposition._products.plan import settle_products
 from skdp.decomposition._rows.fit import open_for
-from skdp.decomposition._rows.plan import settle_rows
+from skdp.decomposition._rows.plan import doubts_of_rows, settle_rows
 from skdp.linalg.symmetry import is_symmetric
 from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.units._resolved import ResolvedUnit
@@ -57,6 +56,7 @@ class MatrixFacts(NamedTuple):
 class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
     """A private estimator of a matrix with components in feature space."""
 
+    _doubts = staticmethod(doubts_of_rows)
     #: What can be asked for with each unit that it protects.
     _support: ClassVar[dict[type[ResolvedUnit], Support]]
 
@@ -122,50 +122,49 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         with np.errstate(all="ignore"):
             return finite(self._restore(checked))
 
-    def _input_of_fit(self, X: Any, y: Any) -> tuple[Any, MatrixFacts]:
-        # Whether rows that are bounded in norm are finite, their norms show.
-        is_bounded = isinstance(self.privacy_unit, str)
-        return self._checked_input(X, y, ensure_all_finite=not is_bounded)
-
-    def _checked_input(
-        self, X: Any, y: Any, *, ensure_all_finite: bool = True
-    ) -> tuple[Any, MatrixFacts]:
+    def _problem(self, X: Any, y: Any) -> tuple[DecompositionProblem, Data]:
         checked = X
         if isinstance(X, RowBlocks):
             X.check()
         else:
-            name = type(self).__name__
-            checked = check_rows(X, name, ensure_all_finite=ensure_all_finite)
+            # Whether rows that are bounded in norm are finite, their norms will show.
+            is_bounded = isinstance(self.privacy_unit, str)
+            checked = check_rows(X, type(self).__name__, ensure_all_finite=not is_bounded)
         if getattr(self.privacy_unit, "is_pairwise", False) is True:
             _check_symmetric(checked, f"privacy_unit={self.privacy_unit!r}")
         facts = MatrixFacts(tuple(checked.shape), holds_sparse(checked), np.dtype(checked.dtype))
-        # X as given, too: checking takes the names of its features off.
-        return (X, checked), facts
+        problem = self._problem_of(facts)
+        # X as given: checking takes the names of its features off.
+        check_features(X, self, reset=True)
+        return problem, self._opened(X, checked, problem)
 
-    def _facts_like(self, n_samples: int, n_features: int, like: Any) -> MatrixFacts:
+    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> DecompositionProblem:
         shape = getattr(like, "shape", (n_samples, n_features))
         if len(shape) != 2 or shape[1] != n_features:
             raise ValueError(f"n_features={n_features} does not fit like, of shape {shape}.")
         dtype = getattr(like, "dtype", None)
         dtype = np.dtype(np.float32 if dtype == np.float32 else np.float64)
-        return MatrixFacts((n_samples, n_features), holds_sparse(like), dtype)
+        return self._problem_of(MatrixFacts((n_samples, n_features), holds_sparse(like), dtype))
 
-    def _settled(
-        self, facts: MatrixFacts, by_rows: Procedure, by_products: Procedure, **more: Any
-    ) -> DecompositionProblem:
+    @abstractmethod
+    def _problem_of(self, facts: MatrixFacts) -> DecompositionProblem:
+        """Refuse parameters that contradict each other or the facts; return what is asked."""
+
+    def _settled(self, facts: MatrixFacts, **more: Any) -> DecompositionProblem:
         """Collect what is asked, and replace what is "auto"."""
-        given, epsilon = self.privacy_unit, float(self.epsilon)
+        given = self.privacy_unit
         own = UNITS.get(given) if isinstance(given, str) else None
         unit = (
             own(self.adjacency)
             if own
-            else supported_unit(given, self.adjacency, epsilon, self._support, type(self).__name__)
+            else supported_unit(
+                given, self.adjacency, float(self.epsilon), self._support, type(self).__name__
+            )
         )
         support, is_sparse = self._support[type(unit)], facts.is_sparse or unit.is_sparse
         problem = self._asked(
             DecompositionProblem,
             **{
-                "procedure": by_products if support.has_bases else by_rows,
                 **facts._asdict(),
                 "rounding": sum_rounding(
                     block_starts(*facts.shape, is_sparse=is_sparse), facts.shape[1]
@@ -174,18 +173,13 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
                 "support": support,
                 "given_unit": f"privacy_unit={given!r}",
                 "n_units": support.count(facts.shape),
-                "is_private": math.isfinite(epsilon),
-                "is_pure": self.delta == 0 and math.isfinite(epsilon),
                 **more,
             },
         )
         return settle_products(problem) if support.has_bases else settle_rows(problem)
 
-    def _open_data(
-        self, data: Any, problem: DecompositionProblem
-    ) -> tuple[Rows, Callable[[], Any]]:
-        given, X = data
-        check_features(given, self, reset=True)
+    def _opened(self, given: Any, X: Any, problem: DecompositionProblem) -> Data:
+        """Make the view of the rows; read all that are bounded in norm once."""
         if problem.unit.is_sparse and isinstance(X, np.ndarray):
             X = csr_array(X)
         if problem.support.has_bases:

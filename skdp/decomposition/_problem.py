@@ -8,7 +8,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from skdp._estimator import Procedure
+from skdp.privacy.cost import PrivacyCost
 from skdp.units._changes import ResolvedSpectralChange
 from skdp.units._entries import ResolvedEdge, ResolvedEntry
 from skdp.units._interactions import ResolvedInteraction
@@ -67,7 +67,6 @@ SUPPORT: dict[type[ResolvedUnit], Support] = {
 class DecompositionProblem:
     """Parameters of a decomposition as plain values, and public facts."""
 
-    procedure: Procedure
     shape: tuple[int, int]
     dtype: np.dtype
     is_sparse: bool
@@ -77,10 +76,7 @@ class DecompositionProblem:
     support: Support
     given_unit: str  # as it was given, for errors
     n_units: int
-    epsilon: float
-    delta: float
-    is_private: bool
-    is_pure: bool  # noise has to do without delta
+    cost: PrivacyCost
     center: np.ndarray | str | None  # "private", (n_features,) or None
     releases_mean: bool  # means of the columns are of use, and not public
     row_norm: float | None
@@ -91,7 +87,6 @@ class DecompositionProblem:
     n_oversamples: int | str
     coherence_bound: float | None
     basis_size: int = 0  # columns, once it is settled
-    delta_tail: float = 0.0
     releases_total: bool = True  # the sum of squares is of use
     is_guided: bool = False  # the mean may guide the fit, if rows turn out to be mostly positive
     has_guided_power: bool = False  # the guided fit may iterate
@@ -110,7 +105,7 @@ def check_solver(problem: DecompositionProblem) -> None:
         raise ValueError(
             f"solver={solver!r} is not for {given}; choose 'auto' or one of {tuple(support.steps)}."
         )
-    if not problem.is_pure:
+    if not problem.cost.is_pure:
         return
     if not support.pure:
         raise ValueError(

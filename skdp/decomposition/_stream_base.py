@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._estimator import BudgetMixin, plan_of_releases
+from skdp._estimator import BudgetMixin, plan_of
 from skdp._parameters import without_secrets
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._sketches.fit import fit_sketches
@@ -28,6 +28,7 @@ from skdp.exceptions import warn_of_privacy
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.linalg.subspace import deterministic_signs
 from skdp.privacy import PrivacySpent, Released
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import algorithm_generator, draw_seed
 from skdp.privacy.noise_first import NoisyCounts, fixed_point_unit
 from skdp.units._changes import DEFAULT_LARGEST, ResolvedFrobeniusChange
@@ -97,26 +98,20 @@ class BaseStream(BudgetMixin, TakesUpdates):
         self._shape = _checked_shape(self.shape, int(self.n_components))
         unit = self._resolved_unit()
         self._sketches = self._drawn(unit)
-        problem = StreamProblem(
-            unit, self._sketches, noise, epsilon=float(self.epsilon), delta=float(self.delta)
-        )
+        # Reserved for sketches that lengthen more than they are trusted to.
+        reserved = math.fsum(self._sketches.tails)
+        cost = PrivacyCost(float(self.epsilon), float(self.delta), reserved)
+        problem = StreamProblem(unit, self._sketches, noise, cost)
         self._warn_of_settings(problem)
-        exact = plan_of_releases(problem, plan_stream(problem))
+        exact = plan_of(problem, plan_stream(problem))
         count_unit = fixed_point_unit(exact.releases)
-        plan = plan_of_releases(problem, plan_stream(problem, count_unit))
+        plan = plan_of(problem, plan_stream(problem, count_unit))
         what = f"{type(self).__name__}, {self._shape[0]} x {self._shape[1]}"
         budget = self._open_budget(plan, what)
         self._process = OwnProcess()
         self._is_over = False
         right, left = self._counts = tuple(
-            budget.noise_first(
-                line.name,
-                line.shape[-2:],
-                sensitivity=line.sensitivity or 0.0,
-                unit=count_unit,
-                correlation=noise,
-            )
-            for line in plan.releases
+            budget.noise_first(one, unit=count_unit, correlation=noise) for one in plan.parts
         )
         self._state = StreamState(
             right.counts,

@@ -8,7 +8,7 @@ from typing import Any
 
 from skdp.exceptions import BudgetError
 from skdp.privacy import gaussian_dp, pure_dp
-from skdp.privacy.currency import largest_epsilon
+from skdp.privacy.cost import largest_epsilon
 
 __all__ = ["WHOLE", "Cost", "Limit"]
 

@@ -1,23 +1,23 @@
 """Private medians of columns in unknown units, by searches that close in on them."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
-from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.quantile import search_steps
+from skdp.privacy.release import Search
 
 __all__ = [
     "ANY_SIZE",
     "UP_TO_ONE",
-    "CenterSearch",
     "affordable_searches",
     "median_of_responses",
     "n_counts",
+    "plan_medians",
     "release_medians",
-    "searches",
 ]
 
 # Less than one per cent apart. As 1 is a point of it, so is the median of what is mostly 1.
@@ -38,24 +38,31 @@ _STEP_AROUND = float(_AROUND[1] - _AROUND[0])  # not tuned
 _MOST_SEARCHES = 3  # not studied
 
 
-@dataclass(frozen=True)
-class CenterSearch:
-    """How a median is sought: through a grid, and so many times closer."""
-
-    grid: np.ndarray
-    n_searches: int
-    share: float
-
-
 def n_counts(n_points: int, n_searches: int) -> int:
     """Count the noisy counts of a column that `release_medians` takes for a grid of that length."""
     return search_steps(n_points) + n_searches * search_steps(len(_AROUND))
 
 
-def searches(name: str, n_points: int, n_searches: int) -> list[tuple[str, int]]:
-    """Name the searches that `release_medians` makes, with how many points each goes through."""
-    closer = [(f"{name}, closer {number}", len(_AROUND)) for number in range(1, 1 + n_searches)]
-    return [(name, n_points), *closer]
+def plan_medians(
+    cost: PrivacyCost,
+    name: str,
+    share_of_count: float,
+    grid: np.ndarray,
+    n_searches: int,
+    *,
+    n_columns: int = 1,
+    remedy: str,
+) -> tuple[Search, ...]:
+    """Plan a search, and closer ones, each count of which gets the same share."""
+    # The ends of the other grids are public bounds, and places around what is found.
+    first = name, grid, remedy if grid is ANY_SIZE else None
+    closer = [(f"{name}, closer {number}", _AROUND, None) for number in range(1, 1 + n_searches)]
+
+    def _planned(own: str, points: np.ndarray, told: str | None) -> Search:
+        share = share_of_count * search_steps(len(points))
+        return cost.search(own, share, points, n_columns=n_columns, remedy=told)
+
+    return tuple(_planned(*one) for one in (first, *closer))
 
 
 def affordable_searches(n_points: int, n_columns: int, largest: float) -> int:
@@ -65,53 +72,42 @@ def affordable_searches(n_points: int, n_columns: int, largest: float) -> int:
 
 
 def release_medians(
-    name: str,
+    searches: Sequence[Search],
     counts_up_to: Callable[[np.ndarray], np.ndarray],
     budget: PrivacyBudget,
-    *,
-    shape: tuple[int, int],
-    grid: np.ndarray,
-    n_searches: int,
-    remedy: str,
+    n_rows: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Release the medians of the columns of a table of that shape, and how far they may be off.
+    """Release the medians of columns of so many rows, and how far they may be off.
 
     Further searches go through ever smaller surroundings of what is found, which keeps a feature
     that differs little beside its size.
     """
-    center, step = np.zeros(shape[1]), np.ones(shape[1])
-
-    def _counts_here(points: np.ndarray) -> np.ndarray:
-        return counts_up_to(center + step * points)
-
-    for number, (search, _) in enumerate(searches(name, len(grid), n_searches)):
-        points = grid if number == 0 else _AROUND
-        found = budget.quantiles(
-            search,
-            _counts_here,
-            q=0.5,
-            n_rows=shape[0],
-            grid=points,
-            n_columns=shape[1],
-            # The ends of the other grids are public bounds, and places around what is found.
-            remedy=remedy if points is ANY_SIZE else None,
-        )
+    center, step = np.zeros(searches[0].shape), np.ones(searches[0].shape)
+    for number, search in enumerate(searches):
+        counts_around = partial(_counts_around, counts_up_to, center, step)
+        found = budget.quantiles(search, counts_around, q=0.5, n_rows=n_rows)
         center = center + step * found
         step = _STEP * np.abs(center) if number == 0 else _STEP_AROUND * step
     return center, step
 
 
 def median_of_responses(
-    responses: np.ndarray, budget: PrivacyBudget, grid: np.ndarray, n_searches: int
+    searches: Sequence[Search], responses: np.ndarray, budget: PrivacyBudget
 ) -> float:
     """Release the median of responses, or of what users have of them."""
     (center,), _ = release_medians(
-        "response centre",
+        searches,
         lambda points: np.array([np.count_nonzero(responses <= points[0])], dtype=np.float64),
         budget,
-        shape=(len(responses), 1),
-        grid=grid,
-        n_searches=n_searches,
-        remedy=OTHER_UNITS_OF_Y,
+        len(responses),
     )
     return float(center)
+
+
+def _counts_around(
+    counts_up_to: Callable[[np.ndarray], np.ndarray],
+    center: np.ndarray,
+    step: np.ndarray,
+    points: np.ndarray,
+) -> np.ndarray:
+    return counts_up_to(center + step * points)

@@ -1,16 +1,14 @@
 """Personal linear models on a representation learned with user-level privacy."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 
-from skdp._estimator import PrivateEstimator, Procedure, delta_tail_of, in_dtype
+from skdp._estimator import Data, PrivateEstimator, in_dtype
 from skdp._reading import check_features
 from skdp.data.digest import digest
 from skdp.data.sources import as_source
-from skdp.data.users import Users
 from skdp.linear_model._personal.doubts import doubts_of_model, doubts_of_users
 from skdp.linear_model._personal.exponential import plan_exponential, solve_exponential
 from skdp.linear_model._personal.fit import solve_personal
@@ -25,15 +23,11 @@ from skdp.linear_model._personal.problem import (
 )
 from skdp.linear_model._personal_models import PersonalModels
 from skdp.privacy import Plan
-from skdp.privacy.currency import Currency
 from skdp.privacy.precision import plain
 from skdp.units._rows import ResolvedRow
 from skdp.units._users import ResolvedUser
 
 __all__ = ["DPPersonalizedRegressor"]
-
-_PROCEDURE = Procedure(plan_personal, doubts_of_users, solve_personal)
-_CHOICE = Procedure(plan_exponential, doubts_of_users, solve_exponential)
 
 
 class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
@@ -187,6 +181,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         **PERSONAL_CONSTRAINTS,
     }
 
+    _doubts = staticmethod(doubts_of_users)
+
     def __init__(
         self,
         n_components: int = 2,
@@ -276,7 +272,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         """
         return super().plan(n_samples, n_features, like=like)
 
-    def _checked_input(self, X: Any, y: Any) -> tuple[PersonalData, PersonalFacts]:
+    def _problem(self, X: Any, y: Any) -> tuple[PersonalProblem, Data]:
         given, groups = X
         data = check_input(given, y, groups, plain(self.user_column), type(self).__name__)
         if data.ids is None and self.require_groups:
@@ -285,9 +281,12 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
                 "user_column. In a Pipeline or a search, groups arrive only with metadata routing "
                 "enabled."
             )
-        return data, data.facts
+        problem = self._problem_of(data.facts)
+        check_features(given, self, reset=True)
+        users = data.users(problem.max_rows_per_user, self.n_jobs)
+        return problem, (users, lambda: _digest(data))
 
-    def _facts_like(self, n_samples: int, n_features: int, like: Any) -> PersonalFacts:
+    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> PersonalProblem:
         width_of_like = getattr(like, "shape", (0, n_features))[1:]
         if width_of_like != (n_features,):
             raise ValueError(
@@ -295,25 +294,23 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
             )
         dtype = np.float32 if getattr(like, "dtype", None) == np.float32 else np.float64
         width = n_features - (self.user_column is not None)
-        return PersonalFacts(n_samples, width, True, np.dtype(dtype))
+        return self._problem_of(PersonalFacts(n_samples, width, True, np.dtype(dtype)))
 
-    def _problem(self, facts: PersonalFacts) -> PersonalProblem:
-        epsilon, delta = float(self.epsilon), float(self.delta)
+    def _problem_of(self, facts: PersonalFacts) -> PersonalProblem:
         problem = self._asked(
             PersonalProblem,
-            procedure=_CHOICE if self.solver == "exponential" else _PROCEDURE,
             facts=facts,
             unit=(ResolvedUser if facts.has_ids else ResolvedRow)(self.adjacency),
             n_units=facts.n_users,
-            currency=Currency(epsilon, delta, delta_tail_of(self)),
         )
         return checked_problem(problem)
 
-    def _open_data(
-        self, data: PersonalData, problem: PersonalProblem
-    ) -> tuple[Users, Callable[[], tuple[bytes, ...]]]:
-        check_features(data.given, self, reset=True)
-        return data.users(problem.max_rows_per_user, self.n_jobs), lambda: _digest(data)
+    def _plan(self, problem: PersonalProblem) -> Any:
+        return (plan_exponential if problem.solver == "exponential" else plan_personal)(problem)
+
+    def _solve(self, problem: PersonalProblem, plan: Any, *opened: Any) -> SharedModel:
+        solve = solve_exponential if problem.solver == "exponential" else solve_personal
+        return solve(problem, plan, *opened)
 
     def _set_attributes(self, result: SharedModel, problem: PersonalProblem) -> tuple[str, ...]:
         dtype, prior = problem.facts.dtype, result.prior

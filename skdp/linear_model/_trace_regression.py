@@ -1,42 +1,43 @@
 """Low-rank trace regression of private records."""
 
-import math
-from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._estimator import N_JOBS, PrivateEstimator, Procedure, delta_tail_of, in_dtype
+from skdp._estimator import N_JOBS, Data, PrivateEstimator, in_dtype
 from skdp._reading import check_features, check_rows_of
 from skdp.data.design import Design
 from skdp.data.digest import digest
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.sources import as_source
+from skdp.data.sources import Source, as_source
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linear_model._responses import r2_of
 from skdp.linear_model._trace.doubts import doubts_of_size
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.fit import solve_trace
-from skdp.linear_model._trace.input import TraceData, as_rows, check_input, facts_like
+from skdp.linear_model._trace.input import (
+    as_rows,
+    checked_data,
+    facts_like,
+    facts_of,
+    source_of,
+)
 from skdp.linear_model._trace.plan import plan_trace
 from skdp.linear_model._trace.problem import (
     DELTA_TAIL,
     TRACE_CONSTRAINTS,
     UNITS,
-    TraceFacts,
     TraceProblem,
     checked_covariance,
     checked_problem,
 )
 from skdp.linear_model._trace.records import Records
-from skdp.privacy.currency import Currency
 from skdp.privacy.precision import plain
 
 __all__ = ["DPTraceRegressor"]
-
-_PROCEDURE = Procedure(plan_trace, doubts_of_size, solve_trace)
 
 
 class DPTraceRegressor(RegressorMixin, PrivateEstimator):
@@ -178,6 +179,9 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         **TRACE_CONSTRAINTS,
     }
 
+    _plan, _solve = staticmethod(plan_trace), staticmethod(solve_trace)
+    _doubts = staticmethod(doubts_of_size)
+
     def __init__(
         self,
         rank: int = 1,
@@ -309,51 +313,47 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         with np.errstate(under="ignore"):
             return (self.left_components_ * self.singular_values_) @ self.right_components_
 
-    def _checked_input(self, X: Any, y: Any) -> tuple[TraceData, TraceFacts]:
-        return check_input(X, y, plain(self.matrix_shape), type(self).__name__)
+    def _problem(self, X: Any, y: Any) -> tuple[TraceProblem, Data]:
+        rows, found = as_rows(X)
+        checked, responses = checked_data(rows, y, type(self).__name__)
+        n_records, n_features = checked.shape
+        facts = facts_of(checked, n_records, n_features, plain(self.matrix_shape), found)
+        problem = self._problem_of(facts)
+        check_features(rows, self, reset=True)
+        source = source_of(checked, problem.factors)
+        design = Design(source, problem.matrix_shape, self.n_jobs)
+        records = Records(design, responses, float(problem.fit_intercept))
+        return problem, (records, partial(_digest, source, responses))
 
-    def _facts_like(self, n_samples: int, n_features: int, like: Any) -> TraceFacts:
-        return facts_like(n_samples, n_features, plain(self.matrix_shape), like)
+    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> TraceProblem:
+        return self._problem_of(facts_like(n_samples, n_features, plain(self.matrix_shape), like))
 
-    def _problem(self, facts: TraceFacts) -> TraceProblem:
-        epsilon, delta = float(self.epsilon), float(self.delta)
-        if delta == 0 and math.isfinite(epsilon):
+    def _problem_of(self, facts: dict[str, Any]) -> TraceProblem:
+        if self._cost().is_pure:
             raise ValueError(
                 "delta=0 asks for pure differential privacy, which the Gaussian noise of "
                 "DPTraceRegressor does not give; pass a positive delta."
             )
         problem = self._asked(
             TraceProblem,
-            procedure=_PROCEDURE,
-            facts=facts,
+            **facts,
             unit=UNITS[self.privacy_unit](self.adjacency),
-            n_units=facts.n_records,
-            currency=Currency(epsilon, delta, delta_tail_of(self)),
-            covariance=checked_covariance(self.covariance, facts.matrix_shape),
+            covariance=checked_covariance(self.covariance, facts["matrix_shape"]),
         )
         return checked_problem(problem)
 
     def _reserved_part(self) -> float:
         return DELTA_TAIL if self.init == "spectral" and self.solver != "adassp" else 0.0
 
-    def _open_data(
-        self, data: TraceData, problem: TraceProblem
-    ) -> tuple[Records, Callable[[], tuple[bytes, ...]]]:
-        check_features(data.rows, self, reset=True)
-        design = Design(data.source, problem.facts.matrix_shape, self.n_jobs)
-        records = Records(design, data.responses, float(problem.fit_intercept))
-        return records, lambda: _digest(data)
-
     def _set_attributes(self, result: Estimate, problem: TraceProblem) -> tuple[str, ...]:
-        point, facts = result.point, problem.facts
-        self.left_components_ = in_dtype(point.left, facts.dtype)
-        self.singular_values_ = in_dtype(point.values, facts.dtype)
-        self.right_components_ = in_dtype(point.right.T, facts.dtype)
+        point, dtype = result.point, problem.dtype
+        self.left_components_ = in_dtype(point.left, dtype)
+        self.singular_values_ = in_dtype(point.values, dtype)
+        self.right_components_ = in_dtype(point.right.T, dtype)
         self.intercept_ = float(result.offset)
-        bounds = None if result.bounds is None else in_dtype(result.bounds, facts.dtype)
+        bounds = None if result.bounds is None else in_dtype(result.bounds, dtype)
         self.feature_bounds_: np.ndarray | None = bounds
-        self._shape = facts.matrix_shape
-        self._coef_shape = facts.coef_shape
+        self._shape, self._coef_shape = problem.matrix_shape, problem.coef_shape
         return result.doubts
 
     def _predict_by_blocks(self, rows: Any, source: Any) -> np.ndarray:
@@ -375,10 +375,9 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         return tags
 
 
-def _digest(data: TraceData) -> tuple[bytes, ...]:
+def _digest(source: Source | RankOneMatrices, responses: np.ndarray) -> tuple[bytes, ...]:
     """Hash the matrices and the responses."""
-    source = data.source
-    responses = as_source(data.responses[:, np.newaxis])
+    given = as_source(responses[:, np.newaxis])
     if isinstance(source, RankOneMatrices):
-        return tuple(map(digest, (as_source(source.left), as_source(source.right), responses)))
-    return digest(source), digest(responses)
+        return tuple(map(digest, (as_source(source.left), as_source(source.right), given)))
+    return digest(source), digest(given)

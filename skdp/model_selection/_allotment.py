@@ -12,11 +12,9 @@ from typing import Any, NamedTuple
 
 from sklearn.base import clone
 
-from skdp._estimator import delta_tail_of
 from skdp.model_selection._candidates import Candidate, Path, Step
-from skdp.model_selection._private_steps import mu_of
 from skdp.privacy import gaussian_dp
-from skdp.privacy.currency import largest_epsilon
+from skdp.privacy.cost import largest_epsilon
 
 __all__ = ["Allotment", "FitCosts", "allot", "fits_of_steps", "pay", "spending"]
 
@@ -86,7 +84,7 @@ def pay(step: Any, mu: float, delta: float) -> None:
     """Give a private step the epsilon and the delta at which it spends that mu."""
     # A finite epsilon, at which it knows what it reserves.
     step.set_params(epsilon=mu if math.isinf(mu) else 1.0, delta=delta)
-    step.set_params(**spending(mu, delta, delta_tail_of(step)))
+    step.set_params(**spending(mu, delta, step._cost().delta_tail))
 
 
 def spending(mu: float, delta: float, delta_tail: float = 0.0) -> dict[str, float]:
@@ -106,7 +104,7 @@ def spending(mu: float, delta: float, delta_tail: float = 0.0) -> dict[str, floa
 
 def _shares(steps: Sequence[Step], n_fits: dict[int, int]) -> dict[int, float]:
     """Return the part of each step; equal ones where one has no noise by itself."""
-    squares = {i: mu_of(steps[i].estimator) ** 2 for i in n_fits}
+    squares = {i: steps[i].estimator._cost().mu ** 2 for i in n_fits}
     total = math.fsum(squares.values())
     if not math.isfinite(total):
         return dict.fromkeys(n_fits, 1 / len(n_fits))
@@ -119,4 +117,4 @@ def _largest_tail(step: Step, number: int, candidates: Sequence[Candidate], delt
     configured = [
         clone(step.estimator).set_params(**own, epsilon=1.0, delta=delta) for own in settings
     ]
-    return max(delta_tail_of(one) for one in configured)
+    return max(one._cost().delta_tail for one in configured)

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import PrivateEstimator
 from skdp._reading import quiet
+from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.model_selection._private_steps import is_passed_through, is_stateless
 from skdp.model_selection._public_steps import fitted_to_nothing, transformed
 from skdp.privacy.precision import plain
@@ -31,6 +32,7 @@ __all__ = [
     "candidates_of",
     "common_unit",
     "configured_step",
+    "free_parameters",
     "paths_of",
     "steps_of",
 ]
@@ -204,13 +206,14 @@ def _path(candidate: Candidate, steps: Sequence[Step], X: Any, y: Any, epsilon: 
             configured._validate_params()
             if not is_checked:
                 # What follows gets rows that are fine if these are.
-                configured._checked_input(like, y)
+                with np.errstate(all="ignore"):
+                    configured._problem(like, y)
                 (n_rows, width), is_checked = _sizes(like), True
             if width is not None:
-                facts[-1] = configured._facts_like(n_rows, width, like)
-                problem = configured._problem(facts[-1])
+                facts[-1] = n_rows, width, like
+                problem = configured._problem_like(*facts[-1])
                 if is_known:
-                    free = configured._free_parameters(problem)
+                    free = free_parameters(configured, problem)
             own = configured.get_params(deep=False)
         fits.append((before, tuple(sorted(free)), _key(own, without=free)))
         before = (before, _key(own))
@@ -221,6 +224,15 @@ def _path(candidate: Candidate, steps: Sequence[Step], X: Any, y: Any, epsilon: 
         else:
             like = _public_result(step.name, configured, like)
     return Path(tuple(fits), tuple(results), tuple(facts))
+
+
+def free_parameters(step: Any, problem: Any) -> frozenset[str]:
+    """Return the parameters that no release depends on: they only say what to make of it."""
+    if not isinstance(step, DPPCA | DPTruncatedSVD) or problem.support.has_bases:
+        return frozenset()
+    # Only the second moment of all rows has no basis of as many columns as are asked for.
+    is_whole = problem.solver == "covariance" and not problem.has_guided_power
+    return frozenset({"n_components", "whiten"} if is_whole else {"whiten"})
 
 
 def configured_step(step: Step, parameters: dict[str, Any]) -> Any:

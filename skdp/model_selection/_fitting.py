@@ -8,15 +8,18 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from skdp._estimator import plan_of
+from skdp._estimator import PrivateEstimator, whole_or_nothing
 from skdp.model_selection._allotment import Allotment, FitCosts, pay
 from skdp.model_selection._candidates import Candidate, Path, Step, configured_step
 from skdp.model_selection._private_steps import is_passed_through
 from skdp.model_selection._public_steps import fitted_to_nothing, transformed
 from skdp.privacy import PrivacySpent
 from skdp.privacy.noise import derived_seed
+from skdp.privacy.precision import plain
 
-__all__ = ["Search", "doubts_of_fits", "fit_candidates", "refit"]
+__all__ = ["Search", "doubts_of_fits", "fit_candidates", "fit_together", "refit"]
+
+_OF_THE_FEATURES = {"n_features_in_", "feature_names_in_"}
 
 
 @dataclass
@@ -65,8 +68,8 @@ def doubts_of_fits(search: Search, allotment: Allotment) -> list[str]:
                     continue
                 one = configured_step(search.steps[number], candidate.of_steps[number])
                 pay(one, mu, costs.delta)
-                problem = one._problem(facts)
-                found = problem.procedure.doubts(problem, plan_of(problem))
+                problem = one._problem_like(*facts)
+                found = one._doubts(problem, one._planned(problem))
                 if costs is allotment.final or number not in allotment.final.mus:
                     doubts.update(dict.fromkeys(found))
     return list(doubts)
@@ -141,12 +144,28 @@ def _fit_step(
     for one in configured:
         pay(one, costs.mus[number], costs.delta)
         one.set_params(random_state=search.seed_of(label))
-    first, *others = configured
-    # What public facts say against it has been told before.
-    doubts = first._fit_together(others, X, y, tell=lambda doubt: None)
-    search.doubts.update(zip(map(id, configured), doubts, strict=True))
-    search.keep(first.privacy_spent_, label)
+    search.doubts.update(zip(map(id, configured), fit_together(configured, X, y), strict=True))
+    search.keep(configured[0].privacy_spent_, label)
     return configured
+
+
+def fit_together(estimators: Sequence[PrivateEstimator], X: Any, y: Any = None) -> list[list[str]]:
+    """Fit estimators that differ in free parameters to one and the same releases.
+
+    What the releases say against each is returned; what public facts do has been told before.
+    """
+    first, *others = estimators
+    with whole_or_nothing(first):
+        problem, result, budget = first._release(X, y, tell=lambda doubt: None)
+        found = [first._keep(problem, result, budget)]
+        for one in others:
+            for name in _OF_THE_FEATURES & vars(first).keys():
+                setattr(one, name, getattr(first, name))
+            # Of free parameters all that a problem has.
+            own = replace(problem, n_components=plain(one.n_components))
+            found.append(one._keep(own, result, budget))
+            one.privacy_spent_ = first.privacy_spent_
+    return found
 
 
 def _assembled(search: Search, fitted: Sequence[Any]) -> Any:

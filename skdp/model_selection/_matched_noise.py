@@ -11,7 +11,7 @@ from sklearn.utils import Bunch, check_random_state, check_scalar
 from sklearn.utils._indexing import _safe_indexing
 
 from skdp.decomposition import DPLowRankFactorizer
-from skdp.model_selection._private_steps import epsilon_of_mu, mu_of, private_steps
+from skdp.model_selection._private_steps import epsilon_of_mu, private_steps
 from skdp.model_selection._search import BaseDPSearch
 
 __all__ = ["epsilon_curve", "matched_noise"]
@@ -68,7 +68,7 @@ def matched_noise(estimator: Any, *, n_samples: int, n_public: int) -> Any:
     steps = _checked_steps(estimator)
     matched = clone(estimator)
     for prefix, step in steps.items():
-        mu = mu_of(step) * (n_samples / n_public)
+        mu = step._cost().mu * (n_samples / n_public)
         epsilon = _checked_epsilon(epsilon_of_mu(step, mu), mu)
         matched.set_params(**{f"{prefix}epsilon": epsilon})
     return matched
@@ -229,11 +229,11 @@ def _checked_epsilon(epsilon: float, mu: float) -> float:
 def _with_total(estimator: Any, epsilon: float) -> Any:
     """Let the private steps spend that epsilon together, each its present part of the square."""
     steps = private_steps(estimator)
-    squares = {prefix: mu_of(step) ** 2 for prefix, step in steps.items()}
+    squares = {prefix: step._cost().mu ** 2 for prefix, step in steps.items()}
     planned, total = clone(estimator), sum(squares.values())
     for prefix, step in steps.items():
         whole = clone(step).set_params(epsilon=epsilon)
-        mu = mu_of(whole) * np.sqrt(squares[prefix] / total)
+        mu = whole._cost().mu * np.sqrt(squares[prefix] / total)
         planned.set_params(**{f"{prefix}epsilon": epsilon_of_mu(step, mu)})
     return planned
 

@@ -26,12 +26,11 @@ from sklearn.model_selection import (
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from skdp._estimator import PrivateEstimator, delta_tail_of
+from skdp._estimator import PrivateEstimator
 from skdp.linear_model import DPPersonalizedRegressor
 from skdp.model_selection._private_steps import (
     is_passed_through,
     is_stateless,
-    mu_of,
     private_steps,
 )
 from skdp.model_selection._search import BaseDPSearch
@@ -187,7 +186,7 @@ def _fits_of_search(search: Any) -> Fits:
     fits = [(step, n * n_splits) for candidate in candidates for step, n in candidate]
     if search.refit is False:
         return fits
-    return fits + max(candidates, key=lambda one: sum(n * mu_of(step) ** 2 for step, n in one))
+    return fits + max(candidates, key=lambda one: sum(n * step._cost().mu ** 2 for step, n in one))
 
 
 def _check_price(search: Any) -> None:
@@ -224,17 +223,18 @@ def _planned_record(step: PrivateEstimator) -> PrivacySpent:
     """Return the record of one fit, with a release of sensitivity 1 that is worth as much."""
     step._validate_params()
     estimator: Any = step
+    cost = estimator._cost()
     unit, enforced = _unit_of(estimator)
     record = PrivacySpent(
-        epsilon=float(estimator.epsilon),
-        delta=float(estimator.delta),
-        mu=mu_of(step),
+        epsilon=cost.epsilon,
+        delta=cost.delta,
+        mu=cost.mu,
         unit=unit,
         adjacency=str(estimator.adjacency),
         seed_fingerprints=(),
         releases=(),
         enforced=enforced,
-        delta_tail=delta_tail_of(step),
+        delta_tail=cost.delta_tail,
     )
     return _with_one_release(record, f"fit of {type(step).__name__}")
 

@@ -2,7 +2,8 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
@@ -14,23 +15,23 @@ from skdp.data.digest import digest
 from skdp.data.reading import read
 from skdp.data.sources import as_source
 from skdp.exceptions import warn_of_privacy
-from skdp.model_selection._choice import in_steps, quantile_of, release_level
+from skdp.model_selection._choice import OTHER_UNITS, in_steps, quantile_for, release_level
 from skdp.model_selection._row_losses import (
     check_responses,
     check_scoring,
     row_losses,
     usual_scoring,
 )
-from skdp.privacy import Plan, PlannedRelease, PrivacyBudget, PrivacySpent, sensitivity
+from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity
 from skdp.privacy.adjacency import ADJACENCIES
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource, draw_seed
-from skdp.privacy.plan import make_plan, planned_search
 from skdp.privacy.precision import plain
 from skdp.privacy.quantile import SCALE_GRID
+from skdp.privacy.release import Search
 
 __all__ = ["PrivateScore", "private_score"]
 
-_LEVEL = "level of losses"
 # Part of the budget for what losses are clipped to; most of them are below it.
 _LEVEL_SHARE, _QUANTILE, _LEAST = 0.2, 0.95, 0.5  # not studied
 _CONSTRAINTS: dict[str, Any] = {
@@ -175,30 +176,29 @@ def private_score(
     check_responses(X, y, scoring, type(estimator).__name__)
     losses, n_rows = row_losses(scoring, estimator, X, y), _num_samples(X)
     is_bounded, is_signed = scoring == "accuracy", callable(scoring) or scoring in _SIGNED
-    plan = _plan(
-        float(plain(epsilon)),
-        float(plain(delta)),
+    cost, unit = (
+        PrivacyCost(float(plain(epsilon)), float(plain(delta))),
         "row" if y is None else "record",
-        adjacency,
-        is_bounded=is_bounded,
     )
-    if math.isfinite(plan.epsilon):
+    parts = _plan(cost, adjacency, is_bounded=is_bounded, is_signed=is_signed)
+    plan = Plan(cost, unit, adjacency, parts)
+    if cost.is_private:
         warn_of_guesses(random_state)
-    few = [] if is_bounded else _doubt_of_rows(plan, n_rows)
-    warn_of_privacy(*doubt_of_delta(plan.epsilon, plan.delta, "rows", n_rows), *few)
+    few = [] if parts.level is None else _doubt_of_rows(parts.level, n_rows)
+    warn_of_privacy(*doubt_of_delta(cost, "rows", n_rows), *few)
     seed = draw_seed(random_state)
     noise = NoiseSource(seed, () if seed is None else (digest(as_source(losses[:, np.newaxis])),))
-    what = f"private_score, {n_rows} {plan.unit}s"
+    what = f"private_score, {n_rows} {unit}s"
     charge = None if ledger is None else lambda spent: ledger.charge(spent, what=what)
     budget = PrivacyBudget.of(plan, noise, charge)
-    mean, std, level = _release_mean(losses, budget, is_bounded=is_bounded, is_signed=is_signed)
+    mean, std, level = _release_mean(losses, parts, budget, is_signed=is_signed)
     warn_of_privacy(*budget.doubts)
     return PrivateScore(1 - mean if is_bounded else -mean, std, level, budget.spent())
 
 
-def _doubt_of_rows(plan: Plan, n_rows: int) -> list[str]:
+def _doubt_of_rows(level: Search, n_rows: int) -> list[str]:
     """Doubt a score of so few rows that many of the losses are clipped."""
-    quantile = quantile_of(plan, n_rows, most=_QUANTILE)
+    quantile = quantile_for(level, n_rows, most=_QUANTILE)
     if quantile >= _QUANTILE:
         return []
     clipped = f"about {1 - quantile:.0%} of" if quantile > _LEAST else "half of"
@@ -217,25 +217,31 @@ def _check_arguments(
     validate_plain(_CONSTRAINTS, given, "private_score")
 
 
-def _plan(epsilon: float, delta: float, unit: str, adjacency: str, *, is_bounded: bool) -> Plan:
-    """Plan the level, unless losses are 0 or 1, and the mean."""
-    share = 0.0 if is_bounded else _LEVEL_SHARE
-    search = [] if is_bounded else planned_search(_LEVEL, share, len(SCALE_GRID))
-    change = sensitivity.count() if is_bounded else None
-    mean = PlannedRelease("sum of losses", "gaussian", 1 - share, change, follows=_LEVEL)
-    return make_plan([*search, mean], epsilon=epsilon, delta=delta, unit=unit, adjacency=adjacency)
+class _ScoreReleases(NamedTuple):
+    level: Search | None  # of losses that are not 0 or 1
+    total: Release
+
+
+def _plan(
+    cost: PrivacyCost, adjacency: str, *, is_bounded: bool, is_signed: bool
+) -> _ScoreReleases:
+    share, level = 0.0, None
+    if not is_bounded:
+        share = _LEVEL_SHARE
+        level = cost.search("level of losses", share, SCALE_GRID, remedy=OTHER_UNITS)
+    change = sensitivity.count
+    if is_signed:
+        change = partial(sensitivity.response_sum, 1.0, math.inf, 1.0, adjacency)
+    return _ScoreReleases(level, cost.release("sum of losses", "gaussian", 1 - share, change, ()))
 
 
 def _release_mean(
-    losses: np.ndarray, budget: PrivacyBudget, *, is_bounded: bool, is_signed: bool
+    losses: np.ndarray, plan: _ScoreReleases, budget: PrivacyBudget, *, is_signed: bool
 ) -> tuple[float, float, float]:
     """Release the mean of clipped losses; tell the scale of its noise, and what they are cut to."""
     n_rows, level = len(losses), 1.0
-    if not is_bounded:
-        level = release_level(_LEVEL, np.abs(losses), budget, most=_QUANTILE)
+    if plan.level is not None:
+        level = release_level(plan.level, np.abs(losses), budget, most=_QUANTILE)
     total = in_steps(np.clip(losses / level, -1.0 if is_signed else 0.0, 1.0)).sum()
-    change = sensitivity.count()
-    if is_signed:
-        change = sensitivity.response_sum(1.0, math.inf, 1.0, budget.adjacency)
-    released, scale = budget.gaussian("sum of losses", total, sensitivity=change)
+    released, scale = budget.release(plan.total, total)
     return float(released) * level / n_rows, scale * level / n_rows, level

@@ -9,10 +9,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer
 
-from skdp._estimator import PrivateEstimator, delta_tail_of
-from skdp.privacy.currency import largest_epsilon, mu_of_whole
+from skdp._estimator import PrivateEstimator
+from skdp.privacy.cost import largest_epsilon
 
-__all__ = ["epsilon_of_mu", "is_passed_through", "is_stateless", "mu_of", "private_steps"]
+__all__ = ["epsilon_of_mu", "is_passed_through", "is_stateless", "private_steps"]
 
 # Classes that learn nothing. Not the tag requires_fit=False, which that of a Gaussian process is,
 # too; and no subclasses, which may learn.
@@ -41,14 +41,9 @@ def private_steps(estimator: BaseEstimator) -> dict[str, PrivateEstimator]:
     }
 
 
-def mu_of(step: Any) -> float:
-    """Compute the mu that a fit of a private estimator spends."""
-    return mu_of_whole(float(step.epsilon), float(step.delta), delta_tail_of(step))
-
-
 def epsilon_of_mu(step: Any, mu: float) -> float:
     """Compute the epsilon at which a private estimator spends that mu, rounded down."""
-    return largest_epsilon(mu, float(step.delta), delta_tail_of(step))
+    return largest_epsilon(mu, float(step.delta), step._cost().delta_tail)
 
 
 def is_stateless(step: Any) -> bool:

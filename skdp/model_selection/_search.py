@@ -36,6 +36,7 @@ from skdp.model_selection._row_losses import (
     usual_scoring,
 )
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource, draw_seed
 from skdp.privacy.precision import plain
 
@@ -109,7 +110,7 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         best, doubts = 0, list[str]()
         if choice is not None:
             losses = np.column_stack([row_losses(scoring, model, X, y) for model in models])
-            best, doubts = _chosen(search, losses, choice, is_bounded=scoring == "accuracy")
+            best, doubts = _chosen(search, losses, choice)
         model = models[best]
         if allotment.final.mus:
             model = refit(search, best, model, min(allotment.final.mus), X, y, allotment.final)
@@ -127,16 +128,19 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         private = [step.estimator for step in steps if step.is_private]
         is_fitted_to = any(get_tags(one).target_tags.required for one in private)
         check_responses(X, y, scoring, type(steps[-1].estimator).__name__, required=is_fitted_to)
-        paths = paths_of(candidates, steps, X, y, epsilon=float(plain(self.epsilon)))
+        paths = paths_of(candidates, steps, X, y, epsilon=self._cost().epsilon)
         return Search(self.estimator, steps, candidates, paths, seed)
+
+    def _cost(self) -> PrivacyCost:
+        return PrivacyCost(float(plain(self.epsilon)), float(plain(self.delta)))
 
     def _allotment(self, search: Search) -> Allotment:
         return allot(
             search.steps,
             search.candidates,
             fits_of_steps(search.paths, search.steps),
-            epsilon=float(plain(self.epsilon)),
-            delta=float(plain(self.delta)),
+            epsilon=self._cost().epsilon,
+            delta=self._cost().delta,
             refits=bool(self.refit),
         )
 
@@ -145,8 +149,8 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         first = next(step.estimator for step in search.steps if step.is_private)
         noise = NoiseSource(search.seed)
         return PrivacySpent(
-            epsilon=float(plain(self.epsilon)),
-            delta=float(plain(self.delta)),
+            epsilon=self._cost().epsilon,
+            delta=self._cost().delta,
             mu=allotment.mu,
             unit=common_unit(search.steps),
             adjacency=first.adjacency,
@@ -161,7 +165,7 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         if math.isinf(allotment.mu):
             return
         warn_of_guesses(self.random_state)
-        own = doubt_of_delta(float(self.epsilon), float(self.delta), "rows", n_rows)
+        own = doubt_of_delta(self._cost(), "rows", n_rows)
         warn_of_privacy(*own, *doubts)
         most = max(allotment.n_fits.values())
         if most > _MOST_FITS:
@@ -201,21 +205,19 @@ def _choice_plan(
         return None
     return plan_choice(
         len(search.candidates),
-        **spending(mu, whole.delta),
+        PrivacyCost(**spending(mu, whole.delta)),
         unit=whole.unit,
         adjacency=whole.adjacency,
         is_bounded=is_bounded,
     )
 
 
-def _chosen(
-    search: Search, losses: np.ndarray, plan: Plan, *, is_bounded: bool
-) -> tuple[int, list[str]]:
+def _chosen(search: Search, losses: np.ndarray, plan: Plan) -> tuple[int, list[str]]:
     """Choose privately by the losses of the rows; say what the releases say against it."""
     seed = search.seed_of("choice")
     noise = NoiseSource(seed, () if seed is None else (digest(as_source(losses)),))
     budget = PrivacyBudget.of(plan, noise)
-    best = choose(losses, budget, is_bounded=is_bounded)
+    best = choose(losses, plan.parts, budget)
     search.keep(budget.spent(), "choice")
     return best, list(budget.doubts)
 

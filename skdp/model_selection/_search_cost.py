@@ -24,7 +24,7 @@ from skdp.model_selection._planned_fits import (
 from skdp.model_selection._privacy_report import guarantee
 from skdp.model_selection._private_steps import is_passed_through
 from skdp.privacy import PrivacySpent, gaussian_dp
-from skdp.privacy.currency import largest_epsilon
+from skdp.privacy.cost import largest_epsilon
 
 __all__ = ["SearchCost", "search_cost"]
 

@@ -1,177 +1,112 @@
-"""The account of a fit: what its shares buy, what has been spent, and what is left."""
+"""The account of a fit: what has been released, what may come next, and what all of it costs."""
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NoReturn
 
 from skdp.exceptions import BudgetError
-from skdp.privacy.adjacency import ADJACENCIES
-from skdp.privacy.currency import Currency
-from skdp.privacy.plan import SHARE_TOLERANCE, Plan, PlannedRelease
-from skdp.privacy.record import PrivacySpent, Release
+from skdp.privacy.noise import joint_entries
+from skdp.privacy.plan import SHARE_TOLERANCE, Plan
+from skdp.privacy.record import PrivacySpent
+from skdp.privacy.release import Release
 
 __all__ = ["Account"]
 
 
 class Account:
-    """Keeps the releases of one fit and refuses to overspend; adds no noise.
-
-    The arguments are those of :class:`skdp.privacy.PrivacyBudget`, and what its source of noise
-    says of the seed.
-    """
+    """Keeps the releases of one fit and refuses to overspend; adds no noise."""
 
     def __init__(
         self,
-        epsilon: float,
-        delta: float,
-        *,
-        unit: str,
-        adjacency: str,
-        fingerprint: str | None,
-        is_guessable: bool,
-        enforced: bool,
-        delta_tail: float,
+        plan: Plan,
+        seeds: tuple[str, ...],
         charge: Callable[[PrivacySpent], None] | None,
-    ) -> None:
-        if adjacency not in ADJACENCIES:
-            raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
-        self.epsilon, self.delta, self.delta_tail = map(float, (epsilon, delta, delta_tail))
-        self.unit = unit
-        self.adjacency = adjacency
-        self.enforced = enforced
-        self._plan: Plan | None = None
-        self._paths: tuple[tuple[PlannedRelease, ...], ...] = ()
-        self._currency = Currency(self.epsilon, self.delta, self.delta_tail)
-        self.mu = self._currency.mu
-        self.is_pure = self._currency.is_pure
-        self._fingerprint, self._is_guessable = fingerprint, is_guessable
-        self._releases: list[Release] = []
-        self._charge_whole = charge
-        self._doubts: list[str] = []
-
-    @property
-    def plan(self) -> Plan | None:
-        """What is to be released, line by line; None leaves that to the caller."""
-        return self._plan
-
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """What released numbers say against the grids that they were sought in."""
-        return tuple(self._doubts)
-
-    @property
-    def is_private(self) -> bool:
-        """Whether noise is added at all."""
-        return math.isfinite(self.mu)
-
-    def noise_scale(
-        self,
-        sensitivity: float,
-        share: float,
         *,
-        mechanism: str = "gaussian",
-        joint_entries: int = 1,
-    ) -> float:
-        """Return the standard deviation of the noise that a release would get.
-
-        Parameters
-        ----------
-        sensitivity : float
-            Its sensitivity.
-        share : float
-            Its share of the square of mu, or of epsilon if delta is 0.
-        mechanism : str, default="gaussian"
-            Which noise, as in :class:`skdp.privacy.Release`.
-        joint_entries : int, default=1
-            How many entries one draw of Laplace or spherical noise is for: the columns of a matrix
-            or 1 for the former, all entries for the latter. Of no matter to Gaussian noise.
-
-        Returns
-        -------
-        float
-            Standard deviation in an entry, in the units of the sensitivity; 0 if `epsilon` is
-            infinite.
-
-        Raises
-        ------
-        BudgetError
-            If delta is 0 and the noise Gaussian.
-        """
-        return self._currency.noise_scale(
-            mechanism, float(sensitivity), float(share), int(joint_entries)
+        is_guessable: bool,
+    ) -> None:
+        self.cost, self.charge = plan.cost, charge
+        #: The record of all that may be spent, before its releases.
+        self.whole = PrivacySpent(
+            epsilon=plan.cost.epsilon,
+            delta=plan.cost.delta,
+            mu=plan.cost.mu,
+            unit=plan.unit,
+            adjacency=plan.adjacency,
+            seed_fingerprints=seeds,
+            releases=(),
+            enforced=plan.enforced,
+            delta_tail=plan.cost.delta_tail,
+            guessable=is_guessable,
         )
+        #: Ways that are still open; None for whatever the shares allow.
+        self.ways: Sequence[Sequence[Release]] | None = plan.paths
+        self.releases: list[Release] = []
 
     def spent(self) -> PrivacySpent:
-        """Return the record of all releases so far.
+        """Return the record of all releases so far."""
+        mu = self.cost.spent_mu(release.share for release in self.releases)
+        return replace(self.whole, mu=mu, releases=tuple(self.releases))
 
-        Returns
-        -------
-        PrivacySpent
-            An immutable record.
-        """
-        mu = self._currency.spent_mu(release.share for release in self._releases)
-        return self._record(mu, tuple(self._releases))
-
-    def _record(self, mu: float, releases: tuple[Release, ...]) -> PrivacySpent:
-        return PrivacySpent(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            mu=mu,
-            unit=self.unit,
-            adjacency=self.adjacency,
-            seed_fingerprints=() if self._fingerprint is None else (self._fingerprint,),
-            releases=releases,
-            enforced=self.enforced,
-            delta_tail=self.delta_tail,
-            guessable=self._is_guessable,
-        )
-
-    def _share_of(self, name: str, mechanism: str, share: float | None) -> float:
-        """Return the share of the next release: that of the plan, if there is one."""
-        self._currency.check(mechanism)
-        if self._plan is None:
-            if share is None:
-                raise BudgetError(f"Release {name!r} needs a share: there is no plan that has one.")
-            self._check_share(name, float(share))
-            return float(share)
-        number = len(self._releases)
-        open_paths = [path for path in self._paths if len(path) > number]
-        if not open_paths:
-            raise BudgetError(f"Release {name!r} is not planned: all that is has been released.")
-        taken = [path for path in open_paths if path[number].is_for(name, mechanism)]
-        line = (taken or open_paths)[0][number]
-        if not taken or share not in (None, line.share):
+    def enter(
+        self,
+        planned: Release,
+        sensitivity: float,
+        shape: tuple[int, ...],
+        instead: Release | None = None,
+    ) -> Release:
+        """Book a release, or another `instead` of it, before its number leaves."""
+        ways, taken = self._ways_with(planned), instead or planned
+        self.cost.check_size(taken.name, taken.mechanism, taken.share, shape)
+        entries = joint_entries(taken.mechanism, shape)
+        scale = self.cost.noise_std(taken.mechanism, sensitivity, taken.share, entries)
+        smallest = sys.float_info.min if self.cost.is_private else 0.0
+        if not (sensitivity > 0 and smallest <= scale < math.inf):
             raise BudgetError(
-                f"Release {name!r}, {mechanism}, with share {share!r} is not next in the plan: "
-                f"{line.name!r}, {line.mechanism}, with share {line.share!r}."
+                f"Release {taken.name!r} has sensitivity {sensitivity!r}, which asks for noise of "
+                f"scale {scale!r}; both must be positive and neither too small nor too large for a "
+                "float."
             )
-        self._check_share(name, line.share)
-        return line.share
+        if not self.releases and self.charge is not None:
+            # All of it, whatever is released: before the first number leaves.
+            self.charge(self.whole)
+        self.ways = ways
+        self.releases.append(Release(taken.name, taken.mechanism, taken.share, sensitivity, scale))
+        return self.releases[-1]
 
-    def _check_share(self, name: str, share: float) -> None:
-        spent = [release.share for release in self._releases]
+    def next_lines(self) -> list[Release]:
+        """Return what any open way has next."""
+        number = len(self.releases)
+        return [way[number] for way in self.ways or () if len(way) > number]
+
+    def check_share(self, name: str, share: float) -> None:
+        """Refuse what is more than is left."""
+        spent = [release.share for release in self.releases]
         if not share > 0 or math.fsum([share, *spent]) > 1 + SHARE_TOLERANCE:
             raise BudgetError(
                 f"Release {name!r} asks for a share of {share!r}; the shares must be positive and "
                 f"add to at most 1, and {1 - math.fsum(spent):.3g} is left."
             )
 
-    def _charge(self, release: Release) -> None:
-        smallest = sys.float_info.min if self.is_private else 0.0
-        if not (release.sensitivity > 0 and smallest <= release.noise_scale < math.inf):
-            raise BudgetError(
-                f"Release {release.name!r} has sensitivity {release.sensitivity!r}, which asks for "
-                f"noise of scale {release.noise_scale!r}; both must be positive and neither too "
-                "small nor too large for a float."
-            )
-        if not self._releases and self._charge_whole is not None:
-            # All of it, whatever is released: before the first number leaves.
-            self._charge_whole(self._record(self.mu, ()))
-        # The names so far tell which way the fit has taken.
-        number = len(self._releases)
-        self._paths = tuple(
-            path
-            for path in self._paths
-            if len(path) > number and path[number].is_for(release.name, release.mechanism)
-        )
-        self._releases.append(release)
+    def _ways_with(self, release: Release) -> Sequence[Sequence[Release]] | None:
+        """Return the ways that go on with a release; refuse it if there is none."""
+        if self.ways is None:
+            self.check_share(release.name, release.share)
+            return None
+        number = len(self.releases)
+        ways = [way for way in self.ways if len(way) > number and way[number] == release]
+        if not ways:
+            refuse(release.name, release.mechanism, release.share, self.next_lines())
+        return ways
+
+
+def refuse(name: str, mechanism: str, share: float | None, planned: Sequence[Release]) -> NoReturn:
+    """Say what is planned instead."""
+    if not planned:
+        raise BudgetError(f"Release {name!r} is not planned: all that is has been released.")
+    line = planned[0]
+    raise BudgetError(
+        f"Release {name!r}, {mechanism}, with share {share!r} is not next in the plan: "
+        f"{line.name!r}, {line.mechanism}, with share {line.share!r}."
+    )

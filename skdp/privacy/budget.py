@@ -5,13 +5,20 @@ from typing import Any, Self
 
 import numpy as np
 
-from skdp.privacy import sensitivity
-from skdp.privacy.histogram import bin_counts
-from skdp.privacy.mechanisms import Mechanisms
+from skdp.exceptions import BudgetError
+from skdp.linalg.prefix_sums import PrefixNoise
+from skdp.privacy import unmoved
+from skdp.privacy.account import Account
+from skdp.privacy.adjacency import ADJACENCIES
+from skdp.privacy.by_name import NamedReleases
+from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.mechanisms import checked_value, exact, with_noise
 from skdp.privacy.noise import NoiseSource
+from skdp.privacy.noise_first import NoisyCounts
 from skdp.privacy.plan import Plan
-from skdp.privacy.quantile import doubts_of_ends, search_quantile, search_quantiles, search_steps
-from skdp.privacy.record import PrivacySpent, Released
+from skdp.privacy.quantile import doubts_of_ends, search_quantile, search_quantiles
+from skdp.privacy.record import PrivacySpent
+from skdp.privacy.release import Release, Released, Search
 
 __all__ = ["FORFEITED", "PrivacyBudget"]
 
@@ -19,7 +26,7 @@ __all__ = ["FORFEITED", "PrivacyBudget"]
 FORFEITED = "not used"
 
 
-class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
+class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
     """The privacy of one fit: adds the noise, keeps the ledger, and refuses to overspend.
 
     `epsilon` and `delta` are turned into mu once. A release spends a share of the square of mu; the
@@ -71,6 +78,25 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
     'sum'
     """
 
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        unit: str,
+        adjacency: str,
+        noise: NoiseSource | None = None,
+        enforced: bool = True,
+        delta_tail: float = 0.0,
+        charge: Callable[[PrivacySpent], None] | None = None,
+    ) -> None:
+        if adjacency not in ADJACENCIES:
+            raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
+        cost = PrivacyCost(float(epsilon), float(delta), float(delta_tail))
+        self._begin(Plan(cost, unit, adjacency, None, enforced), noise, charge)
+        # Whatever the shares allow.
+        self.plan, self._account.ways = None, None
+
     @classmethod
     def of(
         cls,
@@ -94,96 +120,127 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
         PrivacyBudget
             A budget that refuses what is not the next line of the plan.
         """
-        budget = cls(
-            plan.epsilon,
-            plan.delta,
-            unit=plan.unit,
-            adjacency=plan.adjacency,
-            noise=noise,
-            enforced=plan.enforced,
-            delta_tail=plan.delta_tail,
-            charge=charge,
-        )
-        budget._plan, budget._paths = plan, plan.paths
+        budget = cls.__new__(cls)
+        budget._begin(plan, noise, charge)
         return budget
 
-    # The documentation shows what a class itself defines.
-    gaussian = Mechanisms.gaussian
-    symmetric_gaussian = Mechanisms.symmetric_gaussian
-    laplace = Mechanisms.laplace
-    spherical = Mechanisms.spherical
-    exponential = Mechanisms.exponential
-    noise_first = Mechanisms.noise_first
-    is_private = Mechanisms.is_private
-    plan = Mechanisms.plan
-    doubts = Mechanisms.doubts
-    noise_scale = Mechanisms.noise_scale
-    spent = Mechanisms.spent
+    def _begin(
+        self, plan: Plan, noise: NoiseSource | None, charge: Callable[[PrivacySpent], None] | None
+    ) -> None:
+        self._noise = NoiseSource() if noise is None else noise
+        self.cost, self.adjacency = plan.cost, plan.adjacency
+        self.plan: Plan | None = plan
+        seeds = () if self._noise.fingerprint is None else (self._noise.fingerprint,)
+        self._account = Account(plan, seeds, charge, is_guessable=self._noise.is_guessable)
+        self._doubts: list[str] = []
 
-    def histogram(
-        self, name: str, values: np.ndarray, *, edges: np.ndarray, share: float | None = None
-    ) -> Released:
-        """Release how many of the units' values lie up to each of the public `edges`.
+    # The documentation shows what a class itself defines.
+    gaussian = NamedReleases.gaussian
+    symmetric_gaussian = NamedReleases.symmetric_gaussian
+    laplace = NamedReleases.laplace
+    spherical = NamedReleases.spherical
+    exponential = NamedReleases.exponential
+    histogram = NamedReleases.histogram
+    noise_scale = NamedReleases.noise_scale
+
+    @property
+    def is_private(self) -> bool:
+        """Whether noise is added at all."""
+        return self.cost.is_private
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What released numbers say against the grids that they were sought in."""
+        return tuple(self._doubts)
+
+    def spent(self) -> PrivacySpent:
+        """Return the record of all releases so far.
+
+        Returns
+        -------
+        PrivacySpent
+            An immutable record.
+        """
+        return self._account.spent()
+
+    def release(self, release: Release, value: Any, *facts: Any, **more: Any) -> Released:
+        """Release `value` with the noise of a mechanism.
 
         Parameters
         ----------
-        name : str
-            Name of the release, for the record.
-        values : ndarray of shape (n,)
-            One value a unit; NaN for a null unit, which is counted nowhere.
-        edges : ndarray of shape (n_bins,)
-            Ascending upper edges of the bins; larger values fall into the last bin.
-        share : float or None, default=None
-            Share of the square of mu that is spent; None for that of the plan.
+        release : Release
+            What is released: the next one of the plan, if there is one.
+        value : array-like
+            The private statistic.
+        *facts : object
+            What its sensitivity follows; none where the plan knows it.
+        **more : object
+            The same, by name.
 
         Returns
         -------
         Released
-            Noisy counts of shape (n_bins,), and the scale of their noise.
+            The noisy statistic, in the shape of `value`, and the scale of its noise.
 
         Raises
         ------
         BudgetError
-            If the share is not positive, the shares of all releases would exceed 1, or delta is 0.
+            If it is not next in the plan, its share or sensitivity is not positive and finite, the
+            shares of all releases would exceed 1, the mechanism needs a delta and that is 0, or the
+            value has so many entries that the share does not pay for their rounding.
+        ValueError
+            If the mechanism takes no value of that shape.
         """
-        self._currency.check("gaussian")
-        return self.gaussian(
-            name,
-            bin_counts(values, np.asarray(edges, dtype=np.float64)),
-            sensitivity=sensitivity.histogram(self.adjacency),
-            share=share,
-        )
+        # Before the data are read.
+        self.cost.check(release.mechanism)
+        value = checked_value(np.asarray(value, dtype=np.float64), release.mechanism)
+        entered = self._account.enter(release, release.change(*facts, **more), value.shape)
+        return Released(self._publish(entered, value), entered.noise_scale or 0.0)
 
-    def quantile(
-        self,
-        name: str,
-        values: np.ndarray,
-        *,
-        q: float,
-        grid: np.ndarray,
-        share: float | None = None,
-        remedy: str | None = None,
-    ) -> float:
+    def choose(self, release: Release, losses: Any, *facts: Any, **more: Any) -> int:
+        """Choose one of several public options, as `exponential` does.
+
+        Parameters
+        ----------
+        release : Release
+            What is released, by the mechanism "exponential".
+        losses : array-like of shape (n_options,)
+            The private losses.
+        *facts : object
+            What its sensitivity follows; none where the plan knows it.
+        **more : object
+            The same, by name.
+
+        Returns
+        -------
+        int
+            Number of the option; of the smallest loss if `epsilon` is infinite.
+
+        Raises
+        ------
+        BudgetError
+            As of `release`.
+        ValueError
+            If the losses are not finite numbers in one dimension; nothing has been spent then.
+        """
+        losses = np.asarray(losses, dtype=np.float64)
+        if losses.ndim != 1 or not np.isfinite(losses).all() or not losses.size:
+            raise ValueError("losses must be finite numbers in one dimension, at least one.")
+        return int(self.release(release, losses, *facts, **more).value)
+
+    def quantile(self, search: Search, values: np.ndarray, *, q: float) -> float:
         """Release the first point of a public grid that a share `q` of the values do not exceed.
 
         A binary search over the grid, each step of which releases one noisy count.
 
         Parameters
         ----------
-        name : str
-            Name of the release, for the record.
+        search : Search
+            What is released.
         values : ndarray of shape (n,)
             One value a unit; NaN for a null unit, which is counted nowhere.
         q : float
             Probability in (0, 1).
-        grid : ndarray of shape (n_points,)
-            Ascending public grid.
-        share : float or None, default=None
-            Share of the square of mu that is spent by all steps together; None for those of the
-            plan.
-        remedy : str or None, default=None
-            What to do where a point is the first or the last one of the grid, which `doubts` then
-            tells; None where such a point is as good as another.
 
         Returns
         -------
@@ -193,50 +250,34 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If the share is not positive, the shares of all releases would exceed 1, or delta is 0.
+            As of `release`.
         """
-        grid = np.asarray(grid, dtype=np.float64)
-        noisy_count = self._counter(name, sensitivity.count(), share, grid, 1)
-        found = search_quantile(values, float(q), grid, noisy_count)
-        self.doubt_ends(name, np.array([found]), grid, remedy)
+        found = search_quantile(values, float(q), search.grid, self._counter(search))
+        self.doubt_ends(search.name, np.array([found]), search.grid, search.remedy)
         return found
 
     def quantiles(
         self,
-        name: str,
+        search: Search,
         counts_up_to: Callable[[np.ndarray], np.ndarray],
         *,
         q: float,
         n_rows: int,
-        grid: np.ndarray,
-        n_columns: int,
-        share: float | None = None,
-        remedy: str | None = None,
     ) -> np.ndarray:
         """Release, for every column, what `quantile` does: one count a column in each step.
 
         Parameters
         ----------
-        name : str
-            Name of the release, for the record.
+        search : Search
+            What is released.
         counts_up_to : callable
-            Takes an array of `n_columns` grid points, and returns for every column how many of its
-            values do not exceed its point: exact counts as floats, of shape (n_columns,). A unit
+            Takes an array of one grid point for each column, and returns for every column how many
+            of its values do not exceed its point: exact counts as floats, of the same shape. A unit
             has one value in every column; NaN, for a null unit, is counted nowhere.
         q : float
             Probability in (0, 1).
         n_rows : int
             Public number of units, null ones included.
-        grid : ndarray of shape (n_points,)
-            Ascending public grid.
-        n_columns : int
-            How many columns.
-        share : float or None, default=None
-            Share of the square of mu that is spent by all steps together; None for those of the
-            plan.
-        remedy : str or None, default=None
-            What to do where a point is the first or the last one of the grid, which `doubts` then
-            tells; None where such a point is as good as another.
 
         Returns
         -------
@@ -246,14 +287,13 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If the share is not positive, the shares of all releases would exceed 1, or delta is 0.
+            As of `release`.
         """
-        grid = np.asarray(grid, dtype=np.float64)
-        noisy_counts = self._counter(name, sensitivity.counts(n_columns), share, grid, n_columns)
+        counter, (n_columns,) = self._counter(search), search.shape
         found = search_quantiles(
-            counts_up_to, noisy_counts, q=float(q), n_rows=n_rows, grid=grid, n_columns=n_columns
+            counts_up_to, counter, q=q, n_rows=n_rows, grid=search.grid, n_columns=n_columns
         )
-        self.doubt_ends(name, found, grid, remedy)
+        self.doubt_ends(search.name, found, search.grid, search.remedy)
         return found
 
     def doubt_ends(
@@ -275,39 +315,84 @@ class PrivacyBudget(Mechanisms):  # numpydoc ignore=PR02
         if remedy is not None:
             self._doubts += doubts_of_ends(name, found, grid, remedy)
 
-    def forfeit(self, n_releases: int = 1) -> None:
-        """Spend what is planned on nothing: to stop early must not save budget.
+    def noise_first(
+        self, release: Release, *, unit: float, correlation: PrefixNoise
+    ) -> NoisyCounts:
+        """Spend on sums whose data are still to come, with Gaussian noise that is there before.
+
+        The noise comes from the operating system, whatever seed there is.
 
         Parameters
         ----------
-        n_releases : int, default=1
-            How many of the next releases do not take place, as released values say.
+        release : Release
+            What is released: its shape is that of the sums, behind the number of epochs if there
+            are several, and its sensitivity that of an epoch times the ``column_norm`` of the
+            correlation.
+        unit : float
+            What the sums are counted in, a power of two.
+        correlation : PrefixNoise
+            How often the sums are released, and how the noise of an epoch follows that of those
+            before.
+
+        Returns
+        -------
+        NoisyCounts
+            Sums that are to be read once, or once an epoch.
 
         Raises
         ------
         BudgetError
-            If the plan has no such releases, or there is none.
+            As of `release`.
         """
-        release = self.laplace if self.is_pure else self.gaussian
+        shape = release.shape[-2:]
+        size = (correlation.horizon, *shape)
+        entered = self._account.enter(release, release.change(), size)
+        return self._start(entered, shape, unit, correlation)
+
+    def skip(self, *releases: Release) -> None:
+        """Spend what is planned on nothing: to stop early must not save budget.
+
+        Parameters
+        ----------
+        *releases : Release
+            The next ones of the plan, which do not take place, as released values say.
+
+        Raises
+        ------
+        BudgetError
+            If they are not next, or may not be skipped.
+        """
+        for release in releases:
+            if not release.may_be_skipped:
+                raise BudgetError(f"Release {release.name!r} may not be skipped.")
+            mechanism = "laplace" if self.cost.is_pure else "gaussian"
+            nothing = Release(FORFEITED, mechanism, release.share)
+            entered = self._account.enter(release, 1.0, (0,), nothing)
+            self._publish(entered, np.zeros(0))
+
+    def _start(
+        self, release: Release, shape: tuple[int, ...], unit: float, correlation: PrefixNoise
+    ) -> NoisyCounts:
+        return NoisyCounts(release, shape, unit, correlation)
+
+    def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
+        if not self.is_private:
+            return exact(value, release.mechanism)
+        mechanism, scale = release.mechanism, release.noise_scale or 0.0
+        # The value, as it is before rounding, is part of the key: it depends on more than the data,
+        # such as the container and the number of threads, and two values must never share noise.
+        number = len(self._account.releases)
+        key = self._noise.key(number, release.name, mechanism, scale, value)
+        return with_noise(value, mechanism, scale, key)
+
+    def _counter(self, search: Search) -> Callable[..., Any]:
+        """Make what releases the counts of a search, which is paid for as a whole or not at all."""
+        lines = search.lines()
+        if self.plan is None:
+            self._account.check_share(search.name, search.share)
+        return lambda step, _, exact: self.release(lines[step - 1], exact).value
+
+    def forfeit(self, n_releases: int = 1) -> None:
+        """Skip the next releases: goes with `unmoved`."""
         for _ in range(n_releases):
-            release(FORFEITED, np.zeros(0), sensitivity=1.0)
-
-    def _counter(
-        self, name: str, sensitivity: float, share: float | None, grid: np.ndarray, n_columns: int
-    ) -> Callable[..., np.ndarray]:
-        """Make what releases the counts of a search, each for an equal share."""
-        n_steps = search_steps(len(grid))
-        own = None
-        if share is not None and n_steps:
-            # Before the first count, so that a search is paid for as a whole or not at all.
-            self._currency.check("gaussian")
-            self._check_share(name, float(share))
-            own = float(share) / n_steps
-            self._currency.check_size(name, "gaussian", own, (n_columns,))
-
-        def _noisy_counts(step: int, _: int, exact: Any) -> np.ndarray:
-            return self.gaussian(
-                f"{name}, count {step}", exact, sensitivity=sensitivity, share=own
-            ).value
-
-        return _noisy_counts
+            self.skip(unmoved.skipped_release(self._account))

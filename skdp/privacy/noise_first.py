@@ -23,8 +23,7 @@ from skdp.exceptions import BudgetError
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.privacy.lattice import round_to_lattice
 from skdp.privacy.noise import NoiseSource, draw
-from skdp.privacy.plan import PlannedRelease
-from skdp.privacy.record import Release, Released
+from skdp.privacy.release import Release, Released
 
 __all__ = ["EXACT", "NoisyCounts", "fixed_point_unit", "to_counts"]
 
@@ -47,7 +46,7 @@ class NoisyCounts:
     def __init__(
         self, release: Release, shape: tuple[int, ...], unit: float, correlation: PrefixNoise
     ) -> None:
-        self.release = release
+        self.release, self._scale = release, release.noise_scale or 0.0
         self.unit = unit
         self.counts = np.zeros(shape, dtype=np.int64)
         self._correlation = correlation
@@ -67,9 +66,9 @@ class NoisyCounts:
         self._n_epochs, self._is_read = self._n_epochs + 1, False
         self._response += float(self._correlation.step(fresh, self._impulse)[0])
         self._squares += self._response**2
-        if self.release.noise_scale > 0:
+        if self._scale > 0:
             noise = self._correlation.step(self._draw(), self._buffers)
-            noise *= self.release.noise_scale / self.unit
+            noise *= self._scale / self.unit
             self.counts += np.rint(noise).astype(np.int64)
 
     def read(self) -> Released:
@@ -78,14 +77,14 @@ class NoisyCounts:
             raise BudgetError(f"Release {self.release.name!r} has been read in this epoch.")
         self._is_read = True
         values = self.counts * self.unit
-        if self.release.noise_scale > 0:
-            round_to_lattice(values, self.release.noise_scale)
+        if self._scale > 0:
+            round_to_lattice(values, self._scale)
         return Released(values, self.noise_scale)
 
     @property
     def noise_scale(self) -> float:
         """Standard deviation of the noise in a sum, of all epochs so far."""
-        return self.release.noise_scale * math.sqrt(self._squares)
+        return self._scale * math.sqrt(self._squares)
 
     def _draw(self) -> np.ndarray:
         # Data come later, so that a seed could not key the noise by them: neighbouring streams
@@ -93,7 +92,7 @@ class NoisyCounts:
         return draw(self.release.mechanism, self.counts.shape, NoiseSource().key())
 
 
-def fixed_point_unit(releases: Iterable[PlannedRelease]) -> float:
+def fixed_point_unit(releases: Iterable[Release]) -> float:
     """Choose the unit of sums that are planned, a power of two.
 
     At most 2 ** -40 of the smallest scale, or of a sixteenth of the smallest sensitivity, so that

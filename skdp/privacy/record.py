@@ -2,74 +2,20 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import chain, groupby
-from typing import Any, NamedTuple
-
-import numpy as np
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
 
 from skdp.privacy import gaussian_dp, pure_dp
+from skdp.privacy.release import Release, summaries
 
-__all__ = ["PrivacySpent", "Release", "Released", "group_name", "printed", "search_name"]
+__all__ = ["PrivacySpent", "Release", "printed"]
 
 # Lines of releases in a representation, and the least width of a name.
 _SHOWN, _WIDTH = 30, 28  # not tuned
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
-
-
-@dataclass(frozen=True)
-class Release:  # numpydoc ignore=PR02
-    """One noisy statistic that left the budget.
-
-    Parameters
-    ----------
-    name : str
-        What was released.
-    mechanism : str
-        ``"gaussian"``, ``"symmetric_gaussian"``, ``"laplace"``, ``"spherical"`` or
-        ``"exponential"``.
-    sensitivity : float
-        Largest change of the noiseless value between neighbouring datasets, in its own units; of a
-        choice, of the difference of two losses.
-    noise_scale : float
-        Standard deviation of the noise in an entry, in the same units.
-    share : float
-        Share of the square of the total mu; of epsilon, if the delta of the record is 0.
-
-    Examples
-    --------
-    >>> from skdp.privacy import Release
-    >>> Release("mean", "gaussian", sensitivity=2.0, noise_scale=8.4, share=1.0).share
-    1.0
-    """
-
-    name: str
-    mechanism: str
-    sensitivity: float
-    noise_scale: float
-    share: float
-
-
-class Released(NamedTuple):  # numpydoc ignore=PR02
-    """What the budget answers with.
-
-    Parameters
-    ----------
-    value : ndarray
-        The noisy statistic.
-    scale : float
-        Standard deviation of the noise in an entry.
-
-    Examples
-    --------
-    >>> from skdp.privacy import Released
-    >>> value, scale = Released(3.2, scale=0.5)
-    >>> scale
-    0.5
-    """
-
-    value: np.ndarray
-    scale: float
+# What a record tells of a release.
+_RECORDED = ("name", "mechanism", "sensitivity", "noise_scale", "share")
 
 
 @dataclass(frozen=True, repr=False)
@@ -262,16 +208,15 @@ class PrivacySpent:  # numpydoc ignore=PR02
         dict
             One entry a field, ``seeded`` and ``rho``.
         """
-        fields = asdict(self)
-        lists = {name: list(fields[name]) for name in ("seed_fingerprints", "releases")}
-        return {**fields, **lists, "seeded": self.seeded, "rho": self.rho}
+        releases = [{name: getattr(one, name) for name in _RECORDED} for one in self.releases]
+        lists = {"seed_fingerprints": list(self.seed_fingerprints), "releases": releases}
+        return {**vars(self), **lists, "seeded": self.seeded, "rho": self.rho}
 
     def __repr__(self) -> str:
         notes = ["seeded: no guarantee against anyone who can guess random_state"] * self.seeded
         if self.guessable:
             notes = ["no privacy: random_state may be guessed, and takes the noise out"]
-        rows = [_summary(list(group)) for _, group in groupby(self.releases, _search_of)]
-        return printed("PrivacySpent", self, notes, rows)
+        return printed("PrivacySpent", self, notes, summaries(self.releases))
 
 
 def _common_unit(units: set[str], *, same_unit: bool) -> str:
@@ -315,28 +260,6 @@ def printed(title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[s
     if len(rows) > _SHOWN:
         lines.append(f"  and {len(rows) - _SHOWN} more")
     return "\n".join(lines)
-
-
-def group_name(names: Sequence[str]) -> str:
-    """Name the counts of one search together; a single release has its own name."""
-    return names[0] if len(names) == 1 else f"{search_name(names[0])}, {len(names)} times"
-
-
-def search_name(name: str) -> str:
-    """Return the name of the search that a count belongs to; another release keeps its name."""
-    return name.partition(", count")[0]
-
-
-def _search_of(release: Release) -> tuple[str, float, float]:
-    """Tell the counts of one search from other releases."""
-    return search_name(release.name), release.sensitivity, release.noise_scale
-
-
-def _summary(releases: list[Release]) -> tuple[str, str]:
-    """Return the name of a release or search, and its numbers."""
-    first, share = releases[0], math.fsum(release.share for release in releases)
-    name = group_name([release.name for release in releases])
-    return name, f"{share:>8.4f}{first.sensitivity:>13.4g}{first.noise_scale:>13.4g}"
 
 
 def _shared_in_epsilon(record: PrivacySpent, total: float) -> list[Release]:

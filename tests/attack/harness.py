@@ -73,6 +73,8 @@ def null_row(index):
             return rows
         later = copy.copy(rows)
         later.source, later.found = _without_row(rows.source, index), Found()
+        # What a copy that leaks may look at.
+        later.as_opened = rows
         is_read_first = isinstance(problem, DecompositionProblem) and not problem.support.has_bases
         return open_for(problem, later, is_keyed=False)[0] if is_read_first else later
 

@@ -14,9 +14,9 @@ from families import FAMILIES
 from harness import fit_with, scaled
 from recording import RecordingBudget
 
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy import sensitivity
+from skdp.privacy.account import Account
 from skdp.privacy.budget import FORFEITED
-from skdp.privacy.mechanisms import Mechanisms
 
 TOO_LITTLE = 0.7
 # With these no attack on a covered cell gets as far as that. The first is not always attained: the
@@ -104,22 +104,13 @@ def wrong_sensitivity(name):
 @contextmanager
 def wrong_release(name):
     """Let all releases of a name be declared, and get noise, by too little."""
-    right = Mechanisms._release
+    right = Account.enter
 
-    def release(budget, own, mechanism, value, sensitivity, share):
-        factor = TOO_LITTLE if without_number(own) == name else 1.0
-        return right(budget, own, mechanism, value, factor * sensitivity, share)
+    def enter(account, planned, sensitivity, *others):
+        factor = TOO_LITTLE if without_number(planned.name) == name else 1.0
+        return right(account, planned, factor * sensitivity, *others)
 
-    start = PrivacyBudget.noise_first
-
-    def noise_first(budget, own, shape, *, sensitivity, **more):
-        factor = TOO_LITTLE if own == name else 1.0
-        return start(budget, own, shape, sensitivity=factor * sensitivity, **more)
-
-    with (
-        patch.object(Mechanisms, "_release", release),
-        patch.object(PrivacyBudget, "noise_first", noise_first),
-    ):
+    with patch.object(Account, "enter", enter):
         yield
 
 

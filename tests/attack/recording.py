@@ -5,14 +5,14 @@ import numpy as np
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.lattice import lattice_step
 from skdp.privacy.noise_first import NoisyCounts
-from skdp.privacy.record import Released
+from skdp.privacy.release import Released
 
 
 class RecordingBudget(PrivacyBudget):
     """Keeps every noiseless value beside its release."""
 
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
+    def _begin(self, *args, **kwargs):
+        super()._begin(*args, **kwargs)
         self.values, self.released = [], []
         # Of sums that are released after every epoch, by the number of the release.
         self.roots = {}

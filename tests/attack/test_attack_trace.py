@@ -212,8 +212,8 @@ def test_other_data_have_no_worse_neighbours(cell):
 @pytest.mark.parametrize("solver", ["rgrad", "adassp"])
 def test_exchanging_a_record_moves_further_than_losing_it(monkeypatch, solver):
     cell = Cell("matrices", solver)
-    monkeypatch.setattr(sensitivity, "row_sum", lambda level, *_: level)
-    monkeypatch.setattr(sensitivity, "labelled_moment", lambda norm, bound, *_: norm * bound)
+    monkeypatch.setattr(sensitivity, "row_sum", lambda level, *_, **__: level)
+    monkeypatch.setattr(sensitivity, "labelled_moment", lambda norm, bound, **_: norm * bound)
     assert max(ratios_of(attack(cell, cell.data()), ("gradient", "products"))) > 1.9
 
 

@@ -8,7 +8,7 @@ from scipy.stats import beta, norm
 
 from skdp import DPTruncatedSVD
 from skdp.privacy import PrivacyBudget, sensitivity
-from skdp.privacy.currency import Currency
+from skdp.privacy.cost import PrivacyCost
 from skdp.units import Edge, Entry
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
@@ -171,7 +171,7 @@ def proven_share(name, **more):
     if parameters.get("delta") == 0:
         return math.log((1 - missed) / alarmed) / parameters["epsilon"]
     budget = PrivacyBudget(parameters["epsilon"], 1e-6, unit="edge", adjacency="replace")
-    return (norm.isf(missed) + norm.isf(alarmed)) / budget.mu
+    return (norm.isf(missed) + norm.isf(alarmed)) / budget.cost.mu
 
 
 @pytest.mark.parametrize(("name", "least"), [("entry", 0.25), ("edge", 0.01), ("pure", 0.003)])
@@ -181,6 +181,6 @@ def test_whole_fits_reveal_no_more_than_claimed(name, least):
 
 
 def test_whole_fits_with_too_little_noise_are_caught(monkeypatch):
-    noise_scale = Currency.noise_scale
-    monkeypatch.setattr(Currency, "noise_scale", lambda *args: 0.5 * noise_scale(*args))
+    noise_scale = PrivacyCost.noise_std
+    monkeypatch.setattr(PrivacyCost, "noise_std", lambda *args: 0.5 * noise_scale(*args))
     assert proven_share("entry") > 1

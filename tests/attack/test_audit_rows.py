@@ -8,7 +8,7 @@ from scipy.stats import beta, norm
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.currency import Currency
+from skdp.privacy.cost import PrivacyCost
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 
@@ -54,18 +54,18 @@ def pca(**parameters):
 @pytest.mark.parametrize("make", [svd, pca])
 @pytest.mark.parametrize("solver", ["covariance", "adaptive", "power"])
 def test_whole_fits_reveal_no_more_than_claimed(make, solver):
-    claim = PrivacyBudget(EPSILON, DELTA, unit="row", adjacency="replace").mu
+    claim = PrivacyBudget(EPSILON, DELTA, unit="row", adjacency="replace").cost.mu
     proven = lower_bound_of_mu(partial(make, solver=solver))
     # The audit has teeth only if it proves a good part of what is spent.
     assert (0.1 if solver == "power" else 0.6) * claim < proven <= claim
 
 
 def test_too_little_noise_is_caught(monkeypatch):
-    noise_scale = Currency.noise_scale
+    noise_scale = PrivacyCost.noise_std
 
     def too_small_a_scale(*arguments):
         return 0.7 * noise_scale(*arguments)
 
-    claim = PrivacyBudget(EPSILON, DELTA, unit="row", adjacency="replace").mu
-    monkeypatch.setattr(Currency, "noise_scale", too_small_a_scale)
+    claim = PrivacyBudget(EPSILON, DELTA, unit="row", adjacency="replace").cost.mu
+    monkeypatch.setattr(PrivacyCost, "noise_std", too_small_a_scale)
     assert lower_bound_of_mu(partial(svd, solver="covariance")) > claim

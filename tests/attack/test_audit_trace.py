@@ -15,16 +15,15 @@ from skdp.linear_model._trace import initial
 from skdp.linear_model._trace.clipping import RecordClipping
 from skdp.linear_model._trace.initial import random_start
 from skdp.linear_model._trace.records import Records
-from skdp.privacy import PlannedRelease, PrivacyBudget
-from skdp.privacy.currency import Currency
-from skdp.privacy.plan import make_plan
+from skdp.privacy import Plan, PrivacyBudget, Release, sensitivity
+from skdp.privacy.cost import PrivacyCost
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 
 EPSILON, DELTA = 8.0, 1e-6
 N_RECORDS = 200
 CANARY = np.array([[1.0, 1.0], [1.0, 1.0]])
-CLAIM = PrivacyBudget(EPSILON, DELTA, unit="record", adjacency="replace").mu
+CLAIM = PrivacyBudget(EPSILON, DELTA, unit="record", adjacency="replace").cost.mu
 
 
 def records_with(response, shape=(2, 2), intercept=0.0):
@@ -47,8 +46,7 @@ N_DRAWS = 20_000
 def test_one_gradient_reveals_what_is_claimed_and_no_more():
     point = random_start((2, 2), 1, np.random.default_rng(0))
     clipped = [
-        RecordClipping(records_with(response), "replace").gradient(point, 0.0, 1.0)
-        for response in (1e6, -1e6)
+        RecordClipping(records_with(response)).gradient(point, 0.0, 1.0) for response in (1e6, -1e6)
     ]
     change = clipped[0].total - clipped[1].total
     direction = change / np.linalg.norm(change)
@@ -59,7 +57,7 @@ def test_one_gradient_reveals_what_is_claimed_and_no_more():
             # As many releases of the same sum.
             "gradients",
             np.repeat(each.total[:, None], N_DRAWS, axis=1),
-            sensitivity=each.sensitivity,
+            sensitivity=sensitivity.row_sum(*each.facts, "replace"),
             share=1.0,
         )
         .value
@@ -78,12 +76,13 @@ def cores(seed, n_budgets=75):
     records = Records(design, generator.normal(size=N_RECORDS), 0.0)
     left, right = (np.linalg.qr(generator.normal(size=(3, 2)))[0] for _ in range(2))
     # A core has a twentieth of the whole budget.
-    line = PlannedRelease("start, core", "gaussian", share=0.05, shape=(4,))
-    whole = make_plan(20 * [line], epsilon=EPSILON, delta=DELTA, unit="record", adjacency="replace")
+    change = partial(sensitivity.row_sum, adjacency="replace")
+    line = Release("start, core", "gaussian", share=0.05, shape=(4,), sensitivity_of=change)
+    whole = Plan(PrivacyCost(EPSILON, DELTA), "record", "replace", 20 * [line])
     for _ in range(n_budgets):
         budget = PrivacyBudget.of(whole)
         for _ in whole.releases:
-            point = initial._with_core(records, left, right, 1.0, budget)
+            point = initial._with_core(line, records, left, right, 1.0, budget)
             scale = budget.spent().releases[-1].noise_scale
             yield left.T @ point.matrix @ right * N_RECORDS / scale
 
@@ -134,6 +133,6 @@ def test_whole_fits_reveal_no_more_than_claimed(parameters, least):
 
 
 def test_too_little_noise_is_caught(monkeypatch):
-    noise_scale = Currency.noise_scale
-    monkeypatch.setattr(Currency, "noise_scale", lambda *args: 0.7 * noise_scale(*args))
+    noise_scale = PrivacyCost.noise_std
+    monkeypatch.setattr(PrivacyCost, "noise_std", lambda *args: 0.7 * noise_scale(*args))
     assert lower_bound_of_mu(partial(fit_of, rank=2), 600) > CLAIM

@@ -8,14 +8,14 @@ from scipy.stats import beta, norm
 
 from skdp import DPPersonalizedRegressor
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.currency import Currency
+from skdp.privacy.cost import PrivacyCost
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
 
 EPSILON, DELTA = 8.0, 1e-6
 N_USERS = 200
 BARE = {"fit_intercept": False, "mean_head": False, "decorrelate": False}
-CLAIM = PrivacyBudget(EPSILON, DELTA, unit="user", adjacency="replace").mu
+CLAIM = PrivacyBudget(EPSILON, DELTA, unit="user", adjacency="replace").cost.mu
 
 
 def fit_of(axis, **parameters):
@@ -53,6 +53,6 @@ def test_whole_fits_reveal_no_more_than_claimed(parameters, least):
 
 
 def test_too_little_noise_is_caught(monkeypatch):
-    noise_scale = Currency.noise_scale
-    monkeypatch.setattr(Currency, "noise_scale", lambda *args: 0.6 * noise_scale(*args))
+    noise_scale = PrivacyCost.noise_std
+    monkeypatch.setattr(PrivacyCost, "noise_std", lambda *args: 0.6 * noise_scale(*args))
     assert lower_bound_of_mu(partial(fit_of, n_iter=0), 800) > CLAIM

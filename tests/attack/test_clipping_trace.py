@@ -31,7 +31,7 @@ def lone_gradient(point, matrix, response, level=1.0):
     matrices = np.stack([matrix, matrix])
     records = records_of(matrices, np.array([response, np.nan]))
     with np.errstate(all="ignore"):
-        return RecordClipping(records, "replace").gradient(point, 0.0, level)
+        return RecordClipping(records).gradient(point, 0.0, level)
 
 
 def textbook_gradient(point, matrix, response):
@@ -98,9 +98,9 @@ def test_the_size_of_a_record_does_not_depend_on_the_others(monkeypatch, layout,
         records = records_of(parts, responses, 1.0)
         with np.errstate(all="ignore"):
             if unit == "record":
-                clipping = RecordClipping(records, "zero_out")
+                clipping = RecordClipping(records)
             else:
-                clipping = ResponseClipping(records, "zero_out", np.inf)
+                clipping = ResponseClipping(records, np.inf)
             return clipping.gradient(point, 0.1, 1.0).sizes[1:]
 
     before = sizes()

@@ -311,7 +311,9 @@ def test_a_budget_is_in_double_precision(kind):
             *budget.gaussian("sum", values, sensitivity=number(3.001953125), share=share),
             *budget.laplace("rows", values, sensitivity=number(3.001953125), share=share),
             *budget.histogram("bins", values, edges=grid, share=share),
-            budget.quantile("level", values, q=number(0.300048828125), grid=grid, share=share),
+            budget.quantile(
+                budget.cost.search("level", share, grid), values, q=number(0.300048828125)
+            ),
         ]
         return np.concatenate([np.ravel(each) for each in found]), budget.spent()
 

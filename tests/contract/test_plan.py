@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -18,8 +20,10 @@ from skdp import (
     DPTruncatedSVD,
     RowBlocks,
 )
-from skdp.privacy import PlannedRelease, PrivacyBudget
-from skdp.privacy.plan import make_plan, planned_search
+from skdp.privacy import Plan, PrivacyBudget, sensitivity
+from skdp.privacy.budget import FORFEITED
+from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.plan import OneOf
 from skdp.units import Edge, Entry
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -62,7 +66,9 @@ def test_a_plan_is_as_long_as_what_is_asked_for():
 
 def test_a_plan_says_what_decides_where_it_cannot():
     text = repr(DPPCA(3, solver="adaptive").plan(500, 30))
-    assert "second moment 2 or refinement 1" in text
+    usual, other = text.split("or, as released values say:")
+    assert "second moment 2" in usual
+    assert "refinement 1" in other
     assert "follows clipped squares" in text
     assert "row_norm, 10 times" in text
 
@@ -136,54 +142,101 @@ def test_too_small_a_budget_is_refused_before_anything_is_set_or_spent():
     assert vars(estimator) == before
 
 
-def lines(*releases):
-    return make_plan(releases, epsilon=1.0, delta=1e-6, unit="row", adjacency="replace")
+COST = PrivacyCost(1.0, 1e-6)
 
 
-def test_a_budget_refuses_what_is_not_the_next_line():
-    plan = lines(
-        PlannedRelease("one", "gaussian", 0.25, 2.0),
-        PlannedRelease("two", "gaussian", 0.5, follows="one").or_else("other", "laplace"),
-    )
-    for name, mechanism, share in [
-        ("two", "gaussian", 0.25),
-        ("one", "laplace", 0.25),
-        ("one", "gaussian", 0.2),
-    ]:
+def lines(*parts):
+    return Plan(COST, "row", "replace", parts)
+
+
+def declared(name, mechanism="gaussian", share=0.5, **more):
+    return COST.release(name, mechanism, share, sensitivity.count, (), **more)
+
+
+def test_a_budget_refuses_what_is_not_the_next_release():
+    one, two = declared("one", share=0.25), declared("two")
+    plan = lines(one, OneOf((two, declared("other", "laplace"))))
+    for wrong in (
+        two,
+        declared("one", "laplace", 0.25),
+        declared("one", share=0.2),
+        declared("another", share=0.25),
+    ):
         budget = PrivacyBudget.of(plan)
         with pytest.raises(BudgetError, match="next"):
-            getattr(budget, mechanism)(name, 1.0, sensitivity=2.0, share=share)
+            budget.release(wrong, 1.0)
         assert budget.spent().releases == ()
-    budget.gaussian("one", 1.0, sensitivity=2.0)
-    budget.laplace("other", 1.0, sensitivity=3.0)
+    budget.release(one, 1.0)
+    budget.release(plan.others[0][1], 1.0)
     with pytest.raises(BudgetError, match="not planned"):
-        budget.gaussian("three", 1.0, sensitivity=2.0)
+        budget.release(declared("three"), 1.0)
     assert [release.share for release in budget.spent().releases] == [0.25, 0.5]
+
+
+def test_what_a_sensitivity_follows_is_told_when_it_is_released():
+    later = COST.release("sum", "gaussian", 1.0, partial(sensitivity.row_sum, adjacency="replace"))
+    assert later.sensitivity is None
+    budget = PrivacyBudget.of(lines(later))
+    with pytest.raises(TypeError, match="norm"):
+        budget.release(later, np.zeros(3))
+    budget.release(later, np.zeros(3), 3.0, rounding=0.5)
+    (found,) = budget.spent().releases
+    assert found.sensitivity == sensitivity.row_sum(3.0, "replace", 0.5)
+
+
+def test_a_record_keeps_five_numbers_of_a_release_and_no_function():
+    spent = PrivacyBudget.of(lines(release := declared("one", shape=(1,))))
+    spent.release(release, np.zeros(1))
+    record = pickle.loads(pickle.dumps(spent.spent()))
+    assert record == spent.spent()
+    assert record.releases[0].sensitivity_of is None
+    names = ["name", "mechanism", "sensitivity", "noise_scale", "share"]
+    assert list(record.as_dict()["releases"][0]) == names
+
+
+def test_only_what_may_be_skipped_is():
+    first, second = declared("one"), declared("two", may_be_skipped=True)
+    budget = PrivacyBudget.of(lines(first, second))
+    with pytest.raises(BudgetError, match="may not be skipped"):
+        budget.skip(first)
+    with pytest.raises(BudgetError, match="next"):
+        budget.skip(second)
+    budget.release(first, 1.0)
+    budget.skip(second)
+    found = budget.spent()
+    assert [(one.name, one.share) for one in found.releases] == [("one", 0.5), (FORFEITED, 0.5)]
+    assert found.mu == budget.plan.mu
 
 
 def test_without_a_plan_a_release_needs_a_share():
     budget = PrivacyBudget(1.0, 1e-6, unit="row", adjacency="replace")
     with pytest.raises(BudgetError, match="share"):
         budget.gaussian("one", 1.0, sensitivity=1.0)
-    with pytest.raises(BudgetError, match="share"):
-        budget.forfeit()
 
 
-def test_a_search_takes_its_lines_from_the_plan():
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_a_search_is_one_part_of_a_plan_and_several_lines(n_columns):
     grid, values = np.geomspace(1e-3, 1e3, 50), np.linspace(1, 2, 30)
-    budget = PrivacyBudget.of(lines(*planned_search("norm", 0.3, len(grid))))
-    budget.quantile("norm", values, q=0.5, grid=grid)
-    assert len(budget.spent().releases) == len(budget.plan.releases)
+    search = COST.search("norm", 0.3, grid, n_columns=n_columns)
+    budget = PrivacyBudget.of(lines(search))
+    if n_columns == 1:
+        budget.quantile(search, values, q=0.5)
+    else:
+        budget.quantiles(search, lambda points: np.searchsorted(values, points), q=0.5, n_rows=30)
+    planned = budget.plan.releases
+    assert [one.name for one in planned] == [f"norm, count {step}" for step in range(1, 7)]
+    assert [one.noise_scale for one in budget.spent().releases] == [search.noise_scale] * 6
     assert budget.spent().mu == budget.plan.mu
+    assert "norm, 6 times" in repr(budget.plan)
 
 
 def test_the_shares_of_a_plan_add_to_one_at_most():
     for share in (0.6, 0.0, math.nan):
-        with pytest.raises(BudgetError, match=r"at most 1|too small"):
-            lines(*(PlannedRelease(name, "gaussian", share, 1.0) for name in "ab"))
+        with pytest.raises(BudgetError, match=r"at most 1|positive"):
+            lines(*(declared(name, share=share) for name in "ab"))
     plan = DPTruncatedSVD(row_norm=1.0).plan(100, 10)
     with pytest.raises(BudgetError, match="at most 1"):
-        dataclasses.replace(plan, releases=2 * plan.releases)
+        dataclasses.replace(plan, parts=2 * plan.parts)
 
 
 def test_a_plan_cannot_be_changed():

@@ -299,9 +299,9 @@ def test_rank_one_matrices_are_those_written_out(kind, cell):
 def test_clipped_gradients_of_rank_one_matrices_are_those_written_out(kind, intercept, unit):
     def _gradient(source, level):
         records = Records(Design(source, SHAPE, multiplier=0.7), TASK_y, intercept)
-        clipping = RecordClipping(records, "replace")
+        clipping = RecordClipping(records)
         if unit == "response":
-            clipping = ResponseClipping(records, "replace", np.inf)
+            clipping = ResponseClipping(records, np.inf)
         return clipping.gradient(truncate(M, 2), 0.3, level)
 
     matrices = RANK_ONE[kind]
@@ -312,7 +312,7 @@ def test_clipped_gradients_of_rank_one_matrices_are_those_written_out(kind, inte
         theirs = _gradient(as_source(matrices.toarray()), level)
         np.testing.assert_allclose(ours.sizes, theirs.sizes, rtol=1e-6)
         np.testing.assert_allclose(ours.total, theirs.total, rtol=1e-6, atol=1e-5 * level)
-        assert ours.sensitivity == pytest.approx(theirs.sensitivity, rel=1e-6)
+        assert ours.facts == pytest.approx(theirs.facts, rel=1e-6)
         assert 0.05 < np.mean(ours.sizes <= level) < 0.95
 
 

@@ -184,7 +184,7 @@ def test_edges_and_entries_are_exact_without_noise(make):
 
 def chosen(svd, side):
     """Solver that is taken for a square matrix."""
-    return svd._problem(svd._facts_like(side, side, None)).solver
+    return svd._problem_like(side, side, None).solver
 
 
 def test_small_matrices_are_perturbed_as_a_whole():

@@ -3,14 +3,17 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from planned import budget_for, moment_lines, problem_of, row_norm_lines
+from planned import budget_for, problem_of, solver_of
 
 from skdp import DPTraceRegressor
 from skdp.data.design import Design
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import as_source
-from skdp.linear_model._trace.adassp import release_row_norm, solve_adassp
-from skdp.linear_model._trace.public_design import solve_public_design
+from skdp.linear_model._trace.adassp import (
+    release_row_norm,
+    solve_adassp,
+    solve_public_design,
+)
 from skdp.linear_model._trace.records import Records
 from skdp.privacy import PrivacyBudget
 
@@ -25,10 +28,18 @@ class NoiselessBudget(PrivacyBudget):
         return value
 
 
-def noiseless(*parts, intercept=0.0, **parameters):
-    """Open a budget for these parts of a plan, by default for all moments."""
+def noiseless(intercept=0.0, **parameters):
+    """Plan what adassp releases of matrices and responses, and open a budget for it."""
     problem = problem_of(N, SHAPE, fit_intercept=bool(intercept), solver="adassp", **parameters)
-    return budget_for(problem, *(parts or (moment_lines,)), kind=NoiselessBudget)
+    plan = solver_of(problem)
+    return plan, budget_for(problem, plan, kind=NoiselessBudget)
+
+
+def solve(X, y, intercept=0.0, rank=3, row_norm=4.0, response_bound=5.0, **parameters):
+    """Solve for private records; return also the budget that was spent."""
+    plan, budget = noiseless(intercept, row_norm=row_norm, **parameters)
+    records = X if isinstance(X, Records) else records_of(X, y, intercept)
+    return solve_adassp(plan, records, rank, budget, row_norm, response_bound), budget
 
 
 def make_data():
@@ -60,8 +71,7 @@ def test_the_ridge_keeps_what_noise_could_do_to_the_smallest_eigenvalue(
     intercept, adjacency, epsilon
 ):
     X, y = make_data()
-    budget = noiseless(intercept=intercept, epsilon=epsilon, adjacency=adjacency)
-    found = solve_adassp(records_of(X, y, intercept), 3, budget, row_norm=4.0, response_bound=5.0)
+    found, budget = solve(X, y, intercept, epsilon=epsilon, adjacency=adjacency)
     rows, responses, largest = clipped(X, y, intercept, 4.0, 5.0)
     moment, products = rows.T @ rows, rows.T @ responses
     smallest = np.linalg.eigvalsh(moment)[0]
@@ -84,14 +94,8 @@ def test_the_ridge_keeps_what_noise_could_do_to_the_smallest_eigenvalue(
 
 def test_public_rows_are_weighted_and_not_released():
     X, y = make_data()
-    budget = noiseless(intercept=1.0, privacy_unit="response")
-    found = solve_public_design(
-        records_of(X, y, 1.0),
-        3,
-        budget,
-        response_bound=5.0,
-        response_range=8.0,
-    )
+    plan, budget = noiseless(1.0, privacy_unit="response")
+    found = solve_public_design(plan, records_of(X, y, 1.0), 3, budget, 5.0, 8.0)
     rows, responses, _ = clipped(X, y, 1.0, np.inf, 5.0)
     assert list(budget.values) == ["products with responses"]
     (release,) = budget.spent().releases
@@ -109,29 +113,15 @@ def test_public_rows_are_weighted_and_not_released():
 def test_public_rows_are_all_alike_without_clipping():
     X, y = make_data()
     X[0] = 30.0
-    found = solve_public_design(
-        records_of(X, y, 0.0),
-        3,
-        noiseless(privacy_unit="response"),
-        response_bound=math.inf,
-        response_range=math.inf,
-    )
+    plan, budget = noiseless(privacy_unit="response")
+    found = solve_public_design(plan, records_of(X, y, 0.0), 3, budget, math.inf, math.inf)
     solution = np.linalg.lstsq(X.reshape(N, -1), y, rcond=None)[0]
     assert_allclose(found.point.matrix, solution.reshape(SHAPE), rtol=1e-6)
 
 
 def test_coefficients_are_the_nearest_ones_of_the_rank():
     X, y = make_data()
-    found = [
-        solve_adassp(
-            records_of(X, y, 0.0),
-            rank,
-            noiseless(),
-            row_norm=4.0,
-            response_bound=5.0,
-        ).point
-        for rank in (1, 3)
-    ]
+    found = [solve(X, y, rank=rank)[0].point for rank in (1, 3)]
     left, values, right = np.linalg.svd(found[1].matrix)
     assert found[0].rank == 1
     assert_allclose(found[0].matrix, values[0] * np.outer(left[:, 0], right[0]), atol=1e-12)
@@ -140,8 +130,7 @@ def test_coefficients_are_the_nearest_ones_of_the_rank():
 def test_null_records_contribute_nothing():
     X, y = make_data()
     y[5] = np.nan
-    budget = noiseless(intercept=1.0, adjacency="zero_out")
-    solve_adassp(records_of(X, y, 1.0), 3, budget, row_norm=4.0, response_bound=5.0)
+    _, budget = solve(X, y, 1.0, adjacency="zero_out")
     rows, responses, _ = clipped(X, y, 1.0, 4.0, 5.0)
     rows, responses = np.delete(rows, 5, axis=0), np.delete(responses, 5)
     assert_allclose(budget.values["second moment"], rows.T @ rows, atol=1e-9)
@@ -157,9 +146,8 @@ def test_rank_one_matrices_have_the_moments_of_those_written_out():
         RankOneMatrices(left, right),
         as_source(np.einsum("ni,nj->nij", left, right).reshape(N, -1)),
     ):
-        budget = noiseless(intercept=1.0)
         records = Records(Design(source, SHAPE), y, 1.0)
-        solve_adassp(records, 3, budget, row_norm=3.0, response_bound=2.0)
+        _, budget = solve(records, y, 1.0, row_norm=3.0, response_bound=2.0)
         values.append(budget.values)
     for name in values[0]:
         assert_allclose(values[0][name], values[1][name], atol=1e-9, err_msg=name)
@@ -167,14 +155,16 @@ def test_rank_one_matrices_have_the_moments_of_those_written_out():
 
 def test_the_row_norm_is_a_high_quantile():
     X, y = make_data()
-    found = release_row_norm(records_of(X, y, 0.0), noiseless(row_norm_lines))
+    plan, budget = noiseless()
+    found = release_row_norm(plan.row_norm, records_of(X, y, 0.0), budget)
     norms = np.linalg.norm(X.reshape(N, -1), axis=1)
     # A quarter more than what three quarters do not exceed.
     assert np.mean(norms <= found / 1.25) == pytest.approx(0.75, abs=0.06)
     # Null records are not counted, however long.
     y[:14] = np.nan
     X[:14] = 1e6
-    assert release_row_norm(records_of(X, y, 0.0), noiseless(row_norm_lines)) < 10
+    plan, budget = noiseless()
+    assert release_row_norm(plan.row_norm, records_of(X, y, 0.0), budget) < 10
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

@@ -9,7 +9,6 @@ from sklearn.base import clone
 
 from skdp import DPTraceRegressor
 from skdp.datasets import make_trace_regression
-from skdp.linear_model._trace.plan import gradient_shares
 
 SECRET = 0xD1CE << 100
 
@@ -163,11 +162,16 @@ def test_any_number_of_steps_fits(n_iter):
     assert n_iter == 1 or error_of(model, M) < 0.2
 
 
+KINDS = "gradient", "clip vote"
+
+
 @pytest.mark.parametrize("n_steps", [1, 2, 10, 300, 10_000])
 def test_later_steps_get_more_but_not_all(n_steps):
-    shares = gradient_shares(0.7, n_steps)
-    assert len(shares) == n_steps
-    assert math.fsum(shares) == pytest.approx(0.7)
+    plan = DPTraceRegressor(n_iter=n_steps, fit_intercept=False).plan(10**6, 2)
+    lines = {kind: [one for one in plan.releases if one.name.startswith(kind)] for kind in KINDS}
+    shares = [one.share for one in lines["gradient"]]
+    assert len(shares) == len(lines["clip vote"]) == n_steps
+    assert math.fsum(one.share for one in plan.releases) == pytest.approx(1)
     assert np.all(np.diff(shares) > 0)
     assert shares[0] > 1e-3 * shares[-1]
 

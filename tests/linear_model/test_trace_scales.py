@@ -4,20 +4,16 @@ from functools import partial
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from planned import budget_for, center_lines, problem_of, scale_lines, spread_lines
+from planned import budget_for, problem_of
 
 from skdp.data.design import Design
 from skdp.data.sources import as_source
-from skdp.linear_model._counts import share_for_counts
 from skdp.linear_model._medians import median_of_responses
 from skdp.linear_model._trace import scales
-from skdp.linear_model._trace.plan import (
-    center_search,
-    plan_standardization,
-    standardization_of,
-)
+from skdp.linear_model._trace.plan import plan_trace
 from skdp.linear_model._trace.sizes import count_powers
 from skdp.linear_model._trace.standardization import exact_standardization, release_standardization
+from skdp.privacy.shares import share_for_counts
 
 N = 4000
 # The thresholds hold for 50 others, too.
@@ -26,21 +22,23 @@ SEEDS = range(20)
 
 def spread_of(values, seed, epsilon=1.0):
     problem = problem_of(len(values), (1, 1), epsilon=epsilon)
-    return scales.release_spread(values, budget_for(problem, spread_lines, seed=seed), math.inf)
+    spread = plan_trace(problem).response_spread
+    budget = budget_for(problem, spread, seed=seed)
+    return scales.release_spread(spread, values, budget, math.inf)
 
 
 def center_of(values, seed=0, bound=None):
     problem = problem_of(len(values), (1, 1), response_bound=bound)
-    budget = budget_for(problem, center_lines, seed=seed)
-    search = center_search(problem)
-    return median_of_responses(values, budget, search.grid, search.n_searches)
+    searches = plan_trace(problem).response_center
+    return median_of_responses(searches, values, budget_for(problem, searches, seed=seed))
 
 
 def found_in(X, seed=0, *, centered=True):
     problem = problem_of(len(X), (X.shape[1], 1), fit_intercept=centered)
-    budget, plan = budget_for(problem, scale_lines, seed=seed), standardization_of(problem)
+    plan = plan_trace(problem).features
     with np.errstate(all="ignore"):
-        return release_standardization(design_of(X), budget, plan, centered=centered)
+        budget = budget_for(problem, plan, seed=seed)
+        return release_standardization(plan, design_of(X), budget)
 
 
 def design_of(X):
@@ -174,8 +172,10 @@ def test_the_norm_of_matrices_is_their_median():
         X = 300 * np.random.default_rng(seed).normal(size=(N, 6))
         is_null = np.zeros(N, dtype=bool)
         # Matrices that are no vectors have a norm.
-        budget = budget_for(problem_of(N, (3, 2)), scale_lines, seed=seed)
-        norm = scales.release_norm(design_of(X), is_null, budget)
+        problem = problem_of(N, (3, 2))
+        search = plan_trace(problem).matrix_norm
+        budget = budget_for(problem, search, seed=seed)
+        norm = scales.release_norm(search, design_of(X), is_null, budget)
         assert norm == pytest.approx(np.median(np.linalg.norm(X, axis=1)), rel=0.3)
 
 
@@ -183,21 +183,21 @@ def test_null_records_are_not_counted():
     X = np.ones((N, 2))
     is_null = np.arange(N) >= 100
     problem = problem_of(N, (2, 2))
-    budget = budget_for(problem, scale_lines, spread_lines, center_lines)
+    plan = plan_trace(problem)
+    budget = budget_for(problem, plan.matrix_norm, plan.response_spread, plan.response_center)
     released = []
     budget._publish = lambda release, value: released.append(value) or value
-    scales.release_norm(design_of(X), is_null, budget)
+    scales.release_norm(plan.matrix_norm, design_of(X), is_null, budget)
     assert max(released) == 100
     values = np.where(is_null, np.nan, 1.0)
     released.clear()
-    scales.release_spread(values, budget, math.inf)
-    search = center_search(problem)
-    median_of_responses(values, budget, search.grid, search.n_searches)
+    scales.release_spread(plan.response_spread, values, budget, math.inf)
+    median_of_responses(plan.response_center, values, budget)
     assert max(map(np.max, released)) == 100
 
 
 def test_shares_depend_on_public_facts_and_are_small():
-    mu = problem_of(N, (1, 1)).mu
+    mu = problem_of(N, (1, 1)).cost.mu
     share_of = partial(share_for_counts, precision=0.05, limits=(2e-3, 0.1))
     for n_records in (1, 100, 10_000, 10**7):
         for n_counts in (1, 50, 1000):
@@ -206,6 +206,6 @@ def test_shares_depend_on_public_facts_and_are_small():
             # More counts or fewer records never get less.
             assert share <= share_of(2 * n_counts, n_records, mu)
             assert share >= share_of(n_counts, 2 * n_records, mu)
-    assert plan_standardization(1000, 100, mu, centered=True) is None
-    plan = plan_standardization(4, 10**6, mu, centered=True)
-    assert max(plan.center_share, plan.spread_share) <= 0.1
+    assert plan_trace(problem_of(100, (1000, 1))).features is None
+    centers, spreads, _ = plan_trace(problem_of(10**6, (4, 1))).features
+    assert max(math.fsum(search.share for search in centers), spreads.share) <= 0.1

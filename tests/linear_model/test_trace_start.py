@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from planned import budget_for, problem_of, start_lines
+from planned import budget_for, problem_of, solver_of
 
 from skdp.data.design import Design
 from skdp.data.sources import as_source
@@ -15,16 +15,18 @@ from skdp.linear_model._trace.records import Records
 SHAPE, RANK = (6, 5), 2
 
 
-def start_with(budget, n_records, *, spread, seed=0):
+def start_with(plan, budget, n_records, *, spread, seed=0):
     X, y, M = make_trace_regression(n_records, SHAPE, rank=RANK, random_state=seed)
     records = Records(Design(as_source(X.reshape(n_records, -1)), SHAPE), y, 0.0)
     start = random_start(SHAPE, RANK, np.random.default_rng(seed))
-    return start, release_start(records, start, spread, budget), M
+    return start, release_start(plan, records, start, spread, budget), M
 
 
-def budget_of(epsilon, n_records, seed=0):
+def planned(epsilon, n_records, seed=0):
+    """Plan a start, and open a budget for it."""
     problem = problem_of(n_records, SHAPE, rank=RANK, init="spectral", epsilon=epsilon)
-    return budget_for(problem, start_lines, seed=seed)
+    start = solver_of(problem).start
+    return start, budget_for(problem, start, seed=seed)
 
 
 def test_a_random_start_is_zero_with_random_directions():
@@ -40,8 +42,7 @@ def test_a_random_start_is_zero_with_random_directions():
 
 def test_starts_are_close_to_the_matrix_without_noise():
     for spread in (np.inf, 2.0):
-        budget = budget_of(math.inf, 5000)
-        _, found, M = start_with(budget, 5000, spread=spread)
+        _, found, M = start_with(*planned(math.inf, 5000), 5000, spread=spread)
         # Sampling alone makes it .1 with any of 50 seeds, and clipping some .18.
         assert np.linalg.norm(found.matrix - M) < 0.3 * np.linalg.norm(M)
         for basis in (found.left, found.right):
@@ -51,8 +52,8 @@ def test_starts_are_close_to_the_matrix_without_noise():
 
 def test_starts_from_much_data_are_close_with_noise():
     for seed in range(3):
-        budget = budget_of(20.0, 20_000, seed)
-        _, found, M = start_with(budget, 20_000, spread=2.0, seed=seed)
+        plan, budget = planned(20.0, 20_000, seed)
+        _, found, M = start_with(plan, budget, 20_000, spread=2.0, seed=seed)
         # Of 50 seeds .15 at most.
         assert np.linalg.norm(found.matrix - M) < 0.3 * np.linalg.norm(M)
         spent = math.fsum(release.share for release in budget.spent().releases)
@@ -61,8 +62,8 @@ def test_starts_from_much_data_are_close_with_noise():
 
 def test_a_spectral_start_without_a_gap_is_random():
     for seed in range(20):
-        budget = budget_of(1.0, 50, seed)
-        start, found, _ = start_with(budget, 50, spread=2.0, seed=seed)
+        plan, budget = planned(1.0, 50, seed)
+        start, found, _ = start_with(plan, budget, 50, spread=2.0, seed=seed)
         assert found is start
         releases = budget.spent().releases
         # What is not needed is forfeited.
@@ -74,8 +75,8 @@ def test_a_spectral_start_relies_on_a_lower_bound_of_the_gap():
     # The sensitivity of the subspaces follows the released gap, not the one of the data.
     releases = []
     for seed in range(2):
-        budget = budget_of(20.0, 20_000, seed)
-        start_with(budget, 20_000, spread=2.0)
+        plan, budget = planned(20.0, 20_000, seed)
+        start_with(plan, budget, 20_000, spread=2.0)
         releases.append(budget.spent().releases)
     names = [release.name for release in releases[0]]
     assert names == ["start, gap", "start, subspaces", "start, core"]

@@ -4,14 +4,14 @@ import warnings
 
 import numpy as np
 import pytest
-from planned import budget_for, problem_of, scale_lines
+from planned import budget_for, problem_of
 from scipy import sparse
 from unlike_columns import linear_tails, random_table, spiked_columns
 
 from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
 from skdp.data.design import Design
 from skdp.data.sources import as_source
-from skdp.linear_model._trace.plan import standardization_of
+from skdp.linear_model._trace.plan import plan_trace
 from skdp.linear_model._trace.sizes import N_POWERS, Sizes
 from skdp.linear_model._trace.standardization import release_standardization
 
@@ -132,9 +132,8 @@ def test_a_tail_beside_a_spike_is_not_taken_for_as_small_as_what_is_left_of_its_
     X = np.where(random.random((n, 26)) < 0.6, 76.0, beyond)
     problem = problem_of(n, (26, 1))
     for seed in range(3):
-        budget, plan = budget_for(problem, scale_lines, seed=seed), standardization_of(problem)
-        design = Design(as_source(X), (26, 1))
-        found = release_standardization(design, budget, plan, centered=True)
+        plan, design = plan_trace(problem).features, Design(as_source(X), (26, 1))
+        found = release_standardization(plan, design, budget_for(problem, plan, seed=seed))
         spread = 1 / found.multiplier.ravel()
         assert np.mean(spread > 0.05 * X.std()) > 0.9
 

@@ -7,6 +7,7 @@ from watched import moved, watched
 from skdp.model_selection import _search
 from skdp.model_selection._choice import choose, plan_choice, regrets
 from skdp.privacy import sensitivity
+from skdp.privacy.cost import PrivacyCost
 
 ADJACENCIES = ("replace", "zero_out")
 HUGE = 1e100
@@ -16,14 +17,13 @@ def chosen(losses, adjacency, scripts=None, *, is_bounded=False):
     """Choose with a watched budget; return it."""
     plan = plan_choice(
         losses.shape[1],
-        epsilon=1.0,
-        delta=1e-6,
+        PrivacyCost(1.0, 1e-6),
         unit="row",
         adjacency=adjacency,
         is_bounded=is_bounded,
     )
     with watched(scripts) as made:
-        choose(losses, _search.PrivacyBudget.of(plan), is_bounded=is_bounded)
+        choose(losses, plan.parts, _search.PrivacyBudget.of(plan))
     return made
 
 

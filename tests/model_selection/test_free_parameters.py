@@ -6,6 +6,8 @@ from sklearn.base import clone
 from watched import SEED, watched
 
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
+from skdp.model_selection._candidates import free_parameters
+from skdp.model_selection._fitting import fit_together
 from skdp.units import Entry
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -29,8 +31,7 @@ CASES = [
 
 
 def free_of(estimator):
-    problem = estimator._problem(estimator._facts_like(*X.shape, None))
-    return estimator._free_parameters(problem)
+    return free_parameters(estimator, estimator._problem_like(*X.shape, None))
 
 
 def releases_alike(estimator, other):
@@ -46,7 +47,7 @@ def releases_alike(estimator, other):
     (one,), (two,) = first, second
     shapes = [[np.shape(value) for value in budget.values] for budget in (one, two)]
     same = all(np.array_equal(*pair) for pair in zip(one.values, two.values, strict=False))
-    return one._releases == two._releases and shapes[0] == shapes[1] and same
+    return one.spent().releases == two.spent().releases and shapes[0] == shapes[1] and same
 
 
 def fitted(estimator):
@@ -66,7 +67,7 @@ def test_what_is_free_changes_no_release_and_gives_what_a_fit_of_its_own_would(e
     assert all(releases_alike(estimator, other) for other in others)
     with watched() as made:
         first = clone(estimator)
-        first._fit_together(others, X)
+        fit_together([first, *others], X)
     script = [made[0].released]
     for one in (first, *others):
         assert one.privacy_spent_ is first.privacy_spent_

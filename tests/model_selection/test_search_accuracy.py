@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from skdp import DPPCA, DPTraceRegressor, PrivacyLedger
 from skdp.datasets import make_trace_regression
 from skdp.model_selection import DPGridSearch, matched_noise
+from skdp.model_selection._fitting import fit_together
 from skdp.model_selection._matched_noise import _with_total
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
@@ -43,8 +44,7 @@ def test_the_number_of_components_is_found_with_one_release():
         assert search.n_distinct_fits_ == {"estimator": 1}
         losses["search"].append(-search.score(test))
         models = [clone(pca).set_params(n_components=k, random_state=seed) for k in ranks]
-        first, *others = models
-        first._fit_together(others, train)
+        fit_together(models, train)
         for rank, model in zip(ranks, models, strict=True):
             losses[rank].append(-model.score(test))
     means = {name: np.mean(values) for name, values in losses.items()}

@@ -21,8 +21,8 @@ def watched(scripts=None):
     made = []
 
     class Watched(RecordingBudget if scripts is None else ReplayBudget):
-        def __init__(self, *arguments, **more):
-            super().__init__(*arguments, **more)
+        def _begin(self, *arguments, **more):
+            super()._begin(*arguments, **more)
             if scripts is not None:
                 self.script = scripts[len(made)]
             made.append(self)
@@ -37,7 +37,8 @@ def moved(one, other):
     """By how much a release moved between neighbours, as a part of its sensitivity."""
     parts = []
     for budget, beside in zip(one, other, strict=True):
-        lines = zip(budget._releases, budget.values, beside._releases, beside.values, strict=True)
+        ours, theirs = budget.spent().releases, beside.spent().releases
+        lines = zip(ours, budget.values, theirs, beside.values, strict=True)
         for release, value, same, neighbour in lines:
             assert release == same
             change = np.atleast_1d(neighbour - value)

@@ -41,8 +41,8 @@ class PCA(DPPCA):
         self.n_oversamples = n_oversamples
         self.power_iteration_normalizer = power_iteration_normalizer
 
-    def _problem(self, facts):
-        problem = super()._problem(facts)
+    def _problem_of(self, facts):
+        problem = super()._problem_of(facts)
         if self.n_components == "mle" and self.svd_solver in ("arpack", "randomized"):
             raise ValueError(
                 f"n_components='mle' cannot be a string with svd_solver='{self.svd_solver}'"

@@ -2,6 +2,7 @@ import dataclasses
 import functools
 import json
 import math
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from noise_records import drawn_noise
 from skdp.data.digest import digest
 from skdp.data.sources import as_source
 from skdp.exceptions import BudgetError
-from skdp.privacy import PrivacyBudget, Released, gaussian_dp
+from skdp.privacy import PrivacyBudget, Release, Released, gaussian_dp
 from skdp.privacy import noise as noise_module
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.lattice import SCALE_MARGIN, lattice_step
 from skdp.privacy.noise import NoiseSource
 
@@ -28,7 +30,7 @@ def test_noise_scale_is_sensitivity_over_mu_and_root_of_share():
     _, scale = budget.gaussian("sum", np.zeros(3), sensitivity=2.0, share=0.25)
     assert scale == pytest.approx(MARGIN * 2.0 / (0.23670 * 0.5), rel=2e-5)
     _, scale = budget.symmetric_gaussian("moment", np.zeros((3, 3)), sensitivity=7.0, share=0.75)
-    assert scale == pytest.approx(MARGIN * 7.0 / (budget.mu * math.sqrt(0.75)), rel=1e-9)
+    assert scale == pytest.approx(MARGIN * 7.0 / (budget.cost.mu * math.sqrt(0.75)), rel=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
@@ -89,21 +91,22 @@ def test_the_ledger_holds_every_release_in_order():
     budget.gaussian("sum", np.zeros(3), sensitivity=2.0, share=0.25)
     budget.symmetric_gaussian("moment", np.eye(2), sensitivity=4.0, share=0.25)
     spent = budget.spent()
-    assert [dataclasses.astuple(release) for release in spent.releases] == [
-        ("sum", "gaussian", 2.0, 2.0 * MARGIN / (budget.mu * 0.5), 0.25),
-        ("moment", "symmetric_gaussian", 4.0, 4.0 * MARGIN / (budget.mu * 0.5), 0.25),
-    ]
+    half = MARGIN / (budget.cost.mu * 0.5)
+    assert spent.releases == (
+        Release("sum", "gaussian", 0.25, sensitivity=2.0, noise_scale=2.0 * half),
+        Release("moment", "symmetric_gaussian", 0.25, sensitivity=4.0, noise_scale=4.0 * half),
+    )
     assert (spent.epsilon, spent.delta, spent.unit) == (1.0, 1e-7, "row")
     assert (spent.adjacency, spent.seeded, spent.enforced) == ("zero_out", False, True)
     # Half of the square of mu was left.
-    assert spent.mu == pytest.approx(budget.mu / math.sqrt(2))
-    assert spent.rho == pytest.approx(budget.mu**2 / 4)
+    assert spent.mu == pytest.approx(budget.cost.mu / math.sqrt(2))
+    assert spent.rho == pytest.approx(budget.cost.mu**2 / 4)
     assert spent.epsilon_at(1e-7) < 1.0
     assert spent.delta_at(1.0) < 1e-7
     # The record is of the moment: what follows does not change it.
     budget.gaussian("more", 0.0, sensitivity=1.0, share=0.5)
     assert len(spent.releases) == 2
-    assert budget.spent().mu == pytest.approx(budget.mu)
+    assert budget.spent().mu == pytest.approx(budget.cost.mu)
 
 
 def test_nothing_released_is_nothing_spent():
@@ -127,8 +130,8 @@ def test_shares_that_add_to_one_but_for_rounding_are_accepted(shares):
     budget = open_budget()
     for share in shares:
         budget.gaussian("part", 0.0, sensitivity=1.0, share=share)
-    assert budget.spent().mu <= budget.mu
-    assert budget.spent().mu == pytest.approx(budget.mu)
+    assert budget.spent().mu <= budget.cost.mu
+    assert budget.spent().mu == pytest.approx(budget.cost.mu)
     with pytest.raises(BudgetError, match="'one more'"):
         budget.gaussian("one more", 0.0, sensitivity=1.0, share=1e-9)
     assert len(budget.spent().releases) == len(shares)
@@ -149,7 +152,9 @@ def test_shares_out_of_range_are_refused_and_leave_the_ledger_alone(epsilon, sha
         with pytest.raises(BudgetError, match="share"):
             release("too much", value, share=share, **arguments)
     with pytest.raises(BudgetError, match="share"):
-        budget.quantile("too much", np.ones(3), q=0.5, grid=np.ones(1024), share=11 * share)
+        budget.quantile(
+            budget.cost.search("too much", 11 * share, np.ones(1024)), np.ones(3), q=0.5
+        )
     assert budget.spent().releases == ()
 
 
@@ -177,7 +182,7 @@ def test_infinite_epsilon_adds_no_noise():
         np.testing.assert_array_equal(released.value, value)
     counts = budget.histogram("bins", np.arange(4.0), edges=np.array([1.0, 9.0]), share=0.2)
     np.testing.assert_array_equal(counts.value, [2, 2])
-    assert budget.quantile("q", np.arange(4.0), q=0.5, grid=np.arange(4.0), share=0.2) == 1.0
+    assert budget.quantile(budget.cost.search("q", 0.2, np.arange(4)), np.arange(4.0), q=0.5) == 1
     spent = budget.spent()
     assert spent.mu == spent.rho == math.inf
     assert {release.noise_scale for release in spent.releases} == {0.0}
@@ -212,7 +217,7 @@ def test_quantile_spreads_its_share_over_the_steps():
     budget = open_budget(50.0, noise=NoiseSource(SECRET, ("quantile",)))
     values = np.random.default_rng(0).uniform(0, 1000, size=5000)
     grid = np.arange(1.0, 1025.0)
-    found = budget.quantile("bound", values, q=0.9, grid=grid, share=0.5)
+    found = budget.quantile(budget.cost.search("bound", 0.5, grid), values, q=0.9)
     assert found == pytest.approx(900, rel=0.03)
     releases = budget.spent().releases
     assert len(releases) == 10
@@ -224,7 +229,7 @@ def test_quantile_spreads_its_share_over_the_steps():
 def filled(seed=None, context=(), **keywords):
     budget = open_budget(noise=NoiseSource(seed, context), **keywords)
     budget.gaussian("column sums", np.zeros(3), sensitivity=2.0, share=0.5)
-    budget.quantile("row_norm", np.ones(20), q=0.5, grid=np.arange(1.0, 9.0), share=0.5)
+    budget.quantile(budget.cost.search("row_norm", 0.5, np.arange(1, 9)), np.ones(20), q=0.5)
     return budget.spent()
 
 
@@ -497,8 +502,8 @@ def test_mechanisms_share_no_noise():
     for mechanism in ("gaussian", "symmetric_gaussian", "laplace", "spherical"):
         budget = open_budget(noise=source)
         # Whatever the scale: the name of the mechanism alone tells them apart.
-        budget._currency.noise_scale = lambda *release: 1.0
-        getattr(budget, mechanism)("value", np.eye(3), sensitivity=1.0, share=1.0)
+        with patch.object(PrivacyCost, "noise_std", lambda *release: 1.0):
+            getattr(budget, mechanism)("value", np.eye(3), sensitivity=1.0, share=1.0)
     assert len(set(keys)) == 4
 
 

@@ -29,7 +29,7 @@ def probabilities(losses, eta):
 
 
 def test_what_a_share_buys():
-    mu = budget().mu
+    mu = budget().cost.mu
     assert eta_of(budget(), 0.25) == pytest.approx(2 * pure_dp.epsilon_from_mu(mu / 2), rel=2e-4)
     # Both forms of the formula agree.
     assert 2 * ndtri(expit(eta_of(budget(), 0.25) / 2)) == pytest.approx(mu / 2, rel=2e-4)

@@ -97,7 +97,7 @@ def test_no_noise_no_lattice():
 )
 def test_scales_are_larger_than_in_exact_arithmetic(mechanism, delta):
     budget = open_budget(2.0, delta)
-    price = budget._currency.guarantee(mechanism, 0.25)
+    price = budget.cost.guarantee(mechanism, 0.25)
     scale = budget.noise_scale(3.0, 0.25, mechanism=mechanism, joint_entries=5)
     exact = 3.0 / price * (1 if "gaussian" in mechanism else math.sqrt(6))
     assert scale / exact - 1 == pytest.approx(SCALE_MARGIN, rel=1e-6)
@@ -129,14 +129,14 @@ LIMITS = [
 @pytest.mark.parametrize(("mechanism", "delta", "limit"), LIMITS)
 def test_too_many_numbers_are_refused_by_shape_alone(mechanism, delta, limit):
     budget = open_budget(1e-3, delta)
-    most = math.floor(limit(budget._currency.guarantee(mechanism, 0.01)))
+    most = math.floor(limit(budget.cost.guarantee(mechanism, 0.01)))
     # Entries of one number, so that nothing is as large as it looks.
     for size in (most + 1, 10 * most):
         value = np.broadcast_to(np.nan, (size,))
         with pytest.raises(BudgetError, match=f"'table' has {size} numbers.* {most} at most"):
             getattr(budget, mechanism)("table", value, sensitivity=1.0, share=0.01)
     assert budget.spent().releases == ()
-    budget._currency.check_size("table", mechanism, 0.01, (most,))
+    budget.cost.check_size("table", mechanism, 0.01, (most,))
 
 
 def test_long_rows_of_laplace_noise_are_paid_for_as_spherical_noise():
@@ -150,7 +150,7 @@ def test_long_rows_of_laplace_noise_are_paid_for_as_spherical_noise():
 
 def test_a_symmetric_matrix_has_about_half_as_many_numbers():
     budget = open_budget(1e-4)
-    limit = (7e6 * budget.mu) ** 2
+    limit = (7e6 * budget.cost.mu) ** 2
     order = math.floor((math.sqrt(1 + 8 * limit) - 1) / 2)
     with pytest.raises(BudgetError, match=f"{(order + 1) * (order + 2) // 2} numbers"):
         budget.symmetric_gaussian(
@@ -182,21 +182,16 @@ def test_what_is_no_square_matrix_is_refused_before_it_is_broadcast_to_one(shape
 
 def test_a_search_over_one_point_counts_nothing():
     budget = open_budget()
-    assert budget.quantile("level", np.ones(5), q=0.5, grid=[2.0], share=0.5) == 2.0
+    assert budget.quantile(budget.cost.search("level", 0.5, [2.0]), np.ones(5), q=0.5) == 2.0
     assert budget.spent().releases == ()
 
 
 def test_a_search_is_refused_as_a_whole():
     budget = open_budget(1e-4)
-    grid, most = np.arange(1.0, 1025.0), math.floor((7e6 * budget.mu) ** 2 / 10)
+    grid, most = np.arange(1.0, 1025.0), math.floor((7e6 * budget.cost.mu) ** 2 / 10)
 
-    def _never(points):
-        raise AssertionError("counted")
-
-    arguments = dict(q=0.5, n_rows=5, grid=grid, n_columns=most + 1, share=1.0)
     with pytest.raises(BudgetError, match=f"{most + 1} numbers"):
-        budget.quantiles("scales", _never, **arguments)
-    assert budget.spent().releases == ()
+        budget.cost.search("scales", 1.0, grid, n_columns=most + 1)
 
 
 def test_with_hardly_any_privacy_not_one_number_is_released():

@@ -1,5 +1,6 @@
 """Sums in fixed point that start from their noise."""
 
+from dataclasses import replace
 from fractions import Fraction
 from unittest.mock import patch
 
@@ -9,12 +10,11 @@ from recording import check_lattice
 
 from skdp import BudgetError
 from skdp.linalg.prefix_sums import prefix_noise
-from skdp.privacy import PlannedRelease, PrivacyBudget, noise_first
+from skdp.privacy import PrivacyBudget, Release, noise_first
 from skdp.privacy.noise_first import NoisyCounts, fixed_point_unit, to_counts
-from skdp.privacy.record import Release
 
 ONCE = prefix_noise(1)
-RELEASE = Release("sums", "gaussian", 1.0, 3.0, 1.0)
+RELEASE = Release("sums", "gaussian", 1.0, sensitivity=1.0, noise_scale=3.0)
 
 
 def opened(epsilon=1.0, delta=1e-6):
@@ -23,19 +23,16 @@ def opened(epsilon=1.0, delta=1e-6):
 
 def test_the_budget_is_spent_before_there_are_data():
     budget = opened()
-    counts = budget.noise_first(
-        "sums", (4, 3), sensitivity=2.0, unit=2.0**-40, correlation=ONCE, share=0.25
-    )
+    sums = Release("sums", "gaussian", 0.25, sensitivity=2.0, shape=(4, 3))
+    counts = budget.noise_first(sums, unit=2.0**-40, correlation=ONCE)
     (release,) = budget.spent().releases
     assert (release.name, release.share, release.sensitivity) == ("sums", 0.25, 2.0)
     assert release.noise_scale == budget.noise_scale(2.0, 0.25)
     assert counts.counts.dtype == np.int64
     with pytest.raises(BudgetError, match="asks for a share"):
-        budget.noise_first("more", (1,), sensitivity=1.0, unit=1.0, correlation=ONCE, share=0.8)
+        budget.noise_first(replace(sums, share=0.8), unit=1.0, correlation=ONCE)
     with pytest.raises(BudgetError, match="gaussian"):
-        opened(delta=0).noise_first(
-            "sums", (1,), sensitivity=1.0, unit=1.0, correlation=ONCE, share=0.5
-        )
+        opened(delta=0).noise_first(sums, unit=1.0, correlation=ONCE)
 
 
 def test_what_is_read_is_on_the_lattice_of_the_noise():
@@ -71,7 +68,9 @@ def test_noise_has_its_scale_and_is_never_the_same():
 
 
 def test_without_noise_nothing_is_added():
-    counts = NoisyCounts(Release("sums", "gaussian", 1.0, 0.0, 1.0), (5,), 1.0, ONCE)
+    counts = NoisyCounts(
+        Release("sums", "gaussian", 1.0, sensitivity=1.0, noise_scale=0.0), (5,), 1.0, ONCE
+    )
     counts.counts[:] = [1, -2, 3, 2**40 + 1, 0]
     released, scale = counts.read()
     np.testing.assert_array_equal(released, counts.counts)
@@ -99,7 +98,10 @@ def test_counts_are_rounded_and_wrap_around(unit):
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0, 1e6, np.inf])
 def test_the_unit_is_far_below_the_noise_and_leaves_room_above(epsilon):
     scale = opened(epsilon).noise_scale(1.0, 0.35)
-    sums = [PlannedRelease("", "gaussian", 0.5, size, size * scale) for size in (1.0, 3.0)]
+    sums = [
+        Release("", "gaussian", 0.5, sensitivity=size, noise_scale=size * scale)
+        for size in (1.0, 3.0)
+    ]
     unit = fixed_point_unit(sums)
     assert np.log2(unit) == int(np.log2(unit))
     assert unit <= 2.0**-40 * max(scale, 1 / 16)

@@ -36,7 +36,7 @@ def test_noise_scale_is_the_standard_deviation_of_an_entry(delta):
     budget = open_budget(3.0, delta)
     epsilon = 0.75
     if delta:
-        epsilon = pure_dp.epsilon_from_mu(budget.mu / 2)
+        epsilon = pure_dp.epsilon_from_mu(budget.cost.mu / 2)
     for release, shape, variance in (
         (budget.laplace, (), 2),
         (budget.laplace, (9,), 2),
@@ -47,7 +47,7 @@ def test_noise_scale_is_the_standard_deviation_of_an_entry(delta):
         (budget.spherical, (2, 3), 7),
         (budget.spherical, (2, 3, 4), 25),
     ):
-        budget._releases.clear()
+        budget._account.releases.clear()
         released = release("value", np.zeros(shape), sensitivity=5.0, share=0.25)
         assert released.value.shape == shape
         assert released.scale == pytest.approx(MARGIN * 5.0 / epsilon * math.sqrt(variance))
@@ -78,10 +78,11 @@ def test_gaussian_noise_is_refused_before_the_data_are_read():
         functools.partial(budget.gaussian, sensitivity=1.0),
         functools.partial(budget.symmetric_gaussian, sensitivity=1.0),
         functools.partial(budget.histogram, edges=np.ones(2)),
-        functools.partial(budget.quantile, q=0.5, grid=np.ones(4)),
     ):
         with pytest.raises(BudgetError, match="delta=0 admits laplace, spherical and exponential"):
             release("name", unreadable, share=0.5)
+    with pytest.raises(BudgetError, match="delta=0 admits laplace, spherical and exponential"):
+        budget.cost.search("name", 0.5, np.ones(4))
     with pytest.raises(BudgetError, match="got 'gaussian'"):
         budget.noise_scale(1.0, 0.5)
     assert budget.spent().releases == ()
@@ -103,7 +104,7 @@ def test_shares_are_of_epsilon_and_add_to_one(shares):
         assert scale == pytest.approx(MARGIN * math.sqrt(2) * 3.0 / (2.0 * share))
     assert budget.spent().epsilon_at(0.0) == pytest.approx(2.0, rel=1e-15)
     assert budget.spent().epsilon_at(0.0) <= 2.0
-    assert budget.spent().mu <= budget.mu
+    assert budget.spent().mu <= budget.cost.mu
     with pytest.raises(BudgetError, match="'one more'"):
         budget.spherical("one more", 0.0, sensitivity=1.0, share=1e-9)
 
@@ -202,9 +203,9 @@ def test_pure_noise_in_a_gaussian_budget_is_paid_in_mu():
     budget.spherical("matrix", np.zeros((3, 2)), sensitivity=1.0, share=0.25)
     budget.laplace("rows", np.zeros((3, 2)), sensitivity=1.0, share=0.25)
     spent = budget.spent()
-    assert spent.mu == pytest.approx(budget.mu)
+    assert spent.mu == pytest.approx(budget.cost.mu)
     assert spent.epsilon_at(1e-6) == pytest.approx(1.0, rel=1e-8)
-    epsilon = pure_dp.epsilon_from_mu(budget.mu / 2)
+    epsilon = pure_dp.epsilon_from_mu(budget.cost.mu / 2)
     assert spent.releases[1].noise_scale == pytest.approx(MARGIN * math.sqrt(7) / epsilon)
     assert spent.releases[2].noise_scale == pytest.approx(MARGIN * math.sqrt(3) / epsilon)
     assert spent.epsilon_at(0.0) == math.inf

@@ -153,15 +153,9 @@ def open_budget(make=PrivacyBudget, epsilon=1.0, seed=None, adjacency="replace")
 
 
 def quantiles_of(columns, budget, share=0.5):
-    return budget.quantiles(
-        "spread",
-        counts_up_to(columns),
-        q=0.5,
-        n_rows=len(columns),
-        grid=np.arange(1.0, 33.0),
-        n_columns=columns.shape[1],
-        share=share,
-    )
+    grid = np.arange(1.0, 33.0)
+    search = budget.cost.search("spread", share, grid, n_columns=columns.shape[1])
+    return budget.quantiles(search, counts_up_to(columns), q=0.5, n_rows=len(columns))
 
 
 def test_one_search_for_all_columns_is_paid_for_as_a_whole():
@@ -191,8 +185,7 @@ def test_columns_are_searched_without_noise_at_an_infinite_epsilon():
 def test_columns_are_not_counted_where_only_pure_noise_is_accepted():
     budget = PrivacyBudget(1.0, 0.0, unit="row", adjacency="replace")
     with pytest.raises(BudgetError, match="delta=0"):
-        budget.quantiles("spread", None, q=0.5, n_rows=3, grid=np.ones(4), n_columns=2, share=0.5)
-    assert budget.spent().releases == ()
+        budget.cost.search("spread", 0.5, np.ones(4), n_columns=2)
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])

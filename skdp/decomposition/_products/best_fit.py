@@ -26,7 +26,7 @@ def solve_best_fit(
         values = shrunk(values, scale, problem.shape)
     else:
         # The core shows how long the matrix is along the noisy vectors: nothing is left to shrink.
-        noise_norm = spherical_norm if problem.is_pure else gaussian_norm
+        noise_norm = spherical_norm if problem.cost.is_pure else gaussian_norm
         floor = noise_norm((problem.basis_size,) * 2, scale)
         values = np.where(values > floor, values, 0.0)
     return replace(factors, eigenvalues=np.square(values))

@@ -60,8 +60,8 @@ def solve_by_products(
 
 def _release_mean(rows: Rows, budget: PrivacyBudget, unit: MatrixUnit) -> Released:
     total, rounding = rows.total()
-    release = budget.laplace if budget.is_pure else budget.gaussian
-    change = mean_sensitivity(unit, rows.source.shape, rounding, by_rows=budget.is_pure)
+    release = budget.laplace if budget.cost.is_pure else budget.gaussian
+    change = mean_sensitivity(unit, rows.source.shape, rounding, by_rows=budget.cost.is_pure)
     return release("column means", total / rows.n_rows, sensitivity=change)
 
 
@@ -76,7 +76,7 @@ def _release_total(
         squares, rounding = rows.squared_norm()
     else:
         squares, rounding = rows.squared_deviations(point)
-    release = budget.laplace if budget.is_pure else budget.gaussian
+    release = budget.laplace if budget.cost.is_pure else budget.gaussian
     change = squares_sensitivity(unit, point, rounding)
     noisy, _ = release("sum of squares", squares, sensitivity=change)
     # From squared distances back to squared norms, without what the noise of the point adds.
@@ -91,7 +91,7 @@ def _matrix_of(
     kind = NoisyMoment if unit.is_second_moment else NoisyMatrix
     if isinstance(problem.center, str):
         kind = CenteredMatrix
-    cut = PURE_CUT if budget.is_pure else BASIS_CUT
+    cut = PURE_CUT if budget.cost.is_pure else BASIS_CUT
     matrix = kind(
         rows,
         budget,

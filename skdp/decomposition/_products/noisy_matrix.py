@@ -63,7 +63,7 @@ class NoisyMatrix:
     @property
     def is_pure(self) -> bool:
         """Whether noise does without delta."""
-        return self._budget.is_pure
+        return self._budget.cost.is_pure
 
     def give_up(self, n_products: int) -> None:
         """Spend what is planned for so many products on nothing."""
@@ -196,7 +196,7 @@ class NoisyMatrix:
         noisy, scale = self._noise(is_local=self._unit.is_local)(
             name, value, sensitivity=sensitivity * (1 + LEAST_ROUNDING)
         )
-        return NoisyProduct(basis, noisy - known, scale, not self._budget.is_pure)
+        return NoisyProduct(basis, noisy - known, scale, not self._budget.cost.is_pure)
 
     def _release_core(
         self,
@@ -217,10 +217,10 @@ class NoisyMatrix:
     @property
     def _is_by_rows(self) -> bool:
         """Whether the noise of a product is drawn row by row."""
-        return self._budget.is_pure and self._unit.is_local
+        return self._budget.cost.is_pure and self._unit.is_local
 
     def _noise(self, *, is_local: bool) -> Callable[..., Released]:
-        if not self._budget.is_pure:
+        if not self._budget.cost.is_pure:
             return self._budget.gaussian
         return self._budget.laplace if is_local else self._budget.spherical
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from skdp.decomposition._problem import DecompositionProblem, check_solver
 from skdp.linalg.norms import LEAST_ROUNDING
-from skdp.privacy import PlannedRelease
-from skdp.privacy.budget import FORFEITED
+from skdp.privacy import Release
 from skdp.units._resolved import MatrixUnit
 
 __all__ = ["mean_sensitivity", "plan_by_products", "settle_products", "squares_sensitivity"]
@@ -54,7 +53,7 @@ def settle_products(problem: DecompositionProblem) -> DecompositionProblem:
     solver = _choose_solver(problem)
     if problem.coherence_bound is not None:
         _check_coherence_bound(problem, solver)
-    extra = _PURE_OVERSAMPLES if problem.is_pure else _OVERSAMPLES
+    extra = _PURE_OVERSAMPLES if problem.cost.is_pure else _OVERSAMPLES
     if problem.n_oversamples != "auto":
         extra = int(problem.n_oversamples)
     if solver == "deflation":
@@ -120,10 +119,10 @@ def _choose_solver(problem: DecompositionProblem) -> str:
         return "input"
     if problem.solver != "auto":
         return problem.solver
-    if "input" in support.steps and not problem.is_pure and _is_small(problem):
+    if "input" in support.steps and not problem.cost.is_pure and _is_small(problem):
         return "input"
     usable = tuple(support.steps) if problem.center is None else support.centered
-    return next(name for name in usable if not problem.is_pure or name in support.pure)
+    return next(name for name in usable if not problem.cost.is_pure or name in support.pure)
 
 
 def _is_small(problem: DecompositionProblem) -> bool:
@@ -148,7 +147,7 @@ def _check_coherence_bound(problem: DecompositionProblem, solver: str) -> None:
     )
 
 
-def plan_by_products(problem: DecompositionProblem) -> list[PlannedRelease]:
+def plan_by_products(problem: DecompositionProblem) -> list[Release]:
     """Plan all releases in their order."""
     unit = cast(MatrixUnit, problem.unit)
     mean_share, total_share = _total_shares(problem, unit)
@@ -156,9 +155,9 @@ def plan_by_products(problem: DecompositionProblem) -> list[PlannedRelease]:
     share = 1 - math.fsum([mean_share, total_share])
     if problem.solver == "input":
         change = unit.whole(problem.shape)
-        return [*totals, PlannedRelease("matrix", "gaussian", share, change, shape=problem.shape)]
+        return [*totals, Release("matrix", "gaussian", share, change, shape=problem.shape)]
     core_share = _CORE_SHARE
-    if problem.is_pure or not unit.follows_rows:
+    if problem.cost.is_pure or not unit.follows_rows:
         core_share = _LARGER_CORE_SHARE
     plan_products = _plan_deflation if problem.solver == "deflation" else _plan_products
     products = plan_products(problem, unit, share * (1 - core_share))
@@ -167,17 +166,15 @@ def plan_by_products(problem: DecompositionProblem) -> list[PlannedRelease]:
 
 def _plan_totals(
     problem: DecompositionProblem, unit: MatrixUnit, mean_share: float, total_share: float
-) -> Iterator[PlannedRelease]:
+) -> Iterator[Release]:
     """Plan the means of the columns and the sum of squares, if they have shares."""
     shape, mechanism = problem.shape, _mechanism(problem, pure="laplace")
     if mean_share:
-        change = mean_sensitivity(unit, shape, problem.rounding, by_rows=problem.is_pure)
-        yield PlannedRelease("column means", mechanism, mean_share, change, shape=shape[1:])
+        change = mean_sensitivity(unit, shape, problem.rounding, by_rows=problem.cost.is_pure)
+        yield Release("column means", mechanism, mean_share, change, shape=shape[1:])
     if total_share:
         squares = _squares_sensitivity(problem, unit)
-        yield PlannedRelease(
-            "sum of squares", mechanism, total_share, squares, follows="column means"
-        )
+        yield Release("sum of squares", mechanism, total_share, squares, follows="column means")
 
 
 def _total_shares(problem: DecompositionProblem, unit: MatrixUnit) -> tuple[float, float]:
@@ -185,13 +182,13 @@ def _total_shares(problem: DecompositionProblem, unit: MatrixUnit) -> tuple[floa
     if not unit.has_totals:
         return 0.0, 0.0
     mean, total = _MEAN_SHARE, _TOTAL_SHARE
-    if problem.is_pure:
+    if problem.cost.is_pure:
         mean, total = _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE
     return mean * problem.releases_mean, total * problem.releases_total
 
 
 def _mechanism(problem: DecompositionProblem, *, pure: str) -> str:
-    return pure if problem.is_pure else "gaussian"
+    return pure if problem.cost.is_pure else "gaussian"
 
 
 def _squares_sensitivity(problem: DecompositionProblem, unit: MatrixUnit) -> float | None:
@@ -224,7 +221,7 @@ def squares_sensitivity(unit: MatrixUnit, point: np.ndarray, rounding: float) ->
 
 def _plan_deflation(
     problem: DecompositionProblem, unit: MatrixUnit, share: float
-) -> Iterator[PlannedRelease]:
+) -> Iterator[Release]:
     """Plan an iteration and a value for each component."""
     share /= problem.basis_size
     for index in range(1, problem.basis_size + 1):
@@ -239,21 +236,19 @@ def _plan_products(
     share: float,
     prefix: str = "",
     size: int | None = None,
-) -> Iterator[PlannedRelease]:
+) -> Iterator[Release]:
     """Plan the products of an iteration, which may fail at each of them."""
     size = problem.basis_size if size is None else size
     mechanism = _mechanism(problem, pure="laplace" if unit.is_local else "spherical")
     for name, length, product_share in _products(problem, unit, share):
-        line = PlannedRelease(
+        yield Release(
             prefix + name,
             mechanism,
             product_share,
             follows="the released basis",
             shape=(length, size),
+            may_be_skipped=problem.coherence_bound is not None,
         )
-        if problem.coherence_bound is not None:
-            line = line.or_else(FORFEITED, _mechanism(problem, pure="laplace"))
-        yield line
 
 
 def _products(
@@ -277,6 +272,6 @@ def _products(
         yield f"left product {step}", n_columns, left_share
 
 
-def _core(problem: DecompositionProblem, name: str, size: int, share: float) -> PlannedRelease:
+def _core(problem: DecompositionProblem, name: str, size: int, share: float) -> Release:
     mechanism = _mechanism(problem, pure="spherical")
-    return PlannedRelease(name, mechanism, share, follows="the released basis", shape=(size, size))
+    return Release(name, mechanism, share, follows="the released basis", shape=(size, size))

@@ -23,6 +23,7 @@ from skdp.linalg.spectrum import noise_edge
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import SMALLEST_BOUND, clip_weights
 from skdp.privacy.quantile import SCALE_GRID
+from skdp.privacy.unmoved import named_search
 
 __all__ = ["clip_to_norm", "open_for", "solve_clipped", "solve_rows"]
 
@@ -113,7 +114,7 @@ def clip_to_norm(rows: Rows, budget: PrivacyBudget, bound: float | None, name: s
         assert budget.plan is not None
         q = norm_quantile(name, budget.plan, (len(norms), rows.n_features))
         remedy = f"Pass {name} as a public bound in the units of X."
-        bound = budget.quantile(name, norms, q=q, grid=SCALE_GRID, remedy=remedy)
+        bound = budget.quantile(named_search(budget, name, SCALE_GRID, remedy), norms, q=q)
         rows = replace(rows, found=Found(norms))
     return rows.clipped(bound, _weighting(bound, rows.n_features))
 

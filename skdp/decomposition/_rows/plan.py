@@ -4,15 +4,17 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 
 from skdp._estimator import check_finite_bound
 from skdp.decomposition._problem import DecompositionProblem, check_solver, rank_of
 from skdp.linalg.norms import row_norms
-from skdp.privacy import Plan, PlannedRelease, gaussian_dp, sensitivity
-from skdp.privacy.plan import Paths, planned_search
+from skdp.privacy import Plan, Release, sensitivity
+from skdp.privacy.plan import OneOf
 from skdp.privacy.quantile import SCALE_GRID
+from skdp.privacy.unmoved import planned_search
 
 __all__ = [
     "ADAPTIVE_SHARES",
@@ -72,10 +74,10 @@ _COUNT_MARGIN = 4.0  # not studied
 
 def settle_rows(problem: DecompositionProblem) -> DecompositionProblem:
     """Refuse what contradicts itself, and replace what is "auto", from public facts only."""
-    if problem.solver != "auto" or problem.is_pure:
+    if problem.solver != "auto" or problem.cost.is_pure:
         check_solver(problem)
     _check_bounds(problem)
-    if not problem.is_private:
+    if not problem.cost.is_private:
         # Nothing is sought, and what is not given bounds nothing.
         row_norm, mean_norm = problem.row_norm, problem.mean_norm
         is_centered = isinstance(problem.center, str)
@@ -116,7 +118,7 @@ def settle_rows(problem: DecompositionProblem) -> DecompositionProblem:
 def _guidance(problem: DecompositionProblem, solver: str) -> tuple[bool, bool]:
     """Tell whether the mean may guide a fit, and an iteration of it."""
     n_features = problem.shape[1]
-    is_guided = problem.is_private and problem.releases_mean and problem.center is None
+    is_guided = problem.cost.is_private and problem.releases_mean and problem.center is None
     is_guided = is_guided and n_features >= _FEWEST_GUIDED_FEATURES
     is_usual = problem.n_iter == problem.n_oversamples == "auto"
     if not is_guided or (solver == "power" and not is_usual):
@@ -132,8 +134,8 @@ def _check_bounds(problem: DecompositionProblem) -> None:
             f"coherence_bound={problem.coherence_bound:g} is for iterations whose noise follows "
             f"the released bases, got {problem.given_unit}: pass coherence_bound=None."
         )
-    check_finite_bound("row_norm", problem.row_norm, problem.epsilon)
-    check_finite_bound("mean_norm", problem.mean_norm, problem.epsilon)
+    check_finite_bound("row_norm", problem.row_norm, problem.cost)
+    check_finite_bound("mean_norm", problem.mean_norm, problem.cost)
     if problem.mean_norm is not None and not problem.releases_mean:
         raise ValueError(
             f"mean_norm={problem.mean_norm:g} bounds rows for their private mean, and none is "
@@ -210,16 +212,16 @@ def signal_of(shape: tuple[int, int], mu: float, adjacency: str) -> float:
     return n_rows * mu / (sensitivity.row_sum(1.0, adjacency) * math.sqrt(n_features))
 
 
-def _quantile(count: PlannedRelease, n_rows: int) -> float:
+def _quantile(count: Release, n_rows: int) -> float:
     return min(_NORM_QUANTILE, 1 - _COUNT_MARGIN * (count.noise_scale or 0.0) / n_rows)
 
 
-def plan_rows(problem: DecompositionProblem) -> list[PlannedRelease] | Paths:
+def plan_rows(problem: DecompositionProblem) -> list[Any]:
     """Plan all releases in their order, with all ways that a fit may take."""
     return _plan_guided(problem) if problem.is_guided else plan_unguided(problem)
 
 
-def plan_unguided(problem: DecompositionProblem) -> list[PlannedRelease]:
+def plan_unguided(problem: DecompositionProblem) -> list[Any]:
     """Plan all releases in their order, of a fit that no mean guides."""
     is_centered = isinstance(problem.center, str)
     shares = {
@@ -228,7 +230,7 @@ def plan_unguided(problem: DecompositionProblem) -> list[PlannedRelease]:
         "row_norm": _NORM_SHARE * (problem.row_norm is None),
     }
     n_points = len(SCALE_GRID)
-    lines: dict[str, list[PlannedRelease]] = {
+    lines: dict[str, list[Release]] = {
         "mean_norm": planned_search("mean_norm", shares["mean_norm"], n_points),
         "mean": [_plan_mean(problem, "mean", shares["mean"])],
         "row_norm": planned_search("row_norm", shares["row_norm"], n_points),
@@ -238,24 +240,23 @@ def plan_unguided(problem: DecompositionProblem) -> list[PlannedRelease]:
     return before + _PLANS[problem.solver](problem, 1.0 - math.fsum(shares.values()))
 
 
-def _plan_guided(problem: DecompositionProblem) -> Paths:
+def _plan_guided(problem: DecompositionProblem) -> list[Any]:
     """Plan a fit whose mean may guide it, with all ways that it may take."""
     norm_share = _NORM_SHARE * (problem.row_norm is None)
     search = planned_search("row_norm", norm_share, len(SCALE_GRID)) if norm_share else []
-    gate = PlannedRelease(GATE, "gaussian", _GATE_SHARE, sensitivity.count())
+    gate = Release(GATE, "gaussian", _GATE_SHARE, sensitivity.count())
     before, left = [*search, gate], 1.0 - norm_share - _GATE_SHARE
-    usual = [_plan_mean(problem, "mean", _MEAN_SHARE)]
-    usual += _PLANS[problem.solver](problem, left - _MEAN_SHARE)
+    mean = _plan_mean(problem, "mean", _MEAN_SHARE)
+    ways = [[mean, *_PLANS[problem.solver](problem, left - _MEAN_SHARE)]]
     first, more = _guide_shares(problem)
     guide, again = (
         _plan_mean(problem, name, share) for name, share in zip(GUIDES, (first, more), strict=True)
     )
-    others = []
     if problem.solver != "power":
-        others.append([guide, *_PLANS[problem.solver](problem, left - first)])
+        ways.append([guide, *_PLANS[problem.solver](problem, left - first)])
     if problem.has_guided_power:
-        others.append([guide, again, *_plan_guided_power(problem, left - first - more)])
-    return Paths([*before, *usual], [[*before, *other] for other in others])
+        ways.append([guide, again, *_plan_guided_power(problem, left - first - more)])
+    return [*before, OneOf(tuple(ways))]
 
 
 def _guide_shares(problem: DecompositionProblem) -> tuple[float, float]:
@@ -271,11 +272,10 @@ def _guide_shares(problem: DecompositionProblem) -> tuple[float, float]:
 
 
 def _signal(problem: DecompositionProblem) -> float:
-    mu = gaussian_dp.mu_from_epsilon_delta(problem.epsilon, problem.delta)
-    return signal_of(problem.shape, mu, problem.unit.adjacency)
+    return signal_of(problem.shape, problem.cost.mu, problem.unit.adjacency)
 
 
-def _plan_mean(problem: DecompositionProblem, name: str, share: float) -> PlannedRelease:
+def _plan_mean(problem: DecompositionProblem, name: str, share: float) -> Release:
     norm, follows = problem.mean_norm, "mean_norm"
     if norm is None and not isinstance(problem.center, str):
         norm, follows = problem.row_norm, "row_norm"
@@ -283,10 +283,10 @@ def _plan_mean(problem: DecompositionProblem, name: str, share: float) -> Planne
     if norm is not None:
         adjacency, rounding = problem.unit.adjacency, problem.rounding
         change = sensitivity.row_sum(norm, adjacency, rounding) / problem.shape[0]
-    return PlannedRelease(name, "gaussian", share, change, None, follows, (problem.shape[1],))
+    return Release(name, "gaussian", share, change, None, follows, (problem.shape[1],))
 
 
-def _plan_guided_power(problem: DecompositionProblem, share: float) -> list[PlannedRelease]:
+def _plan_guided_power(problem: DecompositionProblem, share: float) -> list[Release]:
     """Plan the steps beside the mean, which joins the basis in the end."""
     n_steps, n_columns, growth = guided_iteration(problem)
     *steps, spectrum = _plan_iteration(problem, share, "guided step", n_steps, n_columns, growth)
@@ -302,7 +302,7 @@ def guided_iteration(problem: DecompositionProblem) -> tuple[int, int, float]:
     return n_steps, min(rank_of(problem) + n_more, problem.shape[1] - 1), growth
 
 
-def _plan_moment(problem: DecompositionProblem, share: float, name: str) -> PlannedRelease:
+def _plan_moment(problem: DecompositionProblem, share: float, name: str) -> Release:
     follows, change = "row_norm", None
     if problem.is_sparse and problem.center is not None:
         # They are centred in the products, whose rounding is that of the centre.
@@ -311,12 +311,12 @@ def _plan_moment(problem: DecompositionProblem, share: float, name: str) -> Plan
         adjacency, rounding = problem.unit.adjacency, problem.rounding
         change = sensitivity.second_moment(problem.row_norm, adjacency, rounding)
     shape = (problem.shape[1],) * 2
-    return PlannedRelease(name, "symmetric_gaussian", share, change, None, follows, shape)
+    return Release(name, "symmetric_gaussian", share, change, None, follows, shape)
 
 
-def _plan_adaptive(problem: DecompositionProblem, share: float) -> list[PlannedRelease]:
+def _plan_adaptive(problem: DecompositionProblem, share: float) -> list[Any]:
     """Plan a matrix, a probe, and what the probe decides between."""
-    if not problem.is_private:
+    if not problem.cost.is_private:
         return [_plan_moment(problem, share, "second moment")]
     first, probe, *steps, spectrum = (share * own for own in ADAPTIVE_SHARES)
     moment = _plan_moment(problem, first, "second moment 1")
@@ -331,16 +331,17 @@ def _plan_adaptive(problem: DecompositionProblem, share: float) -> list[PlannedR
         adjacency = problem.unit.adjacency
         change = sensitivity.clipped_squares(problem.row_norm, len(PROBE_LEVELS), adjacency)
         squares = replace(squares, sensitivity=change)
-    lines = [moment, squares]
+    more, refined = [], []
     for number, step in enumerate(steps, start=1):
-        line = replace(moment, name=f"second moment {number + 1}", share=step, sensitivity=None)
-        line = replace(line, follows="clipped squares")
-        lines.append(line.or_else(f"refinement {number}", "gaussian"))
-    last = replace(moment, name=f"second moment {len(steps) + 2}", share=spectrum)
-    return [*lines, last.or_else("projected variances", "gaussian")]
+        line = replace(moment, share=step, sensitivity=None, follows="clipped squares")
+        more.append(replace(line, name=f"second moment {number + 1}"))
+        refined.append(replace(line, name=f"refinement {number}", mechanism="gaussian"))
+    more.append(replace(moment, name=f"second moment {len(steps) + 2}", share=spectrum))
+    refined.append(replace(more[-1], name="projected variances", mechanism="gaussian"))
+    return [moment, squares, OneOf((more, refined))]
 
 
-def _plan_power(problem: DecompositionProblem, share: float) -> list[PlannedRelease]:
+def _plan_power(problem: DecompositionProblem, share: float) -> list[Release]:
     n_iter, basis_size = int(problem.n_iter), problem.basis_size
     return _plan_iteration(problem, share, "power step", n_iter, basis_size, _GROWTH)
 
@@ -352,30 +353,28 @@ def _plan_iteration(
     n_steps: int,
     n_columns: int,
     growth: float,
-) -> list[PlannedRelease]:
+) -> list[Release]:
     """Plan a clip level and a product for each step, and the spectrum."""
     adjacency, shape = problem.unit.adjacency, (problem.shape[1], n_columns)
     weights = growth ** np.arange(n_steps)
     shares = share * (1 - _LEVEL_SHARE - _SPECTRUM_SHARE) * weights / weights.sum()
     level_share, lines = share * _LEVEL_SHARE / n_steps, []
     change = None
-    if problem.row_norm is not None and not problem.is_private:
+    if problem.row_norm is not None and not problem.cost.is_private:
         change = sensitivity.clipped_projection(problem.row_norm, math.inf, adjacency)
     for step, step_share in enumerate(shares.tolist(), start=1):
         follows = f"clip level {step}"
-        if problem.is_private:
+        if problem.cost.is_private:
             counts = sensitivity.histogram(adjacency)
-            lines.append(
-                PlannedRelease(follows, "gaussian", level_share, counts, shape=(N_LEVELS,))
-            )
+            lines.append(Release(follows, "gaussian", level_share, counts, shape=(N_LEVELS,)))
         name = f"{kind} {step}"
-        lines.append(PlannedRelease(name, "gaussian", step_share, change, None, follows, shape))
+        lines.append(Release(name, "gaussian", step_share, change, None, follows, shape))
     # Its sensitivity is that of a second moment.
     spectrum = _plan_moment(problem, share * _SPECTRUM_SHARE, "projected second moment")
     return [*lines, replace(spectrum, shape=(n_columns + 1,) * 2)]
 
 
-_PLANS: dict[str, Callable[[DecompositionProblem, float], list[PlannedRelease]]] = {
+_PLANS: dict[str, Callable[[DecompositionProblem, float], list[Any]]] = {
     "covariance": lambda problem, share: [_plan_moment(problem, share, "second moment")],
     "adaptive": _plan_adaptive,
     "power": _plan_power,

@@ -10,6 +10,7 @@ squared error of all factors; where it is small, they are shrunk to nothing.
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,8 @@ from skdp.decomposition._problem import DecompositionProblem, rank_of
 from skdp.decomposition._rows.fit import clip_to_norm, solve_clipped
 from skdp.decomposition._rows.plan import plan_unguided
 from skdp.linalg.norms import UNIT_ROUNDOFF
-from skdp.privacy import PlannedRelease, PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget, Release, sensitivity
+from skdp.privacy.plan import OneOf
 
 __all__ = ["plan_projection", "solve_projection"]
 
@@ -29,18 +31,16 @@ _PROJECTION_SHARE = 0.2  # not studied
 _LEAST_SIGNAL = 0.1  # not studied
 
 
-def plan_projection(problem: DecompositionProblem) -> list[PlannedRelease]:
+def plan_projection(problem: DecompositionProblem) -> list[Any]:
     """Plan the releases of the components, and that of the rows projected on them."""
-    components = [
-        replace(line, share=line.share * (1 - _PROJECTION_SHARE)) for line in plan_unguided(problem)
-    ]
+    components = list(map(_with_its_part, plan_unguided(problem)))
     change = None
     if problem.row_norm is not None:
         change = _sensitivity(problem, problem.row_norm)
     shape = (problem.shape[0], rank_of(problem))
     return [
         *components,
-        PlannedRelease(
+        Release(
             "projected rows",
             "gaussian",
             _PROJECTION_SHARE,
@@ -49,6 +49,13 @@ def plan_projection(problem: DecompositionProblem) -> list[PlannedRelease]:
             shape=shape,
         ),
     ]
+
+
+def _with_its_part(planned: Any) -> Any:
+    """Lower the share of a release, or of all of several ways."""
+    if isinstance(planned, OneOf):
+        return OneOf(tuple(list(map(_with_its_part, way)) for way in planned.ways))
+    return replace(planned, share=planned.share * (1 - _PROJECTION_SHARE))
 
 
 def solve_projection(

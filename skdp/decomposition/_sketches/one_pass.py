@@ -22,18 +22,18 @@ from skdp.decomposition._sketches.plan import (
 from skdp.linalg.haar_sketch import haar_norm
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 from skdp.linalg.sketch import Sketch
-from skdp.privacy import PlannedRelease, PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 
 __all__ = ["plan_one_pass", "solve_one_pass"]
 
 
-def plan_one_pass(problem: DecompositionProblem) -> list[PlannedRelease]:
+def plan_one_pass(problem: DecompositionProblem) -> list[Release]:
     """Plan both sketches, with bounds that hold for every one that may be drawn."""
     (n_rows, n_columns), sizes = problem.shape, sketch_sizes(problem.shape, rank_of(problem))
     # The delta that is reserved tells whether nobody knows the sketches.
-    delta = problem.delta if problem.delta_tail > 0 else 0.0
+    delta = problem.cost.delta if problem.cost.delta_tail > 0 else 0.0
     tails = tails_of(problem.shape, sizes, delta)
     right = _sensitivity(problem, n_rows, (n_columns, sizes[0]), tails[0])
     left = _sensitivity(problem, n_columns, (n_rows, sizes[1]), tails[1])

@@ -15,7 +15,8 @@ from skdp.linalg.count_sketch import CountSketch
 from skdp.linalg.haar_sketch import HaarSketch, haar_norm, haar_rounding
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.linalg.sketch import Sketch, tail_factor
-from skdp.privacy import PlannedRelease, sensitivity
+from skdp.privacy import Release, sensitivity
+from skdp.privacy.cost import PrivacyCost
 from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 from skdp.units._updates import ResolvedUpdate
@@ -87,19 +88,13 @@ class StreamProblem:
     unit: StreamUnit
     sketches: Sketches
     noise: PrefixNoise
-    epsilon: float
-    delta: float
+    cost: PrivacyCost
 
     @property
     def n_units(self) -> int:
         """How many units there may be."""
         shape = self.sketches.shape
         return shape[0] if self.unit.counted == "rows" else math.prod(shape)
-
-    @property
-    def delta_tail(self) -> float:
-        """What is reserved for sketches that lengthen more than they are trusted to."""
-        return math.fsum(self.sketches.tails)
 
 
 def sketch_sizes(
@@ -145,12 +140,12 @@ def planned_sketches(
     sizes: tuple[int, int],
     sensitivities: tuple[float, float],
     n_epochs: int = 1,
-) -> list[PlannedRelease]:
+) -> list[Release]:
     """Plan the sums of both sketches."""
     share = _LONG_SIDE_SHARE if shape[0] >= shape[1] else 1 - _LONG_SIDE_SHARE
     sides = zip(("right", "left"), (share, 1 - share), sensitivities, shape, sizes, strict=True)
     return [
-        PlannedRelease(
+        Release(
             f"{name} sketch",
             "gaussian",
             own,
@@ -161,7 +156,7 @@ def planned_sketches(
     ]
 
 
-def plan_stream(problem: StreamProblem, count_unit: float = 0.0) -> list[PlannedRelease]:
+def plan_stream(problem: StreamProblem, count_unit: float = 0.0) -> list[Release]:
     """Plan both sums, counted in a unit or exact, with the sensitivities of the sketches.
 
     Those of all epochs are one release, whose sensitivity is larger by the norm of a column of the

@@ -24,14 +24,13 @@ import numpy as np
 from skdp.data.users import UserBatch, Users, in_company
 from skdp.linalg.norms import row_norms
 from skdp.linear_model._personal.gradient import oriented_basis
-from skdp.linear_model._personal.grids import SQUARES
 from skdp.linear_model._personal.levels import loses_digits, release_level
 from skdp.linear_model._personal.model import Prior
+from skdp.linear_model._personal.plan import AltminReleases
 from skdp.linear_model._personal.ridge import ridge_coefficients
 from skdp.linear_model._personal.start import Start, features_of
 from skdp.linear_model._personal.whitening import moment_norms
-from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import clip_weights
 
 __all__ = ["alternate"]
@@ -48,40 +47,26 @@ class _Terms(NamedTuple):
     product_norms: np.ndarray
 
 
-def alternate(start: Start, users: Users, budget: PrivacyBudget, n_iter: int) -> Start:
+def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyBudget) -> Start:
     """Run all steps, whatever the data."""
-    levels = (0.0, 0.0)
-    for step in range(1, n_iter + 1):
+    levels = _release_levels(plan, users, start, budget)
+    for of_matrix, of_sides in plan.steps:
         prior, mean_head = start.prior, start.mean_head
-        if step == 1:
-            levels = _release_levels(users, prior, mean_head, budget)
         total, products = _clipped_sums(users, prior, mean_head, levels)
-        matrix, scale = budget.symmetric_gaussian(
-            f"normal matrix {step}",
-            total,
-            sensitivity=sensitivity.user_moment(levels[0], budget.adjacency, users.rounding),
-        )
-        sides, _ = budget.gaussian(
-            f"normal products {step}",
-            products,
-            sensitivity=sensitivity.row_sum(levels[1], budget.adjacency, users.rounding),
-        )
+        matrix, scale = budget.release(of_matrix, total, levels[0], rounding=users.rounding)
+        sides, _ = budget.release(of_sides, products, levels[1], rounding=users.rounding)
         solved = _floored_solution(matrix, sides, scale).reshape(prior.basis.shape, order="F")
         start = replace(start, prior=replace(prior, basis=oriented_basis(solved)))
     return start
 
 
 def _release_levels(
-    users: Users, prior: Prior, mean_head: np.ndarray, budget: PrivacyBudget
+    plan: AltminReleases, users: Users, start: Start, budget: PrivacyBudget
 ) -> tuple[float, float]:
     """Release the levels of both sides, once for all steps: heads keep their scale."""
-    norms = users.fill(partial(_norms, prior=prior, mean_head=mean_head))
-    names = ("normal matrix norm", "normal product norm")
-    found = [
-        release_level(n, norms[:, i], _QUANTILE, budget, OTHER_UNITS_OF_Y, SQUARES)
-        for i, n in enumerate(names)
-    ]
-    return found[0], found[1]
+    norms = users.fill(partial(_norms, prior=start.prior, mean_head=start.mean_head))
+    matrix = release_level(plan.matrix_norm, norms[:, 0], _QUANTILE, budget)
+    return matrix, release_level(plan.product_norm, norms[:, 1], _QUANTILE, budget)
 
 
 def _norms(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np.ndarray:

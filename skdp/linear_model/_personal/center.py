@@ -4,16 +4,16 @@ import numpy as np
 
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_norms
-from skdp.linear_model._medians import ANY_SIZE, median_of_responses
+from skdp.linear_model._medians import median_of_responses
 from skdp.linear_model._personal.levels import (
     CENTER_CERTAINTY,
     above_noise,
     clipped_total,
     release_level,
 )
-from skdp.linear_model._personal.plan import N_CLOSER
-from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.linear_model._personal.plan import ClippedSum
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.release import Search
 
 __all__ = ["mean_responses", "release_response_center", "release_row_center"]
 
@@ -24,32 +24,26 @@ _QUANTILE = 0.6  # not studied
 _LEAST_NOISE, _LEAST_LEVEL = 2.0, 0.5
 
 
-def release_row_center(name: str, users: Users, budget: PrivacyBudget) -> np.ndarray:
+def release_row_center(plan: ClippedSum, users: Users, budget: PrivacyBudget) -> np.ndarray:
     """Release the mean of the users' mean rows, as far as it exceeds its noise."""
     means = users.fill(_mean_rows)
-    level = release_level(f"{name} norm", row_norms(means), _QUANTILE, budget, OTHER_UNITS_OF_X)
-    released, scale = budget.gaussian(
-        name,
-        clipped_total(means, level),
-        sensitivity=sensitivity.row_sum(level, budget.adjacency, users.rounding),
-    )
+    level = release_level(plan.norm, row_norms(means), _QUANTILE, budget)
+    total = clipped_total(means, level)
+    released, scale = budget.release(plan.total, total, level, rounding=users.rounding)
     center, noise = released / users.n_users, scale / users.n_users
     return above_noise(center, noise, CENTER_CERTAINTY, len(center))
 
 
-def release_response_center(kind: str, users: Users, budget: PrivacyBudget) -> float:
+def release_response_center(
+    plan: tuple[Search, ...] | ClippedSum, users: Users, budget: PrivacyBudget
+) -> float:
     """Release the median of the users' mean responses, or their mean, 0 where noise hides it."""
     means = users.fill(mean_responses)
-    if kind == "median":
-        return median_of_responses(means, budget, ANY_SIZE, N_CLOSER)
-    level = release_level(
-        "response centre norm", np.abs(means), _QUANTILE, budget, OTHER_UNITS_OF_Y
-    )
-    released, scale = budget.gaussian(
-        "response centre",
-        clipped_total(means[:, np.newaxis], level)[0],
-        sensitivity=sensitivity.row_sum(level, budget.adjacency, users.rounding),
-    )
+    if not isinstance(plan, ClippedSum):
+        return median_of_responses(plan, means, budget)
+    level = release_level(plan.norm, np.abs(means), _QUANTILE, budget)
+    total = clipped_total(means[:, np.newaxis], level)[0]
+    released, scale = budget.release(plan.total, total, level, rounding=users.rounding)
     center, noise = float(released) / users.n_users, scale / users.n_users
     least = _LEAST_NOISE * noise
     return center if abs(center) > max(least, min(_LEAST_LEVEL * level, 2 * least)) else 0.0

@@ -3,9 +3,9 @@
 import math
 
 from skdp.linear_model._personal.model import Prior, SharedModel
-from skdp.linear_model._personal.plan import center_rounds, response_search
+from skdp.linear_model._personal.plan import HeadReleases, MeanReleases, PersonalReleases
 from skdp.linear_model._personal.problem import PersonalProblem
-from skdp.privacy import Plan, sensitivity
+from skdp.privacy import Plan
 
 __all__ = ["doubts_of_model", "doubts_of_prior", "doubts_of_users"]
 
@@ -18,7 +18,7 @@ _LEAST_SIGNAL = 3.0
 def doubts_of_users(problem: PersonalProblem, plan: Plan) -> list[str]:
     """Doubt fits without ids, and those whose noise is larger than any signal."""
     doubts: list[str] = []
-    if math.isinf(problem.mu):
+    if not problem.cost.is_private:
         return doubts
     if not problem.facts.has_ids:
         doubts.append(
@@ -28,29 +28,30 @@ def doubts_of_users(problem: PersonalProblem, plan: Plan) -> list[str]:
         )
     if problem.solver == "exponential":
         return doubts
-    doubts += _doubts_of_centers(problem)
-    signal = _signal(problem, plan)
+    doubts += _doubts_of_centers(problem, plan.parts)
+    signal = _signal(problem, plan.parts.model)
     if signal < _LEAST_SIGNAL:
         doubts.append(
-            f"{problem.n_units} {problem.unit.counted} with epsilon={problem.epsilon:g} are too "
-            f"few for {problem.facts.n_features} features: the noise is as large as any signal. "
-            f"It takes {_LEAST_SIGNAL / signal:.2g} times as many at least, a larger epsilon, or "
-            "fewer features."
+            f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are "
+            f"too few for {problem.facts.n_features} features: the noise is as large as any "
+            f"signal. It takes {_LEAST_SIGNAL / signal:.2g} times as many at least, a larger "
+            "epsilon, or fewer features."
         )
     return doubts
 
 
-def _doubts_of_centers(problem: PersonalProblem) -> list[str]:
+def _doubts_of_centers(problem: PersonalProblem, plan: PersonalReleases) -> list[str]:
     """Doubt fits that are asked for centres which noise would hide."""
     if not problem.fit_intercept:
         return []
-    hidden = ["the rows"] * (not center_rounds(problem))
-    hidden += ["the responses"] * (not response_search(problem))
+    hidden = ["the rows"] * (not plan.row_center)
+    hidden += ["the responses"] * (not plan.response_center)
     if not hidden:
         return []
     return [
-        f"{problem.n_units} {problem.unit.counted} with epsilon={problem.epsilon:g} are too few to "
-        f"find the centre of {' and '.join(hidden)}, which is taken for 0. Subtract a public guess."
+        f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are too "
+        f"few to find the centre of {' and '.join(hidden)}, which is taken for 0. Subtract a "
+        "public guess."
     ]
 
 
@@ -84,14 +85,11 @@ def doubts_of_prior(found: Prior, chosen: Prior) -> tuple[str, ...]:
     )
 
 
-def _signal(problem: PersonalProblem, plan: Plan) -> float:
+def _signal(problem: PersonalProblem, plan: MeanReleases | HeadReleases) -> float:
     """Compare users who all agree with the noise of their products, from public facts only."""
-    name = "mean products" if problem.is_pooled else "products"
-    (share,) = (line.share for line in plan.releases if line.name == name)
-    size, adjacency = problem.facts.n_features, problem.unit.adjacency
-    change = (
-        sensitivity.row_sum(1.0, adjacency) * math.sqrt(size)
-        if problem.is_pooled
-        else sensitivity.second_moment(1.0, adjacency) * math.sqrt(2 * size)
-    )
-    return problem.n_units / problem.currency.noise_scale("gaussian", change, share)
+    if isinstance(plan, MeanReleases):
+        release, size = plan.mean_products, problem.facts.n_features
+    else:
+        release, size = plan.products, 2 * problem.facts.n_features
+    noise = problem.cost.noise_std(release.mechanism, release.change(1.0), release.share)
+    return problem.n_units / (noise * math.sqrt(size))

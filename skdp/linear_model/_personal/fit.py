@@ -9,9 +9,9 @@ from skdp.linear_model._personal.doubts import doubts_of_prior
 from skdp.linear_model._personal.gradient import descend
 from skdp.linear_model._personal.heads import choose_prior
 from skdp.linear_model._personal.model import SharedModel
-from skdp.linear_model._personal.plan import center_rounds, finds_levels, response_search
+from skdp.linear_model._personal.plan import AltminReleases, MeanReleases, PersonalReleases
 from skdp.linear_model._personal.problem import PersonalProblem
-from skdp.linear_model._personal.start import release_row_count, release_start
+from skdp.linear_model._personal.start import release_mean_model, release_row_count, release_start
 from skdp.linear_model._personal.user_levels import UserLevels, release_user_levels
 from skdp.linear_model._personal.whitening import release_user_whitening
 from skdp.privacy import PrivacyBudget
@@ -21,34 +21,39 @@ __all__ = ["solve_personal"]
 
 def solve_personal(
     problem: PersonalProblem,
+    plan: PersonalReleases,
     users: Users,
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> SharedModel:
     """Release scales, then the representation, then how far it is to be trusted."""
     center, response_center = np.zeros(users.n_features), 0.0
-    kind = response_search(problem)
-    if kind:
-        response_center = release_response_center(kind, users, budget)
+    if plan.response_center:
+        response_center = release_response_center(plan.response_center, users, budget)
         users.shift_responses(response_center)
-    row_count = 1.0 if problem.is_pooled else release_row_count(users, budget, problem)
+    row_count = 1.0 if plan.row_count is None else release_row_count(plan.row_count, users, budget)
     levels = UserLevels()
-    if finds_levels(problem):
-        levels = release_user_levels(users, row_count, budget)
-    for name in center_rounds(problem):
-        shift = release_row_center(name, users, budget)
+    if plan.user_levels:
+        levels = release_user_levels(plan.user_levels, users, row_count, budget)
+    for round_of_center in plan.row_center:
+        shift = release_row_center(round_of_center, users, budget)
         users.shift_rows(shift)
         center = center + shift
     whitening: np.ndarray | None = None
     doubts: tuple[str, ...] = ()
-    if problem.decorrelate:
-        whitening, doubts = release_user_whitening(users, budget)
+    if plan.user_moment is not None:
+        whitening, doubts = release_user_whitening(plan.user_moment, users, budget)
         users.multiply_rows(whitening)
-    start = release_start(users, budget, problem, row_count, levels)
-    if not problem.is_pooled:
-        steps = {"gradient": descend, "altmin": alternate}[problem.solver]
-        found = steps(start, users, budget, problem.n_iter)
-        start = choose_prior(found, users, budget)
+    model = plan.model
+    if isinstance(model, MeanReleases):
+        start = release_mean_model(problem, model, users, budget)
+    else:
+        found = release_start(problem, model, users, row_count, levels, budget)
+        if isinstance(model.steps, AltminReleases):
+            found = alternate(model.steps, found, users, budget)
+        else:
+            found = descend(model.steps, found, users, budget)
+        start = choose_prior(model.prior_vote, found, users, budget)
         doubts += doubts_of_prior(found.prior, start.prior)
     return SharedModel(
         center, response_center, whitening, start.mean_head, start.prior, start.snr, doubts

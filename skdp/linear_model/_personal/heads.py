@@ -14,7 +14,8 @@ from skdp.linear_model._personal.ridge import (
     ridge_coefficients,
 )
 from skdp.linear_model._personal.start import Start, features_of
-from skdp.privacy import PrivacyBudget
+from skdp.privacy import PrivacyBudget, Release
+from skdp.privacy.histogram import bin_counts
 
 __all__ = ["best_priors", "choose_prior", "personal_models"]
 
@@ -24,12 +25,12 @@ Choices = tuple[tuple[float, float], ...]
 _LEAD, _LEAD_OF_NONE = 2.0, 0.15
 
 
-def choose_prior(start: Start, users: Users, budget: PrivacyBudget) -> Start:
+def choose_prior(vote: Release, start: Start, users: Users, budget: PrivacyBudget) -> Start:
     """Release which prior most users are predicted best with, each response from the others."""
     choices = users.fill(
         partial(best_priors, prior=start.prior, mean_head=start.mean_head, choices=PRIORS)
     )
-    counts, noise = budget.histogram("prior vote", choices, edges=np.arange(len(PRIORS)))
+    counts, noise = budget.release(vote, bin_counts(choices, np.arange(len(PRIORS))))
     lead = counts - np.array([_handicap(*choice, users.n_users, noise) for choice in PRIORS])
     return replace(start, prior=start.prior.changed(*PRIORS[int(np.argmax(lead))]))
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from skdp.data.reduce import map_sum
 from skdp.data.sources import as_source
-from skdp.linear_model._personal.grids import SIZES
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import clip_rows
+from skdp.privacy.release import Search
 
 __all__ = [
     "CENTER_CERTAINTY",
@@ -36,18 +36,9 @@ def clip_level(size: float, budget: PrivacyBudget) -> float:
     return size if budget.is_private else NO_CLIPPING
 
 
-def release_level(
-    name: str,
-    norms: np.ndarray,
-    q: float,
-    budget: PrivacyBudget,
-    remedy: str,
-    grid: np.ndarray = SIZES,
-) -> float:
+def release_level(search: Search, norms: np.ndarray, q: float, budget: PrivacyBudget) -> float:
     """Release a quantile of the norms, at which they are then clipped."""
-    # Without noise nothing is, and where the search ends is no matter.
-    told = remedy if budget.is_private else None
-    return clip_level(budget.quantile(name, norms, q=q, grid=grid, remedy=told), budget)
+    return clip_level(budget.quantile(search, norms, q=q), budget)
 
 
 def clipped_total(values: np.ndarray, level: float) -> np.ndarray:

@@ -1,26 +1,39 @@
 """What a personal regression releases, and with which shares, from public facts."""
 
 import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdp.linear_model._counts import share_for_counts
-from skdp.linear_model._medians import ANY_SIZE, searches
-from skdp.linear_model._personal.grids import PRIORS, RATIOS, RELATIVE_SIZES, SIZES, row_counts
+from skdp.linear_model._descent import DescentStep, plan_descent, shares_of_steps
+from skdp.linear_model._medians import ANY_SIZE, plan_medians
+from skdp.linear_model._personal.grids import (
+    PRIORS,
+    RATIOS,
+    RELATIVE_SIZES,
+    SIZES,
+    SQUARES,
+    row_counts,
+)
 from skdp.linear_model._personal.levels import CENTER_CERTAINTY, MEAN_CERTAINTY
 from skdp.linear_model._personal.problem import PersonalProblem
-from skdp.privacy import PlannedRelease, sensitivity
-from skdp.privacy.plan import planned_search
+from skdp.linear_model._units_of_data import OTHER_UNITS, OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
+from skdp.privacy import Release, sensitivity
 from skdp.privacy.quantile import search_steps
+from skdp.privacy.release import Search
+from skdp.privacy.shares import left_of, share_for_counts
 
 __all__ = [
     "N_CLOSER",
-    "center_rounds",
-    "finds_levels",
-    "finds_mean",
+    "AltminReleases",
+    "ClippedSum",
+    "HeadReleases",
+    "MeanReleases",
+    "PersonalReleases",
     "mean_clip",
     "plan_personal",
-    "response_search",
 ]
 
 # Not studied: benchmarks/personalization measures all together.
@@ -38,33 +51,69 @@ _PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)  # not studied
 _POOLED_MOMENT_SHARE, _POOLED_MEAN_SHARE = 0.4, 0.5  # not studied
 # Noise of a mean that is wanted, in units of the level that its parts are clipped to.
 _MEAN_NOISE, _LARGEST_MEAN_CLIP = 0.1, 8.0  # not studied
-# The last steps start from the best point: each gets so many times the share of the one before.
-_GROWTH, _LARGEST_GROWTH = 1.5, 10.0  # not studied
+_GROWTH = 1.5  # not studied
 
 
-def plan_personal(problem: PersonalProblem) -> list[PlannedRelease]:
+class ClippedSum(NamedTuple):
+    """A level, and the sum of what users have, clipped to it."""
+
+    norm: Search
+    total: Release
+
+
+class AltminReleases(NamedTuple):
+    """Normal equations, a matrix and its right-hand side in each step, at levels for all steps."""
+
+    matrix_norm: Search
+    product_norm: Search
+    steps: tuple[tuple[Release, Release], ...]
+
+
+class MeanReleases(NamedTuple):
+    """One model for all, from the mean of users' products of rows and responses."""
+
+    product_norm: Search
+    mean_products: Release
+
+
+class HeadReleases(NamedTuple):
+    """A representation, and the prior of the heads on it."""
+
+    product_norm: Search
+    products: Release
+    mean_products: Release | None  # none where noise would hide it
+    head_norm: Search
+    steps: tuple[DescentStep, ...] | AltminReleases
+    prior_vote: Release
+
+
+class PersonalReleases(NamedTuple):
+    """What a personal regression releases, in this order."""
+
+    response_center: tuple[Search, ...] | ClippedSum  # a median; a mean; () where noise hides both
+    row_count: Search | None
+    user_levels: tuple[Search, ...]  # of means of responses, and of responses; () if not sought
+    row_center: tuple[ClippedSum, ...]  # each of what the one before leaves; () in noise
+    user_moment: ClippedSum | None
+    model: MeanReleases | HeadReleases
+
+
+def plan_personal(problem: PersonalProblem) -> PersonalReleases:
     """Plan all releases in their order."""
-    before = [*_plan_features(problem), *_search("product norm", problem)]
+    row_count, user_levels = None, tuple[Search, ...]()
+    if not problem.is_pooled and problem.max_rows_per_user != 1:
+        row_count = _search(problem, "row count", row_counts(problem.max_rows_per_user))
+        if problem.fit_intercept:
+            level = _search(problem, "user level", remedy=OTHER_UNITS_OF_Y)
+            user_levels = level, _search(problem, "response spread", RATIOS)
+    center, moment = _plan_row_center(problem), _plan_user_moment(problem)
+    before = _plan_response_center(problem), row_count, user_levels, center, moment
+    remedy = OTHER_UNITS_OF_Y if problem.decorrelate else OTHER_UNITS
+    norm = _search(problem, "product norm", remedy=remedy)
     if problem.is_pooled:
-        return [*before, _mean_products(problem, _left(before))]
-    last = PlannedRelease(
-        "prior vote",
-        "gaussian",
-        share_for_counts(
-            2, problem.n_units, problem.mu, precision=_PRIOR_PRECISION, limits=_PRIOR_LIMITS
-        ),
-        sensitivity.histogram(problem.unit.adjacency),
-        shape=(len(PRIORS),),
-    )
-    means = [_mean_products(problem, _MEAN_SHARE)] * finds_mean(problem)
-    heads = _search("head norm", problem, len(RELATIVE_SIZES))
-    left = _left([*before, *heads, last, *means])
-    products = min(_PRODUCT_SHARE, left / 2) if problem.n_iter else left
-    size = (problem.facts.n_features,) * 2
-    start = _line("products", products, "product norm", size, "symmetric_gaussian")
-    plan_steps = {"gradient": _plan_gradient, "altmin": _plan_altmin}[problem.solver]
-    steps = plan_steps(problem, left - products) if problem.n_iter else []
-    return [*before, start, *means, *heads, *steps, last]
+        mean = _mean_products(problem, left_of(before, norm), norm)
+        return PersonalReleases(*before, MeanReleases(norm, mean))
+    return PersonalReleases(*before, _plan_heads(problem, before, norm))
 
 
 def mean_clip(problem: PersonalProblem) -> float:
@@ -78,148 +127,159 @@ def mean_clip(problem: PersonalProblem) -> float:
     return float(np.clip(_MEAN_NOISE / max(noise, 1e-9), 1.0, _LARGEST_MEAN_CLIP))
 
 
-def center_rounds(problem: PersonalProblem) -> tuple[str, ...]:
-    """Name the rounds in which the centre of the rows is found, none where noise would hide it.
+def _plan_response_center(problem: PersonalProblem) -> tuple[Search, ...] | ClippedSum:
+    """Plan a median, which is exact whatever the units, and takes more counts; or a mean."""
+    name = "response centre"
+    if not problem.fit_intercept:
+        return ()
+    if _counts_are_cheap(problem):
+        share = _count_share(problem)
+        return plan_medians(problem.cost, name, share, ANY_SIZE, N_CLOSER, remedy=OTHER_UNITS_OF_Y)
+    if _noise_of_mean(problem, _RESPONSE_SHARE) > _LARGEST_RESPONSE_NOISE:
+        return ()
+    norm = _level(problem, f"{name} norm", OTHER_UNITS_OF_Y)
+    return ClippedSum(norm, _sum(problem, name, _RESPONSE_SHARE, norm, sensitivity.row_sum))
+
+
+def _plan_row_center(problem: PersonalProblem) -> tuple[ClippedSum, ...]:
+    """Plan the rounds in which the centre of the rows is found.
 
     Noise follows the distance from the origin in the first one, and what is left of it in the next,
     which there is where counts cost little.
     """
-    rounds = ("row centre", "row centre, closer")[: 1 + _counts_are_cheap(problem)]
-    size, share = problem.facts.n_features, _CENTER_SHARE / len(rounds)
-    is_hidden = (
-        _noise_of_mean(problem, share) * (math.sqrt(size) + CENTER_CERTAINTY) > _LARGEST_NOISE
+    names = ("row centre", "row centre, closer")[: 1 + _counts_are_cheap(problem)]
+    size, share = problem.facts.n_features, _CENTER_SHARE / len(names)
+    noise = _noise_of_mean(problem, share) * (math.sqrt(size) + CENTER_CERTAINTY)
+    if not problem.fit_intercept or noise > _LARGEST_NOISE:
+        return ()
+    norms = [_level(problem, f"{name} norm", OTHER_UNITS_OF_X) for name in names]
+    return tuple(
+        ClippedSum(norm, _sum(problem, name, share, norm, sensitivity.row_sum, size))
+        for name, norm in zip(names, norms, strict=True)
     )
-    return rounds if problem.fit_intercept and not is_hidden else ()
 
 
-def response_search(problem: PersonalProblem) -> str:
-    """Choose how the centre of the responses is found: "median", "mean" or, in noise, not at all.
-
-    A median is exact whatever the units, and takes more counts.
-    """
-    if not problem.fit_intercept:
-        return ""
-    if _counts_are_cheap(problem):
-        return "median"
-    return "mean" if _noise_of_mean(problem, _RESPONSE_SHARE) <= _LARGEST_RESPONSE_NOISE else ""
-
-
-def finds_levels(problem: PersonalProblem) -> bool:
-    """Whether it is found how users' own levels differ."""
-    return problem.fit_intercept and not problem.is_pooled and problem.max_rows_per_user != 1
+def _plan_user_moment(problem: PersonalProblem) -> ClippedSum | None:
+    """Plan what makes features uncorrelated, if that is asked for."""
+    if not problem.decorrelate:
+        return None
+    norm = _level(problem, "moment norm", OTHER_UNITS_OF_X, SQUARES)
+    share = _POOLED_MOMENT_SHARE if problem.is_pooled else _MOMENT_SHARE
+    shape = (problem.facts.n_features,) * 2
+    total = _sum(problem, "second moment", share, norm, sensitivity.user_moment, *shape)
+    return ClippedSum(norm, total)
 
 
-def finds_mean(problem: PersonalProblem) -> bool:
-    """Whether the mean of the products is released: not where noise would hide it."""
-    noise = _noise_of_mean(problem, _MEAN_SHARE) * (
-        math.sqrt(problem.n_components) + MEAN_CERTAINTY
+def _plan_heads(problem: PersonalProblem, before: Any, norm: Search) -> HeadReleases:
+    """Plan the start, for which steps leave a part of what is left; the steps; and a vote."""
+    mean = _mean_products(problem, _MEAN_SHARE, norm) if _shows_mean(problem) else None
+    head_norm, vote = _search(problem, "head norm", RELATIVE_SIZES), _plan_vote(problem)
+    left = left_of(before, norm, mean, head_norm, vote)
+    share = min(_PRODUCT_SHARE, left / 2) if problem.n_iter else left
+    shape = (problem.facts.n_features,) * 2
+    products = _sum(problem, "products", share, norm, sensitivity.second_moment, *shape)
+    steps = _plan_steps(problem, left - share, head_norm)
+    return HeadReleases(norm, products, mean, head_norm, steps, vote)
+
+
+def _shows_mean(problem: PersonalProblem) -> bool:
+    """Tell whether the mean of the products can be seen through its noise."""
+    certainty = math.sqrt(problem.n_components) + MEAN_CERTAINTY
+    return problem.mean_head and (
+        _noise_of_mean(problem, _MEAN_SHARE) * certainty <= _LARGEST_NOISE
     )
-    return problem.mean_head and noise <= _LARGEST_NOISE
+
+
+def _plan_vote(problem: PersonalProblem) -> Release:
+    """Plan how many users are predicted best with each prior."""
+    share = _share_of_counts(2, problem, _PRIOR_PRECISION, _PRIOR_LIMITS)
+    change = partial(sensitivity.histogram, problem.unit.adjacency)
+    return problem.cost.release("prior vote", "gaussian", share, change, (), shape=(len(PRIORS),))
+
+
+def _plan_steps(
+    problem: PersonalProblem, share: float, norm: Search
+) -> tuple[DescentStep, ...] | AltminReleases:
+    """Plan a gradient and a count for each step, or its normal equations."""
+    if not problem.n_iter:
+        return ()
+    if problem.solver == "altmin":
+        return _plan_altmin(problem, share)
+    votes = _share_of_counts(problem.n_iter, problem, _VOTE_PRECISION, _VOTE_LIMITS)
+    return plan_descent(
+        problem.cost,
+        shares_of_steps(share - votes, problem.n_iter, _GROWTH),
+        votes,
+        partial(sensitivity.row_sum, adjacency=problem.unit.adjacency),
+        follows=norm.name,
+        shape=(problem.facts.n_features, problem.n_components),
+    )
+
+
+def _plan_altmin(problem: PersonalProblem, share: float) -> AltminReleases:
+    """Plan the normal equations of each step, and the norms of what users add to them."""
+    matrix_norm = _level(problem, "normal matrix norm", OTHER_UNITS_OF_Y, SQUARES)
+    product_norm = _level(problem, "normal product norm", OTHER_UNITS_OF_Y, SQUARES)
+    n_unknowns = problem.facts.n_features * problem.n_components
+    rest, steps = left_of(matrix_norm, product_norm, total=share), list[tuple[Release, Release]]()
+    for step, own in enumerate(shares_of_steps(rest, problem.n_iter, _GROWTH), start=1):
+        name, change, shape = f"normal matrix {step}", sensitivity.user_moment, (n_unknowns,) * 2
+        matrix = _sum(problem, name, own / 2, matrix_norm, change, *shape)
+        name = f"normal products {step}"
+        sides = _sum(problem, name, own / 2, product_norm, sensitivity.row_sum, n_unknowns)
+        steps.append((matrix, sides))
+    return AltminReleases(matrix_norm, product_norm, tuple(steps))
+
+
+def _mean_products(problem: PersonalProblem, share: float, norm: Search) -> Release:
+    size = problem.facts.n_features
+    return _sum(problem, "mean products", share, norm, sensitivity.row_sum, size)
 
 
 def _noise_of_mean(problem: PersonalProblem, share: float) -> float:
     """Compute the noise of a mean over users, in units of the level that they are clipped to."""
     change = sensitivity.row_sum(1.0, problem.unit.adjacency)
-    return problem.currency.noise_scale("gaussian", change, share) / problem.n_units
+    return problem.cost.noise_std("gaussian", change, share) / problem.n_units
+
+
+def _share_of_counts(
+    count: int, problem: PersonalProblem, precision: float, limits: tuple[float, float]
+) -> float:
+    n_units, mu = problem.n_units, problem.cost.mu
+    return share_for_counts(count, n_units, mu, precision=precision, limits=limits)
+
+
+def _count_share(problem: PersonalProblem) -> float:
+    """Compute the share of one count of a search."""
+    return _share_of_counts(1, problem, _SEARCH_PRECISION, _COUNT_LIMITS)
 
 
 def _counts_are_cheap(problem: PersonalProblem) -> bool:
     return _count_share(problem) <= _CHEAP_COUNT
 
 
-def _plan_features(problem: PersonalProblem) -> list[PlannedRelease]:
-    """Plan the centre of rows and responses, and what whitens the rows."""
-    d = problem.facts.n_features
-    lines = _plan_responses(problem)
-    rounds = center_rounds(problem)
-    for name in rounds:
-        lines += _search(f"{name} norm", problem)
-        lines.append(_line(name, _CENTER_SHARE / len(rounds), f"{name} norm", (d,)))
-    if problem.decorrelate:
-        lines += _search("moment norm", problem)
-        share = _POOLED_MOMENT_SHARE if problem.is_pooled else _MOMENT_SHARE
-        lines.append(_line("second moment", share, "moment norm", (d, d), "symmetric_gaussian"))
-    return lines
-
-
-def _plan_responses(problem: PersonalProblem) -> list[PlannedRelease]:
-    """Plan the centre of the responses, numbers of rows, and how far users' levels differ."""
-    kind, lines = response_search(problem), list[PlannedRelease]()
-    name = "response centre"
-    if kind == "median":
-        for search, length in searches(name, len(ANY_SIZE), N_CLOSER):
-            lines += _search(search, problem, length)
-    elif kind == "mean":
-        lines += _search(f"{name} norm", problem)
-        lines.append(_line(name, _RESPONSE_SHARE, f"{name} norm", ()))
-    if not problem.is_pooled:
-        lines += _search("row count", problem, len(row_counts(problem.max_rows_per_user)))
-    if finds_levels(problem):
-        lines += _search("user level", problem)
-        lines += _search("response spread", problem, len(RATIOS))
-    return lines
-
-
-def _count_share(problem: PersonalProblem) -> float:
-    """Compute the share of one count of a search."""
-    return share_for_counts(
-        1, problem.n_units, problem.mu, precision=_SEARCH_PRECISION, limits=_COUNT_LIMITS
-    )
-
-
-def _plan_gradient(problem: PersonalProblem, share: float) -> list[PlannedRelease]:
-    """Plan a gradient and a count for each step."""
-    n_iter, facts = problem.n_iter, problem.facts
-    votes = share_for_counts(
-        n_iter, problem.n_units, problem.mu, precision=_VOTE_PRECISION, limits=_VOTE_LIMITS
-    )
-    lines, follows = [], "head norm"
-    for step, own in enumerate(_growing(share - votes, n_iter), start=1):
-        size = (facts.n_features, problem.n_components)
-        lines.append(_line(f"gradient {step}", own, follows, size))
-        follows = f"clip vote {step}"
-        lines.append(PlannedRelease(follows, "gaussian", votes / n_iter, sensitivity.count()))
-    return lines
-
-
-def _plan_altmin(problem: PersonalProblem, share: float) -> list[PlannedRelease]:
-    """Plan the normal equations of each step, and the norms of what users add to them."""
-    lines = [*_search("normal matrix norm", problem), *_search("normal product norm", problem)]
-    n_unknowns = problem.facts.n_features * problem.n_components
-    rest = share - math.fsum(line.share for line in lines)
-    for step, own in enumerate(_growing(rest, problem.n_iter), start=1):
-        name, size = f"normal matrix {step}", (n_unknowns,) * 2
-        lines.append(_line(name, own / 2, "normal matrix norm", size, "symmetric_gaussian"))
-        name = f"normal products {step}"
-        lines.append(_line(name, own / 2, "normal product norm", (n_unknowns,)))
-    return lines
-
-
-def _growing(total: float, n_steps: int) -> list[float]:
-    """Split a share over the steps, the later ones getting more."""
-    growth = min(_GROWTH, _LARGEST_GROWTH ** (1 / n_steps))
-    weights = growth ** np.arange(n_steps)
-    shares: list[float] = (total * weights / weights.sum()).tolist()
-    return shares
-
-
-def _mean_products(problem: PersonalProblem, share: float) -> PlannedRelease:
-    return _line("mean products", share, "product norm", (problem.facts.n_features,))
-
-
 def _search(
-    name: str, problem: PersonalProblem, n_points: int = len(SIZES)
-) -> list[PlannedRelease]:
+    problem: PersonalProblem, name: str, grid: np.ndarray = SIZES, remedy: str | None = None
+) -> Search:
     """Plan a search over a grid, for a share that follows the number of users."""
-    n_steps = search_steps(n_points)
-    return planned_search(name, n_steps * _count_share(problem), n_points) if n_steps else []
+    share = search_steps(len(grid)) * _count_share(problem)
+    return problem.cost.search(name, share, grid, remedy=remedy)
 
 
-def _left(lines: list[PlannedRelease]) -> float:
-    return 1 - math.fsum(line.share for line in lines)
+def _level(problem: PersonalProblem, name: str, remedy: str, grid: np.ndarray = SIZES) -> Search:
+    """Plan the search of a level: without noise nothing is clipped, wherever the search ends."""
+    return _search(problem, name, grid, remedy if problem.cost.is_private else None)
 
 
-def _line(
-    name: str, share: float, follows: str, shape: tuple[int, ...], mechanism: str = "gaussian"
-) -> PlannedRelease:
-    return PlannedRelease(name, mechanism, share, follows=follows, shape=shape)
+def _sum(
+    problem: PersonalProblem,
+    name: str,
+    share: float,
+    norm: Search,
+    change: Callable[..., float],
+    *shape: int,
+) -> Release:
+    """Plan a sum of what users have, vectors or symmetric matrices, each clipped to a norm."""
+    change = partial(change, adjacency=problem.unit.adjacency)
+    mechanism = "symmetric_gaussian" if len(shape) == 2 else "gaussian"
+    return problem.cost.release(name, mechanism, share, change, follows=norm.name, shape=shape)

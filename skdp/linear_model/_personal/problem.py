@@ -1,6 +1,5 @@
 """What is asked of a personal regression: plain parameters, public facts, checked."""
 
-import math
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -8,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._estimator import N_JOBS, Procedure
-from skdp.privacy.currency import Currency
+from skdp._estimator import N_JOBS
+from skdp.privacy.cost import PrivacyCost
 from skdp.units._resolved import ResolvedUnit
 
 __all__ = ["PERSONAL_CONSTRAINTS", "PersonalFacts", "PersonalProblem", "checked_problem"]
@@ -50,14 +49,11 @@ class PersonalFacts:
 class PersonalProblem:
     """Parameters of a personal regression as plain values, and public facts."""
 
-    procedure: Procedure
     facts: PersonalFacts
     # A user, or a row if these are not told apart.
     unit: ResolvedUnit
     n_units: int
-    currency: Currency
-    epsilon: float
-    delta: float
+    cost: PrivacyCost
     n_components: int
     fit_intercept: bool
     mean_head: bool
@@ -65,12 +61,6 @@ class PersonalProblem:
     solver: str
     n_iter: int
     max_rows_per_user: int | None
-    delta_tail: float = 0.0
-
-    @property
-    def mu(self) -> float:
-        """Gaussian differential privacy of the whole."""
-        return self.currency.mu
 
     @property
     def is_pooled(self) -> bool:
@@ -93,7 +83,7 @@ def checked_problem(problem: PersonalProblem) -> PersonalProblem:
         )
     if problem.solver == "exponential":
         _check_choice(problem)
-    elif problem.delta == 0 and math.isfinite(problem.epsilon):
+    elif problem.cost.is_pure:
         raise ValueError(
             f"delta=0 asks for pure differential privacy, which the Gaussian noise of "
             f"solver={problem.solver!r} does not give; pass a positive delta, or "

@@ -20,7 +20,6 @@ import numpy as np
 
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_norms
-from skdp.linear_model._personal.grids import RELATIVE_SIZES, SIZES, row_counts
 from skdp.linear_model._personal.levels import (
     MEAN_CERTAINTY,
     above_noise,
@@ -29,14 +28,14 @@ from skdp.linear_model._personal.levels import (
     clipped_total,
 )
 from skdp.linear_model._personal.model import Prior
-from skdp.linear_model._personal.plan import finds_mean, mean_clip
+from skdp.linear_model._personal.plan import HeadReleases, MeanReleases, mean_clip
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.linear_model._personal.ridge import ridge_coefficients
 from skdp.linear_model._personal.user_levels import UserLevels
-from skdp.linear_model._units_of_data import OTHER_UNITS, OTHER_UNITS_OF_Y
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget, Release
+from skdp.privacy.release import Search
 
-__all__ = ["Start", "features_of", "release_row_count", "release_start"]
+__all__ = ["Start", "features_of", "release_mean_model", "release_row_count", "release_start"]
 
 _PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6  # not studied
 # A component has at least this fraction of the first one's variance: not studied.
@@ -83,46 +82,51 @@ class Start:
         return self.mean.head(self.prior.basis)
 
 
-def release_row_count(users: Users, budget: PrivacyBudget, problem: PersonalProblem) -> float:
+def release_row_count(search: Search, users: Users, budget: PrivacyBudget) -> float:
     """Release how many rows users have: the median, up to a factor of the root of 2."""
-    grid = row_counts(problem.max_rows_per_user)
-    if len(grid) == 1:
-        return 1.0
-    counts = users.fill(attrgetter("counts"))
+    found = budget.quantile(search, users.fill(attrgetter("counts")), q=0.5)
     # Below the point that is found there is another one, half as large.
-    return max(budget.quantile("row count", counts, q=0.5, grid=grid) / np.sqrt(2), 1.0)
+    return max(found / np.sqrt(2), 1.0)
+
+
+def release_mean_model(
+    problem: PersonalProblem, plan: MeanReleases, users: Users, budget: PrivacyBudget
+) -> Start:
+    """Release the mean of the products alone: one model for all."""
+    products, size = _release_size(plan.product_norm, users, UserLevels(), budget)
+    mean = _release_mean(problem, plan.mean_products, products, size, users, budget)
+    return Start(Prior(np.zeros((users.n_features, 0)), np.zeros(0), 0.0, 1.0), mean, 1.0, 0.0)
 
 
 def release_start(
-    users: Users,
-    budget: PrivacyBudget,
     problem: PersonalProblem,
+    plan: HeadReleases,
+    users: Users,
     row_count: float,
     levels: UserLevels,
+    budget: PrivacyBudget,
 ) -> Start:
     """Release the sum of the outer products, their mean, and the scale of heads."""
-    products = users.fill(partial(_products, levels=levels))
-    remedy = OTHER_UNITS_OF_Y if problem.decorrelate else OTHER_UNITS
-    norms = row_norms(products)
-    size = budget.quantile("product norm", norms, q=_PRODUCT_QUANTILE, grid=SIZES, remedy=remedy)
+    products, size = _release_size(plan.product_norm, users, levels, budget)
     level = clip_level(size, budget)
-    if problem.is_pooled:
-        mean = _release_mean(products, size, users, budget, problem)
-        none = Prior(np.zeros((users.n_features, 0)), np.zeros(0), 0.0, 1.0)
-        return Start(none, mean, 1.0, 0.0)
-    released, scale = budget.symmetric_gaussian(
-        "products",
-        clipped_moment(products, level),
-        sensitivity=sensitivity.second_moment(level, budget.adjacency, users.rounding),
-    )
+    total = clipped_moment(products, level)
+    released, scale = budget.release(plan.products, total, level, rounding=users.rounding)
     mean = Mean(np.zeros(users.n_features), 0.0)
-    if finds_mean(problem):
-        mean = _release_mean(products, size, users, budget, problem)
+    if plan.mean_products is not None:
+        mean = _release_mean(problem, plan.mean_products, products, size, users, budget)
     moment = released / users.n_users
     prior, snr = _spectral(moment, scale / users.n_users, mean, row_count, problem)
-    start = _with_scale(Start(prior, mean, row_count, snr), users, budget)
+    start = _with_scale(plan.head_norm, Start(prior, mean, row_count, snr), users, budget)
     intercept = max(start.prior.intercept_variance, levels.between)
     return replace(start, prior=replace(start.prior, intercept_variance=intercept))
+
+
+def _release_size(
+    search: Search, users: Users, levels: UserLevels, budget: PrivacyBudget
+) -> tuple[np.ndarray, float]:
+    """Compute the products, and release a size that most of them exceed."""
+    products = users.fill(partial(_products, levels=levels))
+    return products, budget.quantile(search, row_norms(products), q=_PRODUCT_QUANTILE)
 
 
 def _products(batch: UserBatch, levels: UserLevels) -> np.ndarray:
@@ -134,19 +138,17 @@ def _products(batch: UserBatch, levels: UserLevels) -> np.ndarray:
 
 
 def _release_mean(
+    problem: PersonalProblem,
+    release: Release,
     products: np.ndarray,
     size: float,
     users: Users,
     budget: PrivacyBudget,
-    problem: PersonalProblem,
 ) -> Mean:
     """Release the mean of the products, clipped to a multiple of their size."""
     level = clip_level(size * mean_clip(problem), budget)
-    released, scale = budget.gaussian(
-        "mean products",
-        clipped_total(products, level),
-        sensitivity=sensitivity.row_sum(level, budget.adjacency, users.rounding),
-    )
+    total = clipped_total(products, level)
+    released, scale = budget.release(release, total, level, rounding=users.rounding)
     # Beside the noise there is the error of a mean over so many users, as it is of products of that
     # size in no particular direction.
     error = size / np.sqrt(users.n_users * users.n_features)
@@ -186,7 +188,7 @@ def _outer_of_mean(moment: np.ndarray, mean: Mean) -> np.ndarray:
     return np.outer(direction, direction) * min(square, max(along - usual, 0.0))
 
 
-def _with_scale(start: Start, users: Users, budget: PrivacyBudget) -> Start:
+def _with_scale(search: Search, start: Start, users: Users, budget: PrivacyBudget) -> Start:
     """Release how long heads are, and bring the prior to that scale.
 
     Clipped products tell of less variance than there is, and steps along a variance that is taken
@@ -195,8 +197,7 @@ def _with_scale(start: Start, users: Users, budget: PrivacyBudget) -> Start:
     prior, mean_head = start.prior, start.mean_head
     sizes = users.fill(partial(_head_sizes, prior=prior, mean_head=mean_head))
     usual = np.sqrt(prior.variances.sum())
-    released = budget.quantile("head norm", sizes / usual, q=_HEAD_QUANTILE, grid=RELATIVE_SIZES)
-    factor = released**2
+    factor = budget.quantile(search, sizes / usual, q=_HEAD_QUANTILE) ** 2
     scaled = replace(
         prior,
         variances=factor * prior.variances,

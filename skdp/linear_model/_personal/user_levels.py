@@ -8,9 +8,8 @@ from scipy.special import ndtri
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_squares
 from skdp.linear_model._personal.center import mean_responses
-from skdp.linear_model._personal.grids import RATIOS, SIZES
-from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget
+from skdp.privacy.release import Search
 
 __all__ = ["UserLevels", "release_user_levels", "root_mean_squares"]
 
@@ -33,16 +32,17 @@ class UserLevels:
         return np.asarray(trust * mean_responses(batch))
 
 
-def release_user_levels(users: Users, row_count: float, budget: PrivacyBudget) -> UserLevels:
+def release_user_levels(
+    plan: tuple[Search, ...], users: Users, row_count: float, budget: PrivacyBudget
+) -> UserLevels:
     """Release sizes of the users' mean responses, and of single responses beside these.
 
     The mean of m responses has the variance of the levels plus that within users divided by m, a
     response the sum of both.
     """
-    means, sizes = users.fill(_means_and_sizes).T
-    size = budget.quantile("user level", means, q=_QUANTILE, grid=SIZES, remedy=OTHER_UNITS_OF_Y)
-    size /= _ABOVE
-    ratio = budget.quantile("response spread", sizes / size, q=0.5, grid=RATIOS) / _ABOVE
+    (of_size, of_ratio), (means, sizes) = plan, users.fill(_means_and_sizes).T
+    size = budget.quantile(of_size, means, q=_QUANTILE) / _ABOVE
+    ratio = budget.quantile(of_ratio, sizes / size, q=0.5) / _ABOVE
     of_means = (size / float(ndtri((1 + _QUANTILE) / 2))) ** 2
     of_responses = max((ratio * size) ** 2, of_means)
     between = 0.0

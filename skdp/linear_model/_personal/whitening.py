@@ -6,11 +6,10 @@ import numpy as np
 
 from skdp.data.users import UserBatch, Users
 from skdp.linalg.norms import row_norms
-from skdp.linear_model._personal.grids import SQUARES
 from skdp.linear_model._personal.levels import release_level
+from skdp.linear_model._personal.plan import ClippedSum
 from skdp.linear_model._trace.covariances import whitening_of
-from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import clip_weights
 
 __all__ = ["moment_norms", "release_user_whitening"]
@@ -25,21 +24,17 @@ _HIDDEN = (
 
 
 def release_user_whitening(
-    users: Users, budget: PrivacyBudget
+    plan: ClippedSum, users: Users, budget: PrivacyBudget
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Release the mean of the users' second moments, and return its cleaned inverse root.
 
     It is the identity where noise hides even the mean variance of all features.
     """
     norms = users.fill(moment_norms)
-    level = release_level("moment norm", norms, _QUANTILE, budget, OTHER_UNITS_OF_X, SQUARES)
+    level = release_level(plan.norm, norms, _QUANTILE, budget)
     weights = clip_weights(norms, level, users.n_features**2)
     total = users.add_up(partial(_weighted_moment, weights=weights), users.n_features**2)
-    released, scale = budget.symmetric_gaussian(
-        "second moment",
-        total,
-        sensitivity=sensitivity.user_moment(level, budget.adjacency, users.rounding),
-    )
+    released, scale = budget.release(plan.total, total, level, rounding=users.rounding)
     released, scale = released / users.n_users, scale / users.n_users
     noise = scale / np.sqrt(users.n_features)
     if np.diagonal(released).mean() <= _CERTAINTY * noise:

@@ -2,7 +2,7 @@ r"""Private linear regression from perturbed sufficient statistics, with an adap
 
 Released are the second moments of the features, their products with the responses, and the smallest
 eigenvalue of the former, from which the ridge follows that keeps the noise of the moments from
-making the system singular.
+making the system singular. Of public matrices only the products with the responses are released.
 
 References
 ----------
@@ -11,17 +11,22 @@ References
 """
 
 import math
+from functools import partial
 
 import numpy as np
 
+from skdp.linalg.fixed_rank import truncate
+from skdp.linalg.matrices import DenseCoordinates, Matrices
 from skdp.linear_model._trace.estimate import Estimate
-from skdp.linear_model._trace.normal_equations import solve, sufficient_statistics
+from skdp.linear_model._trace.public_rows import even_weights, usual_rows
 from skdp.linear_model._trace.records import NO_CLIPPING, Records
-from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
-from skdp.privacy import PrivacyBudget, sensitivity
-from skdp.privacy.quantile import SCALE_GRID
+from skdp.linear_model._trace.releases import MomentReleases
+from skdp.linear_model._trace.scales import release_norm
+from skdp.privacy import PrivacyBudget, Release
+from skdp.privacy.clipping import clip_rows
+from skdp.privacy.release import Search
 
-__all__ = ["release_row_norm", "solve_adassp"]
+__all__ = ["release_row_norm", "solve_adassp", "solve_public_design"]
 
 # benchmarks/trace_regression/defaults.md, "The norm that adassp clips to": a higher quantile
 # would need more precise counts, or the norm that is found may mean nothing. Most norms are below
@@ -32,45 +37,118 @@ _NORM_MARGIN = 1.25
 _RIDGE_FAILURE = 0.05
 
 
-def release_row_norm(records: Records, budget: PrivacyBudget) -> float:
+def release_row_norm(search: Search, records: Records, budget: PrivacyBudget) -> float:
     """Release a norm that most of the matrices do not exceed."""
-    norms = records.design.norms()
-    norms[np.isnan(records.responses)] = np.nan
-    found = budget.quantile(
-        "row norm", norms, q=_NORM_QUANTILE, grid=SCALE_GRID, remedy=OTHER_UNITS_OF_X
-    )
-    return _NORM_MARGIN * found
+    is_null = np.isnan(records.responses)
+    return _NORM_MARGIN * release_norm(search, records.design, is_null, budget, _NORM_QUANTILE)
 
 
 def solve_adassp(
+    plan: MomentReleases,
     records: Records,
     rank: int,
     budget: PrivacyBudget,
-    *,
     row_norm: float,
     response_bound: float,
 ) -> Estimate:
     """Solve the perturbed normal equations where records are the unit."""
     norm = min(math.hypot(row_norm, records.intercept), NO_CLIPPING)
     response_bound = min(response_bound, NO_CLIPPING)
-    squares, sums = sufficient_statistics(records, norm, response_bound)
+    squares, sums = _sufficient_statistics(records, norm, response_bound)
     rounding = records.design.rounding
-    moment, moment_noise = budget.symmetric_gaussian(
-        "second moment",
-        squares,
-        sensitivity=sensitivity.second_moment(norm, budget.adjacency, rounding),
-    )
-    smallest, _ = budget.gaussian(
-        "smallest eigenvalue",
-        np.linalg.eigvalsh(squares)[0],
-        sensitivity=sensitivity.smallest_eigenvalue(norm, rounding),
-    )
-    products, _ = budget.gaussian(
-        "products with responses",
-        sums,
-        sensitivity=sensitivity.labelled_moment(norm, response_bound, budget.adjacency, rounding),
-    )
+    moment, moment_noise = budget.release(plan.second_moment, squares, norm, rounding=rounding)
+    eigenvalue = np.linalg.eigvalsh(squares)[0]
+    smallest, _ = budget.release(plan.smallest_eigenvalue, eigenvalue, norm, rounding=rounding)
+    products, _ = budget.release(plan.products, sums, norm, response_bound, rounding=rounding)
     size = len(products)
     reach = moment_noise * math.sqrt(size * math.log(2 * size**2 / _RIDGE_FAILURE))
     ridge = max(0.0, reach - max(float(smallest), 0.0))
-    return solve(records, rank, moment + ridge * np.eye(size), products)
+    return _solve(records, rank, moment + ridge * np.eye(size), products)
+
+
+def solve_public_design(
+    plan: Release,
+    records: Records,
+    rank: int,
+    budget: PrivacyBudget,
+    response_bound: float,
+    response_range: float,
+) -> Estimate:
+    """Solve the normal equations where only the responses are private.
+
+    Rows longer than the median are weighted down to it, in both sums, and those that are much
+    longer than all but a few take no part.
+    """
+    response_bound = min(response_bound, NO_CLIPPING)
+    design = records.design.written_out()
+    norms = design.map_rows(partial(_row_norms, intercept=records.intercept))
+    evens_out = response_bound < NO_CLIPPING
+    if evens_out:
+        norms[~usual_rows(records.design)] = 0.0
+    weights = even_weights(norms, evens_out=evens_out)
+    moment, sums = _sufficient_statistics(records, NO_CLIPPING, response_bound, weights)
+    # What has no weight contributes nothing to the sums.
+    norms[weights == 0] = 0.0
+    largest = float(np.clip((weights * norms).max(), 1 / NO_CLIPPING, NO_CLIPPING))
+    facts, rounding = (response_bound, response_range, largest), records.design.rounding
+    products, _ = budget.release(plan, sums, *facts, rounding=rounding)
+    return _solve(records, rank, moment, products)
+
+
+def _row_norms(_: slice, matrices: Matrices, intercept: float) -> np.ndarray:
+    return matrices.entries(intercept).norms()
+
+
+def _sufficient_statistics(
+    records: Records,
+    row_norm: float,
+    response_bound: float,
+    public_weights: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum products of features with each other and with responses, the last one for an intercept.
+
+    Rows are clipped to a norm and responses to a bound; public rows have weights. A null record is
+    null in both sums, a null response beside a public row in one.
+    """
+    kernel = partial(
+        _statistics,
+        records=records,
+        row_norm=row_norm,
+        response_bound=response_bound,
+        public_weights=public_weights,
+    )
+    design = records.design.written_out()
+    sums = design.add_up(kernel, (design.n_entries + 1) * (design.n_entries + 2))
+    return sums[:, :-1], sums[:, -1]
+
+
+def _statistics(
+    rows: slice,
+    matrices: Matrices,
+    *,
+    records: Records,
+    row_norm: float,
+    response_bound: float,
+    public_weights: np.ndarray | None,
+) -> np.ndarray:
+    coordinates, responses = matrices.entries(records.intercept), records.responses[rows]
+    assert isinstance(coordinates, DenseCoordinates)
+    if public_weights is None:
+        coordinates.values[np.isnan(responses)] = np.nan
+    features = clip_rows(coordinates.values, row_norm)
+    weighted = features
+    if public_weights is not None:
+        weighted = features * public_weights[rows, np.newaxis]
+    responses = np.clip(np.nan_to_num(responses), -response_bound, response_bound)
+    return np.column_stack([weighted.T @ features, weighted.T @ responses])
+
+
+def _solve(records: Records, rank: int, moment: np.ndarray, products: np.ndarray) -> Estimate:
+    """Solve for the coefficients, and take the nearest ones of the rank."""
+    solution = np.linalg.lstsq(moment, products, rcond=None)[0]
+    # Divided by a public moment that is almost 0, products may overflow.
+    solution = np.clip(np.nan_to_num(solution), -NO_CLIPPING, NO_CLIPPING)
+    shape, offset = records.design.matrix_shape, 0.0
+    if records.intercept > 0:
+        solution, offset = solution[:-1], float(solution[-1]) * records.intercept
+    return Estimate(truncate(solution.reshape(shape), rank), offset)

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,31 +12,28 @@ from skdp.linalg.fixed_rank import FixedRank, project_coordinates
 from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.linear_model._trace.public_rows import even_weights, usual_rows
 from skdp.linear_model._trace.records import NO_CLIPPING, Records, Vectors, clipped_sum
-from skdp.privacy import sensitivity
 
 __all__ = ["Clipping", "RecordClipping", "ResponseClipping"]
 
 
-@dataclass(frozen=True)
-class ClippedGradient:
+class ClippedGradient(NamedTuple):
     """The sum of the clipped gradients of all records; the last coordinate is that of an intercept.
 
-    `sizes` are what was clipped to the level, NaN for null records. Weights have shortened the sum
-    by the public factor `gain`.
+    Its sensitivity follows the public or released `facts`. `sizes` are what was clipped to the
+    level, NaN for null records. Weights have shortened the sum by the public factor `gain`.
     """
 
     total: np.ndarray
-    sensitivity: float
+    facts: tuple[float, ...]
     sizes: np.ndarray
     gain: float = 1.0
 
 
+@dataclass
 class Clipping(ABC):
     """How the gradients of single records are bounded."""
 
-    def __init__(self, records: Records, adjacency: str) -> None:
-        self.records = records
-        self.adjacency = adjacency
+    records: Records
 
     @property
     def has_intercept(self) -> bool:
@@ -56,13 +54,7 @@ class Clipping(ABC):
 
     def _vectors(self, point: FixedRank, offset: float) -> Vectors:
         """Return what gives coordinates of a block and its residuals."""
-        return partial(
-            _coordinates,
-            point=point,
-            offset=offset,
-            intercept=self.records.intercept,
-            responses=self.records.responses,
-        )
+        return partial(_coordinates, point=point, offset=offset, given=self.records)
 
     def _projected(self, point: FixedRank, total: np.ndarray) -> np.ndarray:
         """Project a sum once, as single vectors are outside the space by their rounding."""
@@ -82,10 +74,10 @@ class RecordClipping(Clipping):
         """Sum the gradients at a released point and intercept."""
         design = self.records.design
         total, norms = clipped_sum(design, self._vectors(point, offset), level, self._size(point))
-        change = sensitivity.row_sum(level, self.adjacency, design.rounding)
-        return ClippedGradient(self._projected(point, total), change, norms)
+        return ClippedGradient(self._projected(point, total), (level,), norms)
 
 
+@dataclass
 class ResponseClipping(Clipping):
     """Only a response may change, the matrices being public: its residual is clipped.
 
@@ -93,10 +85,10 @@ class ResponseClipping(Clipping):
     than all but a few take no part.
     """
 
-    def __init__(self, records: Records, adjacency: str, response_range: float) -> None:
-        super().__init__(records, adjacency)
-        self.response_range = response_range
-        self._is_usual = usual_rows(records.design)
+    response_range: float
+
+    def __post_init__(self) -> None:
+        self._is_usual = usual_rows(self.records.design)
 
     def largest_level(self, spread: float, dimension: int) -> float:
         """Return the spread itself."""
@@ -104,8 +96,7 @@ class ResponseClipping(Clipping):
 
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
         """Sum the gradients at a released point and intercept."""
-        design = self.records.design
-        intercept = self.records.intercept
+        design, intercept = self.records.design, self.records.intercept
         lengths = design.map_rows(partial(_lengths, point=point, intercept=intercept))
         evens_out = level < NO_CLIPPING
         if evens_out:
@@ -115,33 +106,21 @@ class ResponseClipping(Clipping):
         vectors = self._vectors(point, offset)
         kernel = partial(_clipped_responses, vectors=vectors, weights=weights, level=level)
         total, sizes = design.add_up(kernel, self._size(point))
-        change = sensitivity.response_sum(
-            level,
-            self.response_range,
-            max(float((weights * lengths).max()), 1 / NO_CLIPPING),
-            self.adjacency,
-            design.rounding,
-        )
-        squares = lengths @ lengths
+        largest = max(float((weights * lengths).max()), 1 / NO_CLIPPING)
+        facts, squares = (level, self.response_range, largest), lengths @ lengths
         gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0
-        return ClippedGradient(self._projected(point, total), change, sizes, gain)
+        return ClippedGradient(self._projected(point, total), facts, sizes, gain)
 
 
 # Kernels.
 
 
 def _coordinates(
-    records: slice,
-    matrices: Matrices,
-    *,
-    point: FixedRank,
-    offset: float,
-    intercept: float,
-    responses: np.ndarray,
+    rows: slice, matrices: Matrices, *, point: FixedRank, offset: float, given: Records
 ) -> tuple[Coordinates, np.ndarray]:
     """Return coordinates of a block and its residuals."""
-    coordinates, inner = matrices.tangent(point, intercept)
-    return coordinates, inner + intercept * offset - responses[records]
+    coordinates, inner = matrices.tangent(point, given.intercept)
+    return coordinates, inner + given.intercept * offset - given.responses[rows]
 
 
 def _lengths(_: slice, matrices: Matrices, point: FixedRank, intercept: float) -> np.ndarray:

@@ -6,7 +6,7 @@ one matrix of their second moments.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,14 +16,14 @@ from skdp.data.design import Design
 from skdp.linalg.matrices import Matrices
 from skdp.linear_model._trace.public_rows import usual_rows
 from skdp.linear_model._trace.records import NO_CLIPPING
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_weights
 
 __all__ = [
     "Whitening",
     "diagonal_reach",
     "exact_whitening",
-    "moment_bound",
+    "norm_bound",
     "release_whitening",
     "whitening_of",
 ]
@@ -45,34 +45,21 @@ class Whitening:
 
 
 def release_whitening(
-    design: Design, is_null: np.ndarray, budget: PrivacyBudget
+    plan: Sequence[Release | None], design: Design, is_null: np.ndarray, budget: PrivacyBudget
 ) -> list[Whitening]:
     """Release the maps for the rows and for the columns of matrices of entries of scale 1.
 
     A side of length 1 has none. That of sparse factors has a vector, by the diagonal of their
     second moments, as they would become dense.
     """
-    bound = moment_bound(design.n_entries)
+    bound = norm_bound(design.n_entries)
     maps = [Whitening(), Whitening()]
     for side, moment in _moments(design, is_null, bound).items():
-        maps[side] = _release(design, side, moment, bound, budget)
+        release, n_vectors = plan[side], design.n_records * design.matrix_shape[1 - side]
+        assert release is not None
+        released, scale = budget.release(release, moment, bound, rounding=design.rounding)
+        maps[side] = whitening_of(released / n_vectors, scale / n_vectors)
     return maps
-
-
-def _release(
-    design: Design, side: int, moment: np.ndarray, bound: float, budget: PrivacyBudget
-) -> Whitening:
-    # As for second moments of vectors: X X' is no longer than the squared norm of X, and two such
-    # products have an inner product that is not negative. The same holds for their diagonals.
-    largest = sensitivity.second_moment(bound, budget.adjacency, design.rounding)
-    n_vectors = design.n_records * design.matrix_shape[1 - side]
-    release = budget.gaussian if design.is_sparse(side) else budget.symmetric_gaussian
-    released, scale = release(
-        ("row", "column")[side] + (" variances" if design.is_sparse(side) else " covariance"),
-        moment,
-        sensitivity=largest,
-    )
-    return whitening_of(released / n_vectors, scale / n_vectors)
 
 
 def exact_whitening(design: Design) -> list[Whitening]:
@@ -107,7 +94,7 @@ def _second_moments(
     return tuple(matrices.second_moment(side, weights) for side in sides)
 
 
-def moment_bound(n_entries: int) -> float:
+def norm_bound(n_entries: int) -> float:
     """Return what matrices of so many entries of mean square 1 are clipped to in norm."""
     return _CLIP * math.sqrt(n_entries)
 

@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtri
 
 from skdp.linalg.fixed_rank import (
     FixedRank,
@@ -27,19 +28,17 @@ from skdp.linalg.fixed_rank import (
     tangent_vector,
     within_norm,
 )
+from skdp.linear_model._descent import DescentStep, followed_level, release_vote
 from skdp.linear_model._trace.clipping import Clipping
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.records import NO_CLIPPING
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget
 
-__all__ = ["Descent", "descend"]
+__all__ = ["descend"]
 
 # benchmarks/trace_regression/defaults.md, "step": the length of a step, relative to the curvature
 # of the loss; 1 would go to the minimum along it.
 _STEP = 0.5
-# benchmarks/trace_regression/errors.md, "The singular value", compares it with 0, which is constant
-# clipping; other rates are not studied.
-_LEVEL_RATE = 2.0
 # Where most gradients are clipped the loss is taken to be no flatter than this; not studied.
 _LEAST_CURVATURE = 0.1
 # If nothing is ever clipped the level falls no further, relative to the first one; not studied.
@@ -52,57 +51,60 @@ _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0
 
 
-@dataclass(frozen=True)
-class Descent:
-    """Public parameters of a descent.
-
-    `quantile` is the fraction of the records that are not to be clipped, `spread` that of the
-    responses, inf for no clipping, and `spread_to_level` the first level in spreads. Noise of
-    earlier steps decays the most slowly along the `least_curvature`.
-    """
-
-    n_steps: int
-    quantile: float
-    spread: float
-    spread_to_level: float
-    largest_coefficients: float
-    least_curvature: float
-
-
 def descend(
-    clipping: Clipping, start: FixedRank, budget: PrivacyBudget, descent: Descent
+    plan: tuple[DescentStep, ...],
+    clipping: Clipping,
+    start: FixedRank,
+    budget: PrivacyBudget,
+    *,
+    spread: float,
+    quantile: float,
+    largest_coefficients: float,
+    least_curvature: float,
 ) -> Estimate:
-    """Run all steps, whatever the data."""
+    """Run all steps, whatever the data.
+
+    `spread` is that of the responses, inf for no clipping, and `quantile` the fraction of the
+    records that are not to be clipped. Noise of earlier steps decays the most slowly along the
+    `least_curvature`.
+    """
     dimension = tangent_dimension(start.shape, start.rank) + clipping.has_intercept
-    largest = clipping.largest_level(descent.spread, dimension) * descent.spread_to_level
+    # At 0 the residuals are the responses: so many spreads leave the quantile of them as they are.
+    largest = clipping.largest_level(spread, dimension) * float(ndtri((1 + quantile) / 2))
     largest = min(largest, NO_CLIPPING)
     clips = largest < NO_CLIPPING
-    usual = _STEP / descent.quantile if clips else _STEP
+    usual = _STEP / quantile if clips else _STEP
     point, offset, level, variance = start, 0.0, largest, 0.0
     curvature = _Curvature(dimension)
     votes = []
-    for step in range(1, descent.n_steps + 1):
-        gradient = _release_gradient(clipping, (point, offset, level), step, budget)
+    for step in plan:
+        gradient = _release_gradient(step, clipping, (point, offset, level), budget)
         votes.append((gradient.kept, gradient.vote_noise))
-        curvature.update(tangent_vector(point, gradient.coordinates), point, offset, gradient)
+        curvature.update(gradient)
         length = curvature.limit(usual)
         point = retract(point, gradient.coordinates, -length)
-        point = within_norm(point, descent.largest_coefficients)
+        point = within_norm(point, largest_coefficients)
         offset -= length * gradient.slope
-        decay = 1 - _STEP * descent.least_curvature / max(1.0, curvature.steepest)
+        decay = 1 - _STEP * least_curvature / max(1.0, curvature.steepest)
         variance = decay**2 * variance + np.square(length * gradient.noise)
         if clips:
-            level *= math.exp(_LEVEL_RATE * (descent.quantile - gradient.kept))
-            level = float(np.clip(level, _LEAST_LEVEL * largest, largest))
+            limits = _LEAST_LEVEL * largest, largest
+            level = followed_level(level, gradient.kept, quantile, limits)
     estimate = _cut(point, offset, math.sqrt(variance))
-    return replace(estimate, doubts=_doubts(votes, descent.quantile) if clips else ())
+    return replace(estimate, doubts=_doubts(votes, quantile) if clips else ())
 
 
 @dataclass(frozen=True)
 class _Gradient:
-    """A released gradient, the fraction of unclipped records, and the noise of a number of each."""
+    """A released gradient, the fraction of unclipped records, and the noise of a number of each.
 
+    It goes along `direction` from a point, and along `slope` from an intercept.
+    """
+
+    point: FixedRank
+    offset: float
     coordinates: np.ndarray
+    direction: FixedRank
     slope: float
     noise: np.float64
     kept: float
@@ -115,31 +117,25 @@ class _Gradient:
 
 
 def _release_gradient(
+    plan: DescentStep,
     clipping: Clipping,
     where: tuple[FixedRank, float, float],
-    step: int,
     budget: PrivacyBudget,
 ) -> _Gradient:
     """Release the mean gradient at a point, and which fraction of the records was not clipped."""
     point, offset, level = where
-    clipped = clipping.gradient(point, offset, level)
-    divisor = clipping.records.n_records * clipped.gain
-    released, scale = budget.gaussian(
-        f"gradient {step}", clipped.total, sensitivity=clipped.sensitivity
-    )
-    noise = np.float64(scale) / divisor
-    released = released / divisor
+    total, facts, sizes, gain = clipping.gradient(point, offset, level)
+    design = clipping.records.design
+    released, scale = budget.release(plan.gradient, total, *facts, rounding=design.rounding)
+    divisor = design.n_records * gain
+    released, noise = released / divisor, np.float64(scale) / divisor
     # Without clipping, too: which releases there are does not depend on bounds.
-    n_kept, vote_scale = budget.gaussian(
-        f"clip vote {step}",
-        np.count_nonzero(clipped.sizes <= level),
-        sensitivity=sensitivity.count(),
-    )
-    kept = float(np.clip(n_kept / clipping.records.n_records, 0.0, 1.0))
-    vote_noise = vote_scale / clipping.records.n_records
+    kept, vote_noise = release_vote(plan.vote, sizes, level, design.n_records, budget)
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
-    return _Gradient(project_coordinates(point, coordinates), slope, noise, kept, vote_noise)
+    coordinates = project_coordinates(point, coordinates)
+    direction = tangent_vector(point, coordinates)
+    return _Gradient(point, offset, coordinates, direction, slope, noise, kept, vote_noise)
 
 
 def _doubts(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...]:
@@ -168,26 +164,24 @@ class _Curvature:
         self.dimension = dimension
         self.steepest = 0.0
         self._length = 0.0
-        self._last: tuple[FixedRank, FixedRank, float, _Gradient] | None = None
+        self._last: _Gradient | None = None
 
-    def update(
-        self, direction: FixedRank, point: FixedRank, offset: float, gradient: _Gradient
-    ) -> None:
+    def update(self, gradient: _Gradient) -> None:
         """Compare a gradient with the one before."""
-        if self._last is not None:
-            direction_before, point_before, offset_before, before = self._last
-            way, shift = point.minus(point_before), offset - offset_before
-            squares = inner_product(way, way) + shift * shift
-            change = inner_product(way, direction) - inner_product(way, direction_before)
-            change += shift * (gradient.slope - before.slope)
-            if squares > 0:
-                self.steepest = max(self.steepest, self._least(change, squares, gradient, before))
-        self._last = (direction, point, offset, gradient)
+        before, self._last = self._last, gradient
+        if before is None:
+            return
+        way, shift = gradient.point.minus(before.point), gradient.offset - before.offset
+        squares = inner_product(way, way) + shift * shift
+        change = inner_product(way, gradient.direction) - inner_product(way, before.direction)
+        change += shift * (gradient.slope - before.slope)
+        if squares > 0:
+            self.steepest = max(self.steepest, self._least(change, squares, gradient, before))
 
     def limit(self, length: float) -> float:
         """Shorten a step where the loss is steep, or hardly clipped, and remember its length."""
         if self._last is not None:
-            length = min(length, 1 / self._last[-1].flattening) / max(1.0, self.steepest)
+            length = min(length, 1 / self._last.flattening) / max(1.0, self.steepest)
         self._length = length
         return length
 

@@ -1,23 +1,17 @@
 """What public facts and released values say against a trace regression."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
 from skdp.linalg.fixed_rank import tangent_dimension
-from skdp.linear_model._trace.plan import standardization_of
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.scales import Spread
 from skdp.linear_model._trace.transform import Transform
 from skdp.privacy import Plan
 
-__all__ = [
-    "doubts_of_cells",
-    "doubts_of_cut",
-    "doubts_of_scales",
-    "doubts_of_size",
-    "signal_strength",
-]
+__all__ = ["doubts_of_fit", "doubts_of_size", "signal_strength"]
 
 # benchmarks/trace_regression/errors.md, "How many records it takes": below so many times the noise
 # in all directions together, a fit is no better than none.
@@ -28,73 +22,65 @@ _LEAST_SIGNAL = 2.0
 _LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0
 
 
-def doubts_of_size(problem: TraceProblem, plan: Plan) -> list[str]:
+def doubts_of_size(problem: TraceProblem, plan: Plan) -> Iterator[str]:
     """Doubt fits whose noise is larger than any signal, from public facts only."""
-    doubts: list[str] = []
-    facts = problem.facts
-    if math.isinf(problem.mu):
-        return doubts
+    if not problem.cost.is_private:
+        return
     strength, least = signal_strength(problem), _least_signal(problem)
     if strength < least:
         reason = "what each of them tells of so few of these is easily lost in the noise"
         if strength < _LEAST_SIGNAL:
             reason = "the noise is as large as any signal"
-        doubts.append(
-            f"{facts.n_records} records with epsilon={problem.epsilon:g} are too few for "
+        yield (
+            f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few for "
             f"{_n_free(problem)} coefficients: {reason}. Some {least / strength:.2g} times as many "
             "records, a larger epsilon, or a smaller rank or matrix_shape would do."
         )
-    finds_scales = problem.covariance == "private" and problem.protects_matrices
-    if finds_scales and facts.is_vector and standardization_of(problem) is None:
-        doubts.append(
-            f"{facts.n_records} records with epsilon={problem.epsilon:g} are too few to scale "
-            f"{facts.n_entries} features one by one: all share one scale. If their units differ, "
+    if problem.is_vector and plan.parts.matrix_norm is not None:
+        yield (
+            f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few to scale "
+            f"{problem.n_entries} features one by one: all share one scale. If their units differ, "
             "centre and divide them by public guesses of their means and spreads."
         )
-    return doubts
 
 
-def doubts_of_cells(problem: TraceProblem, transform: Transform) -> list[str]:
-    """Doubt coefficients for cells some of which are seen too rarely, by released variances."""
-    rows, columns = transform.row_map, transform.column_map
-    if rows is None or columns is None or not problem.facts.are_cells or math.isinf(problem.mu):
-        return []
-    unevenness = math.sqrt(_unevenness(rows) * _unevenness(columns))
-    least = _least_signal(problem)
-    if not least <= signal_strength(problem) < least * unevenness:
-        return []
-    return [
-        "Some rows or columns are observed so much more rarely than others that their cells are "
-        "mostly noise. Pass a smaller rank, a larger epsilon, or more records, or leave rarely "
-        "observed rows and columns out."
-    ]
-
-
-def doubts_of_scales(spread: Spread, transform: Transform) -> list[str]:
-    """Doubt the scales of responses and rare features that noise hides."""
-    doubts, rare = [], transform.rare
+def doubts_of_fit(
+    problem: TraceProblem, spread: Spread, transform: Transform, n_cut: int
+) -> Iterator[str]:
+    """Doubt, by released values, scales and singular values that noise hides."""
+    rare = transform.rare
     if spread.is_guess:
-        doubts.append(
+        yield (
             "Too few responses differ from the median to be told from noise. Pass response_bound, "
             "a public bound of their size, a larger epsilon, or more records."
         )
     if rare is not None and rare.is_guess:
-        doubts.append(
+        yield (
             f"{rare.n_features} of the features hardly differ, being constant or rare: where they "
             "do, they are taken to be about as large as the others, or 1. If one is in much larger "
             "units, divide it by a public guess of its size."
         )
-    return doubts
+    if problem.are_cells and problem.cost.is_private and _has_rare_cells(problem, transform):
+        yield (
+            "Some rows or columns are observed so much more rarely than others that their cells "
+            "are mostly noise. Pass a smaller rank, a larger epsilon, or more records, or leave "
+            "rarely observed rows and columns out."
+        )
+    if n_cut:
+        yield (
+            f"{n_cut} of {problem.rank} singular values of the coefficients do not stand out from "
+            "the noise and are 0. Pass a smaller rank, a larger epsilon, or more records."
+        )
 
 
-def doubts_of_cut(n_cut: int, n_values: int) -> list[str]:
-    """Doubt coefficients of whose singular values noise has taken some."""
-    if not n_cut:
-        return []
-    return [
-        f"{n_cut} of {n_values} singular values of the coefficients do not stand out from the "
-        "noise and are 0. Pass a smaller rank, a larger epsilon, or more records."
-    ]
+def _has_rare_cells(problem: TraceProblem, transform: Transform) -> bool:
+    """Tell cells that are seen too rarely by the released variances of rows and columns."""
+    rows, columns = transform.row_map, transform.column_map
+    if rows is None or columns is None:
+        return False
+    unevenness = math.sqrt(_unevenness(rows) * _unevenness(columns))
+    least = _least_signal(problem)
+    return least <= signal_strength(problem) < least * unevenness
 
 
 def _unevenness(roots: np.ndarray) -> float:
@@ -108,7 +94,7 @@ def _unevenness(roots: np.ndarray) -> float:
 def signal_strength(problem: TraceProblem) -> float:
     """Compare the records with the noise of all directions together, from public facts only."""
     n_steps = 1 if problem.solver == "adassp" else problem.n_iter
-    return problem.facts.n_records * problem.mu / (_n_free(problem) * math.sqrt(n_steps))
+    return problem.n_units * problem.cost.mu / (_n_free(problem) * math.sqrt(n_steps))
 
 
 def _least_signal(problem: TraceProblem) -> float:
@@ -118,17 +104,16 @@ def _least_signal(problem: TraceProblem) -> float:
     weaker the more of them the noise is shared by: for matrices of rank one, the signal of which
     is rare, that is what decides.
     """
-    facts = problem.facts
-    shape = facts.matrix_shape
-    if facts.factors is None or min(shape) == 1:
+    shape = problem.matrix_shape
+    if problem.factors is None or min(shape) == 1:
         return _LEAST_SIGNAL
-    least = _LEAST_SIGNAL_OF_CELLS if facts.are_cells else _LEAST_SIGNAL_OF_OUTER
+    least = _LEAST_SIGNAL_OF_CELLS if problem.are_cells else _LEAST_SIGNAL_OF_OUTER
     return max(_LEAST_SIGNAL, least / math.sqrt(_n_free(problem) / sum(shape)))
 
 
 def _n_free(problem: TraceProblem) -> int:
     """Count the coefficients that noise is added to."""
-    n_free = problem.facts.n_entries
+    n_free = problem.n_entries
     if problem.solver == "rgrad":
-        n_free = tangent_dimension(problem.facts.matrix_shape, problem.rank)
+        n_free = tangent_dimension(problem.matrix_shape, problem.rank)
     return n_free + problem.fit_intercept

@@ -4,33 +4,30 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import ndtri
 
 from skdp.data.design import Design
 from skdp.linear_model._medians import median_of_responses
 from skdp.linear_model._trace import scales
-from skdp.linear_model._trace.adassp import release_row_norm, solve_adassp
+from skdp.linear_model._trace.adassp import (
+    release_row_norm,
+    solve_adassp,
+    solve_public_design,
+)
 from skdp.linear_model._trace.clipping import Clipping, RecordClipping, ResponseClipping
 from skdp.linear_model._trace.covariances import exact_whitening, release_whitening
-from skdp.linear_model._trace.descent import Descent, descend
-from skdp.linear_model._trace.doubts import (
-    doubts_of_cells,
-    doubts_of_cut,
-    doubts_of_scales,
-    signal_strength,
-)
+from skdp.linear_model._trace.descent import descend
+from skdp.linear_model._trace.doubts import doubts_of_fit, signal_strength
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.initial import random_start, release_start
-from skdp.linear_model._trace.plan import center_search, standardization_of
 from skdp.linear_model._trace.problem import TraceProblem
-from skdp.linear_model._trace.public_design import solve_public_design
 from skdp.linear_model._trace.records import Records
+from skdp.linear_model._trace.releases import DescentReleases, MomentReleases, TraceReleases
 from skdp.linear_model._trace.standardization import (
     exact_standardization,
     release_standardization,
 )
 from skdp.linear_model._trace.transform import RareFeatures, Transform, inverse_root
-from skdp.privacy import PrivacyBudget
+from skdp.privacy import PrivacyBudget, Release
 
 __all__ = ["solve_trace"]
 
@@ -56,40 +53,43 @@ _RELEASED_MARGIN = 1.5
 
 def solve_trace(
     problem: TraceProblem,
-    given: Records,
+    plan: TraceReleases,
+    view: Records,
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Estimate:
     """Release the scales, then the coefficients and the intercept, in the units of the data."""
     bound = math.inf if problem.response_bound is None else problem.response_bound
-    responses, center = np.clip(given.responses, -bound, bound), 0.0
-    search = center_search(problem) if problem.fit_intercept else None
-    if search is not None:
-        center = median_of_responses(responses, budget, search.grid, search.n_searches)
+    responses, center = np.clip(view.responses, -bound, bound), 0.0
+    if plan.response_center:
+        center = median_of_responses(plan.response_center, responses, budget)
         responses = responses - center
-    transform = _transform(problem, given.design, responses, budget)
+    transform = _transform(problem, plan, view.design, responses, budget)
     spread = scales.Spread(math.inf)
-    if budget.is_private:
-        spread = scales.release_spread(responses, budget, bound + abs(center))
-    records = Records(transform.apply(given.design), responses, given.intercept)
-    if problem.solver == "adassp":
-        estimate = _solve_moments(problem, records, spread.size, bound, transform, budget)
+    if plan.response_spread is not None:
+        largest = bound + abs(center)
+        spread = scales.release_spread(plan.response_spread, responses, budget, largest)
+    records = Records(transform.apply(view.design), responses, view.intercept)
+    if isinstance(plan.solver, DescentReleases):
+        estimate = _descend(problem, plan.solver, records, spread, transform, budget, generator)
     else:
-        estimate = _solve_gradient(problem, records, spread, transform, budget, generator)
+        estimate = _solve_moments(problem, plan.solver, records, spread.size, transform, budget)
     point, offset = transform.undo(estimate)
-    doubts = (
-        *estimate.doubts,
-        *doubts_of_scales(spread, transform),
-        *doubts_of_cells(problem, transform),
-        *doubts_of_cut(estimate.n_cut, point.rank),
-    )
-    return replace(
-        estimate, point=point, offset=center + offset, doubts=doubts, bounds=transform.bounds
+    found = doubts_of_fit(problem, spread, transform, estimate.n_cut)
+    return Estimate(
+        point,
+        center + offset,
+        doubts=(*estimate.doubts, *found),
+        bounds=transform.bounds,
     )
 
 
 def _transform(
-    problem: TraceProblem, design: Design, responses: np.ndarray, budget: PrivacyBudget
+    problem: TraceProblem,
+    plan: TraceReleases,
+    design: Design,
+    responses: np.ndarray,
+    budget: PrivacyBudget,
 ) -> Transform:
     """Choose the maps that make the entries alike: known, public, or released."""
     if not isinstance(problem.covariance, str):
@@ -97,12 +97,13 @@ def _transform(
         return Transform(row_map=maps[0], column_map=maps[1])
     if problem.covariance == "identity":
         return Transform()
-    scaled = _scales(problem, design, responses, budget)
+    is_null = np.isnan(responses)
+    scaled = _scales(problem, plan, design, is_null, budget)
     if problem.solver == "adassp":
         return scaled
-    view, is_null = scaled.apply(design), np.isnan(responses)
+    view = scaled.apply(design)
     if problem.protects_matrices:
-        rows, columns = release_whitening(view, is_null, budget)
+        rows, columns = release_whitening(plan.covariances, view, is_null, budget)
     else:
         rows, columns = exact_whitening(view)
     return replace(
@@ -114,28 +115,27 @@ def _transform(
 
 
 def _scales(
-    problem: TraceProblem, design: Design, responses: np.ndarray, budget: PrivacyBudget
+    problem: TraceProblem,
+    plan: TraceReleases,
+    design: Design,
+    is_null: np.ndarray,
+    budget: PrivacyBudget,
 ) -> Transform:
     """Find the maps that bring entries to mean squares of 1."""
-    is_vector, centered = problem.facts.is_vector, problem.fit_intercept
-    if not problem.protects_matrices:
-        if is_vector:
-            return exact_standardization(design, centered=centered)
-        return Transform(multiplier=_unit_variance(scales.exact_norm(design), design))
-    plan = standardization_of(problem)
-    if plan is not None:
-        return release_standardization(design, budget, plan, centered=centered)
-    norm = scales.release_norm(design, np.isnan(responses), budget)
-    return Transform(multiplier=_unit_variance(norm, design))
+    if plan.features is not None:
+        return release_standardization(plan.features, design, budget)
+    if plan.matrix_norm is not None:
+        norm = scales.release_norm(plan.matrix_norm, design, is_null, budget)
+    elif problem.is_vector:
+        return exact_standardization(design, centered=problem.fit_intercept)
+    else:
+        norm = scales.exact_norm(design)
+    return Transform(multiplier=math.sqrt(design.n_entries) / norm)
 
 
-def _unit_variance(norm: float, design: Design) -> float:
-    """Return the factor that gives entries a mean square of 1 if matrices have that norm."""
-    return math.sqrt(design.n_entries) / norm
-
-
-def _solve_gradient(
+def _descend(
     problem: TraceProblem,
+    plan: DescentReleases,
     records: Records,
     spread: scales.Spread,
     transform: Transform,
@@ -143,35 +143,24 @@ def _solve_gradient(
     generator: np.random.Generator,
 ) -> Estimate:
     start = random_start(records.design.matrix_shape, problem.rank, generator)
-    if problem.init == "spectral":
-        start = release_start(records, start, spread.size, budget)
-    clipping: Clipping = RecordClipping(records, budget.adjacency)
+    if plan.start is not None:
+        start = release_start(plan.start, records, start, spread.size, budget)
+    clipping: Clipping = RecordClipping(records)
     if not problem.protects_matrices:
-        clipping = ResponseClipping(records, budget.adjacency, _range(problem))
-    descent = _descent(problem, records, spread, transform)
-    return descend(clipping, start, budget, descent)
-
-
-def _descent(
-    problem: TraceProblem,
-    records: Records,
-    spread: scales.Spread,
-    transform: Transform,
-) -> Descent:
+        clipping = ResponseClipping(records, _range(problem))
     quantile = problem.clip_quantile
     if isinstance(quantile, str):
         quantile = _usual_quantile(problem, records, spread, transform)
     # Cells of a table that are seen more or less often, say, have no smallest variance.
-    is_even = problem.covariance == "identity"
-    is_even = is_even or _is_white(transform, records.design.matrix_shape)
-    return Descent(
-        n_steps=problem.n_iter,
-        quantile=quantile,
+    is_even = problem.covariance == "identity" or _is_white(transform, start.shape)
+    return descend(
+        plan.steps,
+        clipping,
+        start,
+        budget,
         spread=spread.size,
-        spread_to_level=float(ndtri((1 + quantile) / 2)),
-        largest_coefficients=_largest_coefficients(
-            problem, spread.size, transform, records.design.matrix_shape
-        ),
+        quantile=quantile,
+        largest_coefficients=_largest_coefficients(problem, spread, transform, is_even=is_even),
         least_curvature=transform.least_variance if is_even else 0.0,
     )
 
@@ -200,45 +189,32 @@ def _is_sparse(rare: RareFeatures | None) -> bool:
 
 def _solve_moments(
     problem: TraceProblem,
+    plan: MomentReleases | Release,
     records: Records,
     spread: float,
-    bound: float,
     transform: Transform,
     budget: PrivacyBudget,
 ) -> Estimate:
-    response_bound = min(_RESPONSE_SPREADS * spread, 2 * bound)
-    if not problem.protects_matrices:
-        return solve_public_design(
-            records,
-            problem.rank,
-            budget,
-            response_bound=response_bound,
-            response_range=_range(problem),
-        )
+    rank, response_range = problem.rank, _range(problem)
+    bound = min(_RESPONSE_SPREADS * spread, response_range)
+    if isinstance(plan, Release):
+        return solve_public_design(plan, records, rank, budget, bound, response_range)
     row_norm = math.inf if problem.row_norm is None else problem.row_norm
-    if problem.row_norm is None and budget.is_private:
-        row_norm = release_row_norm(records, budget)
+    if plan.row_norm is not None:
+        row_norm = release_row_norm(plan.row_norm, records, budget)
         if transform.rare is not None and transform.rare.are_many:
             # Most rows may be without any of the rare features.
             row_norm = max(row_norm, _ROOM / math.sqrt(transform.rare.fraction))
-    return solve_adassp(
-        records,
-        problem.rank,
-        budget,
-        row_norm=row_norm,
-        response_bound=response_bound,
-    )
+    return solve_adassp(plan, records, rank, budget, row_norm, bound)
 
 
 def _largest_coefficients(
-    problem: TraceProblem, spread: float, transform: Transform, shape: tuple[int, int]
+    problem: TraceProblem, spread: scales.Spread, transform: Transform, *, is_even: bool
 ) -> float:
     """Bound the norm of coefficients by the spread of the responses that they explain."""
-    if problem.covariance == "identity":
-        return _SPREAD_MARGIN * spread
-    if problem.covariance != "private":
-        return _SPREAD_MARGIN * spread if _is_white(transform, shape) else math.inf
-    return _RELEASED_MARGIN * spread / math.sqrt(max(transform.least_variance, 1e-12))
+    if problem.covariance == "private":
+        return _RELEASED_MARGIN * spread.size / math.sqrt(max(transform.least_variance, 1e-12))
+    return _SPREAD_MARGIN * spread.size if is_even else math.inf
 
 
 def _is_white(transform: Transform, shape: tuple[int, int]) -> bool:

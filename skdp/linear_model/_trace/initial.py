@@ -22,7 +22,8 @@ from skdp.linalg.fixed_rank import FixedRank
 from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.linalg.subspace import leading_eigenvectors, random_basis
 from skdp.linear_model._trace.records import NO_CLIPPING, Records, clipped_sum
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.linear_model._trace.releases import StartReleases
+from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.lattice import certain_part
 
 __all__ = ["random_start", "release_start"]
@@ -35,7 +36,7 @@ def random_start(shape: tuple[int, int], rank: int, generator: np.random.Generat
 
 
 def release_start(
-    records: Records, start: FixedRank, spread: float, budget: PrivacyBudget
+    plan: StartReleases, records: Records, start: FixedRank, spread: float, budget: PrivacyBudget
 ) -> FixedRank:
     """Release the leading singular subspaces of the mean of y_i X_i if its gap allows it.
 
@@ -49,30 +50,22 @@ def release_start(
     total, _ = _sum_of_products(records, entries, level, math.prod(shape))
     # A spectral norm is what is clipped; rounding is relative to the entries.
     rounding = records.design.rounding * math.sqrt(min(shape))
-    change = sensitivity.row_sum(level, budget.adjacency, rounding)
     left, values, right = np.linalg.svd(total.reshape(shape), full_matrices=False)
     gap = values[rank - 1] - (values[rank] if rank < len(values) else 0.0)
-    released, scale = budget.gaussian(
-        "start, gap",
-        gap,
-        sensitivity=sensitivity.singular_gap(change),
-    )
-    certain = certain_part(float(released), scale, budget.delta_tail)
-    if budget.is_private and certain <= 2 * change:
-        # Two lines of the plan: the subspaces and the core.
-        budget.forfeit(2)
+    released, scale = budget.release(plan.gap, gap, level, rounding=rounding)
+    certain = certain_part(float(released), scale, budget.cost.delta_tail)
+    # A gap may move by twice the change of the products.
+    moved = plan.gap.change(level, rounding=rounding)
+    if budget.is_private and certain <= moved:
+        budget.skip(plan.subspaces, plan.core)
         return start
     projectors = np.zeros((sum(shape),) * 2)
     projectors[: shape[0], : shape[0]] = left[:, :rank] @ left[:, :rank].T
     projectors[shape[0] :, shape[0] :] = right[:rank].T @ right[:rank]
-    noisy, _ = budget.symmetric_gaussian(
-        "start, subspaces",
-        projectors,
-        sensitivity=sensitivity.subspace_pair(change, certain, rank) if budget.is_private else 1.0,
-    )
+    noisy, _ = budget.release(plan.subspaces, projectors, moved / 2, certain)
     released_left = leading_eigenvectors(noisy[: shape[0], : shape[0]], rank)[1]
     released_right = leading_eigenvectors(noisy[shape[0] :, shape[0] :], rank)[1]
-    return _with_core(records, released_left, released_right, spread, budget)
+    return _with_core(plan.core, records, released_left, released_right, spread, budget)
 
 
 def _sum_of_products(
@@ -95,13 +88,17 @@ def _products(
 
 
 def _with_core(
-    records: Records, left: np.ndarray, right: np.ndarray, spread: float, budget: PrivacyBudget
+    plan: Release,
+    records: Records,
+    left: np.ndarray,
+    right: np.ndarray,
+    spread: float,
+    budget: PrivacyBudget,
 ) -> FixedRank:
     """Release the mean of y_i U'X_iV for released bases."""
     rank = left.shape[1]
     level = 2.6 * spread * rank
     total, _ = _sum_of_products(records, methodcaller("cores", left, right), level, rank**2)
-    change = sensitivity.row_sum(level, budget.adjacency, records.design.rounding)
-    released, _ = budget.gaussian("start, core", total, sensitivity=change)
-    core = (released / records.n_records).reshape(rank, rank)
+    released, _ = budget.release(plan, total, level, rounding=records.design.rounding)
+    core = (released / records.design.n_records).reshape(rank, rank)
     return FixedRank(left, np.ones(rank), right @ core.T).orthonormal()

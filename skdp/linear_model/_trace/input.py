@@ -1,7 +1,6 @@
 """The matrices and responses of a trace regression, checked, and public facts of them."""
 
 import math
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -14,22 +13,12 @@ from skdp.data.rank_one import RankOneMatrices
 from skdp.data.reading import seen
 from skdp.data.sources import RowBlocks, Source, as_source, holds_sparse
 from skdp.linear_model._responses import checked_responses
-from skdp.linear_model._trace.problem import TraceFacts
 
-__all__ = ["TraceData", "as_rows", "check_input", "facts_like"]
+__all__ = ["as_rows", "checked_data", "facts_like", "facts_of", "source_of"]
 
 # Sparse vectors of at most so many entries are written out piece by piece, so that each feature has
 # a centre and a scale of its own; not studied.
 _LONGEST_WRITTEN_OUT = 64
-
-
-@dataclass(frozen=True)
-class TraceData:
-    """Acceptable matrices and responses; `rows` are as given, for the names of their features."""
-
-    rows: Any
-    source: Source | RankOneMatrices
-    responses: np.ndarray
 
 
 def as_rows(X: Any) -> tuple[Any, tuple[int, int] | None]:
@@ -53,44 +42,39 @@ def as_rows(X: Any) -> tuple[Any, tuple[int, int] | None]:
     return array.reshape(n_records, n_rows * n_columns), (n_rows, n_columns)
 
 
-def check_input(
-    X: Any, y: Any, matrix_shape: tuple[int, int] | None, estimator_name: str
-) -> tuple[TraceData, TraceFacts]:
-    """Refuse bad data, naming no value."""
-    rows, found = as_rows(X)
-    if isinstance(rows, RankOneMatrices):
-        checked = rows
-        _check_rank_one(rows)
+def checked_data(rows: Any, y: Any, estimator_name: str) -> tuple[Any, np.ndarray]:
+    """Refuse bad matrices or responses, naming no value."""
+    if not isinstance(rows, RankOneMatrices):
+        rows = check_rows(rows, estimator_name)
+    elif len(rows) == 0:
+        raise ValueError("X has 0 sample(s), while a minimum of 1 is required.")
     else:
-        checked = check_rows(rows, estimator_name)
+        rows.check()
     if y is None:
         raise ValueError(f"{estimator_name} requires y to be passed, but the target y is None.")
     _refuse_columns(y, estimator_name)
     responses = checked_responses(y)
-    check_consistent_length(checked, responses)
-    shape = _matrix_shape(matrix_shape, found, checked.shape[1])
-    facts = _facts(checked, checked.shape[0], shape, found)
-    return TraceData(rows, _source(checked, facts), responses), facts
+    check_consistent_length(rows, responses)
+    return rows, responses
 
 
-def facts_like(
-    n_samples: int, n_features: int, matrix_shape: tuple[int, int] | None, like: Any
-) -> TraceFacts:
+def facts_like(n_samples: int, n_features: int, asked: Any, like: Any) -> dict[str, Any]:
     """Return public facts of data to come, in the container of `like`, whose values stay unread."""
     rows, found = as_rows(np.empty((0, 0)) if like is None else like)
-    shape = _matrix_shape(matrix_shape, found, n_features)
     width = n_features if like is None else math.prod(getattr(rows, "shape", (0, n_features))[1:])
-    if math.prod(shape) != n_features or width != n_features:
+    facts = facts_of(rows, n_samples, n_features, asked, found)
+    if math.prod(facts["matrix_shape"]) != n_features or width != n_features:
         raise ValueError(
             f"n_features={n_features} does not fit like, whose matrices have {width} entries."
         )
-    return _facts(rows, n_samples, shape, found)
+    return facts
 
 
-def _facts(
-    rows: Any, n_records: int, shape: tuple[int, int], found: tuple[int, int] | None
-) -> TraceFacts:
-    n_features = math.prod(shape)
+def facts_of(
+    rows: Any, n_records: int, n_features: int, asked: Any, found: tuple[int, int] | None
+) -> dict[str, Any]:
+    """Return public facts of matrices of the shape that is asked for, or else found."""
+    shape = _matrix_shape(asked, found, n_features)
     dtype = np.dtype(np.float32 if getattr(rows, "dtype", None) == np.float32 else np.float64)
     is_sparse, is_short = holds_sparse(rows), n_features <= _LONGEST_WRITTEN_OUT
     factors = None
@@ -98,34 +82,28 @@ def _facts(
         factors = issparse(rows.left), issparse(rows.right)
     elif is_sparse and shape[1] == 1 and not is_short:
         factors = True, False
-    return TraceFacts(
-        n_records=n_records,
-        matrix_shape=shape,
-        coef_shape=(n_features,) if found is None or factors is not None else shape,
-        dtype=dtype,
-        is_sparse=is_sparse and factors is None,
-        factors=factors,
-        is_dense=(not is_sparse and factors is None) or (is_sparse and is_short),
-    )
+    return {
+        "n_units": n_records,
+        "matrix_shape": shape,
+        "coef_shape": (n_features,) if found is None or factors is not None else shape,
+        "dtype": dtype,
+        "is_sparse": is_sparse and factors is None,
+        "factors": factors,
+        "is_dense": (not is_sparse and factors is None) or (is_sparse and is_short),
+    }
 
 
-def _source(rows: Any, facts: TraceFacts) -> Source | RankOneMatrices:
+def source_of(rows: Any, factors: tuple[bool, bool] | None) -> Source | RankOneMatrices:
     """Choose the source; long sparse vectors are outer products with the number 1."""
     if isinstance(rows, RankOneMatrices):
         return rows
-    if facts.factors is not None:
+    if factors is not None:
         return RankOneMatrices(rows, np.ones((rows.shape[0], 1), rows.dtype))
     return as_source(rows)
 
 
 def _first(X: Any) -> Any:
     return X[0] if isinstance(X, list | tuple) and len(X) else None
-
-
-def _check_rank_one(X: RankOneMatrices) -> None:
-    if len(X) == 0:
-        raise ValueError("X has 0 sample(s), while a minimum of 1 is required.")
-    X.check()
 
 
 def _refuse_columns(y: Any, name: str) -> None:

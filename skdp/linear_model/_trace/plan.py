@@ -1,37 +1,39 @@
 """What a trace regression releases, and with which shares, from public facts."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from skdp.linear_model._counts import share_for_counts
+from skdp.linear_model._descent import plan_descent, shares_of_steps
 from skdp.linear_model._medians import (
     ANY_SIZE,
     UP_TO_ONE,
-    CenterSearch,
     affordable_searches,
     n_counts,
-    searches,
+    plan_medians,
 )
-from skdp.linear_model._trace.covariances import diagonal_reach, moment_bound
+from skdp.linear_model._trace.covariances import diagonal_reach, norm_bound
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.records import NO_CLIPPING
+from skdp.linear_model._trace.releases import (
+    DescentReleases,
+    FeatureReleases,
+    MomentReleases,
+    StartReleases,
+    TraceReleases,
+)
 from skdp.linear_model._trace.sizes import N_POWERS
-from skdp.linear_model._trace.standardization import StandardizationPlan, mean_bound
-from skdp.privacy import PlannedRelease, sensitivity
-from skdp.privacy.budget import FORFEITED
-from skdp.privacy.plan import planned_search
+from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
+from skdp.privacy import Release, sensitivity
 from skdp.privacy.quantile import SCALE_GRID, search_steps
+from skdp.privacy.release import Search
+from skdp.privacy.shares import left_of, share_for_counts
 
-__all__ = [
-    "START_SHARE",
-    "center_search",
-    "gradient_shares",
-    "plan_standardization",
-    "plan_trace",
-    "standardization_of",
-]
+__all__ = ["START_SHARE", "plan_trace"]
 
 # Wanted noise of a count, as a fraction of the records: of a search, each step of which is clear
 # unless it is the last; and of the histogram of the responses, which is to show rare ones, the
@@ -59,72 +61,65 @@ START_SHARE = 0.25  # not studied
 _CORE_SHARE, _GAP_SHARE, _SUBSPACE_SHARE = 0.2, 0.1, 0.7  # not studied
 # Standard deviation of a count of unclipped records, as a fraction of all; not studied.
 _VOTE_PRECISION = 0.03
-# Each step gets this many times the share of the one before; the last at most ten times that of the
-# first. benchmarks/house/constants.md.
-_GROWTH, _LARGEST_GROWTH = 1.2, 10.0
+# Each step gets this many times the share of the one before: benchmarks/house/constants.md.
+_GROWTH = 1.2
 # Fractions of what is left for adassp; not studied.
 _MOMENT_SHARE, _EIGENVALUE_SHARE = 0.5, 0.05
+# What the products with the responses follow.
 _SPREAD = "response spread"
 
 
-def plan_trace(problem: TraceProblem) -> list[PlannedRelease]:
+def plan_trace(problem: TraceProblem) -> TraceReleases:
     """Plan all releases in their order."""
-    lines = [*_plan_center(problem), *_plan_transform(problem)]
-    if problem.is_private:
-        lines.append(_plan_spread(problem))
-    # What is spent is taken off what is left, to the last bit.
-    if problem.solver != "adassp":
-        return lines + _plan_descent(problem, _left(lines))
-    if not problem.protects_matrices:
-        size = problem.facts.n_entries + problem.fit_intercept
-        return [*lines, _line("products with responses", _left(lines), _SPREAD, (size,))]
-    if problem.row_norm is None and problem.is_private:
-        share = _share_of_counts(search_steps(len(SCALE_GRID)), problem)
-        lines += planned_search("row norm", share, len(SCALE_GRID))
-    return lines + _plan_moments(problem, _left(lines))
+    spread = _plan_spread(problem) if problem.cost.is_private else None
+    others = (_plan_center(problem), *_plan_transform(problem), spread)
+    return TraceReleases(*others, _plan_solver(problem, others))
 
 
-def _left(lines: list[PlannedRelease]) -> float:
-    return 1 - math.fsum(line.share for line in lines)
+def _change(kind: Callable[..., float], problem: TraceProblem) -> Callable[..., float]:
+    """Tell a sensitivity which neighbours are meant."""
+    return partial(kind, adjacency=problem.unit.adjacency)
+
+
+def _gaussian(
+    problem: TraceProblem,
+    name: str,
+    share: float,
+    kind: Callable[..., float],
+    known: Sequence[float] | None = None,
+    shape: tuple[int, ...] = (),
+) -> Release:
+    """Declare a release; what its sensitivity needs is known, or follows the responses' spread."""
+    follows, change = _SPREAD if known is None else "", _change(kind, problem)
+    return problem.cost.release(
+        name, "gaussian", share, change, known, follows=follows, shape=shape
+    )
 
 
 def _share_of_counts(count: int, problem: TraceProblem, precision: float = _PRECISION) -> float:
     return share_for_counts(
-        count, problem.facts.n_records, problem.mu, precision=precision, limits=_SHARE_LIMITS
+        count, problem.n_units, problem.cost.mu, precision=precision, limits=_SHARE_LIMITS
     )
 
 
-def center_search(problem: TraceProblem) -> CenterSearch | None:
-    """Plan the search for the median of the responses; None if noise would hide it."""
-    bound, n_records = problem.response_bound, problem.facts.n_records
+def _plan_center(problem: TraceProblem) -> tuple[Search, ...]:
+    """Plan the search for the median of the responses; none if noise would hide it."""
+    if not problem.fit_intercept:
+        return ()
+    bound, n_records = problem.response_bound, problem.n_units
     grid = ANY_SIZE if bound is None or math.isinf(bound) else bound * UP_TO_ONE
-    largest = _LEAST_SHARE * (_PRECISION * n_records * problem.mu) ** 2
+    largest = _LEAST_SHARE * (_PRECISION * n_records * problem.cost.mu) ** 2
     n_searches = affordable_searches(len(grid), 1, largest)
     count = n_counts(len(grid), n_searches)
     share = _share_of_counts(count, problem)
-    noise = problem.currency.noise_scale("gaussian", sensitivity.count(), share / count)
-    return CenterSearch(grid, n_searches, share) if noise <= _USELESS * n_records else None
+    noise = problem.cost.noise_std("gaussian", sensitivity.count(), share / count)
+    if noise > _USELESS * n_records:
+        return ()
+    name, own = "response centre", share / count
+    return plan_medians(problem.cost, name, own, grid, n_searches, remedy=OTHER_UNITS_OF_Y)
 
 
-def _plan_center(problem: TraceProblem) -> list[PlannedRelease]:
-    search = center_search(problem) if problem.fit_intercept else None
-    if search is None:
-        return []
-    return _plan_medians("response centre", search.share, len(search.grid), search.n_searches, 1)
-
-
-def _plan_medians(
-    name: str, share: float, n_points: int, n_searches: int, n_columns: int
-) -> list[PlannedRelease]:
-    """Plan a search, and closer ones, each count of which gets the same share."""
-    share_of_count = share / n_counts(n_points, n_searches)
-    lines = []
-    for search, length in searches(name, n_points, n_searches):
-        lines += planned_search(search, share_of_count * search_steps(length), length, n_columns)
-    return lines
-
-
-def _plan_spread(problem: TraceProblem) -> PlannedRelease:
+def _plan_spread(problem: TraceProblem) -> Release:
     least, fine = (
         _share_of_counts(2, problem, precision) for precision in (_BIN_PRECISION, _FINE_PRECISION)
     )
@@ -132,165 +127,183 @@ def _plan_spread(problem: TraceProblem) -> PlannedRelease:
     return _plan_sizes(_SPREAD, share, 1, problem)
 
 
-def _plan_sizes(name: str, share: float, n_columns: int, problem: TraceProblem) -> PlannedRelease:
-    change = sensitivity.histograms(n_columns, problem.unit.adjacency)
-    return PlannedRelease(name, "gaussian", share, change, shape=(n_columns, N_POWERS))
+def _plan_sizes(name: str, share: float, n_columns: int, problem: TraceProblem) -> Release:
+    shape = n_columns, N_POWERS
+    return _gaussian(problem, name, share, sensitivity.histograms, [n_columns], shape)
 
 
-def _plan_transform(problem: TraceProblem) -> list[PlannedRelease]:
+def _plan_norm(name: str, problem: TraceProblem) -> Search:
+    share = _share_of_counts(search_steps(len(SCALE_GRID)), problem)
+    return problem.cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS_OF_X)
+
+
+def _plan_transform(
+    problem: TraceProblem,
+) -> tuple[FeatureReleases | None, Search | None, tuple[Release | None, ...]]:
     """Plan what is found of the scales of the matrices, and what whitens them."""
     if problem.covariance != "private" or not problem.protects_matrices:
-        return []
-    lines = _plan_scales(problem)
-    if problem.solver == "adassp":
-        return lines
-    sides = (side for side in (0, 1) if problem.facts.matrix_shape[side] > 1)
-    return lines + [_plan_whitening(side, problem) for side in sides]
+        return None, None, ()
+    features = _plan_features(problem) if problem.is_vector else None
+    norm = _plan_norm("matrix norm", problem) if features is None else None
+    sides = () if problem.solver == "adassp" else (0, 1)
+    return features, norm, tuple(_plan_covariance(side, problem) for side in sides)
 
 
-def _plan_scales(problem: TraceProblem) -> list[PlannedRelease]:
-    facts, plan = problem.facts, standardization_of(problem)
-    if plan is None:
-        share = _share_of_counts(search_steps(len(SCALE_GRID)), problem)
-        return planned_search("matrix norm", share, len(SCALE_GRID))
-    lines, n_features = [], facts.n_entries
-    if problem.fit_intercept:
-        lines += _plan_medians(
-            "feature centres", plan.center_share, len(ANY_SIZE), plan.n_searches, n_features
-        )
-    lines.append(_plan_sizes("feature spreads", plan.spread_share, n_features, problem))
-    if plan.mean_share:
-        change = sensitivity.row_sum(mean_bound(n_features), problem.unit.adjacency)
-        shape = (n_features,)
-        lines.append(
-            PlannedRelease("feature means", "gaussian", plan.mean_share, change, shape=shape)
-        )
-    return lines
-
-
-def standardization_of(problem: TraceProblem) -> StandardizationPlan | None:
-    """Plan the scales of single features; None where all share one."""
-    facts = problem.facts
-    if not facts.is_vector:
-        return None
-    centered = problem.fit_intercept
-    return plan_standardization(facts.n_entries, facts.n_records, problem.mu, centered=centered)
-
-
-def plan_standardization(
-    n_features: int, n_records: int, mu: float, *, centered: bool
-) -> StandardizationPlan | None:
-    """Plan the standardization from public facts; None if its shares are too large.
+def _plan_features(problem: TraceProblem) -> FeatureReleases | None:
+    """Plan the scales of single features; None if their shares are too large.
 
     A record takes part in the counts of all features, so that their noise grows with the root of
     the number of features.
     """
-    center_share, mean_share, n_searches = 0.0, 0.0, 0
-    if centered:
-        needed = (2 * mean_bound(n_features) / (_MEAN_PRECISION * n_records * mu)) ** 2
-        mean_share = max(needed, _LEAST_MEAN_SHARE) if needed <= _SPARE_SHARE else 0.0
-        largest = _SPARE_SHARE * (_COUNT_PRECISION * n_records * mu) ** 2
-        n_searches = affordable_searches(len(ANY_SIZE), n_features, largest)
-        count = n_counts(len(ANY_SIZE), n_searches) * n_features
-        center_share = share_for_counts(
-            count, n_records, mu, precision=_COUNT_PRECISION, limits=_SHARE_LIMITS
-        )
+    n_features, centered = problem.n_entries, problem.fit_intercept
     least, wanted = (
-        share_for_counts(2 * n_features, n_records, mu, precision=precision, limits=_SHARE_LIMITS)
+        _share_of_counts(2 * n_features, problem, precision)
         for precision in (_LEAST_SPREAD_PRECISION, _SPREAD_PRECISION)
     )
-    if max(center_share, least) > _LARGEST_FEATURE_SHARE:
+    largest = _SPARE_SHARE * (_COUNT_PRECISION * problem.n_units * problem.cost.mu) ** 2
+    n_searches = affordable_searches(len(ANY_SIZE), n_features, largest)
+    count = n_counts(len(ANY_SIZE), n_searches)
+    center_share = _share_of_counts(count * n_features, problem, _COUNT_PRECISION)
+    if max(least, center_share if centered else 0.0) > _LARGEST_FEATURE_SHARE:
         return None
     spread_share = min(wanted, _LARGEST_FEATURE_SHARE)
-    return StandardizationPlan(center_share, spread_share, mean_share, n_searches)
-
-
-def _plan_whitening(side: int, problem: TraceProblem) -> PlannedRelease:
-    """Plan the covariance of a side, whose noise is to have the wanted edge."""
-    facts = problem.facts
-    size, other = facts.matrix_shape[side], facts.matrix_shape[1 - side]
-    is_sparse = facts.factors is not None and facts.factors[side]
-    bound, adjacency = moment_bound(facts.n_entries), problem.unit.adjacency
-    largest = sensitivity.second_moment(bound, adjacency, facts.rounding)
-    reach = diagonal_reach(size) if is_sparse else math.sqrt(2 * size)
-    edge = largest * reach / (facts.n_records * other)
-    share = np.clip(
-        (edge / (problem.mu * _WANTED_EDGE)) ** 2, _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE
+    spreads = _plan_sizes("feature spreads", spread_share, n_features, problem)
+    if not centered:
+        return FeatureReleases((), spreads, None)
+    centers = plan_medians(
+        problem.cost,
+        "feature centres",
+        center_share / count,
+        ANY_SIZE,
+        n_searches,
+        n_columns=n_features,
+        remedy=OTHER_UNITS_OF_X,
     )
-    return PlannedRelease(
+    return FeatureReleases(centers, spreads, _plan_means(problem))
+
+
+def _plan_means(problem: TraceProblem) -> Release | None:
+    """Plan the means of features; None if they cost more than there is to spare."""
+    n_features = problem.n_entries
+    bound, precision = norm_bound(n_features), _MEAN_PRECISION * problem.n_units
+    needed = (2 * bound / (precision * problem.cost.mu)) ** 2
+    if needed > _SPARE_SHARE:
+        return None
+    share, shape = max(needed, _LEAST_MEAN_SHARE), (n_features,)
+    return _gaussian(problem, "feature means", share, sensitivity.row_sum, [bound], shape)
+
+
+def _plan_covariance(side: int, problem: TraceProblem) -> Release | None:
+    """Plan the covariance of a side, whose noise is to have the wanted edge."""
+    # As for second moments of vectors: X X' is no longer than the squared norm of X, and two such
+    # products have an inner product that is not negative. The same holds for their diagonals.
+    change = _change(sensitivity.second_moment, problem)
+    size, other = problem.matrix_shape[side], problem.matrix_shape[1 - side]
+    if size == 1:
+        return None
+    is_sparse = problem.factors is not None and problem.factors[side]
+    bound = norm_bound(problem.n_entries)
+    reach = diagonal_reach(size) if is_sparse else math.sqrt(2 * size)
+    edge = change(bound, rounding=problem.rounding) * reach / (problem.n_units * other)
+    wanted = (edge / (problem.cost.mu * _WANTED_EDGE)) ** 2
+    return problem.cost.release(
         ("row", "column")[side] + (" variances" if is_sparse else " covariance"),
         "gaussian" if is_sparse else "symmetric_gaussian",
-        float(share),
-        sensitivity.second_moment(bound, adjacency),
+        float(np.clip(wanted, _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE)),
+        change,
+        [bound],
         shape=(size,) if is_sparse else (size, size),
     )
 
 
-def _plan_descent(problem: TraceProblem, share: float) -> list[PlannedRelease]:
+def _plan_solver(
+    problem: TraceProblem, others: tuple[Any, ...]
+) -> DescentReleases | MomentReleases | Release:
+    """Plan the solver with what others leave, to the last bit."""
+    if problem.solver != "adassp":
+        return _plan_descent(problem, left_of(others))
+    if not problem.protects_matrices:
+        return _plan_products(problem, left_of(others), sensitivity.response_sum)
+    finds_norm = problem.row_norm is None and problem.cost.is_private
+    row_norm = _plan_norm("row norm", problem) if finds_norm else None
+    return _plan_moments(problem, row_norm, left_of(others, row_norm))
+
+
+def _plan_descent(problem: TraceProblem, share: float) -> DescentReleases:
     """Plan a start, and a gradient and a count for each step."""
-    lines = []
+    start, n_steps = None, problem.n_iter
     if problem.init == "spectral":
-        lines, share = list(_plan_start(problem)), share - START_SHARE
-    n_steps = problem.n_iter
+        start, share = _plan_start(problem), share - START_SHARE
     votes = _share_of_counts(n_steps, problem, _VOTE_PRECISION)
-    size = problem.rank * sum(problem.facts.matrix_shape) + problem.fit_intercept
-    follows = _SPREAD
-    for step, step_share in enumerate(gradient_shares(share - votes, n_steps), start=1):
-        lines.append(_line(f"gradient {step}", step_share, follows, (size,)))
-        follows = f"clip vote {step}"
-        lines.append(PlannedRelease(follows, "gaussian", votes / n_steps, sensitivity.count()))
-    return lines
+    kind = sensitivity.row_sum if problem.protects_matrices else sensitivity.response_sum
+    size = problem.rank * sum(problem.matrix_shape) + problem.fit_intercept
+    steps = plan_descent(
+        problem.cost,
+        shares_of_steps(share - votes, n_steps, _GROWTH),
+        votes,
+        _change(kind, problem),
+        follows=_SPREAD,
+        shape=(size,),
+    )
+    return DescentReleases(start, steps)
 
 
-def gradient_shares(total: float, n_steps: int) -> list[float]:
-    """Split a share over the steps, the later ones getting more."""
-    growth = min(_GROWTH, _LARGEST_GROWTH ** (1 / n_steps))
-    weights = growth ** np.arange(n_steps)
-    shares: list[float] = (total * weights / weights.sum()).tolist()
-    return shares
-
-
-def _plan_start(problem: TraceProblem) -> Iterator[PlannedRelease]:
+def _plan_start(problem: TraceProblem) -> StartReleases:
     """Plan a start from data, which may fail its test."""
-    shape, rank = problem.facts.matrix_shape, problem.rank
-    yield _line("start, gap", START_SHARE * _GAP_SHARE, _SPREAD)
-    spaces = PlannedRelease(
+    size, cost = sum(problem.matrix_shape), problem.cost
+    gap = _gaussian(problem, "start, gap", START_SHARE * _GAP_SHARE, _change_of_gap)
+    share, shape = START_SHARE * _CORE_SHARE, (problem.rank**2,)
+    core = _gaussian(problem, "start, core", share, sensitivity.row_sum, shape=shape)
+    subspaces = cost.release(
         "start, subspaces",
         "symmetric_gaussian",
         START_SHARE * _SUBSPACE_SHARE,
-        follows="start, gap",
-        shape=(sum(shape),) * 2,
+        partial(_change_of_subspaces, rank=problem.rank),
+        follows=gap.name,
+        shape=(size, size),
     )
-    core = _line("start, core", START_SHARE * _CORE_SHARE, _SPREAD, (rank**2,))
-    for line in (spaces, core):
-        yield line.or_else(FORFEITED, "gaussian") if problem.is_private else line
+    both = (replace(one, may_be_skipped=cost.is_private) for one in (subspaces, core))
+    return StartReleases(gap, *both)
 
 
-def _line(name: str, share: float, follows: str, shape: tuple[int, ...] = ()) -> PlannedRelease:
-    return PlannedRelease(name, "gaussian", share, follows=follows, shape=shape)
+def _change_of_gap(level: float, adjacency: str, rounding: float) -> float:
+    return sensitivity.singular_gap(sensitivity.row_sum(level, adjacency, rounding))
 
 
-def _plan_moments(problem: TraceProblem, share: float) -> list[PlannedRelease]:
+def _change_of_subspaces(change: float, gap: float, rank: int) -> float:
+    # If infinite, the gap has been refused, or nothing is clipped as there is no noise.
+    return sensitivity.subspace_pair(change, gap, rank) if math.isfinite(change) else 1.0
+
+
+def _plan_moments(problem: TraceProblem, row_norm: Search | None, share: float) -> MomentReleases:
     """Plan the second moment, its smallest eigenvalue, and the products with the responses."""
-    norm: float | None = None
-    if problem.row_norm is not None or not problem.is_private:
-        row_norm = math.inf if problem.row_norm is None else problem.row_norm
-        norm = min(math.hypot(row_norm, problem.fit_intercept), NO_CLIPPING)
-    size = problem.facts.n_entries + problem.fit_intercept
-    moment = PlannedRelease(
+    known = None
+    if row_norm is None:
+        largest = math.inf if problem.row_norm is None else problem.row_norm
+        known = [min(math.hypot(largest, problem.fit_intercept), NO_CLIPPING)]
+    size = problem.n_entries + problem.fit_intercept
+    moment = problem.cost.release(
         "second moment",
         "symmetric_gaussian",
         share * _MOMENT_SHARE,
-        None if norm is None else sensitivity.second_moment(norm, problem.unit.adjacency),
+        _change(sensitivity.second_moment, problem),
+        known,
         follows="row norm",
         shape=(size, size),
     )
-    smallest = PlannedRelease(
+    smallest = problem.cost.release(
         "smallest eigenvalue",
         "gaussian",
         share * _EIGENVALUE_SHARE,
-        None if norm is None else sensitivity.smallest_eigenvalue(norm),
+        sensitivity.smallest_eigenvalue,
+        known,
         follows="row norm",
     )
     rest = share * (1 - _MOMENT_SHARE - _EIGENVALUE_SHARE)
-    return [moment, smallest, _line("products with responses", rest, _SPREAD, (size,))]
+    products = _plan_products(problem, rest, sensitivity.labelled_moment)
+    return MomentReleases(row_norm, moment, smallest, products)
+
+
+def _plan_products(problem: TraceProblem, share: float, kind: Callable[..., float]) -> Release:
+    shape = (problem.n_entries + problem.fit_intercept,)
+    return _gaussian(problem, "products with responses", share, kind, shape=shape)

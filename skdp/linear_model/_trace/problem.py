@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
-from skdp._estimator import Procedure, check_finite_bound
+from skdp._estimator import check_finite_bound
 from skdp._reading import check_numbers
 from skdp.data.reduce import sum_rounding
 from skdp.data.sources import block_starts
 from skdp.privacy.clipping import SMALLEST_BOUND
-from skdp.privacy.currency import Currency
+from skdp.privacy.cost import PrivacyCost
 from skdp.units._records import ResolvedRecord, ResolvedResponse
 from skdp.units._resolved import ResolvedUnit
 
@@ -22,7 +22,6 @@ __all__ = [
     "TRACE_CONSTRAINTS",
     "UNITS",
     "Covariance",
-    "TraceFacts",
     "TraceProblem",
     "checked_covariance",
     "checked_problem",
@@ -56,20 +55,36 @@ Covariance = str | tuple[np.ndarray | None, np.ndarray | None]
 
 
 @dataclass(frozen=True)
-class TraceFacts:
-    """Public facts of the matrices.
+class TraceProblem:
+    """Parameters of a trace regression as plain values, and public facts of the matrices.
 
     `coef_shape` is how they were laid out. `factors` says of matrices of rank one which sides are
     sparse, `is_sparse` of others whether they are, and `is_dense` whether these are written out.
     """
 
-    n_records: int
+    cost: PrivacyCost
+    unit: ResolvedUnit
+    n_units: int
     matrix_shape: tuple[int, int]
     coef_shape: tuple[int, ...]
     dtype: np.dtype
     is_sparse: bool
     factors: tuple[bool, bool] | None
     is_dense: bool
+    covariance: Covariance
+    rank: int
+    response_bound: float | None
+    fit_intercept: bool
+    solver: str
+    n_iter: int
+    clip_quantile: float | str
+    init: str
+    row_norm: float | None
+
+    @property
+    def protects_matrices(self) -> bool:
+        """Whether a unit is more than a response."""
+        return self.unit.is_whole
 
     @property
     def n_entries(self) -> int:
@@ -93,52 +108,13 @@ class TraceFacts:
         if self.factors is not None:
             sides = zip(self.matrix_shape, self.factors, strict=True)
             width = sum(size for size, is_sparse in sides if not is_sparse)
-        is_sparse = self.is_sparse or width == 0
-        starts = block_starts(self.n_records, width, is_sparse=is_sparse)
+        starts = block_starts(self.n_units, width, is_sparse=self.is_sparse or width == 0)
         return sum_rounding(starts, self.n_entries)
-
-
-@dataclass(frozen=True)
-class TraceProblem:
-    """Parameters of a trace regression as plain values, and public facts."""
-
-    procedure: Procedure
-    facts: TraceFacts
-    unit: ResolvedUnit
-    n_units: int
-    epsilon: float
-    delta: float
-    delta_tail: float
-    currency: Currency
-    covariance: Covariance
-    rank: int
-    response_bound: float | None
-    fit_intercept: bool
-    solver: str
-    n_iter: int
-    clip_quantile: float | str
-    init: str
-    row_norm: float | None
-
-    @property
-    def protects_matrices(self) -> bool:
-        """Whether a unit is more than a response."""
-        return self.unit.is_whole
-
-    @property
-    def mu(self) -> float:
-        """Gaussian differential privacy of the whole fit."""
-        return self.currency.mu
-
-    @property
-    def is_private(self) -> bool:
-        """Whether there is noise."""
-        return math.isfinite(self.epsilon)
 
 
 def checked_problem(problem: TraceProblem) -> TraceProblem:
     """Refuse parameters that contradict each other or the shape of the data."""
-    shape, solver = problem.facts.matrix_shape, problem.solver
+    shape, solver = problem.matrix_shape, problem.solver
     if problem.rank > min(shape):
         raise ValueError(
             f"rank={problem.rank} exceeds the smaller side of the matrices, whose shape is "
@@ -147,7 +123,7 @@ def checked_problem(problem: TraceProblem) -> TraceProblem:
             "columns, are RankOneMatrices.from_indices(rows, columns, shape)."
         )
     for name in ("response_bound", "row_norm"):
-        check_finite_bound(name, getattr(problem, name), problem.epsilon)
+        check_finite_bound(name, getattr(problem, name), problem.cost)
     bounds_rows = solver == "adassp" and problem.protects_matrices
     if problem.row_norm is not None and not bounds_rows:
         raise ValueError(

@@ -32,11 +32,6 @@ class Records:
     responses: np.ndarray
     intercept: float
 
-    @property
-    def n_records(self) -> int:
-        """Number of records, null ones included."""
-        return len(self.responses)
-
 
 def clipped_sum(
     design: Design, vectors: Vectors, level: float, size: int

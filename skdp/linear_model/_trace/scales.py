@@ -7,9 +7,10 @@ import numpy as np
 
 from skdp.data.design import Design
 from skdp.linear_model._trace.sizes import count_powers, release_sizes
-from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
-from skdp.privacy import PrivacyBudget
+from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
+from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.quantile import SCALE_GRID
+from skdp.privacy.release import Search
 
 __all__ = [
     "Spread",
@@ -39,14 +40,16 @@ class Spread:
     is_guess: bool = False
 
 
-def release_spread(responses: np.ndarray, budget: PrivacyBudget, largest: float) -> Spread:
+def release_spread(
+    plan: Release, responses: np.ndarray, budget: PrivacyBudget, largest: float
+) -> Spread:
     """Release the root mean square of centred responses, but for the largest few.
 
     Of responses most of which are at the centre it is that of the others, and `largest`, their
     public bound, where noise hides all of these.
     """
     counts = count_powers(responses[:, np.newaxis])
-    sizes = release_sizes("response spread", counts, len(responses), budget, OTHER_UNITS_OF_Y)
+    sizes = release_sizes(plan, counts, len(responses), budget, OTHER_UNITS_OF_Y)
     size = float(sizes.root_mean_squares(_HIDDEN_SIZE)[0])
     central = float(sizes.central[0])
     if central <= 0.5:
@@ -59,11 +62,13 @@ def release_spread(responses: np.ndarray, budget: PrivacyBudget, largest: float)
     return Spread(_LEAST_SPREAD, others, is_guess=True)
 
 
-def release_norm(design: Design, is_null: np.ndarray, budget: PrivacyBudget) -> float:
-    """Release the median norm of the matrices."""
+def release_norm(
+    search: Search, design: Design, is_null: np.ndarray, budget: PrivacyBudget, q: float = 0.5
+) -> float:
+    """Release a quantile of the norms of the matrices, the median by default."""
     norms = design.norms()
     norms[is_null] = np.nan
-    return budget.quantile("matrix norm", norms, q=0.5, grid=SCALE_GRID, remedy=OTHER_UNITS_OF_X)
+    return budget.quantile(search, norms, q=q)
 
 
 def exact_norm(design: Design) -> float:

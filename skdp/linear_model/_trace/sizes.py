@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget, Release
 
 __all__ = ["N_POWERS", "Sizes", "count_powers", "exponents", "release_sizes"]
 
@@ -112,18 +112,14 @@ def _next_bins(noisy: np.ndarray, seen: np.ndarray, edge: float) -> slice | None
 
 
 def release_sizes(
-    name: str, counts: np.ndarray, n_records: int, budget: PrivacyBudget, remedy: str
+    release: Release, counts: np.ndarray, n_records: int, budget: PrivacyBudget, remedy: str
 ) -> Sizes:
     """Release what `count_powers` has counted, of shape (n_columns, n_powers)."""
-    released, scale = budget.gaussian(
-        name,
-        counts,
-        sensitivity=sensitivity.histograms(len(counts), budget.adjacency),
-    )
+    released, scale = budget.release(release, counts)
     sizes = Sizes(released / n_records, scale / n_records)
     # What is in the first bin is as good as 0, as constant features are: that is no doubt.
     powers = 2.0**_EXPONENTS
-    budget.doubt_ends(name, powers[np.maximum(sizes._largest(), 1)], powers, remedy)
+    budget.doubt_ends(release.name, powers[np.maximum(sizes._largest(), 1)], powers, remedy)
     return sizes
 
 

@@ -2,15 +2,16 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from skdp.data.design import Design, entries_of
 from skdp.linalg.matrices import Matrices
-from skdp.linear_model._medians import ANY_SIZE, release_medians
+from skdp.linear_model._medians import release_medians
+from skdp.linear_model._trace.covariances import norm_bound
 from skdp.linear_model._trace.public_rows import largest_usual, sample_rows
+from skdp.linear_model._trace.releases import FeatureReleases
 from skdp.linear_model._trace.sizes import (
     N_POWERS,
     Sizes,
@@ -20,19 +21,12 @@ from skdp.linear_model._trace.sizes import (
 )
 from skdp.linear_model._trace.transform import RareFeatures, Transform
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.quantile import SCALE_GRID
 
-__all__ = [
-    "StandardizationPlan",
-    "exact_standardization",
-    "mean_bound",
-    "release_standardization",
-]
+__all__ = ["exact_standardization", "release_standardization"]
 
-# Rows are clipped to so many times the norm that entries of mean square 1 have; not studied.
-_CLIP = 1.3
 # Of the variance around a median, what is always taken to be around the mean; not studied.
 _LEAST_REST = 0.25
 # As large as the largest that is seen: rather too large, as a feature in too small a unit would
@@ -56,18 +50,8 @@ _SAMPLE_ENTRIES = 1 << 21
 _LARGEST_USABLE = 1e100
 
 
-@dataclass(frozen=True)
-class StandardizationPlan:
-    """Shares for the medians, spreads and means, 0 for none, and how closely medians are sought."""
-
-    center_share: float
-    spread_share: float
-    mean_share: float
-    n_searches: int
-
-
 def release_standardization(
-    design: Design, budget: PrivacyBudget, plan: StandardizationPlan, *, centered: bool
+    plan: FeatureReleases, design: Design, budget: PrivacyBudget
 ) -> Transform:
     """Release the median of every entry, if wanted, and the root mean square around it.
 
@@ -75,19 +59,16 @@ def release_standardization(
     and so do those of skewed features.
     """
     center, least = np.zeros(design.n_entries), np.zeros(design.n_entries)
-    if centered:
+    if plan.centers:
         center, least = release_medians(
-            "feature centres",
+            plan.centers,
             lambda points: design.add_up(partial(_count_up_to, points=points), design.n_entries),
             budget,
-            shape=(design.n_records, design.n_entries),
-            grid=ANY_SIZE,
-            n_searches=plan.n_searches,
-            remedy=OTHER_UNITS_OF_X,
+            design.n_records,
         )
     kernel = partial(_count_sizes, center=center, least=least)
     counts = design.add_up(kernel, design.n_entries * N_POWERS)
-    sizes = release_sizes("feature spreads", counts, design.n_records, budget, OTHER_UNITS_OF_X)
+    sizes = release_sizes(plan.spreads, counts, design.n_records, budget, OTHER_UNITS_OF_X)
     # Where all that is seen is as far off as 0 is, it may be 0: the median of a feature half of
     # which is 0 is some number of no meaning.
     is_mostly_zero = (center != 0) & (sizes.central == 0)
@@ -97,13 +78,13 @@ def release_standardization(
     # What is left of a centre far from 0 must not rule the other features.
     spread = np.maximum(spread, least)
     largest = _largest_sizes(sizes) if budget.is_private else np.full(len(spread), math.inf)
-    if plan.mean_share:
-        shift = _release_means(design, center, spread, largest, budget)
+    if plan.means is not None:
+        shift = _release_means(plan.means, design, center, spread, largest, budget)
         center = center + shift * spread
         spread = spread * np.sqrt(np.maximum(1 - shift**2, _LEAST_REST))
     shape = design.matrix_shape
     return Transform(
-        center.reshape(shape) if centered else None,
+        center.reshape(shape) if plan.centers else None,
         (1 / spread).reshape(shape),
         rare=rare,
         largest=largest.reshape(shape) if budget.is_private else None,
@@ -132,6 +113,7 @@ def _spreads(sizes: Sizes, is_usable: np.ndarray) -> tuple[np.ndarray, RareFeatu
 
 
 def _release_means(
+    plan: Release,
     design: Design,
     center: np.ndarray,
     spread: np.ndarray,
@@ -139,19 +121,11 @@ def _release_means(
     budget: PrivacyBudget,
 ) -> np.ndarray:
     """Release the means of standardized rows that are clipped entry by entry, then in norm."""
-    bound = mean_bound(design.n_entries)
+    bound = norm_bound(design.n_entries)
     kernel = partial(_clipped_rows, center=center, spread=spread, largest=largest, bound=bound)
-    total, _ = budget.gaussian(
-        "feature means",
-        design.add_up(kernel, design.n_entries),
-        sensitivity=sensitivity.row_sum(bound, budget.adjacency, design.rounding),
-    )
-    return np.asarray(total / design.n_records)
-
-
-def mean_bound(n_features: int) -> float:
-    """Return a norm that most rows of so many features of mean square 1 do not exceed."""
-    return _CLIP * math.sqrt(n_features)
+    total = design.add_up(kernel, design.n_entries)
+    released, _ = budget.release(plan, total, bound, rounding=design.rounding)
+    return np.asarray(released / design.n_records)
 
 
 def _rare_features(pooled: Sizes, is_rare: np.ndarray, largest_spread: float) -> RareFeatures:

@@ -1,43 +1,111 @@
-"""What a share of a budget buys: the mu or epsilon of a release, and the scale of its noise."""
+"""What a fit may spend, and what a share of it buys: the mu or epsilon of a release, its noise."""
 
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
+
+import numpy as np
 
 from skdp.exceptions import BudgetError
-from skdp.privacy import gaussian_dp, pure_dp
+from skdp.privacy import gaussian_dp, pure_dp, sensitivity
 from skdp.privacy.lattice import SCALE_MARGIN, largest_size
 from skdp.privacy.noise import distinct_entries, joint_entries
+from skdp.privacy.quantile import search_steps
+from skdp.privacy.release import Release, Search
 
-__all__ = ["Currency", "largest_epsilon", "mu_of_whole"]
+__all__ = ["PrivacyCost", "largest_epsilon"]
 
 # How much an epsilon is lowered by at first, relative, where rounding has raised it.
 _LEAST_STEP = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")
 # Its choices cost half the mu that other mechanisms of their epsilon may.
 _CHOICE = "exponential"
-# A plan and the budget of it have the same, and so have the fits of a search.
+# The fits of a search ask for the same again and again.
 _solved_mu = lru_cache(maxsize=64)(gaussian_dp.mu_from_epsilon_delta)
 
 
-class Currency:
-    """The square of mu or, if delta is 0, epsilon: a share is a share of that.
+@dataclass(frozen=True)
+class PrivacyCost:
+    """What a fit may spend: a share is one of the square of mu or, if delta is 0, of epsilon.
 
-    No share is of `delta_tail`, which is 0 or below `delta`. `is_pure` says whether shares are
-    those of epsilon; `mu` is that of the whole.
+    No share is of `delta_tail`, which is 0 or below `delta`.
     """
 
-    def __init__(self, epsilon: float, delta: float, delta_tail: float = 0.0) -> None:
-        self.epsilon = epsilon
-        self.is_pure = delta == 0 and math.isfinite(epsilon)
-        self.mu = mu_of_whole(epsilon, delta, delta_tail)
-        # Otherwise not one number could be released.
+    epsilon: float
+    delta: float
+    delta_tail: float = 0.0
+    mu: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Solved in any case: it refuses what is out of range.
+        mu = _solved_mu(self.epsilon, self.delta, self.delta_tail)
+        mu = pure_dp.mu_from_epsilon(self.epsilon) if self.is_pure else mu
+        object.__setattr__(self, "mu", mu)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether noise is added at all."""
+        return math.isfinite(self.epsilon)
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether noise has to do without delta, and shares are those of epsilon."""
+        return self.delta == 0 and self.is_private
+
+    def check_usable(self) -> None:
+        """Refuse what not one number could be released for."""
         if largest_size("gaussian", self.mu) < 1:
             raise ValueError(
-                f"No usable noise gives epsilon={epsilon} with delta={delta - delta_tail}; pass "
-                "larger ones."
+                f"No usable noise gives epsilon={self.epsilon} with delta="
+                f"{self.delta - self.delta_tail}; pass larger ones."
             )
+
+    def release(
+        self,
+        name: str,
+        mechanism: str,
+        share: float,
+        sensitivity_of: Callable[..., float],
+        known: Sequence[Any] | None = None,
+        *,
+        follows: str = "",
+        shape: tuple[int, ...] = (),
+        may_be_skipped: bool = False,
+    ) -> Release:
+        """Declare a release; refuse a share that does not pay for it.
+
+        What its sensitivity is computed from is `known`, or what is released before.
+        """
+        self.check_size(name, mechanism, share, shape)
+        change, scale = None, None
+        if known is not None:
+            change = float(sensitivity_of(*known))
+            scale = self.noise_std(mechanism, change, share, joint_entries(mechanism, shape))
+        return Release(
+            name, mechanism, share, change, scale, follows, shape, may_be_skipped, sensitivity_of
+        )
+
+    def search(
+        self,
+        name: str,
+        share: float,
+        grid: np.ndarray,
+        *,
+        n_columns: int = 1,
+        remedy: str | None = None,
+    ) -> Search:
+        """Declare a search over a public grid, one for each column at once.
+
+        `remedy` says what to do where an end of the grid is found.
+        """
+        grid, share, shape = np.asarray(grid, dtype=np.float64), float(share), (n_columns,)
+        change, own = sensitivity.counts(n_columns), share / max(search_steps(len(grid)), 1)
+        self.check_size(name, "gaussian", own, shape)
+        scale = self.noise_std("gaussian", change, own)
+        return Search(name, "gaussian", share, change, scale, shape=shape, grid=grid, remedy=remedy)
 
     def check(self, mechanism: str) -> None:
         """Refuse a mechanism that no share can pay."""
@@ -49,8 +117,12 @@ class Currency:
 
     def check_size(self, name: str, mechanism: str, share: float, shape: tuple[int, ...]) -> None:
         """Refuse a release of more numbers than its share protects against rounding."""
+        if not share > 0:
+            raise BudgetError(
+                f"Release {name!r} asks for a share of {share!r}, which must be positive."
+            )
         # The number of an option has no low bits that tell the losses.
-        if math.isinf(self.mu) or mechanism == _CHOICE:
+        if not self.is_private or mechanism == _CHOICE:
             return
         size = distinct_entries(mechanism, shape)
         largest = largest_size(
@@ -63,11 +135,11 @@ class Currency:
                 "tells. Pass a larger epsilon or delta, fewer components, or fewer rows or columns."
             )
 
-    def noise_scale(
+    def noise_std(
         self, mechanism: str, sensitivity: float, share: float, joint_entries: int = 1
     ) -> float:
         """Compute the standard deviation of the noise in an entry."""
-        if math.isinf(self.mu):
+        if not self.is_private:
             return 0.0
         bought = self.guarantee(mechanism, share)
         if bought < sys.float_info.min:
@@ -103,12 +175,6 @@ class Currency:
         if self.is_pure:
             return self.epsilon * share
         return pure_dp.epsilon_from_mu(self.mu * math.sqrt(share))
-
-
-def mu_of_whole(epsilon: float, delta: float, delta_tail: float = 0.0) -> float:
-    """Compute the mu to be shared; with a delta of 0, that of pure differential privacy."""
-    mu = _solved_mu(epsilon, delta, delta_tail)
-    return pure_dp.mu_from_epsilon(epsilon) if delta == 0 and math.isfinite(epsilon) else mu
 
 
 def largest_epsilon(mu: float, delta: float, delta_tail: float = 0.0) -> float:

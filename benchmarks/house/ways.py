@@ -1,0 +1,239 @@
+"""How long the way of a fit is: functions and files before its first noise, and kinds of carriers.
+
+`python -m benchmarks.house.ways` prints the tables of ways.md. With `--tree NAME` it prints the
+calls of one case before the first noise, each function once where it is first entered.
+
+A function counts if it is defined in `skdp` and entered, generators and lambdas included; so does
+every nested one. A carrier is a class of `skdp` with data of its own of which an instance is passed
+to a function, or returned by one. Estimators and what a user gives (units) are none; the second
+number leaves out the rooms data/ and linalg/, whose classes are views of X and matrices.
+"""
+
+import argparse
+import ast
+import math
+import re
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+import skdp
+from skdp.units import Edge, Entry, FrobeniusChange, Interaction
+from skdp.units._unit import Unit
+
+ROOT = str(Path(skdp.__file__).parent)
+_INNER = ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<module>", "<lambda>")
+_VIEWS = ("skdp.data.", "skdp.linalg.")
+# What stands for a number, or comes behind a name, in names of releases.
+_NUMBERED = re.compile(r"(, (count|closer) \d+.*)|(^component \d+: )|( \d+$)")
+
+
+def cases() -> dict[str, tuple[Callable[[], Any], tuple]]:
+    """Make the estimators, and what they are fitted to."""
+    rng = np.random.default_rng(0)
+    X, wide = rng.normal(size=(2000, 12)), rng.random(size=(600, 450))
+    table, y = rng.random(size=(60, 40)), X @ np.ones(12)
+    groups, graph = np.repeat(np.arange(500), 4), rng.random((30, 30))
+    graph = (graph + graph.T) / 2
+    matrices = rng.normal(size=(3000, 4, 5))
+    responses = matrices.sum(axis=(1, 2))
+    return {
+        "DPPCA": (lambda: skdp.DPPCA(2), (X,)),
+        "DPPCA, bounds": (lambda: skdp.DPPCA(2, row_norm=5.0, mean_norm=5.0), (X,)),
+        "DPPCA, power": (lambda: skdp.DPPCA(2, solver="power"), (X,)),
+        "DPPCA, adaptive": (lambda: skdp.DPPCA(2, solver="adaptive"), (X,)),
+        "DPTruncatedSVD": (lambda: skdp.DPTruncatedSVD(2), (X,)),
+        "DPTruncatedSVD, guided": (lambda: skdp.DPTruncatedSVD(2, epsilon=20.0), (wide,)),
+        "DPTruncatedSVD, entries": (
+            lambda: skdp.DPTruncatedSVD(2, privacy_unit=Entry((0, 1)), solver="alternating"),
+            (table,),
+        ),
+        "DPTruncatedSVD, edges": (
+            lambda: skdp.DPTruncatedSVD(2, privacy_unit=Edge((0, 1))),
+            (graph,),
+        ),
+        "DPTruncatedSVD, interactions": (
+            lambda: skdp.DPTruncatedSVD(2, privacy_unit=Interaction()),
+            (table > 0.5,),
+        ),
+        "DPLowRankFactorizer, rows": (lambda: skdp.DPLowRankFactorizer(2), (X,)),
+        "DPLowRankFactorizer, sketches": (
+            lambda: skdp.DPLowRankFactorizer(
+                2, privacy_unit=FrobeniusChange(1.0), solver="two_sketch"
+            ),
+            (table,),
+        ),
+        "DPTraceRegressor": (lambda: skdp.DPTraceRegressor(1), (matrices, responses)),
+        "DPTraceRegressor, vectors": (lambda: skdp.DPTraceRegressor(1), (X, y)),
+        "DPTraceRegressor, spectral": (
+            lambda: skdp.DPTraceRegressor(1, init="spectral", epsilon=5.0),
+            (matrices, responses),
+        ),
+        "DPTraceRegressor, adassp": (lambda: skdp.DPTraceRegressor(1, solver="adassp"), (X, y)),
+        "DPTraceRegressor, responses": (
+            lambda: skdp.DPTraceRegressor(1, privacy_unit="response", response_bound=9.0),
+            (X, y),
+        ),
+        "DPPersonalizedRegressor": (
+            lambda: skdp.DPPersonalizedRegressor(2, epsilon=8.0),
+            (X, y, groups),
+        ),
+        "DPPersonalizedRegressor, altmin": (
+            lambda: skdp.DPPersonalizedRegressor(2, epsilon=8.0, solver="altmin"),
+            (X, y, groups),
+        ),
+        "DPPersonalizedRegressor, pooled": (
+            lambda: skdp.DPPersonalizedRegressor(0, epsilon=8.0),
+            (X, y, groups),
+        ),
+        "DPPersonalizedRegressor, exponential": (
+            lambda: skdp.DPPersonalizedRegressor(
+                1,
+                solver="exponential",
+                fit_intercept=False,
+                mean_head=False,
+                decorrelate=False,
+                random_state=2**70,
+            ),
+            (X[:, :4], y, groups),
+        ),
+    }
+
+
+class Way:
+    """What a fit enters and passes on, before its first noise and in all."""
+
+    def __init__(self) -> None:
+        self.functions: list[set[tuple[str, str, int]]] = [set(), set()]
+        self.carriers: list[Counter[str]] = [Counter(), Counter()]
+        self.tree: list[str] = []
+        self.is_before, self._depth = True, 0
+
+    def __call__(self, frame: Any, event: str, arg: Any) -> None:
+        code = frame.f_code
+        if not code.co_filename.startswith(ROOT) or code.co_name in _INNER:
+            return
+        if event == "call":
+            self._depth += 1
+            if code.co_name == "draw" and code.co_filename.endswith("privacy/noise.py"):
+                self.is_before = False
+            self._enter(code)
+            for value in list(frame.f_locals.values()):
+                self._see(value)
+        elif event == "return":
+            self._depth -= 1
+            self._see(arg)
+
+    def _enter(self, code: Any) -> None:
+        entered = (code.co_filename[len(ROOT) + 1 :], code.co_qualname, code.co_firstlineno)
+        if self.is_before and entered not in self.functions[0]:
+            self.tree.append("  " * (self._depth - 1) + f"{entered[1]}  ({entered[0]})")
+        for phase in range(1 - self.is_before, 2):
+            self.functions[phase].add(entered)
+
+    def _see(self, value: Any) -> None:
+        parts = value if type(value) in (tuple, list) else (value,)
+        for one in parts[:5]:
+            kind = type(one)
+            if kind.__module__.startswith("skdp") and not isinstance(one, BaseEstimator | Unit):
+                for phase in range(1 - self.is_before, 2):
+                    self.carriers[phase][f"{kind.__module__}.{kind.__name__}"] += 1
+
+
+def followed(make: Callable[[], Any], arguments: tuple) -> tuple[Way, Any]:
+    """Follow one fit; what is computed once in a process has been before."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        make().fit(*arguments)
+        estimator, way = make(), Way()
+        sys.setprofile(way)
+        try:
+            estimator.fit(*arguments)
+        finally:
+            sys.setprofile(None)
+    return way, estimator
+
+
+def code_lines(path: Path) -> int:
+    """Count lines that are neither empty, nor comments, nor docstrings."""
+    source = path.read_text()
+    tree = ast.parse(source)
+    told = {n for node in _docstrings(tree) for n in range(node.lineno, node.end_lineno + 1)}
+    lines = enumerate(source.splitlines(), start=1)
+    return sum(n not in told and bool(t := line.strip()) and t[0] != "#" for n, line in lines)
+
+
+def _docstrings(tree: ast.AST) -> Iterator[Any]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                yield first.value
+
+
+def files_of_names(names: set[str]) -> dict[str, list[str]]:
+    """Find the files of `skdp` in whose code a name of a release stands as a string."""
+    found: dict[str, list[str]] = {name: [] for name in names}
+    for path in sorted(Path(ROOT).rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        told = set(map(id, _docstrings(tree)))
+        strings = {
+            node.value.strip()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            if id(node) not in told
+        }
+        for name in names & strings:
+            found[name].append(str(path.relative_to(ROOT)))
+    return found
+
+
+def stem(name: str) -> str:
+    """Take the numbers off the name of a release."""
+    while (shorter := _NUMBERED.sub("", name)) != name:
+        name = shorter
+    return name
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tree", help="a case whose calls before the first noise are printed")
+    parser.add_argument("--carriers", help="a case whose carriers are printed")
+    arguments = parser.parse_args()
+    names: set[str] = set()
+    print("| fit | functions, files before noise | budgeting | in all | kinds of carriers |")
+    print("|---|---|---|---|---|")
+    for case, (make, data) in cases().items():
+        if arguments.tree not in (None, case) or arguments.carriers not in (None, case):
+            continue
+        way, estimator = followed(make, data)
+        plan = estimator.privacy_spent_.releases
+        names |= {stem(one.name) for one in plan}
+        counts = [f"{len(seen)}, {len({one[0] for one in seen})}" for seen in way.functions]
+        budgeting = sum(
+            one[0].startswith(("privacy/", "ledger/", "units/")) or "plan" in one[0]
+            for one in way.functions[0]
+        )
+        kinds = [name for name in way.carriers[1] if not name.startswith(_VIEWS)]
+        carriers = f"{len(way.carriers[1])}, {len(kinds)}"
+        print(f"| {case} | {counts[0]} | {budgeting} | {counts[1]} | {carriers} |")
+        if arguments.tree:
+            print("\n".join(way.tree))
+        if arguments.carriers:
+            print("\n".join(f"{n:6} {name}" for name, n in way.carriers[1].most_common()))
+    shared = {name: files for name, files in files_of_names(names).items() if len(files) > 1}
+    print(f"\nNames of releases in more than one file: {len(shared)} of {len(names)}")
+    for name, files in sorted(shared.items()):
+        print(f"  {name}: {', '.join(files)}")
+    total = sum(map(code_lines, Path(ROOT).rglob("*.py")))
+    print(f"\nCode lines: {math.floor(total)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Descents whose clip level follows a count: what their steps release, planned and read."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from skdp.privacy import PrivacyBudget, Release, sensitivity
+from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.shares import growing_shares
+
+__all__ = ["DescentStep", "followed_level", "plan_descent", "release_vote", "shares_of_steps"]
+
+# benchmarks/trace_regression/errors.md, "The singular value", compares it with 0, which is constant
+# clipping; other rates are not studied.
+_LEVEL_RATE = 2.0
+# The last step has at most so many times the share of the first one: not studied.
+_LARGEST_GROWTH = 10.0
+
+
+class DescentStep(NamedTuple):
+    """A sum of gradients, each clipped to a level, and how many were not clipped."""
+
+    gradient: Release
+    vote: Release
+
+
+def plan_descent(
+    cost: PrivacyCost,
+    gradient_shares: list[float],
+    vote_share: float,
+    change: Callable[..., float],
+    *,
+    follows: str,
+    shape: tuple[int, ...],
+) -> tuple[DescentStep, ...]:
+    """Plan all steps; votes have equal parts of their share, and the first level follows a name."""
+    steps, share = list[DescentStep](), vote_share / len(gradient_shares)
+    for step, own in enumerate(gradient_shares, start=1):
+        gradient = cost.release(
+            f"gradient {step}", "gaussian", own, change, follows=follows, shape=shape
+        )
+        follows = f"clip vote {step}"
+        vote = cost.release(follows, "gaussian", share, sensitivity.count, ())
+        steps.append(DescentStep(gradient, vote))
+    return tuple(steps)
+
+
+def shares_of_steps(total: float, n_steps: int, growth: float) -> list[float]:
+    """Split a share over steps: the last ones start from the best point, and get the most."""
+    return growing_shares(total, n_steps, min(growth, _LARGEST_GROWTH ** (1 / n_steps)))
+
+
+def release_vote(
+    vote: Release, norms: np.ndarray, level: float, n_units: int, budget: PrivacyBudget
+) -> tuple[float, float]:
+    """Release which fraction of the gradients is not clipped, and the noise of that."""
+    n_kept, noise = budget.release(vote, np.count_nonzero(norms <= level))
+    return float(np.clip(n_kept / n_units, 0.0, 1.0)), noise / n_units
+
+
+def followed_level(
+    level: float, kept: float, quantile: float, limits: tuple[float, float]
+) -> float:
+    """Raise a level that leaves less than the wanted fraction unclipped, lower it where more."""
+    return float(np.clip(level * math.exp(_LEVEL_RATE * (quantile - kept)), *limits))
