@@ -26,7 +26,6 @@ from skdp.privacy.release import Search
 from skdp.privacy.shares import left_of, share_for_counts
 
 __all__ = [
-    "N_CLOSER",
     "AltminReleases",
     "ClippedSum",
     "HeadReleases",
@@ -43,8 +42,8 @@ _VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)
 _CENTER_SHARE, _RESPONSE_SHARE, _MEAN_SHARE = 0.01, 0.01, 0.02
 # Noise of a mean, in units of the level that it is clipped to, beyond which it tells nothing.
 _LARGEST_NOISE, _LARGEST_RESPONSE_NOISE = 0.8, 0.3  # not studied
-#: How many searches close in on the median of the responses.
-N_CLOSER = 2  # not studied
+# How many searches close in on the median of the responses.
+_N_CLOSER = 2  # not studied
 _MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26  # not studied
 _PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)  # not studied
 # With one model for all: the share of the moment, and about what is left for the mean products.
@@ -123,7 +122,7 @@ def mean_clip(problem: PersonalProblem) -> float:
     one is right where its noise is small beside the level.
     """
     share = _POOLED_MEAN_SHARE if problem.is_pooled else _MEAN_SHARE
-    noise = _noise_of_mean(problem, share) * math.sqrt(problem.facts.n_features)
+    noise = _noise_of_mean(problem, share) * math.sqrt(problem.n_features)
     return float(np.clip(_MEAN_NOISE / max(noise, 1e-9), 1.0, _LARGEST_MEAN_CLIP))
 
 
@@ -134,7 +133,7 @@ def _plan_response_center(problem: PersonalProblem) -> tuple[Search, ...] | Clip
         return ()
     if _counts_are_cheap(problem):
         share = _count_share(problem)
-        return plan_medians(problem.cost, name, share, ANY_SIZE, N_CLOSER, remedy=OTHER_UNITS_OF_Y)
+        return plan_medians(problem.cost, name, share, ANY_SIZE, _N_CLOSER, remedy=OTHER_UNITS_OF_Y)
     if _noise_of_mean(problem, _RESPONSE_SHARE) > _LARGEST_RESPONSE_NOISE:
         return ()
     norm = _level(problem, f"{name} norm", OTHER_UNITS_OF_Y)
@@ -148,7 +147,7 @@ def _plan_row_center(problem: PersonalProblem) -> tuple[ClippedSum, ...]:
     which there is where counts cost little.
     """
     names = ("row centre", "row centre, closer")[: 1 + _counts_are_cheap(problem)]
-    size, share = problem.facts.n_features, _CENTER_SHARE / len(names)
+    size, share = problem.n_features, _CENTER_SHARE / len(names)
     noise = _noise_of_mean(problem, share) * (math.sqrt(size) + CENTER_CERTAINTY)
     if not problem.fit_intercept or noise > _LARGEST_NOISE:
         return ()
@@ -165,7 +164,7 @@ def _plan_user_moment(problem: PersonalProblem) -> ClippedSum | None:
         return None
     norm = _level(problem, "moment norm", OTHER_UNITS_OF_X, SQUARES)
     share = _POOLED_MOMENT_SHARE if problem.is_pooled else _MOMENT_SHARE
-    shape = (problem.facts.n_features,) * 2
+    shape = (problem.n_features,) * 2
     total = _sum(problem, "second moment", share, norm, sensitivity.user_moment, *shape)
     return ClippedSum(norm, total)
 
@@ -176,7 +175,7 @@ def _plan_heads(problem: PersonalProblem, before: Any, norm: Search) -> HeadRele
     head_norm, vote = _search(problem, "head norm", RELATIVE_SIZES), _plan_vote(problem)
     left = left_of(before, norm, mean, head_norm, vote)
     share = min(_PRODUCT_SHARE, left / 2) if problem.n_iter else left
-    shape = (problem.facts.n_features,) * 2
+    shape = (problem.n_features,) * 2
     products = _sum(problem, "products", share, norm, sensitivity.second_moment, *shape)
     steps = _plan_steps(problem, left - share, head_norm)
     return HeadReleases(norm, products, mean, head_norm, steps, vote)
@@ -212,7 +211,7 @@ def _plan_steps(
         votes,
         partial(sensitivity.row_sum, adjacency=problem.unit.adjacency),
         follows=norm.name,
-        shape=(problem.facts.n_features, problem.n_components),
+        shape=(problem.n_features, problem.n_components),
     )
 
 
@@ -220,7 +219,7 @@ def _plan_altmin(problem: PersonalProblem, share: float) -> AltminReleases:
     """Plan the normal equations of each step, and the norms of what users add to them."""
     matrix_norm = _level(problem, "normal matrix norm", OTHER_UNITS_OF_Y, SQUARES)
     product_norm = _level(problem, "normal product norm", OTHER_UNITS_OF_Y, SQUARES)
-    n_unknowns = problem.facts.n_features * problem.n_components
+    n_unknowns = problem.n_features * problem.n_components
     rest, steps = left_of(matrix_norm, product_norm, total=share), list[tuple[Release, Release]]()
     for step, own in enumerate(shares_of_steps(rest, problem.n_iter, _GROWTH), start=1):
         name, change, shape = f"normal matrix {step}", sensitivity.user_moment, (n_unknowns,) * 2
@@ -232,7 +231,7 @@ def _plan_altmin(problem: PersonalProblem, share: float) -> AltminReleases:
 
 
 def _mean_products(problem: PersonalProblem, share: float, norm: Search) -> Release:
-    size = problem.facts.n_features
+    size = problem.n_features
     return _sum(problem, "mean products", share, norm, sensitivity.row_sum, size)
 
 
