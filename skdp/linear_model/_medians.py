@@ -54,15 +54,13 @@ def plan_medians(
     remedy: str,
 ) -> tuple[Search, ...]:
     """Plan a search, and closer ones, each count of which gets the same share."""
+    plan = partial(cost.search, n_columns=n_columns)
     # The ends of the other grids are public bounds, and places around what is found.
-    first = name, grid, remedy if grid is ANY_SIZE else None
-    closer = [(f"{name}, closer {number}", _AROUND, None) for number in range(1, 1 + n_searches)]
-
-    def _planned(own: str, points: np.ndarray, told: str | None) -> Search:
-        share = share_of_count * search_steps(len(points))
-        return cost.search(own, share, points, n_columns=n_columns, remedy=told)
-
-    return tuple(_planned(*one) for one in (first, *closer))
+    told = remedy if grid is ANY_SIZE else None
+    share, share_around = (share_of_count * search_steps(len(one)) for one in (grid, _AROUND))
+    closer = (f"{name}, closer {number}" for number in range(1, 1 + n_searches))
+    first = plan(name, share, grid, remedy=told)
+    return first, *(plan(one, share_around, _AROUND) for one in closer)
 
 
 def affordable_searches(n_points: int, n_columns: int, largest: float) -> int:

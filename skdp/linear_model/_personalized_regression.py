@@ -17,13 +17,13 @@ from skdp.linear_model._personal.model import SharedModel
 from skdp.linear_model._personal.plan import plan_personal
 from skdp.linear_model._personal.problem import (
     PERSONAL_CONSTRAINTS,
-    PersonalFacts,
     PersonalProblem,
     checked_problem,
 )
 from skdp.linear_model._personal_models import PersonalModels
 from skdp.privacy import Plan
 from skdp.privacy.precision import plain
+from skdp.units._resolved import ResolvedUnit
 from skdp.units._rows import ResolvedRow
 from skdp.units._users import ResolvedUser
 
@@ -281,7 +281,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
                 "user_column. In a Pipeline or a search, groups arrive only with metadata routing "
                 "enabled."
             )
-        problem = self._problem_of(data.facts)
+        unit = ResolvedRow if data.ids is None else ResolvedUser
+        problem = self._problem_of(unit, data.n_users, data.rows.shape[1], data.rows.dtype)
         check_features(given, self, reset=True)
         users = data.users(problem.max_rows_per_user, self.n_jobs)
         return problem, (users, lambda: _digest(data))
@@ -294,16 +295,13 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
             )
         dtype = np.float32 if getattr(like, "dtype", None) == np.float32 else np.float64
         width = n_features - (self.user_column is not None)
-        return self._problem_of(PersonalFacts(n_samples, width, True, np.dtype(dtype)))
+        return self._problem_of(ResolvedUser, n_samples, width, np.dtype(dtype))
 
-    def _problem_of(self, facts: PersonalFacts) -> PersonalProblem:
-        problem = self._asked(
-            PersonalProblem,
-            facts=facts,
-            unit=(ResolvedUser if facts.has_ids else ResolvedRow)(self.adjacency),
-            n_units=facts.n_users,
-        )
-        return checked_problem(problem)
+    def _problem_of(
+        self, unit: type[ResolvedUnit], n_units: int, n_features: int, dtype: np.dtype
+    ) -> PersonalProblem:
+        facts = {"n_units": n_units, "n_features": n_features, "dtype": dtype}
+        return checked_problem(self._asked(PersonalProblem, unit=unit(self.adjacency), **facts))
 
     def _plan(self, problem: PersonalProblem) -> Any:
         return (plan_exponential if problem.solver == "exponential" else plan_personal)(problem)
@@ -313,7 +311,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         return solve(problem, plan, *opened)
 
     def _set_attributes(self, result: SharedModel, problem: PersonalProblem) -> tuple[str, ...]:
-        dtype, prior = problem.facts.dtype, result.prior
+        dtype, prior = problem.dtype, result.prior
         basis, coef = prior.basis, result.mean_head
         self.whitening_ = None
         if result.whitening is not None:

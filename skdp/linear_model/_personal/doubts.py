@@ -6,6 +6,7 @@ from skdp.linear_model._personal.model import Prior, SharedModel
 from skdp.linear_model._personal.plan import HeadReleases, MeanReleases, PersonalReleases
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.privacy import Plan
+from skdp.units._rows import ResolvedRow
 
 __all__ = ["doubts_of_model", "doubts_of_prior", "doubts_of_users"]
 
@@ -20,7 +21,7 @@ def doubts_of_users(problem: PersonalProblem, plan: Plan) -> list[str]:
     doubts: list[str] = []
     if not problem.cost.is_private:
         return doubts
-    if not problem.facts.has_ids:
+    if isinstance(problem.unit, ResolvedRow):
         doubts.append(
             "There are no ids of users: every row is taken for a user of its own, and who has "
             "several is protected for one of them only. Pass groups to fit, or user_column; "
@@ -33,7 +34,7 @@ def doubts_of_users(problem: PersonalProblem, plan: Plan) -> list[str]:
     if signal < _LEAST_SIGNAL:
         doubts.append(
             f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are "
-            f"too few for {problem.facts.n_features} features: the noise is as large as any "
+            f"too few for {problem.n_features} features: the noise is as large as any "
             f"signal. It takes {_LEAST_SIGNAL / signal:.2g} times as many at least, a larger "
             "epsilon, or fewer features."
         )
@@ -88,8 +89,8 @@ def doubts_of_prior(found: Prior, chosen: Prior) -> tuple[str, ...]:
 def _signal(problem: PersonalProblem, plan: MeanReleases | HeadReleases) -> float:
     """Compare users who all agree with the noise of their products, from public facts only."""
     if isinstance(plan, MeanReleases):
-        release, size = plan.mean_products, problem.facts.n_features
+        release, size = plan.mean_products, problem.n_features
     else:
-        release, size = plan.products, 2 * problem.facts.n_features
+        release, size = plan.products, 2 * problem.n_features
     noise = problem.cost.noise_std(release.mechanism, release.change(1.0), release.share)
     return problem.n_units / (noise * math.sqrt(size))

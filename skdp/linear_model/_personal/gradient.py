@@ -95,7 +95,10 @@ def _clipped(
     gradients = partial(_gradients, prior=prior, mean_head=mean_head)
     slopes, heads, norms = in_company(gradients, batch)
     weights = clip_weights(norms, level, prior.basis.size)
-    return _weighted_sum(slopes, heads, weights), PerRow(norms)
+    # What overflows has the weight 0, and 0 times infinity is NaN.
+    is_null = weights == 0
+    slopes[is_null], heads[is_null] = 0.0, 0.0
+    return (slopes * weights[:, np.newaxis]).T @ heads, PerRow(norms)
 
 
 class _Gradients(NamedTuple):
@@ -123,10 +126,3 @@ def _gradients(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> _Gradie
     slope_norms, head_norms = row_norms(slopes), row_norms(heads)
     is_odd = loses_digits(slope_norms) | loses_digits(head_norms)
     return _Gradients(slopes, heads, np.where(is_odd, np.inf, slope_norms * head_norms))
-
-
-def _weighted_sum(slopes: np.ndarray, heads: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    # What overflows has the weight 0, and 0 times infinity is NaN.
-    is_null = weights == 0
-    slopes[is_null], heads[is_null] = 0.0, 0.0
-    return (slopes * weights[:, np.newaxis]).T @ heads

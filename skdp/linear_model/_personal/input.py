@@ -1,4 +1,4 @@
-"""The rows, responses and users of a personal regression, checked, and public facts of them."""
+"""The rows, responses and users of a personal regression, checked."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_consistent_length
 from skdp._reading import INPUT, check_numbers
 from skdp.data.reading import read, tell_nothing
 from skdp.data.users import Users
-from skdp.linear_model._personal.problem import PersonalFacts
 from skdp.linear_model._responses import checked_responses
 
 __all__ = ["PersonalData", "check_input", "check_rows_and_ids", "check_users", "kind_of_ids"]
@@ -28,8 +27,6 @@ _KINDS = (str, bytes, int, UUID, date)
 class PersonalData:
     """Rows and responses that are acceptable, and whose they are."""
 
-    # X as it was given, for the names of its features.
-    given: Any
     # Without a column of ids.
     rows: np.ndarray
     responses: np.ndarray
@@ -42,12 +39,6 @@ class PersonalData:
     def n_users(self) -> int:
         """Number of users."""
         return len(self.rows) if self.ids is None else len(self.ids)
-
-    @property
-    def facts(self) -> PersonalFacts:
-        """Public facts."""
-        dtype = np.dtype(np.float32 if self.rows.dtype == np.float32 else np.float64)
-        return PersonalFacts(self.n_users, self.rows.shape[1], self.ids is not None, dtype)
 
     def users(
         self, max_rows_per_user: int | None, n_jobs: int | None, is_used: Any = slice(None)
@@ -65,9 +56,9 @@ def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: s
     responses = checked_responses(y)
     check_consistent_length(rows, responses)
     if ids is None:
-        return PersonalData(X, rows, responses, np.arange(len(rows)), None)
+        return PersonalData(rows, responses, np.arange(len(rows)), None)
     names, codes = check_users(ids)
-    return PersonalData(X, rows, responses, codes, names)
+    return PersonalData(rows, responses, codes, names)
 
 
 def check_rows_and_ids(

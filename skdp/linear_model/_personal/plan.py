@@ -9,14 +9,7 @@ import numpy as np
 
 from skdp.linear_model._descent import DescentStep, plan_descent, shares_of_steps
 from skdp.linear_model._medians import ANY_SIZE, plan_medians
-from skdp.linear_model._personal.grids import (
-    PRIORS,
-    RATIOS,
-    RELATIVE_SIZES,
-    SIZES,
-    SQUARES,
-    row_counts,
-)
+from skdp.linear_model._personal import grids
 from skdp.linear_model._personal.levels import CENTER_CERTAINTY, MEAN_CERTAINTY
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.linear_model._units_of_data import OTHER_UNITS, OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
@@ -26,7 +19,6 @@ from skdp.privacy.release import Search
 from skdp.privacy.shares import left_of, share_for_counts
 
 __all__ = [
-    "N_CLOSER",
     "AltminReleases",
     "ClippedSum",
     "HeadReleases",
@@ -43,8 +35,8 @@ _VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)
 _CENTER_SHARE, _RESPONSE_SHARE, _MEAN_SHARE = 0.01, 0.01, 0.02
 # Noise of a mean, in units of the level that it is clipped to, beyond which it tells nothing.
 _LARGEST_NOISE, _LARGEST_RESPONSE_NOISE = 0.8, 0.3  # not studied
-#: How many searches close in on the median of the responses.
-N_CLOSER = 2  # not studied
+# How many searches close in on the median of the responses.
+_N_CLOSER = 2  # not studied
 _MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26  # not studied
 _PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)  # not studied
 # With one model for all: the share of the moment, and about what is left for the mean products.
@@ -100,14 +92,12 @@ class PersonalReleases(NamedTuple):
 
 def plan_personal(problem: PersonalProblem) -> PersonalReleases:
     """Plan all releases in their order."""
-    row_count, user_levels = None, tuple[Search, ...]()
-    if not problem.is_pooled and problem.max_rows_per_user != 1:
-        row_count = _search(problem, "row count", row_counts(problem.max_rows_per_user))
-        if problem.fit_intercept:
-            level = _search(problem, "user level", remedy=OTHER_UNITS_OF_Y)
-            user_levels = level, _search(problem, "response spread", RATIOS)
-    center, moment = _plan_row_center(problem), _plan_user_moment(problem)
-    before = _plan_response_center(problem), row_count, user_levels, center, moment
+    before = (
+        _plan_response_center(problem),
+        *_plan_levels(problem),
+        _plan_row_center(problem),
+        _plan_user_moment(problem),
+    )
     remedy = OTHER_UNITS_OF_Y if problem.decorrelate else OTHER_UNITS
     norm = _search(problem, "product norm", remedy=remedy)
     if problem.is_pooled:
@@ -123,7 +113,7 @@ def mean_clip(problem: PersonalProblem) -> float:
     one is right where its noise is small beside the level.
     """
     share = _POOLED_MEAN_SHARE if problem.is_pooled else _MEAN_SHARE
-    noise = _noise_of_mean(problem, share) * math.sqrt(problem.facts.n_features)
+    noise = _noise_of_mean(problem, share) * math.sqrt(problem.n_features)
     return float(np.clip(_MEAN_NOISE / max(noise, 1e-9), 1.0, _LARGEST_MEAN_CLIP))
 
 
@@ -134,11 +124,22 @@ def _plan_response_center(problem: PersonalProblem) -> tuple[Search, ...] | Clip
         return ()
     if _counts_are_cheap(problem):
         share = _count_share(problem)
-        return plan_medians(problem.cost, name, share, ANY_SIZE, N_CLOSER, remedy=OTHER_UNITS_OF_Y)
+        return plan_medians(problem.cost, name, share, ANY_SIZE, _N_CLOSER, remedy=OTHER_UNITS_OF_Y)
     if _noise_of_mean(problem, _RESPONSE_SHARE) > _LARGEST_RESPONSE_NOISE:
         return ()
     norm = _level(problem, f"{name} norm", OTHER_UNITS_OF_Y)
     return ClippedSum(norm, _sum(problem, name, _RESPONSE_SHARE, norm, sensitivity.row_sum))
+
+
+def _plan_levels(problem: PersonalProblem) -> tuple[Search | None, tuple[Search, ...]]:
+    """Plan how many rows users have and, with intercepts, how far the levels of users differ."""
+    if problem.is_pooled or problem.max_rows_per_user == 1:
+        return None, ()
+    count = _search(problem, "row count", grids.row_counts(problem.max_rows_per_user))
+    if not problem.fit_intercept:
+        return count, ()
+    level = _search(problem, "user level", remedy=OTHER_UNITS_OF_Y)
+    return count, (level, _search(problem, "response spread", grids.RATIOS))
 
 
 def _plan_row_center(problem: PersonalProblem) -> tuple[ClippedSum, ...]:
@@ -148,7 +149,7 @@ def _plan_row_center(problem: PersonalProblem) -> tuple[ClippedSum, ...]:
     which there is where counts cost little.
     """
     names = ("row centre", "row centre, closer")[: 1 + _counts_are_cheap(problem)]
-    size, share = problem.facts.n_features, _CENTER_SHARE / len(names)
+    size, share = problem.n_features, _CENTER_SHARE / len(names)
     noise = _noise_of_mean(problem, share) * (math.sqrt(size) + CENTER_CERTAINTY)
     if not problem.fit_intercept or noise > _LARGEST_NOISE:
         return ()
@@ -163,9 +164,9 @@ def _plan_user_moment(problem: PersonalProblem) -> ClippedSum | None:
     """Plan what makes features uncorrelated, if that is asked for."""
     if not problem.decorrelate:
         return None
-    norm = _level(problem, "moment norm", OTHER_UNITS_OF_X, SQUARES)
+    norm = _level(problem, "moment norm", OTHER_UNITS_OF_X, grids.SQUARES)
     share = _POOLED_MOMENT_SHARE if problem.is_pooled else _MOMENT_SHARE
-    shape = (problem.facts.n_features,) * 2
+    shape = (problem.n_features,) * 2
     total = _sum(problem, "second moment", share, norm, sensitivity.user_moment, *shape)
     return ClippedSum(norm, total)
 
@@ -173,10 +174,10 @@ def _plan_user_moment(problem: PersonalProblem) -> ClippedSum | None:
 def _plan_heads(problem: PersonalProblem, before: Any, norm: Search) -> HeadReleases:
     """Plan the start, for which steps leave a part of what is left; the steps; and a vote."""
     mean = _mean_products(problem, _MEAN_SHARE, norm) if _shows_mean(problem) else None
-    head_norm, vote = _search(problem, "head norm", RELATIVE_SIZES), _plan_vote(problem)
+    head_norm, vote = _search(problem, "head norm", grids.RELATIVE_SIZES), _plan_vote(problem)
     left = left_of(before, norm, mean, head_norm, vote)
     share = min(_PRODUCT_SHARE, left / 2) if problem.n_iter else left
-    shape = (problem.facts.n_features,) * 2
+    shape = (problem.n_features,) * 2
     products = _sum(problem, "products", share, norm, sensitivity.second_moment, *shape)
     steps = _plan_steps(problem, left - share, head_norm)
     return HeadReleases(norm, products, mean, head_norm, steps, vote)
@@ -193,8 +194,8 @@ def _shows_mean(problem: PersonalProblem) -> bool:
 def _plan_vote(problem: PersonalProblem) -> Release:
     """Plan how many users are predicted best with each prior."""
     share = _share_of_counts(2, problem, _PRIOR_PRECISION, _PRIOR_LIMITS)
-    change = partial(sensitivity.histogram, problem.unit.adjacency)
-    return problem.cost.release("prior vote", "gaussian", share, change, (), shape=(len(PRIORS),))
+    change, shape = partial(sensitivity.histogram, problem.unit.adjacency), (len(grids.PRIORS),)
+    return problem.cost.release("prior vote", "gaussian", share, change, (), shape=shape)
 
 
 def _plan_steps(
@@ -212,27 +213,25 @@ def _plan_steps(
         votes,
         partial(sensitivity.row_sum, adjacency=problem.unit.adjacency),
         follows=norm.name,
-        shape=(problem.facts.n_features, problem.n_components),
+        shape=(problem.n_features, problem.n_components),
     )
 
 
 def _plan_altmin(problem: PersonalProblem, share: float) -> AltminReleases:
     """Plan the normal equations of each step, and the norms of what users add to them."""
-    matrix_norm = _level(problem, "normal matrix norm", OTHER_UNITS_OF_Y, SQUARES)
-    product_norm = _level(problem, "normal product norm", OTHER_UNITS_OF_Y, SQUARES)
-    n_unknowns = problem.facts.n_features * problem.n_components
+    matrix_norm = _level(problem, "normal matrix norm", OTHER_UNITS_OF_Y, grids.SQUARES)
+    product_norm = _level(problem, "normal product norm", OTHER_UNITS_OF_Y, grids.SQUARES)
+    size = problem.n_features * problem.n_components
     rest, steps = left_of(matrix_norm, product_norm, total=share), list[tuple[Release, Release]]()
     for step, own in enumerate(shares_of_steps(rest, problem.n_iter, _GROWTH), start=1):
-        name, change, shape = f"normal matrix {step}", sensitivity.user_moment, (n_unknowns,) * 2
-        matrix = _sum(problem, name, own / 2, matrix_norm, change, *shape)
-        name = f"normal products {step}"
-        sides = _sum(problem, name, own / 2, product_norm, sensitivity.row_sum, n_unknowns)
-        steps.append((matrix, sides))
+        of_matrix = f"normal matrix {step}", own / 2, matrix_norm, sensitivity.user_moment
+        of_sides = f"normal products {step}", own / 2, product_norm, sensitivity.row_sum
+        steps.append((_sum(problem, *of_matrix, size, size), _sum(problem, *of_sides, size)))
     return AltminReleases(matrix_norm, product_norm, tuple(steps))
 
 
 def _mean_products(problem: PersonalProblem, share: float, norm: Search) -> Release:
-    size = problem.facts.n_features
+    size = problem.n_features
     return _sum(problem, "mean products", share, norm, sensitivity.row_sum, size)
 
 
@@ -259,14 +258,14 @@ def _counts_are_cheap(problem: PersonalProblem) -> bool:
 
 
 def _search(
-    problem: PersonalProblem, name: str, grid: np.ndarray = SIZES, remedy: str | None = None
+    problem: PersonalProblem, name: str, grid: np.ndarray = grids.SIZES, remedy: str | None = None
 ) -> Search:
     """Plan a search over a grid, for a share that follows the number of users."""
     share = search_steps(len(grid)) * _count_share(problem)
     return problem.cost.search(name, share, grid, remedy=remedy)
 
 
-def _level(problem: PersonalProblem, name: str, remedy: str, grid: np.ndarray = SIZES) -> Search:
+def _level(problem: PersonalProblem, name: str, remedy: str, grid: Any = grids.SIZES) -> Search:
     """Plan the search of a level: without noise nothing is clipped, wherever the search ends."""
     return _search(problem, name, grid, remedy if problem.cost.is_private else None)
 

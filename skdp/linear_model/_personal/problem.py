@@ -11,7 +11,7 @@ from skdp._estimator import N_JOBS
 from skdp.privacy.cost import PrivacyCost
 from skdp.units._resolved import ResolvedUnit
 
-__all__ = ["PERSONAL_CONSTRAINTS", "PersonalFacts", "PersonalProblem", "checked_problem"]
+__all__ = ["PERSONAL_CONSTRAINTS", "PersonalProblem", "checked_problem"]
 
 #: What scikit-learn checks of the parameters.
 PERSONAL_CONSTRAINTS: dict[str, Any] = {  # not tuned
@@ -34,25 +34,15 @@ _NEEDS_NOISE = ("fit_intercept", "mean_head", "decorrelate")
 
 
 @dataclass(frozen=True)
-class PersonalFacts:
-    """Public facts of the users."""
-
-    n_users: int
-    # Without a column of ids.
-    n_features: int
-    # Whether it is known which rows belong to one user.
-    has_ids: bool
-    dtype: np.dtype
-
-
-@dataclass(frozen=True)
 class PersonalProblem:
     """Parameters of a personal regression as plain values, and public facts."""
 
-    facts: PersonalFacts
     # A user, or a row if these are not told apart.
     unit: ResolvedUnit
     n_units: int
+    # Without a column of ids.
+    n_features: int
+    dtype: np.dtype
     cost: PrivacyCost
     n_components: int
     fit_intercept: bool
@@ -70,11 +60,10 @@ class PersonalProblem:
 
 def checked_problem(problem: PersonalProblem) -> PersonalProblem:
     """Refuse parameters that contradict each other or the facts."""
-    k, facts = problem.n_components, problem.facts
-    if k > facts.n_features:
+    k, n_features = problem.n_components, problem.n_features
+    if k > n_features:
         raise ValueError(
-            f"n_components={k} must be at most n_features={facts.n_features}, the number of "
-            "features."
+            f"n_components={k} must be at most n_features={n_features}, the number of features."
         )
     if k == 0 and not problem.mean_head:
         raise ValueError(
@@ -89,10 +78,10 @@ def checked_problem(problem: PersonalProblem) -> PersonalProblem:
             f"solver={problem.solver!r} does not give; pass a positive delta, or "
             "solver='exponential'."
         )
-    size = k * facts.n_features
+    size = k * n_features
     if problem.solver == "altmin" and size > _LARGEST_ALTMIN:
         raise ValueError(
-            f"solver='altmin' with n_components={k} and {facts.n_features} features has {size} "
+            f"solver='altmin' with n_components={k} and {n_features} features has {size} "
             f"unknowns, but takes at most {_LARGEST_ALTMIN}; pass solver='gradient'."
         )
     return problem
@@ -100,11 +89,11 @@ def checked_problem(problem: PersonalProblem) -> PersonalProblem:
 
 def _check_choice(problem: PersonalProblem) -> None:
     """Refuse what cannot be chosen of candidates."""
-    size = problem.n_components * problem.facts.n_features
+    size = problem.n_components * problem.n_features
     if not 1 <= size <= _LARGEST_EXPONENTIAL:
         raise ValueError(
             f"solver='exponential' with n_components={problem.n_components} and "
-            f"{problem.facts.n_features} features has {size} unknowns, but takes 1 to "
+            f"{problem.n_features} features has {size} unknowns, but takes 1 to "
             f"{_LARGEST_EXPONENTIAL}; pass solver='gradient'."
         )
     asked = [name for name in _NEEDS_NOISE if getattr(problem, name)]

@@ -49,28 +49,14 @@ _TINY = 1e-200
 
 
 @dataclass(frozen=True)
-class Mean:
-    """A mean of the products, and the standard deviation of its errors along each direction."""
-
-    value: np.ndarray
-    noise: float
-
-    def head(self, basis: np.ndarray) -> np.ndarray:
-        """Estimate the mean coefficients, within a basis and outside of it apart."""
-        inside = basis @ (basis.T @ self.value)
-        size = basis.shape[1]
-        return above_noise(inside, self.noise, MEAN_CERTAINTY, size) + above_noise(
-            self.value - inside, self.noise, MEAN_CERTAINTY, len(basis) - size
-        )
-
-
-@dataclass(frozen=True)
 class Start:
     """A representation to begin with."""
 
     prior: Prior
-    # Of the products of rows and responses.
-    mean: Mean
+    # Mean of the products of rows and responses.
+    mean: np.ndarray
+    # Standard deviation of its errors along each direction.
+    mean_noise: float
     # How many rows users have.
     row_count: float
     # How far the weakest component stands out from the noise.
@@ -78,8 +64,13 @@ class Start:
 
     @property
     def mean_head(self) -> np.ndarray:
-        """Mean model: its coefficients for whitened rows."""
-        return self.mean.head(self.prior.basis)
+        """Mean model: its coefficients for whitened rows, within the basis and outside of it."""
+        basis, noise = self.prior.basis, self.mean_noise
+        inside = basis @ (basis.T @ self.mean)
+        size = basis.shape[1]
+        return above_noise(inside, noise, MEAN_CERTAINTY, size) + above_noise(
+            self.mean - inside, noise, MEAN_CERTAINTY, len(basis) - size
+        )
 
 
 def release_row_count(search: Search, users: Users, budget: PrivacyBudget) -> float:
@@ -95,7 +86,7 @@ def release_mean_model(
     """Release the mean of the products alone: one model for all."""
     products, size = _release_size(plan.product_norm, users, UserLevels(), budget)
     mean = _release_mean(problem, plan.mean_products, products, size, users, budget)
-    return Start(Prior(np.zeros((users.n_features, 0)), np.zeros(0), 0.0, 1.0), mean, 1.0, 0.0)
+    return Start(Prior(np.zeros((users.n_features, 0)), np.zeros(0), 0.0, 1.0), *mean, 1.0, 0.0)
 
 
 def release_start(
@@ -111,12 +102,13 @@ def release_start(
     level = clip_level(size, budget)
     total = clipped_moment(products, level)
     released, scale = budget.release(plan.products, total, level, rounding=users.rounding)
-    mean = Mean(np.zeros(users.n_features), 0.0)
+    mean = np.zeros(users.n_features), 0.0
     if plan.mean_products is not None:
         mean = _release_mean(problem, plan.mean_products, products, size, users, budget)
     moment = released / users.n_users
-    prior, snr = _spectral(moment, scale / users.n_users, mean, row_count, problem)
-    start = _with_scale(plan.head_norm, Start(prior, mean, row_count, snr), users, budget)
+    spread = moment - _outer_of_mean(moment, *mean)
+    prior, snr = _spectral(spread, scale / users.n_users, row_count, problem)
+    start = _with_scale(plan.head_norm, Start(prior, *mean, row_count, snr), users, budget)
     intercept = max(start.prior.intercept_variance, levels.between)
     return replace(start, prior=replace(start.prior, intercept_variance=intercept))
 
@@ -144,23 +136,23 @@ def _release_mean(
     size: float,
     users: Users,
     budget: PrivacyBudget,
-) -> Mean:
-    """Release the mean of the products, clipped to a multiple of their size."""
+) -> tuple[np.ndarray, float]:
+    """Release the mean of the products, clipped to a multiple of their size, and its errors."""
     level = clip_level(size * mean_clip(problem), budget)
     total = clipped_total(products, level)
     released, scale = budget.release(release, total, level, rounding=users.rounding)
     # Beside the noise there is the error of a mean over so many users, as it is of products of that
     # size in no particular direction.
     error = size / np.sqrt(users.n_users * users.n_features)
-    return Mean(released / users.n_users, float(np.hypot(scale / users.n_users, error)))
+    return released / users.n_users, float(np.hypot(scale / users.n_users, error))
 
 
 def _spectral(
-    moment: np.ndarray, noise: float, mean: Mean, row_count: float, problem: PersonalProblem
+    moment: np.ndarray, noise: float, row_count: float, problem: PersonalProblem
 ) -> tuple[Prior, float]:
-    """Read the prior off a noisy second moment, less that of the mean."""
+    """Read the prior off a noisy second moment."""
     k, size = problem.n_components, len(moment)
-    values, vectors = np.linalg.eigh(moment - _outer_of_mean(moment, mean))
+    values, vectors = np.linalg.eigh(moment)
     # As a copy of it would be, with which products have the same bits.
     values, basis = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :k])
     # With all directions kept there are none to read the noise off.
@@ -176,9 +168,9 @@ def _spectral(
     return Prior(basis, variances, intercept, noise_variance), snr
 
 
-def _outer_of_mean(moment: np.ndarray, mean: Mean) -> np.ndarray:
+def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise: float) -> np.ndarray:
     """Return what the mean adds to the second moment, at most so much that nothing turns over."""
-    value = above_noise(mean.value, mean.noise, 0.0, len(moment))
+    value = above_noise(mean, noise, 0.0, len(moment))
     square = float(value @ value)
     if square == 0:
         return np.zeros_like(moment)
