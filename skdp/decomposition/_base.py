@@ -76,8 +76,9 @@ class BaseDecomposition(MatrixEstimator):
         return plan_by_products(problem) if problem.support.has_bases else plan_rows(problem)
 
     def _solve(self, problem: DecompositionProblem, plan: Any, *opened: Any) -> Factors:
-        solve = solve_by_products if problem.support.has_bases else solve_rows
-        return solve(problem, *opened)
+        if problem.support.has_bases:
+            return solve_by_products(problem, *opened)
+        return solve_rows(problem, plan, *opened)
 
     def _set_attributes(self, result: Factors, problem: DecompositionProblem) -> list[str]:
         for name in _CHANGING_ATTRIBUTES:

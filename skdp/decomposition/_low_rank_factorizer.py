@@ -226,7 +226,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
 
     def _solve(self, problem: DecompositionProblem, plan: Any, *opened: Any) -> Factors:
         if not problem.support.has_bases:
-            return solve_projection(problem, *opened)
+            return solve_projection(problem, plan, *opened)
         solve = solve_one_pass if problem.solver == "two_sketch" else solve_best_fit
         return solve(problem, *opened)
 

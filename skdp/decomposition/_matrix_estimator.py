@@ -25,7 +25,8 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import UNITS, DecompositionProblem, Support
 from skdp.decomposition._products.plan import settle_products
 from skdp.decomposition._rows.fit import open_for
-from skdp.decomposition._rows.plan import doubts_of_rows, settle_rows
+from skdp.decomposition._rows.plan import doubts_of_rows
+from skdp.decomposition._rows.resolve import settle_rows
 from skdp.linalg.symmetry import is_symmetric
 from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.units._resolved import ResolvedUnit
