@@ -206,10 +206,10 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
         return PrivacyCost(epsilon, delta, reserved)
 
     def _asked(self, kind: type[T], **facts: Any) -> T:
-        """Collect the parameters that `kind` has fields for, as plain values, with the facts."""
-        names = [name for name in kind.__dataclass_fields__ if name not in facts]  # type: ignore[attr-defined]
+        """Collect what `kind` has fields for: the facts, and else parameters as plain values."""
+        facts, names = {"cost": self._cost(), **facts}, kind.__dataclass_fields__  # type: ignore[attr-defined]
         given = {name: plain(getattr(self, name)) for name in names if hasattr(self, name)}
-        return kind(**{**given, **facts, "cost": self._cost()})
+        return kind(**{name: one for name, one in {**given, **facts}.items() if name in names})
 
     def _warn_of_settings(self, problem: Problem) -> None:
         super()._warn_of_settings(problem)

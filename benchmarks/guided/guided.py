@@ -35,7 +35,7 @@ from benchmarks.report import (
     table,
 )
 from skdp import DPTruncatedSVD
-from skdp.decomposition._problem import DecompositionProblem
+from skdp.decomposition._problem import RowsProblem
 from skdp.decomposition._rows import fit, guide, plan
 from skdp.linalg.positive_means import positive_means
 from skdp.privacy import PrivacyBudget, Release, sensitivity
@@ -127,7 +127,7 @@ def guided(chosen: Table, seed: int) -> Iterator[Measured]:
                 yield (f"power, k={rank}", key), fitted(chosen, seed, **plain)
 
 
-def fixed_quantile(quantile: float, search: Search, problem: DecompositionProblem) -> float:
+def fixed_quantile(quantile: float, search: Search, problem: RowsProblem) -> float:
     """Choose the same quantile whatever the signal; with few rows no higher than counts allow."""
     return min(quantile, max(plan._quantile(search, problem.shape[0]), 0.5))
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._problem import DecompositionProblem
+from skdp.decomposition._problem import EntriesProblem
 from skdp.decomposition._products.above_noise import gaussian_norm, spherical_norm
 from skdp.decomposition._products.fit import solve_by_products
 from skdp.linalg.singular_values import shrunk
@@ -16,7 +16,7 @@ __all__ = ["solve_best_fit"]
 
 
 def solve_best_fit(
-    problem: DecompositionProblem, raw: Rows, budget: PrivacyBudget, generator: np.random.Generator
+    problem: EntriesProblem, raw: Rows, budget: PrivacyBudget, generator: np.random.Generator
 ) -> Factors:
     """Release the singular factors, and shrink the singular values for noise in the vectors."""
     factors = solve_by_products(problem, raw, budget, generator)

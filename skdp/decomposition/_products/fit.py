@@ -9,7 +9,7 @@ import numpy as np
 
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._problem import DecompositionProblem
+from skdp.decomposition._problem import EntriesProblem
 from skdp.decomposition._products.alternating import solve_alternating
 from skdp.decomposition._products.deflation import solve_deflation
 from skdp.decomposition._products.input_perturbation import solve_input
@@ -28,7 +28,7 @@ BASIS_CUT, PURE_CUT = 0.25, 1.0
 
 
 def solve_by_products(
-    problem: DecompositionProblem, raw: Rows, budget: PrivacyBudget, generator: np.random.Generator
+    problem: EntriesProblem, raw: Rows, budget: PrivacyBudget, generator: np.random.Generator
 ) -> Factors:
     """Release the means of the columns, the sum of squares, and the singular factors."""
     unit = cast(MatrixUnit, problem.unit)
@@ -85,7 +85,7 @@ def _release_total(
 
 
 def _matrix_of(
-    problem: DecompositionProblem, unit: MatrixUnit, rows: Rows, budget: PrivacyBudget
+    problem: EntriesProblem, unit: MatrixUnit, rows: Rows, budget: PrivacyBudget
 ) -> NoisyMatrix:
     """Hide the rows behind noisy products."""
     kind = NoisyMoment if unit.is_second_moment else NoisyMatrix
@@ -106,7 +106,7 @@ def _matrix_of(
 
 
 def _decompose(
-    problem: DecompositionProblem,
+    problem: EntriesProblem,
     unit: MatrixUnit,
     matrix: NoisyMatrix,
     generator: np.random.Generator,

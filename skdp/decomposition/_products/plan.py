@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from skdp.decomposition._problem import DecompositionProblem, check_solver
+from skdp.decomposition._problem import Asked, EntriesProblem, check_solver
 from skdp.linalg.norms import LEAST_ROUNDING
 from skdp.privacy import Release
 from skdp.units._resolved import MatrixUnit
@@ -34,28 +34,28 @@ _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the 
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
 
 
-def settle_products(problem: DecompositionProblem) -> DecompositionProblem:
+def settle_products(problem: EntriesProblem, asked: Asked) -> EntriesProblem:
     """Refuse what contradicts itself, and replace what is "auto", from public facts only."""
-    support, (n_rows, n_features) = problem.support, problem.shape
-    _check_norms(problem)
+    support, (n_rows, n_features) = asked.support, problem.shape
+    _check_norms(problem, asked)
     if problem.unit.is_symmetric and n_rows != n_features:
         raise ValueError(
-            f"{problem.given_unit} needs a symmetric matrix, got one of shape {problem.shape}; "
+            f"{asked.given_unit} needs a symmetric matrix, got one of shape {problem.shape}; "
             "skdp.units.Entry takes any matrix."
         )
     if problem.center is not None:
-        _check_center(problem)
-    check_solver(problem)
-    _check_rank(problem)
+        _check_center(problem, asked)
+    check_solver(problem, asked)
+    _check_rank(problem, asked)
     n_components = problem.n_components
     if n_components is None:
         n_components = min(problem.shape)
-    solver = _choose_solver(problem)
+    solver = _choose_solver(problem, asked)
     if problem.coherence_bound is not None:
-        _check_coherence_bound(problem, solver)
+        _check_coherence_bound(problem, asked, solver)
     extra = _PURE_OVERSAMPLES if problem.cost.is_pure else _OVERSAMPLES
-    if problem.n_oversamples != "auto":
-        extra = int(problem.n_oversamples)
+    if asked.n_oversamples != "auto":
+        extra = int(asked.n_oversamples)
     if solver == "deflation":
         extra = 0
     limit = n_features if problem.unit.is_second_moment else min(problem.shape)
@@ -70,24 +70,24 @@ def settle_products(problem: DecompositionProblem) -> DecompositionProblem:
     )
 
 
-def _check_norms(problem: DecompositionProblem) -> None:
+def _check_norms(problem: EntriesProblem, asked: Asked) -> None:
     """Refuse bounds of rows, and bounds of entries that exclude the zeros of a sparse X."""
-    for name, bound in (("row_norm", problem.row_norm), ("mean_norm", problem.mean_norm)):
+    for name, bound in (("row_norm", asked.row_norm), ("mean_norm", asked.mean_norm)):
         if bound is not None:
             raise ValueError(
-                f"{name}={bound:g} is for privacy_unit='row', got {problem.given_unit}: pass "
+                f"{name}={bound:g} is for privacy_unit='row', got {asked.given_unit}: pass "
                 f"{name}=None. Objects of skdp.units carry their own bounds."
             )
     if problem.is_sparse and not problem.unit.admits_zero:
         raise ValueError(
-            f"X is sparse, but the bounds of {problem.given_unit} exclude its zeros; pass "
+            f"X is sparse, but the bounds of {asked.given_unit} exclude its zeros; pass "
             "zero_is_missing=True, bounds that include 0, or a dense X."
         )
 
 
-def _check_center(problem: DecompositionProblem) -> None:
+def _check_center(problem: EntriesProblem, asked: Asked) -> None:
     """Refuse centring where the matrix would not stay symmetric."""
-    support, solver, given = problem.support, problem.solver, problem.given_unit
+    support, solver, given = asked.support, problem.solver, asked.given_unit
     if not support.centered:
         raise ValueError(f"{given} takes no center: pass center=False.")
     if solver in support.steps and solver not in support.centered:
@@ -97,13 +97,13 @@ def _check_center(problem: DecompositionProblem) -> None:
         )
 
 
-def _check_rank(problem: DecompositionProblem) -> None:
+def _check_rank(problem: EntriesProblem, asked: Asked) -> None:
     """Refuse numbers of components that there are not, or that the solver does not find."""
     n_components, smaller = problem.n_components, min(problem.shape)
-    sees_all = "input" in problem.support.steps and problem.solver in ("auto", "input")
+    sees_all = "input" in asked.support.steps and problem.solver in ("auto", "input")
     if not isinstance(n_components, Integral) and not (n_components is None and sees_all):
         raise ValueError(
-            f"n_components={n_components!r} with {problem.given_unit}: pass an int, or None with "
+            f"n_components={n_components!r} with {asked.given_unit}: pass an int, or None with "
             "solver='input' for entries."
         )
     if n_components is not None and int(n_components) > smaller:
@@ -112,42 +112,42 @@ def _check_rank(problem: DecompositionProblem) -> None:
         )
 
 
-def _choose_solver(problem: DecompositionProblem) -> str:
+def _choose_solver(problem: EntriesProblem, asked: Asked) -> str:
     """Choose the first solver that can be taken, or noise on every entry if that does better."""
-    support = problem.support
+    support = asked.support
     if problem.n_components is None:
         return "input"
     if problem.solver != "auto":
         return problem.solver
-    if "input" in support.steps and not problem.cost.is_pure and _is_small(problem):
+    if "input" in support.steps and not problem.cost.is_pure and _is_small(problem, asked):
         return "input"
     usable = tuple(support.steps) if problem.center is None else support.centered
     return next(name for name in usable if not problem.cost.is_pure or name in support.pure)
 
 
-def _is_small(problem: DecompositionProblem) -> bool:
+def _is_small(problem: EntriesProblem, asked: Asked) -> bool:
     """Whether so few rows or columns cannot spread the noise of an iteration thin enough."""
-    extra = _OVERSAMPLES if problem.n_oversamples == "auto" else int(problem.n_oversamples)
+    extra = _OVERSAMPLES if asked.n_oversamples == "auto" else int(asked.n_oversamples)
     assert isinstance(problem.n_components, int)
     side = (min(problem.shape) ** 2 * max(problem.shape)) ** (1 / 3)
     return side < _LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * (problem.n_components + extra)
 
 
-def _check_coherence_bound(problem: DecompositionProblem, solver: str) -> None:
+def _check_coherence_bound(problem: EntriesProblem, asked: Asked, solver: str) -> None:
     """Refuse it where no basis is released, or none of those it bounds."""
-    if problem.support.takes_coherence_bound and solver != "input":
+    if asked.support.takes_coherence_bound and solver != "input":
         return
     taken = f"solver={problem.solver!r}"
     if problem.solver != solver:
         taken += f", which takes {solver!r}"
     raise ValueError(
         f"coherence_bound={problem.coherence_bound:g} is for the iterations that protect entries "
-        f"and edges, got {problem.given_unit} and {taken}: pass coherence_bound=None, or another "
+        f"and edges, got {asked.given_unit} and {taken}: pass coherence_bound=None, or another "
         "solver."
     )
 
 
-def plan_by_products(problem: DecompositionProblem) -> list[Release]:
+def plan_by_products(problem: EntriesProblem) -> list[Release]:
     """Plan all releases in their order."""
     unit = cast(MatrixUnit, problem.unit)
     mean_share, total_share = _total_shares(problem, unit)
@@ -165,7 +165,7 @@ def plan_by_products(problem: DecompositionProblem) -> list[Release]:
 
 
 def _plan_totals(
-    problem: DecompositionProblem, unit: MatrixUnit, mean_share: float, total_share: float
+    problem: EntriesProblem, unit: MatrixUnit, mean_share: float, total_share: float
 ) -> Iterator[Release]:
     """Plan the means of the columns and the sum of squares, if they have shares."""
     shape, mechanism = problem.shape, _mechanism(problem, pure="laplace")
@@ -177,7 +177,7 @@ def _plan_totals(
         yield Release("sum of squares", mechanism, total_share, squares, follows="column means")
 
 
-def _total_shares(problem: DecompositionProblem, unit: MatrixUnit) -> tuple[float, float]:
+def _total_shares(problem: EntriesProblem, unit: MatrixUnit) -> tuple[float, float]:
     """Return the shares of the means of the columns and of the sum of squares."""
     if not unit.has_totals:
         return 0.0, 0.0
@@ -187,11 +187,11 @@ def _total_shares(problem: DecompositionProblem, unit: MatrixUnit) -> tuple[floa
     return mean * problem.releases_mean, total * problem.releases_total
 
 
-def _mechanism(problem: DecompositionProblem, *, pure: str) -> str:
+def _mechanism(problem: EntriesProblem, *, pure: str) -> str:
     return pure if problem.cost.is_pure else "gaussian"
 
 
-def _squares_sensitivity(problem: DecompositionProblem, unit: MatrixUnit) -> float | None:
+def _squares_sensitivity(problem: EntriesProblem, unit: MatrixUnit) -> float | None:
     """Return the sensitivity of the sum of squares, if its centre is not released."""
     if isinstance(problem.center, str):
         return None
@@ -219,9 +219,7 @@ def squares_sensitivity(unit: MatrixUnit, point: np.ndarray, rounding: float) ->
     return unit.squares(point) * (1 + LEAST_ROUNDING) + slack
 
 
-def _plan_deflation(
-    problem: DecompositionProblem, unit: MatrixUnit, share: float
-) -> Iterator[Release]:
+def _plan_deflation(problem: EntriesProblem, unit: MatrixUnit, share: float) -> Iterator[Release]:
     """Plan an iteration and a value for each component."""
     share /= problem.basis_size
     for index in range(1, problem.basis_size + 1):
@@ -231,7 +229,7 @@ def _plan_deflation(
 
 
 def _plan_products(
-    problem: DecompositionProblem,
+    problem: EntriesProblem,
     unit: MatrixUnit,
     share: float,
     prefix: str = "",
@@ -252,7 +250,7 @@ def _plan_products(
 
 
 def _products(
-    problem: DecompositionProblem, unit: MatrixUnit, share: float
+    problem: EntriesProblem, unit: MatrixUnit, share: float
 ) -> Iterator[tuple[str, int, float]]:
     """Name the products, with the length of their columns and their shares."""
     n_rows, n_columns = problem.shape
@@ -272,6 +270,6 @@ def _products(
         yield f"left product {step}", n_columns, left_share
 
 
-def _core(problem: DecompositionProblem, name: str, size: int, share: float) -> Release:
+def _core(problem: EntriesProblem, name: str, size: int, share: float) -> Release:
     mechanism = _mechanism(problem, pure="spherical")
     return Release(name, mechanism, share, follows="the released basis", shape=(size, size))

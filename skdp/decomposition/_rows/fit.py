@@ -10,7 +10,7 @@ import numpy as np
 from skdp.data.opening import Opening, open_rows
 from skdp.data.rows import Found, Rows, Weighting
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._problem import DecompositionProblem, rank_of
+from skdp.decomposition._problem import RowsProblem, rank_of
 from skdp.decomposition._rows.adaptive import solve_adaptive
 from skdp.decomposition._rows.covariance import solve_covariance
 from skdp.decomposition._rows.guide import Guide, release_gate, release_guide, release_mean
@@ -40,7 +40,7 @@ __all__ = ["clip_to_norm", "open_for", "solve_clipped", "solve_rows"]
 _LEAST_RATIO, _LEAST_RATIO_OF_ONE = 8.0, 1.0  # not studied
 
 
-def open_for(problem: DecompositionProblem, raw: Rows, *, is_keyed: bool) -> Opening:
+def open_for(problem: RowsProblem, raw: Rows, *, is_keyed: bool) -> Opening:
     """Read all rows once, for what the first releases need."""
     rows, bound = raw, problem.mean_norm
     if isinstance(problem.center, np.ndarray):
@@ -60,7 +60,7 @@ def open_for(problem: DecompositionProblem, raw: Rows, *, is_keyed: bool) -> Ope
 
 
 def solve_rows(
-    problem: DecompositionProblem,
+    problem: RowsProblem,
     plan: RowReleases,
     raw: Rows,
     budget: PrivacyBudget,
@@ -91,7 +91,7 @@ def solve_rows(
 # What underflows is 0, also where the caller asks for an error.
 @np.errstate(under="ignore")
 def _solve_guided(
-    problem: DecompositionProblem,
+    problem: RowsProblem,
     ways: Sequence[Way],
     rows: Rows,
     clipped: Rows,
@@ -114,7 +114,7 @@ def _solve_guided(
     return replace(factors, mean=guide.mean, mean_noise=guide.scale**2, row_norm=float(rows.bound))
 
 
-def _shows(problem: DecompositionProblem, plan: SolverReleases, rows: Rows, guide: Guide) -> bool:
+def _shows(problem: RowsProblem, plan: SolverReleases, rows: Rows, guide: Guide) -> bool:
     """Tell whether a noisy second moment would show what the mean shows."""
     least = _LEAST_RATIO if rank_of(problem) > 1 else _LEAST_RATIO_OF_ONE
     change = sensitivity.second_moment(rows.bound, problem.unit.adjacency)
@@ -127,7 +127,7 @@ def clip_to_norm(
     rows: Rows,
     search: Search | None,
     bound: float | None,
-    problem: DecompositionProblem,
+    problem: RowsProblem,
     budget: PrivacyBudget,
 ) -> Rows:
     """Clip the rows to norm `bound`, or to one that is sought first and holds for most of them."""
@@ -146,7 +146,7 @@ def _weighting(bound: float, n_features: int) -> Weighting:
 
 
 def solve_clipped(
-    problem: DecompositionProblem,
+    problem: RowsProblem,
     plan: SolverReleases,
     rows: Rows,
     budget: PrivacyBudget,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdp.decomposition._problem import DecompositionProblem, rank_of
+from skdp.decomposition._problem import RowsProblem, rank_of
 from skdp.privacy import Plan, Release, sensitivity
 from skdp.privacy.plan import OneOf
 from skdp.privacy.quantile import SCALE_GRID
@@ -113,7 +113,7 @@ class RowReleases(NamedTuple):
     ways: OneOf  # the first one is not guided
 
 
-def doubts_of_rows(problem: DecompositionProblem, plan: Plan) -> list[str]:
+def doubts_of_rows(problem: RowsProblem, plan: Plan) -> list[str]:
     """Doubt norms that are sought among too few rows."""
     n_rows = problem.shape[0]
     return [
@@ -124,7 +124,7 @@ def doubts_of_rows(problem: DecompositionProblem, plan: Plan) -> list[str]:
     ]
 
 
-def norm_quantile(search: Search, problem: DecompositionProblem) -> float:
+def norm_quantile(search: Search, problem: RowsProblem) -> float:
     """Choose the quantile that is sought as a norm.
 
     That of the rows before centring is .95. The other one rises from the median, where noise is
@@ -143,14 +143,14 @@ def _quantile(search: Search, n_rows: int) -> float:
     return min(_NORM_QUANTILE, 1 - _COUNT_MARGIN * (search.noise_scale or 0.0) / n_rows)
 
 
-def _signal(problem: DecompositionProblem) -> float:
+def _signal(problem: RowsProblem) -> float:
     """Compare the longest possible sum of rows with its noise, if all of mu were spent on it."""
     n_rows, n_features = problem.shape
     change = sensitivity.row_sum(1.0, problem.unit.adjacency)
     return n_rows * problem.cost.mu / (change * math.sqrt(n_features))
 
 
-def plan_rows(problem: DecompositionProblem) -> RowReleases:
+def plan_rows(problem: RowsProblem) -> RowReleases:
     """Plan all releases in their order, with all ways that a fit may take."""
     is_centered, positivity = isinstance(problem.center, str), None
     seeks_mean_norm = is_centered and problem.mean_norm is None
@@ -166,7 +166,7 @@ def plan_rows(problem: DecompositionProblem) -> RowReleases:
     return RowReleases(*before, OneOf(tuple(_plan_ways(problem, left_of(before)))))
 
 
-def _plan_ways(problem: DecompositionProblem, share: float) -> Iterator[Way]:
+def _plan_ways(problem: RowsProblem, share: float) -> Iterator[Way]:
     """Plan what comes behind the bounds: the usual way, and those that the mean guides."""
     if not problem.releases_mean or problem.center is not None:
         yield Way((), plan_solver(problem, share))
@@ -184,18 +184,18 @@ def _plan_ways(problem: DecompositionProblem, share: float) -> Iterator[Way]:
         yield Way((guide, again), _plan_guided_power(problem, share - first - more))
 
 
-def plan_norm(problem: DecompositionProblem, name: str = _ROW_NORM) -> Search:
+def plan_norm(problem: RowsProblem, name: str = _ROW_NORM) -> Search:
     """Plan the search of a bound."""
     remedy = f"Pass {name} as a public bound in the units of X."
     return problem.cost.search(name, NORM_SHARE, SCALE_GRID, remedy=remedy)
 
 
-def plan_solver(problem: DecompositionProblem, share: float) -> SolverReleases:
+def plan_solver(problem: RowsProblem, share: float) -> SolverReleases:
     """Plan what the solver releases, if no mean guides it."""
     return _PLANS[problem.solver](problem, share)
 
 
-def _guide_shares(problem: DecompositionProblem) -> tuple[float, float]:
+def _guide_shares(problem: RowsProblem) -> tuple[float, float]:
     """Return the share of the guiding mean, and that of its repetition for an iteration.
 
     Both follow the signal that the longest possible sum of rows has beside its noise: the weaker
@@ -207,7 +207,7 @@ def _guide_shares(problem: DecompositionProblem) -> tuple[float, float]:
     return first, whole - first
 
 
-def _plan_mean(problem: DecompositionProblem, name: str, share: float) -> Release:
+def _plan_mean(problem: RowsProblem, name: str, share: float) -> Release:
     norm, follows = problem.mean_norm, "mean_norm"
     if norm is None and not isinstance(problem.center, str):
         norm, follows = problem.row_norm, _ROW_NORM
@@ -219,7 +219,7 @@ def _plan_mean(problem: DecompositionProblem, name: str, share: float) -> Releas
     )
 
 
-def _known(problem: DecompositionProblem, norm: float | None) -> dict[str, float] | None:
+def _known(problem: RowsProblem, norm: float | None) -> dict[str, float] | None:
     """Return what a plan knows of a bound of rows."""
     return None if norm is None else {"row_norm": norm, "rounding": problem.rounding}
 
@@ -228,7 +228,7 @@ def _mean_change(row_norm: float, rounding: float, *, n_rows: int, adjacency: st
     return sensitivity.row_sum(row_norm, adjacency, rounding) / n_rows
 
 
-def _plan_guided_power(problem: DecompositionProblem, share: float) -> PowerReleases:
+def _plan_guided_power(problem: RowsProblem, share: float) -> PowerReleases:
     """Plan the steps beside the mean, which joins the basis in the end.
 
     Little noise leaves more directions to be found, which takes more steps and columns.
@@ -240,7 +240,7 @@ def _plan_guided_power(problem: DecompositionProblem, share: float) -> PowerRele
 
 
 def _plan_moment(
-    problem: DecompositionProblem,
+    problem: RowsProblem,
     share: float,
     name: str,
     mechanism: str = "symmetric_gaussian",
@@ -257,9 +257,7 @@ def _plan_moment(
     return problem.cost.release(name, mechanism, share, change, known, follows=follows, shape=shape)
 
 
-def _plan_adaptive(
-    problem: DecompositionProblem, share: float
-) -> AdaptiveReleases | CovarianceReleases:
+def _plan_adaptive(problem: RowsProblem, share: float) -> AdaptiveReleases | CovarianceReleases:
     """Plan a matrix, a probe, and what the probe decides between."""
     if not problem.cost.is_private:
         return _plan_covariance(problem, share)
@@ -285,7 +283,7 @@ def _plan_adaptive(
 
 
 def _plan_product(
-    problem: DecompositionProblem, share: float, name: str, follows: str, n_columns: int
+    problem: RowsProblem, share: float, name: str, follows: str, n_columns: int
 ) -> Release:
     """Plan the second moment times a basis, with clipped projections."""
     change = partial(sensitivity.clipped_projection, adjacency=problem.unit.adjacency)
@@ -298,13 +296,13 @@ def _plan_product(
     )
 
 
-def _plan_power(problem: DecompositionProblem, share: float) -> PowerReleases:
+def _plan_power(problem: RowsProblem, share: float) -> PowerReleases:
     n_steps, size = int(problem.n_iter), problem.basis_size
     return _plan_iteration(problem, share, "power", (n_steps, size, _GROWTH), size + 1)
 
 
 def _plan_iteration(
-    problem: DecompositionProblem,
+    problem: RowsProblem,
     share: float,
     kind: str,
     iteration: tuple[int, int, float],
@@ -326,11 +324,11 @@ def _plan_iteration(
     return PowerReleases(tuple(steps), _plan_moment(problem, own, name, spectrum_of=(size,) * 2))
 
 
-def _plan_covariance(problem: DecompositionProblem, share: float) -> CovarianceReleases:
+def _plan_covariance(problem: RowsProblem, share: float) -> CovarianceReleases:
     return CovarianceReleases(_plan_moment(problem, share, "second moment"))
 
 
-_PLANS: dict[str, Callable[[DecompositionProblem, float], SolverReleases]] = {
+_PLANS: dict[str, Callable[[RowsProblem, float], SolverReleases]] = {
     "covariance": _plan_covariance,
     "adaptive": _plan_adaptive,
     "power": _plan_power,

@@ -17,7 +17,7 @@ import numpy as np
 
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._problem import DecompositionProblem, rank_of
+from skdp.decomposition._problem import RowsProblem, rank_of
 from skdp.decomposition._rows.fit import clip_to_norm, solve_clipped
 from skdp.decomposition._rows.plan import NORM_SHARE, SolverReleases, plan_norm, plan_solver
 from skdp.linalg.norms import UNIT_ROUNDOFF
@@ -40,7 +40,7 @@ class RowFactorReleases(NamedTuple):
     projected_rows: Release
 
 
-def plan_projection(problem: DecompositionProblem) -> RowFactorReleases:
+def plan_projection(problem: RowsProblem) -> RowFactorReleases:
     """Plan the releases of the components, and that of the rows projected on them."""
     before = replace(problem, cost=replace(problem.cost, part=1 - _PROJECTION_SHARE))
     row_norm = plan_norm(before) if problem.row_norm is None else None
@@ -61,7 +61,7 @@ def plan_projection(problem: DecompositionProblem) -> RowFactorReleases:
 
 
 def solve_projection(
-    problem: DecompositionProblem,
+    problem: RowsProblem,
     plan: RowFactorReleases,
     raw: Rows,
     budget: PrivacyBudget,
@@ -87,7 +87,7 @@ def solve_projection(
     )
 
 
-def _projection_change(row_norm: float, problem: DecompositionProblem) -> float:
+def _projection_change(row_norm: float, problem: RowsProblem) -> float:
     """Bound how far one row moves the rows times orthonormal components, with its rounding."""
     terms, size = problem.shape[1], rank_of(problem)
     rounding = (terms + 2) * UNIT_ROUNDOFF * math.sqrt(size)

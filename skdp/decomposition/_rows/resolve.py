@@ -7,7 +7,7 @@ from numbers import Integral
 import numpy as np
 
 from skdp._estimator import check_finite_bound
-from skdp.decomposition._problem import DecompositionProblem, check_solver
+from skdp.decomposition._problem import Asked, RowsProblem, check_solver
 from skdp.linalg.norms import row_norms
 
 __all__ = ["settle_rows"]
@@ -23,11 +23,11 @@ _LARGEST_RATIO = 1e8  # not tuned
 _FEWEST_GUIDED_FEATURES, _FEWEST_ITERATED_FEATURES = 3, 400  # not studied
 
 
-def settle_rows(problem: DecompositionProblem) -> DecompositionProblem:
+def settle_rows(problem: RowsProblem, asked: Asked) -> RowsProblem:
     """Refuse what contradicts itself, and replace what is "auto", from public facts only."""
     if problem.solver != "auto" or problem.cost.is_pure:
-        check_solver(problem)
-    _check_bounds(problem)
+        check_solver(problem, asked)
+    _check_bounds(problem, asked)
     if not problem.cost.is_private:
         # Nothing is sought, and what is not given bounds nothing.
         row_norm, mean_norm = problem.row_norm, problem.mean_norm
@@ -42,8 +42,8 @@ def settle_rows(problem: DecompositionProblem) -> DecompositionProblem:
     if not isinstance(n_components, Integral):
         _check_whole_spectrum(problem)
         return replace(problem, solver="covariance")
-    name = "min(n_samples, n_features)" if problem.is_pca else "n_features"
-    most = min(n_rows, n_features) if problem.is_pca else n_features
+    name = "min(n_samples, n_features)" if asked.is_pca else "n_features"
+    most = min(n_rows, n_features) if asked.is_pca else n_features
     if n_components > most:
         raise ValueError(
             f"n_components={n_components} must be at most {name}={most}, got n_samples={n_rows} "
@@ -54,36 +54,37 @@ def settle_rows(problem: DecompositionProblem) -> DecompositionProblem:
         solver = "adaptive" if fewest <= n_features <= largest else "covariance"
         if n_features > _LARGEST_MATRIX[problem.unit.adjacency]:
             solver = "power"
-    is_guided, iterates = _guidance(problem, solver)
-    extra = n_components if problem.n_oversamples == "auto" else int(problem.n_oversamples)
+    is_guided, iterates = _guidance(
+        problem, solver, is_usual=problem.n_iter == asked.n_oversamples == "auto"
+    )
+    extra = n_components if asked.n_oversamples == "auto" else int(asked.n_oversamples)
     return replace(
         problem,
         solver=solver,
         basis_size=min(int(n_components) + int(extra), n_features),
-        n_iter=problem.support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
+        n_iter=asked.support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
         is_guided=is_guided,
         has_guided_power=iterates,
     )
 
 
-def _guidance(problem: DecompositionProblem, solver: str) -> tuple[bool, bool]:
+def _guidance(problem: RowsProblem, solver: str, *, is_usual: bool) -> tuple[bool, bool]:
     """Tell whether the mean may guide a fit, and an iteration of it."""
     n_features = problem.shape[1]
     is_guided = problem.cost.is_private and problem.releases_mean and problem.center is None
     is_guided = is_guided and n_features >= _FEWEST_GUIDED_FEATURES
-    is_usual = problem.n_iter == problem.n_oversamples == "auto"
     if not is_guided or (solver == "power" and not is_usual):
         return False, False
     may_iterate = problem.solver == "auto" and n_features >= _FEWEST_ITERATED_FEATURES
     return True, is_usual and (may_iterate or solver == "power")
 
 
-def _check_bounds(problem: DecompositionProblem) -> None:
+def _check_bounds(problem: RowsProblem, asked: Asked) -> None:
     """Refuse bounds that do not act, or that are none."""
-    if problem.coherence_bound is not None:
+    if asked.coherence_bound is not None:
         raise ValueError(
-            f"coherence_bound={problem.coherence_bound:g} is for iterations whose noise follows "
-            f"the released bases, got {problem.given_unit}: pass coherence_bound=None."
+            f"coherence_bound={asked.coherence_bound:g} is for iterations whose noise follows "
+            f"the released bases, got {asked.given_unit}: pass coherence_bound=None."
         )
     check_finite_bound("row_norm", problem.row_norm, problem.cost)
     check_finite_bound("mean_norm", problem.mean_norm, problem.cost)
@@ -96,7 +97,7 @@ def _check_bounds(problem: DecompositionProblem) -> None:
         _check_sparse_center(problem)
 
 
-def _check_sparse_center(problem: DecompositionProblem) -> None:
+def _check_sparse_center(problem: RowsProblem) -> None:
     """Refuse a centre so long beside sparse rows that rounding may leave nothing of them.
 
     They are centred in their products, whose terms are as long as the centre.
@@ -114,7 +115,7 @@ def _check_sparse_center(problem: DecompositionProblem) -> None:
         )
 
 
-def _check_whole_spectrum(problem: DecompositionProblem) -> None:
+def _check_whole_spectrum(problem: RowsProblem) -> None:
     """Refuse to choose the number of components where the spectrum does not tell it."""
     n_components, (n_rows, n_features) = problem.n_components, problem.shape
     if problem.solver not in ("auto", "covariance"):

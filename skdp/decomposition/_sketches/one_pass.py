@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 from skdp.data.reduce import PerRow, map_sum
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._problem import DecompositionProblem, rank_of
+from skdp.decomposition._problem import EntriesProblem, rank_of
 from skdp.decomposition._sketches.fit import fit_sketches
 from skdp.decomposition._sketches.plan import (
     Sketches,
@@ -29,7 +29,7 @@ from skdp.units._entries import ResolvedEntry
 __all__ = ["plan_one_pass", "solve_one_pass"]
 
 
-def plan_one_pass(problem: DecompositionProblem) -> list[Release]:
+def plan_one_pass(problem: EntriesProblem) -> list[Release]:
     """Plan both sketches, with bounds that hold for every one that may be drawn."""
     (n_rows, n_columns), sizes = problem.shape, sketch_sizes(problem.shape, rank_of(problem))
     # The delta that is reserved tells whether nobody knows the sketches.
@@ -41,7 +41,7 @@ def plan_one_pass(problem: DecompositionProblem) -> list[Release]:
 
 
 def solve_one_pass(
-    problem: DecompositionProblem, raw: Rows, budget: PrivacyBudget, generator: np.random.Generator
+    problem: EntriesProblem, raw: Rows, budget: PrivacyBudget, generator: np.random.Generator
 ) -> Factors:
     """Release both sketches, and fit them.
 
@@ -91,7 +91,7 @@ def _dense(values: Any) -> np.ndarray:
 
 
 def _sensitivity(
-    problem: DecompositionProblem, length: int, sketched: tuple[int, int], tail: float
+    problem: EntriesProblem, length: int, sketched: tuple[int, int], tail: float
 ) -> float:
     """Bound how far one unit moves a sketch, whichever is drawn, with the rounding of its sums."""
     unit, (n, t) = cast("ResolvedEntry | ResolvedFrobeniusChange", problem.unit), sketched
