@@ -226,7 +226,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         if isinstance(problem, RowsProblem):
             return solve_projection(problem, plan, *opened)
         solve = solve_one_pass if problem.solver == "two_sketch" else solve_best_fit
-        return solve(problem, *opened)
+        return solve(problem, plan, *opened)
 
     def _chosen_solver(self, shape: tuple[int, int], *, is_promised: bool) -> str:
         """Choose the solver by public facts; of single entries their own rule chooses."""

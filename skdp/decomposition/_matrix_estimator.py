@@ -227,7 +227,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     def _solve(self, problem: RowsProblem | EntriesProblem, plan: Any, *opened: Any) -> Factors:
         if isinstance(problem, RowsProblem):
             return solve_rows(problem, plan, *opened)
-        return solve_by_products(problem, *opened)
+        return solve_by_products(problem, plan, *opened)
 
     def _set_attributes(self, result: Factors, problem: MatrixProblem) -> list[str]:
         for name in _CHANGING_ATTRIBUTES:

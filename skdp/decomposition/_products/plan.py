@@ -1,10 +1,10 @@
 """What a fit by products with released bases releases, and with which shares."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
-from typing import cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -13,7 +13,13 @@ from skdp.linalg.norms import LEAST_ROUNDING
 from skdp.privacy import Release
 from skdp.units._resolved import MatrixUnit
 
-__all__ = ["mean_sensitivity", "plan_by_products", "settle_products", "squares_sensitivity"]
+__all__ = [
+    "DeflationReleases",
+    "EntryReleases",
+    "IterationReleases",
+    "plan_by_products",
+    "settle_products",
+]
 
 # Shares of the budget, of which the solver takes the rest. With delta=0 they are shares of epsilon
 # and not of the square of mu, so that small ones buy less.
@@ -147,34 +153,49 @@ def _check_coherence_bound(problem: EntriesProblem, asked: Asked, solver: str) -
     )
 
 
-def plan_by_products(problem: EntriesProblem) -> list[Release]:
+class IterationReleases(NamedTuple):
+    """Products with released bases, and the core that turns the bases."""
+
+    # Of a symmetric matrix one a step, of others one from the right and one from the left.
+    products: tuple[Any, ...]
+    core: Release
+
+
+class DeflationReleases(NamedTuple):
+    """An iteration for each component, whose core is its value; and the core of all."""
+
+    components: tuple[IterationReleases, ...]
+    core: Release
+
+
+class EntryReleases(NamedTuple):
+    """What a fit by products releases, in this order."""
+
+    mean: Release | None
+    total: Release | None  # sum of squares
+    solver: Release | IterationReleases | DeflationReleases  # all entries, or products
+
+
+def plan_by_products(problem: EntriesProblem) -> EntryReleases:
     """Plan all releases in their order."""
-    unit = cast(MatrixUnit, problem.unit)
+    unit, cost = cast(MatrixUnit, problem.unit), problem.cost
     mean_share, total_share = _total_shares(problem, unit)
-    totals = list(_plan_totals(problem, unit, mean_share, total_share))
+    mean = _plan_mean(problem, unit, mean_share) if mean_share else None
+    total = _plan_total(problem, unit, total_share) if total_share else None
     share = 1 - math.fsum([mean_share, total_share])
     if problem.solver == "input":
-        change = unit.whole(problem.shape)
-        return [*totals, Release("matrix", "gaussian", share, change, shape=problem.shape)]
+        change = partial(_whole_change, unit, problem.shape)
+        entries = cost.release("matrix", "gaussian", share, change, {}, shape=problem.shape)
+        return EntryReleases(mean, total, entries)
     core_share = _CORE_SHARE
-    if problem.cost.is_pure or not unit.follows_rows:
+    if cost.is_pure or not unit.follows_rows:
         core_share = _LARGER_CORE_SHARE
-    plan_products = _plan_deflation if problem.solver == "deflation" else _plan_products
-    products = plan_products(problem, unit, share * (1 - core_share))
-    return [*totals, *products, _core(problem, "core", problem.basis_size, share * core_share)]
-
-
-def _plan_totals(
-    problem: EntriesProblem, unit: MatrixUnit, mean_share: float, total_share: float
-) -> Iterator[Release]:
-    """Plan the means of the columns and the sum of squares, if they have shares."""
-    shape, mechanism = problem.shape, _mechanism(problem, pure="laplace")
-    if mean_share:
-        change = mean_sensitivity(unit, shape, problem.rounding, by_rows=problem.cost.is_pure)
-        yield Release("column means", mechanism, mean_share, change, shape=shape[1:])
-    if total_share:
-        squares = _squares_sensitivity(problem, unit)
-        yield Release("sum of squares", mechanism, total_share, squares, follows="column means")
+    core = _plan_core(problem, "core", problem.basis_size, share * core_share)
+    share *= 1 - core_share
+    if problem.solver == "deflation":
+        return EntryReleases(mean, total, DeflationReleases(_plan_components(problem, share), core))
+    products = _plan_products(problem, share, problem.basis_size)
+    return EntryReleases(mean, total, IterationReleases(products, core))
 
 
 def _total_shares(problem: EntriesProblem, unit: MatrixUnit) -> tuple[float, float]:
@@ -191,16 +212,27 @@ def _mechanism(problem: EntriesProblem, *, pure: str) -> str:
     return pure if problem.cost.is_pure else "gaussian"
 
 
-def _squares_sensitivity(problem: EntriesProblem, unit: MatrixUnit) -> float | None:
-    """Return the sensitivity of the sum of squares, if its centre is not released."""
-    if isinstance(problem.center, str):
-        return None
-    point = np.zeros(problem.shape[1]) if problem.center is None else problem.center
-    # For other units the sum rounds far less than what is charged anyway.
-    return squares_sensitivity(unit, point, problem.rounding if unit.is_second_moment else 0.0)
+def _plan_mean(problem: EntriesProblem, unit: MatrixUnit, share: float) -> Release:
+    mechanism = _mechanism(problem, pure="laplace")
+    change = partial(_mean_change, unit, problem.shape, by_rows=problem.cost.is_pure)
+    known, shape = {"rounding": problem.rounding}, problem.shape[1:]
+    return problem.cost.release("column means", mechanism, share, change, known, shape=shape)
 
 
-def mean_sensitivity(
+def _plan_total(problem: EntriesProblem, unit: MatrixUnit, share: float) -> Release:
+    """Plan the sum of squares about the centre, which may be released."""
+    known: dict[str, Any] | None = None
+    if not isinstance(problem.center, str):
+        point = np.zeros(problem.shape[1]) if problem.center is None else problem.center
+        # For other units the sum rounds far less than what is charged anyway.
+        rounding = problem.rounding if unit.is_second_moment else 0.0
+        known = {"point": point, "rounding": rounding}
+    mechanism, follows = _mechanism(problem, pure="laplace"), "column means"
+    change = partial(_squares_change, unit)
+    return problem.cost.release("sum of squares", mechanism, share, change, known, follows=follows)
+
+
+def _mean_change(
     unit: MatrixUnit, shape: tuple[int, int], rounding: float, *, by_rows: bool
 ) -> float:
     """Return the sensitivity of the means of the columns, with the rounding of their sums."""
@@ -211,7 +243,7 @@ def mean_sensitivity(
     return unit.mean(n_rows, by_rows=by_rows) + slack
 
 
-def squares_sensitivity(unit: MatrixUnit, point: np.ndarray, rounding: float) -> float:
+def _squares_change(unit: MatrixUnit, point: np.ndarray, rounding: float) -> float:
     """Return the sensitivity of the sum of squares about a public point, with its rounding."""
     slack = 2 * rounding
     if not unit.is_second_moment:
@@ -219,57 +251,67 @@ def squares_sensitivity(unit: MatrixUnit, point: np.ndarray, rounding: float) ->
     return unit.squares(point) * (1 + LEAST_ROUNDING) + slack
 
 
-def _plan_deflation(problem: EntriesProblem, unit: MatrixUnit, share: float) -> Iterator[Release]:
+def _whole_change(unit: MatrixUnit, shape: tuple[int, int]) -> float:
+    return unit.whole(shape) * (1 + LEAST_ROUNDING)
+
+
+def _with_rounding(change: float, rounding: float) -> float:
+    """Charge what moves a product, as the unit says, with the rounding of its sums."""
+    return (change + 2 * rounding) * (1 + LEAST_ROUNDING)
+
+
+def _plan_components(problem: EntriesProblem, share: float) -> tuple[IterationReleases, ...]:
     """Plan an iteration and a value for each component."""
     share /= problem.basis_size
-    for index in range(1, problem.basis_size + 1):
-        prefix = f"component {index}: "
-        yield from _plan_products(problem, unit, share * (1 - _VALUE_SHARE), prefix, size=1)
-        yield _core(problem, f"{prefix}value", 1, share * _VALUE_SHARE)
+    prefixes = [f"component {index}: " for index in range(1, problem.basis_size + 1)]
+    return tuple(
+        IterationReleases(
+            _plan_products(problem, share * (1 - _VALUE_SHARE), 1, prefix),
+            _plan_core(problem, f"{prefix}value", 1, share * _VALUE_SHARE),
+        )
+        for prefix in prefixes
+    )
 
 
 def _plan_products(
-    problem: EntriesProblem,
-    unit: MatrixUnit,
-    share: float,
-    prefix: str = "",
-    size: int | None = None,
-) -> Iterator[Release]:
+    problem: EntriesProblem, share: float, size: int, prefix: str = ""
+) -> tuple[Any, ...]:
     """Plan the products of an iteration, which may fail at each of them."""
-    size = problem.basis_size if size is None else size
+    unit, (n_rows, n_columns) = cast(MatrixUnit, problem.unit), problem.shape
     mechanism = _mechanism(problem, pure="laplace" if unit.is_local else "spherical")
-    for name, length, product_share in _products(problem, unit, share):
-        yield Release(
+
+    def _planned(name: str, own: float, length: int) -> Release:
+        return problem.cost.release(
             prefix + name,
             mechanism,
-            product_share,
+            own,
+            _with_rounding,
             follows="the released basis",
             shape=(length, size),
             may_be_skipped=problem.coherence_bound is not None,
         )
 
-
-def _products(
-    problem: EntriesProblem, unit: MatrixUnit, share: float
-) -> Iterator[tuple[str, int, float]]:
-    """Name the products, with the length of their columns and their shares."""
-    n_rows, n_columns = problem.shape
     weights = _DECAY ** -np.arange(int(problem.n_iter), dtype=float)
     weights /= weights.sum()
     if problem.solver == "power" or (problem.solver == "deflation" and unit.is_symmetric):
-        for step, step_share in enumerate((share * weights).tolist(), start=1):
-            yield f"product {step}", n_columns, step_share
-        return
+        shares = enumerate((share * weights).tolist(), start=1)
+        return tuple(_planned(f"product {step}", own, n_columns) for step, own in shares)
     # Noise on a side grows with its length, so that this split is best for equally coherent sides;
     # its roots are where noise does not fall with the length of the other side.
     sides = np.array([n_rows, n_columns]) ** (1.0 if unit.follows_rows else 0.5)
     sides /= sides.sum()
-    shares = (share * np.outer(weights, sides)).tolist()
-    for step, (right_share, left_share) in enumerate(shares, start=1):
-        yield f"right product {step}", n_rows, right_share
-        yield f"left product {step}", n_columns, left_share
+    pairs = enumerate((share * np.outer(weights, sides)).tolist(), start=1)
+    return tuple(
+        (
+            _planned(f"right product {step}", right, n_rows),
+            _planned(f"left product {step}", left, n_columns),
+        )
+        for step, (right, left) in pairs
+    )
 
 
-def _core(problem: EntriesProblem, name: str, size: int, share: float) -> Release:
-    mechanism = _mechanism(problem, pure="spherical")
-    return Release(name, mechanism, share, follows="the released basis", shape=(size, size))
+def _plan_core(problem: EntriesProblem, name: str, size: int, share: float) -> Release:
+    mechanism, follows = _mechanism(problem, pure="spherical"), "the released basis"
+    return problem.cost.release(
+        name, mechanism, share, _with_rounding, follows=follows, shape=(size, size)
+    )
