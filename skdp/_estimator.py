@@ -124,7 +124,8 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
             raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
         for name, size in (("n_samples", n_samples), ("n_features", n_features)):
             check_scalar(size, name, Integral, min_val=1)
-        return self._planned(self._problem_like(int(n_samples), int(n_features), like))
+        problem = self._problem_like(int(n_samples), int(n_features), like)
+        return plan_of(problem, self._plan(problem))
 
     def _fit(self, X: Any, y: Any = None) -> None:
         """Fit in the one order that keeps a fit private."""
@@ -138,7 +139,7 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
     ) -> tuple[Any, Any, PrivacyBudget]:
         """Do all that sees the data: check, plan, tell what public facts say against it, spend."""
         problem, data = self._problem(X, y)
-        plan = self._planned(problem)
+        plan = plan_of(problem, self._plan(problem))
         view, budget, generator = self._open(data, problem, plan)
         self._warn_of_settings(problem)
         for doubt in self._doubts(problem, plan):
@@ -181,9 +182,6 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
     def _doubts(self, problem: Any, plan: Plan) -> Iterable[str]:
         """Say what public facts tell against the fit."""
         return ()
-
-    def _planned(self, problem: Any) -> Plan:
-        return plan_of(problem, self._plan(problem))
 
     def _open(
         self, data: Data, problem: Any, plan: Plan

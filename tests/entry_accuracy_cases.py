@@ -16,6 +16,7 @@ from scipy.sparse.linalg import LinearOperator, svds
 from utility import KEY, Case
 
 from skdp import DPTruncatedSVD, PrivacyWarning
+from skdp._estimator import plan_of
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
@@ -73,7 +74,7 @@ def promised(
     problem = estimator._problem_like(*X.shape, X)
     unit = (PromisedEdge if is_edge else PromisedEntry)("replace", *bounds, False)
     problem = replace(problem, unit=unit)
-    plan = estimator._planned(problem)
+    plan = plan_of(problem, estimator._plan(problem))
     budget = PrivacyBudget.of(plan, NoiseSource(KEY + seed))
 
     # Each basis is that of the last product alone, not shrunk.
