@@ -17,6 +17,7 @@ References
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,52 +47,53 @@ _PENALTY = 1e-9  # not tuned
 _CHUNK_ENTRIES = 1 << 20  # not studied
 
 
-def plan_exponential(problem: PersonalProblem) -> list[Release]:
+class ExponentialReleases(NamedTuple):
+    """Three choices, in this order."""
+
+    bound: Release  # of the responses
+    representation: Release
+    prior: Release
+
+
+def plan_exponential(problem: PersonalProblem) -> ExponentialReleases:
     """Plan three choices: of a bound, of a representation, and of a prior."""
-    votes = sensitivity.loss_range(1.0, problem.unit.adjacency)
-    counts = sensitivity.count_distance()
-    return [
-        Release("response bound", "exponential", _BOUND_SHARE, counts, shape=SIZES.shape),
-        Release(
-            "representation",
-            "exponential",
-            _CANDIDATE_SHARE,
-            follows="response bound",
-            shape=(_N_CANDIDATES,),
-        ),
-        Release("prior", "exponential", _PRIOR_SHARE, votes, shape=(len(_PRIORS),)),
-    ]
+    choice = partial(problem.cost.release, mechanism="exponential")
+    of_losses = partial(sensitivity.loss_range, adjacency=problem.unit.adjacency)
+    counts, name = sensitivity.count_distance, "response bound"
+    votes, n_priors = {"largest": 1.0}, (len(_PRIORS),)
+    more: dict[str, Any] = {"follows": name, "shape": (_N_CANDIDATES,)}
+    return ExponentialReleases(
+        choice(name, share=_BOUND_SHARE, sensitivity_of=counts, known={}, shape=SIZES.shape),
+        choice("representation", share=_CANDIDATE_SHARE, sensitivity_of=of_losses, **more),
+        choice("prior", share=_PRIOR_SHARE, sensitivity_of=of_losses, known=votes, shape=n_priors),
+    )
 
 
 def solve_exponential(
     problem: PersonalProblem,
+    plan: ExponentialReleases,
     users: Users,
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> SharedModel:
     """Choose a bound of the responses, then a representation, then the prior of its heads."""
     size, k = users.n_features, problem.n_components
-    usual = _release_size(users, budget)
+    usual = _release_size(plan.bound, users, budget)
     bound = clip_level(usual, budget)
     users.clip_responses(bound)
     candidates = np.linalg.qr(generator.normal(size=(_N_CANDIDATES, size, k)))[0]
-    chosen = budget.exponential(
-        "representation",
-        _losses(users, candidates, bound),
-        sensitivity=sensitivity.loss_range(bound**2, budget.adjacency, users.rounding),
-    )
+    losses = _losses(users, candidates, bound)
+    chosen = budget.choose(plan.representation, losses, bound**2, rounding=users.rounding)
     prior = Prior(candidates[chosen], np.full(k, usual**2 / k), 0.0, usual**2 / k)
     zeros = np.zeros(size)
     best = partial(best_priors, prior=prior, mean_head=zeros, choices=_PRIORS)
     choices = users.fill(best)
     votes = np.bincount(choices[np.isfinite(choices)].astype(np.intp), minlength=len(_PRIORS))
-    winner = budget.exponential(
-        "prior", -votes, sensitivity=sensitivity.loss_range(1.0, budget.adjacency)
-    )
+    winner = budget.choose(plan.prior, -votes)
     return SharedModel(zeros, 0.0, None, zeros, prior.changed(*_PRIORS[winner]), 0.0)
 
 
-def _release_size(users: Users, budget: PrivacyBudget) -> float:
+def _release_size(bound: Release, users: Users, budget: PrivacyBudget) -> float:
     """Choose the size that most users' responses are below."""
     sizes = users.fill(root_mean_squares)
     below = np.searchsorted(np.sort(sizes[np.isfinite(sizes)]), SIZES, side="right")
@@ -99,8 +101,8 @@ def _release_size(users: Users, budget: PrivacyBudget) -> float:
     below[-1] = np.count_nonzero(np.isfinite(sizes))
     losses = np.abs(below - _QUANTILE * users.n_users)
     losses[0] = max(_QUANTILE * users.n_users - below[0], 0.0)
-    chosen = budget.exponential("response bound", losses, sensitivity=sensitivity.count_distance())
-    budget.doubt_ends("response bound", SIZES[[chosen]], SIZES, OTHER_UNITS_OF_Y)
+    chosen = budget.choose(bound, losses)
+    budget.doubt_ends(bound.name, SIZES[[chosen]], SIZES, OTHER_UNITS_OF_Y)
     return float(SIZES[chosen])
 
 
