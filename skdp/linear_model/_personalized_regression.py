@@ -317,9 +317,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         return (plan_exponential if problem.solver == "exponential" else plan_personal)(problem)
 
     def _solve(self, problem: PersonalProblem, plan: Any, *opened: Any) -> SharedModel:
-        if problem.solver == "exponential":
-            return solve_exponential(problem, plan, *opened)
-        return solve_personal(problem, *opened)
+        solve = solve_exponential if problem.solver == "exponential" else solve_personal
+        return solve(problem, plan, *opened)
 
     def _set_attributes(self, result: SharedModel, problem: PersonalProblem) -> tuple[str, ...]:
         dtype, prior = problem.facts.dtype, result.prior

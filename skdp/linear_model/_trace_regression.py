@@ -173,7 +173,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         **TRACE_CONSTRAINTS,
     }
 
-    _plan, _doubts = staticmethod(plan_trace), staticmethod(doubts_of_size)
+    _plan, _solve = staticmethod(plan_trace), staticmethod(solve_trace)
+    _doubts = staticmethod(doubts_of_size)
 
     def __init__(
         self,
@@ -334,9 +335,6 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
 
     def _reserved_part(self) -> float:
         return DELTA_TAIL if self.init == "spectral" and self.solver != "adassp" else 0.0
-
-    def _solve(self, problem: TraceProblem, plan: Any, *opened: Any) -> Estimate:
-        return solve_trace(problem, *opened)
 
     def _set_attributes(self, result: Estimate, problem: TraceProblem) -> tuple[str, ...]:
         point, facts = result.point, problem.facts

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from skdp import DPTraceRegressor
 from skdp.datasets import make_trace_regression
-from skdp.linear_model._trace.plan import gradient_shares
+from skdp.linear_model._descent import growing
 
 SECRET = 0xD1CE << 100
 
@@ -165,7 +165,7 @@ def test_any_number_of_steps_fits(n_iter):
 
 @pytest.mark.parametrize("n_steps", [1, 2, 10, 300, 10_000])
 def test_later_steps_get_more_but_not_all(n_steps):
-    shares = gradient_shares(0.7, n_steps)
+    shares = growing(0.7, n_steps, 1.2)
     assert len(shares) == n_steps
     assert math.fsum(shares) == pytest.approx(0.7)
     assert np.all(np.diff(shares) > 0)

@@ -1,5 +1,7 @@
 """From users and a budget to what is published."""
 
+from typing import Any
+
 import numpy as np
 
 from skdp.data.users import Users
@@ -21,6 +23,7 @@ __all__ = ["solve_personal"]
 
 def solve_personal(
     problem: PersonalProblem,
+    plan: Any,
     users: Users,
     budget: PrivacyBudget,
     generator: np.random.Generator,
@@ -46,8 +49,10 @@ def solve_personal(
         users.multiply_rows(whitening)
     start = release_start(users, budget, problem, row_count, levels)
     if not problem.is_pooled:
-        steps = {"gradient": descend, "altmin": alternate}[problem.solver]
-        found = steps(start, users, budget, problem.n_iter)
+        if problem.solver == "gradient":
+            found = descend(start, users, budget, plan[-2])
+        else:
+            found = alternate(start, users, budget, problem.n_iter)
         start = choose_prior(found, users, budget)
         doubts += doubts_of_prior(found.prior, start.prior)
     return SharedModel(

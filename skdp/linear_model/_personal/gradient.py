@@ -15,7 +15,7 @@ References
    for personalized federated learning". ICML. :arxiv:`2102.07078`
 """
 
-import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -25,11 +25,12 @@ import numpy as np
 from skdp.data.reduce import PerRow
 from skdp.data.users import UserBatch, Users, in_company
 from skdp.linalg.norms import row_norms
+from skdp.linear_model._descent import Step, followed_level, release_kept
 from skdp.linear_model._personal.levels import clip_level, loses_digits
 from skdp.linear_model._personal.model import Prior
 from skdp.linear_model._personal.ridge import aligned, ridge_coefficients
 from skdp.linear_model._personal.start import Start, features_of
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import clip_weights
 
 __all__ = ["descend", "oriented_basis"]
@@ -37,31 +38,23 @@ __all__ = ["descend", "oriented_basis"]
 # Not studied.
 _QUANTILE = 0.35
 _STEP_SIZE = 1.0
-_LEVEL_RATE = 2.0
 # The first level, in units of the root mean square of what is clipped, for normal users.
 _FIRST_LEVEL = 0.8  # not studied
 # How far levels go from the first one.
 _LEVEL_RANGE = 1e9  # not studied
 
 
-def descend(start: Start, users: Users, budget: PrivacyBudget, n_iter: int) -> Start:
+def descend(start: Start, users: Users, budget: PrivacyBudget, steps: Sequence[Step]) -> Start:
     """Run all steps, whatever the data."""
     first = level = _first_level(start)
-    for step in range(1, n_iter + 1):
+    for step in steps:
         used = clip_level(level, budget)
         gradient, norms = _clipped_gradient(users, start.prior, start.mean_head, used)
-        released, _ = budget.gaussian(
-            f"gradient {step}",
-            gradient,
-            sensitivity=sensitivity.row_sum(used, budget.adjacency, users.rounding),
-        )
-        n_kept, _ = budget.gaussian(
-            f"clip vote {step}", np.count_nonzero(norms <= used), sensitivity=sensitivity.count()
-        )
+        released, _ = budget.release(step.gradient, gradient, used, rounding=users.rounding)
+        kept, _ = release_kept(step.vote, norms, used, users.n_users, budget)
         start = _moved(start, released / users.n_users)
-        kept = float(np.clip(n_kept / users.n_users, 0.0, 1.0))
-        level *= math.exp(_LEVEL_RATE * (_QUANTILE - kept))
-        level = float(np.clip(level, first / _LEVEL_RANGE, first * _LEVEL_RANGE))
+        limits = first / _LEVEL_RANGE, first * _LEVEL_RANGE
+        level = followed_level(level, kept, _QUANTILE, limits)
     return start
 
 

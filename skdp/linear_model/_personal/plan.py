@@ -1,9 +1,12 @@
 """What a personal regression releases, and with which shares, from public facts."""
 
 import math
+from functools import partial
+from typing import Any
 
 import numpy as np
 
+from skdp.linear_model._descent import Step, growing, plan_steps
 from skdp.linear_model._medians import ANY_SIZE, plan_medians
 from skdp.linear_model._personal.grids import PRIORS, RATIOS, RELATIVE_SIZES, SIZES, row_counts
 from skdp.linear_model._personal.levels import CENTER_CERTAINTY, MEAN_CERTAINTY
@@ -11,7 +14,7 @@ from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.quantile import search_steps
-from skdp.privacy.shares import growing_shares, left_of, share_for_counts
+from skdp.privacy.shares import left_of, share_for_counts
 from skdp.privacy.unmoved import planned_search
 
 __all__ = [
@@ -40,10 +43,10 @@ _POOLED_MOMENT_SHARE, _POOLED_MEAN_SHARE = 0.4, 0.5  # not studied
 # Noise of a mean that is wanted, in units of the level that its parts are clipped to.
 _MEAN_NOISE, _LARGEST_MEAN_CLIP = 0.1, 8.0  # not studied
 # The last steps start from the best point: each gets so many times the share of the one before.
-_GROWTH, _LARGEST_GROWTH = 1.5, 10.0  # not studied
+_GROWTH = 1.5  # not studied
 
 
-def plan_personal(problem: PersonalProblem) -> list[Release]:
+def plan_personal(problem: PersonalProblem) -> list[Any]:
     """Plan all releases in their order."""
     before = [*_plan_features(problem), *_search("product norm", problem)]
     if problem.is_pooled:
@@ -63,9 +66,11 @@ def plan_personal(problem: PersonalProblem) -> list[Release]:
     products = min(_PRODUCT_SHARE, left / 2) if problem.n_iter else left
     size = (problem.facts.n_features,) * 2
     start = _line("products", products, "product norm", size, "symmetric_gaussian")
-    plan_steps = {"gradient": _plan_gradient, "altmin": _plan_altmin}[problem.solver]
-    steps = plan_steps(problem, left - products) if problem.n_iter else []
-    return [*before, start, *means, *heads, *steps, last]
+    steps: Any = ()
+    if problem.n_iter:
+        plan_solver = {"gradient": _plan_gradient, "altmin": _plan_altmin}[problem.solver]
+        steps = plan_solver(problem, left - products)
+    return [*before, start, *means, *heads, steps, last]
 
 
 def mean_clip(problem: PersonalProblem) -> float:
@@ -169,19 +174,15 @@ def _count_share(problem: PersonalProblem) -> float:
     )
 
 
-def _plan_gradient(problem: PersonalProblem, share: float) -> list[Release]:
+def _plan_gradient(problem: PersonalProblem, share: float) -> tuple[Step, ...]:
     """Plan a gradient and a count for each step."""
-    n_iter, facts = problem.n_iter, problem.facts
+    n_iter, shape = problem.n_iter, (problem.facts.n_features, problem.n_components)
     votes = share_for_counts(
         n_iter, problem.n_units, problem.cost.mu, precision=_VOTE_PRECISION, limits=_VOTE_LIMITS
     )
-    lines, follows = [], "head norm"
-    for step, own in enumerate(_growing(share - votes, n_iter), start=1):
-        size = (facts.n_features, problem.n_components)
-        lines.append(_line(f"gradient {step}", own, follows, size))
-        follows = f"clip vote {step}"
-        lines.append(Release(follows, "gaussian", votes / n_iter, sensitivity.count()))
-    return lines
+    shares = growing(share - votes, n_iter, _GROWTH)
+    change = partial(sensitivity.row_sum, adjacency=problem.unit.adjacency)
+    return plan_steps(problem.cost, shares, votes, change, shape, "head norm")
 
 
 def _plan_altmin(problem: PersonalProblem, share: float) -> list[Release]:
@@ -189,17 +190,12 @@ def _plan_altmin(problem: PersonalProblem, share: float) -> list[Release]:
     lines = [*_search("normal matrix norm", problem), *_search("normal product norm", problem)]
     n_unknowns = problem.facts.n_features * problem.n_components
     rest = share - math.fsum(line.share for line in lines)
-    for step, own in enumerate(_growing(rest, problem.n_iter), start=1):
+    for step, own in enumerate(growing(rest, problem.n_iter, _GROWTH), start=1):
         name, size = f"normal matrix {step}", (n_unknowns,) * 2
         lines.append(_line(name, own / 2, "normal matrix norm", size, "symmetric_gaussian"))
         name = f"normal products {step}"
         lines.append(_line(name, own / 2, "normal product norm", (n_unknowns,)))
     return lines
-
-
-def _growing(total: float, n_steps: int) -> list[float]:
-    """Split a share over the steps, the later ones getting more."""
-    return growing_shares(total, n_steps, min(_GROWTH, _LARGEST_GROWTH ** (1 / n_steps)))
 
 
 def _mean_products(problem: PersonalProblem, share: float) -> Release:

@@ -14,6 +14,7 @@ References
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,19 +28,17 @@ from skdp.linalg.fixed_rank import (
     tangent_vector,
     within_norm,
 )
+from skdp.linear_model._descent import Step, followed_level, release_kept
 from skdp.linear_model._trace.clipping import Clipping
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.records import NO_CLIPPING
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget
 
 __all__ = ["Descent", "descend"]
 
 # benchmarks/trace_regression/defaults.md, "step": the length of a step, relative to the curvature
 # of the loss; 1 would go to the minimum along it.
 _STEP = 0.5
-# benchmarks/trace_regression/errors.md, "The singular value", compares it with 0, which is constant
-# clipping; other rates are not studied.
-_LEVEL_RATE = 2.0
 # Where most gradients are clipped the loss is taken to be no flatter than this; not studied.
 _LEAST_CURVATURE = 0.1
 # If nothing is ever clipped the level falls no further, relative to the first one; not studied.
@@ -61,7 +60,7 @@ class Descent:
     earlier steps decays the most slowly along the `least_curvature`.
     """
 
-    n_steps: int
+    steps: Sequence[Step]
     quantile: float
     spread: float
     spread_to_level: float
@@ -81,7 +80,7 @@ def descend(
     point, offset, level, variance = start, 0.0, largest, 0.0
     curvature = _Curvature(dimension)
     votes = []
-    for step in range(1, descent.n_steps + 1):
+    for step in descent.steps:
         gradient = _release_gradient(clipping, (point, offset, level), step, budget)
         votes.append((gradient.kept, gradient.vote_noise))
         curvature.update(tangent_vector(point, gradient.coordinates), point, offset, gradient)
@@ -92,8 +91,8 @@ def descend(
         decay = 1 - _STEP * descent.least_curvature / max(1.0, curvature.steepest)
         variance = decay**2 * variance + np.square(length * gradient.noise)
         if clips:
-            level *= math.exp(_LEVEL_RATE * (descent.quantile - gradient.kept))
-            level = float(np.clip(level, _LEAST_LEVEL * largest, largest))
+            limits = _LEAST_LEVEL * largest, largest
+            level = followed_level(level, gradient.kept, descent.quantile, limits)
     estimate = _cut(point, offset, math.sqrt(variance))
     return replace(estimate, doubts=_doubts(votes, descent.quantile) if clips else ())
 
@@ -117,26 +116,19 @@ class _Gradient:
 def _release_gradient(
     clipping: Clipping,
     where: tuple[FixedRank, float, float],
-    step: int,
+    step: Step,
     budget: PrivacyBudget,
 ) -> _Gradient:
     """Release the mean gradient at a point, and which fraction of the records was not clipped."""
     point, offset, level = where
     clipped = clipping.gradient(point, offset, level)
     divisor = clipping.records.n_records * clipped.gain
-    released, scale = budget.gaussian(
-        f"gradient {step}", clipped.total, sensitivity=clipped.sensitivity
-    )
+    released, scale = budget.release(step.gradient, clipped.total, clipped.sensitivity)
     noise = np.float64(scale) / divisor
     released = released / divisor
     # Without clipping, too: which releases there are does not depend on bounds.
-    n_kept, vote_scale = budget.gaussian(
-        f"clip vote {step}",
-        np.count_nonzero(clipped.sizes <= level),
-        sensitivity=sensitivity.count(),
-    )
-    kept = float(np.clip(n_kept / clipping.records.n_records, 0.0, 1.0))
-    vote_noise = vote_scale / clipping.records.n_records
+    n_records = clipping.records.n_records
+    kept, vote_noise = release_kept(step.vote, clipped.sizes, level, n_records, budget)
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
     return _Gradient(project_coordinates(point, coordinates), slope, noise, kept, vote_noise)

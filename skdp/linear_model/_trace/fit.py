@@ -1,12 +1,15 @@
 """From records and a budget to a released matrix and intercept."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from skdp.data.design import Design
+from skdp.linear_model._descent import Step
 from skdp.linear_model._trace import scales
 from skdp.linear_model._trace.adassp import release_row_norm, solve_adassp
 from skdp.linear_model._trace.clipping import Clipping, RecordClipping, ResponseClipping
@@ -57,26 +60,27 @@ _RELEASED_MARGIN = 1.5
 
 def solve_trace(
     problem: TraceProblem,
-    given: Records,
+    plan: Any,
+    view: Records,
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Estimate:
     """Release the scales, then the coefficients and the intercept, in the units of the data."""
     bound = math.inf if problem.response_bound is None else problem.response_bound
-    responses, center = np.clip(given.responses, -bound, bound), 0.0
+    responses, center = np.clip(view.responses, -bound, bound), 0.0
     searches = parts_of(budget, "response centre")
     if searches:
         center = scales.release_center(responses, budget, searches)
         responses = responses - center
-    transform = _transform(problem, given.design, responses, budget)
+    transform = _transform(problem, view.design, responses, budget)
     spread = scales.Spread(math.inf)
     if budget.is_private:
         spread = scales.release_spread(responses, budget, bound + abs(center))
-    records = Records(transform.apply(given.design), responses, given.intercept)
+    records = Records(transform.apply(view.design), responses, view.intercept)
     if problem.solver == "adassp":
         estimate = _solve_moments(problem, records, spread.size, bound, transform, budget)
     else:
-        estimate = _solve_gradient(problem, records, spread, transform, budget, generator)
+        estimate = _solve_gradient(problem, plan[-1], records, spread, transform, budget, generator)
     point, offset = transform.undo(estimate)
     doubts = (
         *estimate.doubts,
@@ -139,6 +143,7 @@ def _unit_variance(norm: float, design: Design) -> float:
 
 def _solve_gradient(
     problem: TraceProblem,
+    steps: Sequence[Step],
     records: Records,
     spread: scales.Spread,
     transform: Transform,
@@ -151,12 +156,13 @@ def _solve_gradient(
     clipping: Clipping = RecordClipping(records, budget.adjacency)
     if not problem.protects_matrices:
         clipping = ResponseClipping(records, budget.adjacency, _range(problem))
-    descent = _descent(problem, records, spread, transform)
+    descent = _descent(problem, steps, records, spread, transform)
     return descend(clipping, start, budget, descent)
 
 
 def _descent(
     problem: TraceProblem,
+    steps: Sequence[Step],
     records: Records,
     spread: scales.Spread,
     transform: Transform,
@@ -168,7 +174,7 @@ def _descent(
     is_even = problem.covariance == "identity"
     is_even = is_even or _is_white(transform, records.design.matrix_shape)
     return Descent(
-        n_steps=problem.n_iter,
+        steps=steps,
         quantile=quantile,
         spread=spread.size,
         spread_to_level=float(ndtri((1 + quantile) / 2)),

@@ -3,9 +3,11 @@
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from skdp.linear_model._descent import growing, plan_steps
 from skdp.linear_model._medians import (
     ANY_SIZE,
     UP_TO_ONE,
@@ -22,12 +24,11 @@ from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.quantile import SCALE_GRID, search_steps
 from skdp.privacy.release import Search
-from skdp.privacy.shares import growing_shares, left_of, share_for_counts
+from skdp.privacy.shares import left_of, share_for_counts
 from skdp.privacy.unmoved import planned_search
 
 __all__ = [
     "START_SHARE",
-    "gradient_shares",
     "plan_standardization",
     "plan_trace",
     "standardization_of",
@@ -59,17 +60,16 @@ START_SHARE = 0.25  # not studied
 _CORE_SHARE, _GAP_SHARE, _SUBSPACE_SHARE = 0.2, 0.1, 0.7  # not studied
 # Standard deviation of a count of unclipped records, as a fraction of all; not studied.
 _VOTE_PRECISION = 0.03
-# Each step gets this many times the share of the one before; the last at most ten times that of the
-# first. benchmarks/house/constants.md.
-_GROWTH, _LARGEST_GROWTH = 1.2, 10.0
+# Each step gets this many times the share of the one before: benchmarks/house/constants.md.
+_GROWTH = 1.2
 # Fractions of what is left for adassp; not studied.
 _MOMENT_SHARE, _EIGENVALUE_SHARE = 0.5, 0.05
 _SPREAD = "response spread"
 
 
-def plan_trace(problem: TraceProblem) -> list[Release]:
+def plan_trace(problem: TraceProblem) -> list[Any]:
     """Plan all releases in their order."""
-    lines = [*_plan_center(problem), *_plan_transform(problem)]
+    lines: list[Any] = [*_plan_center(problem), *_plan_transform(problem)]
     if problem.cost.is_private:
         lines.append(_plan_spread(problem))
     # What is spent is taken off what is left, to the last bit.
@@ -212,25 +212,16 @@ def _plan_whitening(side: int, problem: TraceProblem) -> Release:
     )
 
 
-def _plan_descent(problem: TraceProblem, share: float) -> list[Release]:
+def _plan_descent(problem: TraceProblem, share: float) -> list[Any]:
     """Plan a start, and a gradient and a count for each step."""
-    lines = []
+    lines = list[Any]()
     if problem.init == "spectral":
         lines, share = list(_plan_start(problem)), share - START_SHARE
     n_steps = problem.n_iter
     votes = _share_of_counts(n_steps, problem, _VOTE_PRECISION)
     size = problem.rank * sum(problem.facts.matrix_shape) + problem.fit_intercept
-    follows = _SPREAD
-    for step, step_share in enumerate(gradient_shares(share - votes, n_steps), start=1):
-        lines.append(_line(f"gradient {step}", step_share, follows, (size,)))
-        follows = f"clip vote {step}"
-        lines.append(Release(follows, "gaussian", votes / n_steps, sensitivity.count()))
-    return lines
-
-
-def gradient_shares(total: float, n_steps: int) -> list[float]:
-    """Split a share over the steps, the later ones getting more."""
-    return growing_shares(total, n_steps, min(_GROWTH, _LARGEST_GROWTH ** (1 / n_steps)))
+    shares = growing(share - votes, n_steps, _GROWTH)
+    return [*lines, plan_steps(problem.cost, shares, votes, float, (size,), _SPREAD)]
 
 
 def _plan_start(problem: TraceProblem) -> Iterator[Release]:
