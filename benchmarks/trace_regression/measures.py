@@ -13,6 +13,7 @@ from scipy.linalg import toeplitz
 from benchmarks.report import Measured
 from skdp import DPTraceRegressor
 from skdp.datasets import make_trace_regression
+from skdp.linear_model import _descent
 from skdp.linear_model._trace import descent, scales
 from skdp.linear_model._trace import plan as trace_plan
 from skdp.linear_model._trace.estimate import Estimate
@@ -82,7 +83,7 @@ def constant_clipping(
         return replace(plan_spread(problem), share=1e-6)
 
     with ExitStack() as changes:
-        changes.enter_context(patch.object(descent, "_LEVEL_RATE", 0.0))
+        changes.enter_context(patch.object(_descent, "_LEVEL_RATE", 0.0))
         changes.enter_context(patch.object(scales, "release_spread", know_spread))
         changes.enter_context(patch.object(trace_plan, "_plan_spread", plan_nothing))
         # Such that the level is 1 spread.
