@@ -124,7 +124,8 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
             raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
         for name, size in (("n_samples", n_samples), ("n_features", n_features)):
             check_scalar(size, name, Integral, min_val=1)
-        return self._planned(self._problem_like(int(n_samples), int(n_features), like))
+        problem = self._problem_like(int(n_samples), int(n_features), like)
+        return plan_of(problem, self._plan(problem))
 
     def _fit(self, X: Any, y: Any = None) -> None:
         """Fit in the one order that keeps a fit private."""
@@ -138,7 +139,7 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
     ) -> tuple[Any, Any, PrivacyBudget]:
         """Do all that sees the data: check, plan, tell what public facts say against it, spend."""
         problem, data = self._problem(X, y)
-        plan = self._planned(problem)
+        plan = plan_of(problem, self._plan(problem))
         view, budget, generator = self._open(data, problem, plan)
         self._warn_of_settings(problem)
         for doubt in self._doubts(problem, plan):
@@ -182,9 +183,6 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
         """Say what public facts tell against the fit."""
         return ()
 
-    def _planned(self, problem: Any) -> Plan:
-        return plan_of(problem, self._plan(problem))
-
     def _open(
         self, data: Data, problem: Any, plan: Plan
     ) -> tuple[Any, PrivacyBudget, np.random.Generator]:
@@ -206,10 +204,10 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
         return PrivacyCost(epsilon, delta, reserved)
 
     def _asked(self, kind: type[T], **facts: Any) -> T:
-        """Collect the parameters that `kind` has fields for, as plain values, with the facts."""
-        names = [name for name in kind.__dataclass_fields__ if name not in facts]  # type: ignore[attr-defined]
+        """Collect what `kind` has fields for: the facts, and else parameters as plain values."""
+        facts, names = {"cost": self._cost(), **facts}, kind.__dataclass_fields__  # type: ignore[attr-defined]
         given = {name: plain(getattr(self, name)) for name in names if hasattr(self, name)}
-        return kind(**{**given, **facts, "cost": self._cost()})
+        return kind(**{name: one for name, one in {**given, **facts}.items() if name in names})
 
     def _warn_of_settings(self, problem: Problem) -> None:
         super()._warn_of_settings(problem)

@@ -16,6 +16,7 @@ from scipy.sparse.linalg import LinearOperator, svds
 from utility import KEY, Case
 
 from skdp import DPTruncatedSVD, PrivacyWarning
+from skdp._estimator import plan_of
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
@@ -73,7 +74,8 @@ def promised(
     problem = estimator._problem_like(*X.shape, X)
     unit = (PromisedEdge if is_edge else PromisedEntry)("replace", *bounds, False)
     problem = replace(problem, unit=unit)
-    budget = PrivacyBudget.of(estimator._planned(problem), NoiseSource(KEY + seed))
+    plan = plan_of(problem, estimator._plan(problem))
+    budget = PrivacyBudget.of(plan, NoiseSource(KEY + seed))
 
     # Each basis is that of the last product alone, not shrunk.
     changes = ExitStack()
@@ -86,7 +88,8 @@ def promised(
         changes.enter_context(patch.object(iteration, "shrink_rows", lambda rows, _: rows))
     with changes:
         generator = algorithm_generator(KEY + seed)
-        factors = by_products.solve_by_products(problem, Rows(as_source(X)), budget, generator)
+        arguments = problem, plan.parts, Rows(as_source(X)), budget, generator
+        factors = by_products.solve_by_products(*arguments)
     return factors.leading(k), budget.spent().releases
 
 

@@ -55,7 +55,7 @@ class MeanReleases(NamedTuple):
 def plan_mean(problem, share=1.0):
     """Plan the only release, with the whole budget."""
     starts = block_starts(problem.n_units, problem.n_features, is_sparse=False)
-    known, shape = (sum_rounding(starts, problem.n_features),), (problem.n_features,)
+    known, shape = {"rounding": sum_rounding(starts, problem.n_features)}, (problem.n_features,)
     change = problem.sensitivity
     return MeanReleases(problem.cost.release("mean", "gaussian", share, change, known, shape=shape))
 

@@ -35,12 +35,14 @@ from benchmarks.report import (
     table,
 )
 from skdp import DPTruncatedSVD
+from skdp.decomposition._problem import RowsProblem
 from skdp.decomposition._rows import fit, guide, plan
 from skdp.linalg.positive_means import positive_means
-from skdp.privacy import Plan, PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.noise import NoiseSource
+from skdp.privacy.release import Search
 
 HERE = Path(__file__).parent
 SEEDS = 6
@@ -81,9 +83,9 @@ epsilon .5: with 40 seeds 1% of ten components, and .1% in the mean of all cells
 """
 
 
-def shut_gate(rows: Any, budget: PrivacyBudget) -> bool:
+def shut_gate(gate: Release, rows: Any, budget: PrivacyBudget) -> bool:
     """Release the count, and do not follow it."""
-    guide.release_gate(rows, budget)
+    guide.release_gate(gate, rows, budget)
     return False
 
 
@@ -125,10 +127,9 @@ def guided(chosen: Table, seed: int) -> Iterator[Measured]:
                 yield (f"power, k={rank}", key), fitted(chosen, seed, **plain)
 
 
-def fixed_quantile(quantile: float, name: str, planned: Plan, shape: tuple[int, int]) -> float:
+def fixed_quantile(quantile: float, search: Search, problem: RowsProblem) -> float:
     """Choose the same quantile whatever the signal; with few rows no higher than counts allow."""
-    (count,) = (line for line in planned.releases if line.name == f"{name}, count 1")
-    return min(quantile, max(plan._quantile(count, shape[0]), 0.5))
+    return min(quantile, max(plan._quantile(search, problem.shape[0]), 0.5))
 
 
 def bounded(chosen: Table, seed: int) -> Iterator[Measured]:

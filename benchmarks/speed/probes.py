@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from skdp import PrivacyWarning
 from skdp.data.rows import Rows
 from skdp.decomposition import _products, _rows
-from skdp.decomposition._base import BaseDecomposition
+from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.privacy import PrivacyBudget
 
 # What solvers import from here is about eigenvalues and orthonormal bases.
@@ -69,7 +69,7 @@ def parts_of_fit(estimator: Any, X: Any) -> dict[str, np.ndarray]:
 
 def _parts() -> Iterator[tuple[str, Any, str]]:
     """Yield heading, owner and name of the functions to time."""
-    yield "checks and first reading", BaseDecomposition, "_problem"
+    yield "checks and first reading", MatrixEstimator, "_problem"
     for name in _public_functions(Rows):
         yield f"Rows.{name}", Rows, name
     for name in _public_functions(PrivacyBudget):

@@ -7,15 +7,20 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._estimator import N_JOBS, PrivateEstimator, in_dtype
+from skdp._estimator import in_dtype
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._matrix_estimator import (
-    BOUND_CONSTRAINT,
     MatrixEstimator,
     MatrixFacts,
     doubts_of_factors,
 )
-from skdp.decomposition._problem import SUPPORT, DecompositionProblem, Support
+from skdp.decomposition._problem import (
+    SUPPORT,
+    EntriesProblem,
+    MatrixProblem,
+    RowsProblem,
+    Support,
+)
 from skdp.decomposition._products.best_fit import solve_best_fit
 from skdp.decomposition._products.plan import plan_by_products
 from skdp.decomposition._reconstruction import ReconstructionMixin
@@ -152,15 +157,9 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PrivateEstimator._parameter_constraints,
-        **N_JOBS,
+        **MatrixEstimator._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        # Checked when it is resolved.
-        "privacy_unit": "no_validation",
-        "row_norm": BOUND_CONSTRAINT,
         "solver": [StrOptions({"auto", "projection", "input", "alternating", "two_sketch"})],
-        "n_iter": [Interval(Integral, 1, 100, closed="both"), StrOptions({"auto"})],
-        "n_oversamples": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "max_memory": [Interval(Real, 0, None, closed="left")],
     }
 
@@ -197,7 +196,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _problem_of(self, facts: MatrixFacts) -> DecompositionProblem:
+    def _problem_of(self, facts: MatrixFacts) -> MatrixProblem:
         n_rows, n_features = facts.shape
         if self.n_components > min(facts.shape):
             raise ValueError(
@@ -209,7 +208,6 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         takes_more_columns = is_promised and self.delta > 0 and self.n_oversamples == "auto"
         return self._settled(
             facts,
-            is_pca=False,
             center=None,
             releases_mean=False,
             releases_total=False,
@@ -219,16 +217,16 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
             coherence_bound=None,
         )
 
-    def _plan(self, problem: DecompositionProblem) -> Any:
-        if not problem.support.has_bases:
+    def _plan(self, problem: RowsProblem | EntriesProblem) -> Any:
+        if isinstance(problem, RowsProblem):
             return plan_projection(problem)
         return (plan_one_pass if problem.solver == "two_sketch" else plan_by_products)(problem)
 
-    def _solve(self, problem: DecompositionProblem, plan: Any, *opened: Any) -> Factors:
-        if not problem.support.has_bases:
-            return solve_projection(problem, *opened)
+    def _solve(self, problem: RowsProblem | EntriesProblem, plan: Any, *opened: Any) -> Factors:
+        if isinstance(problem, RowsProblem):
+            return solve_projection(problem, plan, *opened)
         solve = solve_one_pass if problem.solver == "two_sketch" else solve_best_fit
-        return solve(problem, *opened)
+        return solve(problem, plan, *opened)
 
     def _chosen_solver(self, shape: tuple[int, int], *, is_promised: bool) -> str:
         """Choose the solver by public facts; of single entries their own rule chooses."""
@@ -253,7 +251,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         is_unknown = self.solver == "two_sketch" and self.random_state is None
         return RESERVED_PART if is_promised and is_unknown else 0.0
 
-    def _set_attributes(self, result: Factors, problem: DecompositionProblem) -> list[str]:
+    def _set_attributes(self, result: Factors, problem: MatrixProblem) -> list[str]:
         self.__dict__.pop("row_norm_", None)
         self._unit = problem.unit
         factors = result.leading(self.n_components)

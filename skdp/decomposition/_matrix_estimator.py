@@ -1,7 +1,6 @@
 """Estimators of matrices: what they read, and the linear maps of their components."""
 
-from abc import abstractmethod
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -11,10 +10,10 @@ from sklearn.base import (
     TransformerMixin,
     _fit_context,
 )
-from sklearn.utils._param_validation import Interval, Options
+from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._estimator import Data, PrivateEstimator
+from skdp._estimator import N_JOBS, Data, PrivateEstimator, in_dtype
 from skdp._reading import INPUT, check_features, check_numbers, check_rows, check_rows_of
 from skdp.data.digest import digest
 from skdp.data.finite import finite
@@ -22,25 +21,44 @@ from skdp.data.reduce import sum_rounding
 from skdp.data.rows import Rows
 from skdp.data.sources import RowBlocks, as_source, block_starts, holds_sparse
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._problem import UNITS, DecompositionProblem, Support
-from skdp.decomposition._products.plan import settle_products
-from skdp.decomposition._rows.fit import open_for
-from skdp.decomposition._rows.plan import doubts_of_rows, settle_rows
+from skdp.decomposition._problem import (
+    SUPPORT,
+    UNITS,
+    Asked,
+    EntriesProblem,
+    MatrixProblem,
+    RowsProblem,
+    Support,
+)
+from skdp.decomposition._products.fit import solve_by_products
+from skdp.decomposition._products.plan import plan_by_products, settle_products
+from skdp.decomposition._rows.fit import open_for, solve_rows
+from skdp.decomposition._rows.plan import doubts_of_rows, plan_rows
+from skdp.decomposition._rows.resolve import settle_rows
+from skdp.linalg.subspace import coherence
 from skdp.linalg.symmetry import is_symmetric
 from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._unit import supported_unit
 
-__all__ = ["BOUND_CONSTRAINT", "MatrixEstimator", "MatrixFacts", "doubts_of_factors"]
+__all__ = ["MatrixEstimator", "MatrixFacts", "doubts_of_factors"]
 
-#: A public bound of rows, or None for one that is sought.
-BOUND_CONSTRAINT = [  # not tuned
+# A public bound of rows, or None for one that is sought.
+_BOUND_CONSTRAINT = [  # not tuned
     Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
     Options(Real, {np.inf}),
     None,
 ]
 
 
+# What one fit has and the next one, with other parameters, may not have.
+_CHANGING_ATTRIBUTES = (
+    "coherence_left_",
+    "coherence_right_",
+    "failed_",
+    "left_components_",
+    "row_norm_",
+)
 # With less signal than this in their coordinates, single rows are mostly noise.
 _LEAST_SIGNAL = 0.5  # not studied
 
@@ -56,9 +74,32 @@ class MatrixFacts(NamedTuple):
 class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
     """A private estimator of a matrix with components in feature space."""
 
-    _doubts = staticmethod(doubts_of_rows)
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateEstimator._parameter_constraints,
+        **N_JOBS,
+        # Checked when it is resolved.
+        "privacy_unit": "no_validation",
+        "row_norm": _BOUND_CONSTRAINT,
+        "n_iter": [Interval(Integral, 1, 100, closed="both"), StrOptions({"auto"})],
+        "n_oversamples": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
+    }
+    #: Those of decompositions, which publish components alone.
+    _own_constraints: ClassVar[dict[str, Any]] = {
+        "mean_norm": _BOUND_CONSTRAINT,
+        "solver": [
+            StrOptions(
+                {"auto", "covariance", "adaptive", "power", "alternating", "deflation", "input"}
+            )
+        ],
+        "coherence_bound": [Interval(Real, 1, None, closed="left"), None],
+    }
+
     #: What can be asked for with each unit that it protects.
-    _support: ClassVar[dict[type[ResolvedUnit], Support]]
+    _support: ClassVar[dict[type[ResolvedUnit], Support]] = SUPPORT
+    _is_pca: ClassVar[bool] = False
+    #: What rows are centred by; estimators that centre have a parameter of that name.
+    center: Any = False
+    _doubts = staticmethod(doubts_of_rows)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -122,7 +163,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         with np.errstate(all="ignore"):
             return finite(self._restore(checked))
 
-    def _problem(self, X: Any, y: Any) -> tuple[DecompositionProblem, Data]:
+    def _problem(self, X: Any, y: Any) -> tuple[MatrixProblem, Data]:
         checked = X
         if isinstance(X, RowBlocks):
             X.check()
@@ -136,9 +177,9 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         problem = self._problem_of(facts)
         # X as given: checking takes the names of its features off.
         check_features(X, self, reset=True)
-        return problem, self._opened(X, checked, problem)
+        return problem, self._opened(checked, problem)
 
-    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> DecompositionProblem:
+    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> MatrixProblem:
         shape = getattr(like, "shape", (n_samples, n_features))
         if len(shape) != 2 or shape[1] != n_features:
             raise ValueError(f"n_features={n_features} does not fit like, of shape {shape}.")
@@ -146,45 +187,79 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         dtype = np.dtype(np.float32 if dtype == np.float32 else np.float64)
         return self._problem_of(MatrixFacts((n_samples, n_features), holds_sparse(like), dtype))
 
-    @abstractmethod
-    def _problem_of(self, facts: MatrixFacts) -> DecompositionProblem:
+    def _problem_of(self, facts: MatrixFacts) -> MatrixProblem:
         """Refuse parameters that contradict each other or the facts; return what is asked."""
+        center = None if self.center is False else self.center
+        if center is not None and not isinstance(center, str):
+            center = _checked_center(center, facts.shape[1])
+        releases_mean = not self._is_pca or isinstance(center, str)
+        return self._settled(facts, center=center, releases_mean=releases_mean)
 
-    def _settled(self, facts: MatrixFacts, **more: Any) -> DecompositionProblem:
+    def _settled(self, facts: MatrixFacts, **more: Any) -> MatrixProblem:
         """Collect what is asked, and replace what is "auto"."""
-        given = self.privacy_unit
+        given, name = self.privacy_unit, type(self).__name__
         own = UNITS.get(given) if isinstance(given, str) else None
         unit = (
             own(self.adjacency)
             if own
-            else supported_unit(
-                given, self.adjacency, float(self.epsilon), self._support, type(self).__name__
-            )
+            else supported_unit(given, self.adjacency, float(self.epsilon), self._support, name)
         )
         support, is_sparse = self._support[type(unit)], facts.is_sparse or unit.is_sparse
-        problem = self._asked(
-            DecompositionProblem,
-            **{
-                **facts._asdict(),
-                "rounding": sum_rounding(
-                    block_starts(*facts.shape, is_sparse=is_sparse), facts.shape[1]
-                ),
-                "unit": unit,
-                "support": support,
-                "given_unit": f"privacy_unit={given!r}",
-                "n_units": support.count(facts.shape),
-                **more,
-            },
-        )
-        return settle_products(problem) if support.has_bases else settle_rows(problem)
+        starts = block_starts(*facts.shape, is_sparse=is_sparse)
+        known = {
+            **facts._asdict(),
+            "rounding": sum_rounding(starts, facts.shape[1]),
+            "unit": unit,
+            "n_units": support.count(facts.shape),
+            "support": support,
+            "given_unit": f"privacy_unit={given!r}",
+            "is_pca": self._is_pca,
+            **more,
+        }
+        asked = self._asked(Asked, **known)
+        if support.has_bases:
+            return settle_products(self._asked(EntriesProblem, **known), asked)
+        return settle_rows(self._asked(RowsProblem, **known), asked)
 
-    def _opened(self, given: Any, X: Any, problem: DecompositionProblem) -> Data:
+    def _plan(self, problem: RowsProblem | EntriesProblem) -> Any:
+        return plan_rows(problem) if isinstance(problem, RowsProblem) else plan_by_products(problem)
+
+    def _solve(self, problem: RowsProblem | EntriesProblem, plan: Any, *opened: Any) -> Factors:
+        if isinstance(problem, RowsProblem):
+            return solve_rows(problem, plan, *opened)
+        return solve_by_products(problem, plan, *opened)
+
+    def _set_attributes(self, result: Factors, problem: MatrixProblem) -> list[str]:
+        for name in _CHANGING_ATTRIBUTES:
+            self.__dict__.pop(name, None)
+        self._unit = problem.unit
+        wanted = self._set_factors(result, problem)
+        if result.row_norm is not None:
+            self.row_norm_ = result.row_norm
+        else:
+            self.coherence_right_ = coherence(result.components.T)
+            self.failed_ = result.failed
+        return doubts_of_factors(result, wanted, problem)
+
+    def _set_factors(self, factors: Factors, problem: MatrixProblem) -> int:
+        """Set what the factors give; return how many components the parameters ask for."""
+        raise NotImplementedError
+
+    def _set_components(self, factors: Factors, dtype: np.dtype) -> None:
+        """Set what the leading factors are themselves."""
+        self.components_ = in_dtype(factors.components, dtype)
+        self.singular_values_ = in_dtype(np.sqrt(factors.eigenvalues), dtype)
+        if factors.left is not None:
+            self.coherence_left_ = coherence(factors.left)
+            self.left_components_ = in_dtype(factors.left, dtype)
+
+    def _opened(self, X: Any, problem: MatrixProblem) -> Data:
         """Make the view of the rows; read all that are bounded in norm once."""
         if problem.unit.is_sparse and isinstance(X, np.ndarray):
             X = csr_array(X)
-        if problem.support.has_bases:
-            rows = Rows(as_source(X, problem.unit.clipped), self.n_jobs)
-            return rows, lambda: digest(rows.source)
+        if not isinstance(problem, RowsProblem):
+            entries = Rows(as_source(X, problem.unit.clipped), self.n_jobs)
+            return entries, lambda: digest(entries.source)
         raw = Rows(as_source(X), self.n_jobs)
         rows, own_digest = open_for(problem, raw, is_keyed=self._is_keyed)
         # A norm may be infinite where no entry is: a closer look tells.
@@ -222,6 +297,16 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return tags
 
 
+def _checked_center(center: Any, n_features: int) -> np.ndarray:
+    """Refuse a public centre that does not fit the rows."""
+    checked = check_numbers(center, "center", ensure_2d=False)
+    if np.abs(checked).max(initial=0.0) > 1 / SMALLEST_BOUND:
+        raise ValueError(f"center must not exceed {1 / SMALLEST_BOUND} in size.")
+    if checked.shape != (n_features,):
+        raise ValueError(f"center has shape {checked.shape}, but X has {n_features} features.")
+    return checked
+
+
 def _check_symmetric(X: Any, given_unit: str) -> None:
     """Refuse what is not a symmetric matrix in memory."""
     if isinstance(X, RowBlocks):
@@ -238,9 +323,9 @@ def _check_symmetric(X: Any, given_unit: str) -> None:
         )
 
 
-def doubts_of_factors(result: Factors, wanted: int, problem: DecompositionProblem) -> list[str]:
+def doubts_of_factors(result: Factors, wanted: int, problem: MatrixProblem) -> list[str]:
     """Say so when the iteration failed, or a released component looks like noise."""
-    if result.failed:
+    if isinstance(problem, EntriesProblem) and result.failed:
         return [
             f"A basis exceeded coherence_bound={problem.coherence_bound}: the iteration ended, its "
             "budget is spent, and the components are noise. A random basis has a coherence of some "

@@ -6,16 +6,16 @@ from typing import Any, ClassVar
 from sklearn.utils._param_validation import Interval, Options, RealNotInt, StrOptions
 
 from skdp._estimator import in_dtype
-from skdp.decomposition._base import BaseDecomposition
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._gaussian_model import GaussianModelMixin
-from skdp.decomposition._problem import DecompositionProblem
+from skdp.decomposition._matrix_estimator import MatrixEstimator
+from skdp.decomposition._problem import MatrixProblem
 from skdp.decomposition._rank import choose_rank, ratios_of
 
 __all__ = ["DPPCA"]
 
 
-class DPPCA(GaussianModelMixin, BaseDecomposition):
+class DPPCA(GaussianModelMixin, MatrixEstimator):
     """Principal component analysis with differential privacy for rows, entries or edges.
 
     One entry is not one person: if a person is a row, keep ``privacy_unit="row"``. The other units
@@ -157,7 +157,8 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         ],
         "whiten": ["boolean"],
         "center": [StrOptions({"private"}), Options(bool, {False}), "array-like"],
-        **BaseDecomposition._parameter_constraints,
+        **MatrixEstimator._parameter_constraints,
+        **MatrixEstimator._own_constraints,
     }
 
     _is_pca = True
@@ -199,7 +200,7 @@ class DPPCA(GaussianModelMixin, BaseDecomposition):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _set_factors(self, factors: Factors, problem: DecompositionProblem) -> int:
+    def _set_factors(self, factors: Factors, problem: MatrixProblem) -> int:
         n_rows, dtype = problem.shape[0], problem.dtype
         degrees_of_freedom = max(n_rows - 1, 1)
         variances = factors.eigenvalues / degrees_of_freedom

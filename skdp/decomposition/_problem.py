@@ -15,7 +15,16 @@ from skdp.units._interactions import ResolvedInteraction
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._rows import ResolvedRow, ResolvedSparseRow
 
-__all__ = ["SUPPORT", "UNITS", "DecompositionProblem", "check_solver", "rank_of"]
+__all__ = [
+    "SUPPORT",
+    "UNITS",
+    "Asked",
+    "EntriesProblem",
+    "MatrixProblem",
+    "RowsProblem",
+    "check_solver",
+    "rank_of",
+]
 
 
 @dataclass(frozen=True)
@@ -63,44 +72,65 @@ SUPPORT: dict[type[ResolvedUnit], Support] = {
 }
 
 
-@dataclass(frozen=True)
-class DecompositionProblem:
-    """Parameters of a decomposition as plain values, and public facts."""
+@dataclass(frozen=True, kw_only=True)
+class MatrixProblem:
+    """What is asked of a fit to a matrix: plain parameters, and public facts."""
 
+    cost: PrivacyCost
+    unit: ResolvedUnit
+    n_units: int
     shape: tuple[int, int]
     dtype: np.dtype
     is_sparse: bool
     rounding: float  # bound for a sum of rows, in units of the largest contribution
-    is_pca: bool  # components are those of centred rows, with their variances
-    unit: ResolvedUnit
-    support: Support
-    given_unit: str  # as it was given, for errors
-    n_units: int
-    cost: PrivacyCost
     center: np.ndarray | str | None  # "private", (n_features,) or None
     releases_mean: bool  # means of the columns are of use, and not public
-    row_norm: float | None
-    mean_norm: float | None
     n_components: int | float | str | None
     solver: str  # no longer "auto" once it is settled
     n_iter: int | str
-    n_oversamples: int | str
-    coherence_bound: float | None
     basis_size: int = 0  # columns, once it is settled
-    releases_total: bool = True  # the sum of squares is of use
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsProblem(MatrixProblem):
+    """What is asked where rows are protected, bounded in norm."""
+
+    row_norm: float | None
+    mean_norm: float | None
     is_guided: bool = False  # the mean may guide the fit, if rows turn out to be mostly positive
     has_guided_power: bool = False  # the guided fit may iterate
 
 
-def rank_of(problem: DecompositionProblem) -> int:
+@dataclass(frozen=True, kw_only=True)
+class EntriesProblem(MatrixProblem):
+    """What is asked where less than a row is protected, or promised."""
+
+    coherence_bound: float | None
+    releases_total: bool = True  # the sum of squares is of use
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What only the checks of a problem read."""
+
+    support: Support
+    given_unit: str  # as it was given, for errors
+    is_pca: bool  # components are those of centred rows, with their variances
+    n_oversamples: int | str
+    row_norm: float | None
+    mean_norm: float | None
+    coherence_bound: float | None
+
+
+def rank_of(problem: MatrixProblem) -> int:
     """Return the number of components where it is a whole number."""
     assert isinstance(problem.n_components, Integral)
     return int(problem.n_components)
 
 
-def check_solver(problem: DecompositionProblem) -> None:
+def check_solver(problem: MatrixProblem, asked: Asked) -> None:
     """Refuse a solver that the unit or pure differential privacy does not go with."""
-    support, solver, given = problem.support, problem.solver, problem.given_unit
+    support, solver, given = asked.support, problem.solver, asked.given_unit
     if solver not in ("auto", *support.steps):
         raise ValueError(
             f"solver={solver!r} is not for {given}; choose 'auto' or one of {tuple(support.steps)}."

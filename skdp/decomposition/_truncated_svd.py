@@ -7,15 +7,15 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from skdp._estimator import in_dtype
-from skdp.decomposition._base import BaseDecomposition
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._problem import DecompositionProblem
+from skdp.decomposition._matrix_estimator import MatrixEstimator
+from skdp.decomposition._problem import MatrixProblem
 from skdp.decomposition._rank import ratios_of
 
 __all__ = ["DPTruncatedSVD"]
 
 
-class DPTruncatedSVD(BaseDecomposition):
+class DPTruncatedSVD(MatrixEstimator):
     """Truncated SVD with differential privacy for rows, entries or edges.
 
     One entry is not one person: if a person is a row, keep ``privacy_unit="row"``. The other units
@@ -151,7 +151,8 @@ class DPTruncatedSVD(BaseDecomposition):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        **BaseDecomposition._parameter_constraints,
+        **MatrixEstimator._parameter_constraints,
+        **MatrixEstimator._own_constraints,
     }
 
     def __init__(
@@ -187,7 +188,7 @@ class DPTruncatedSVD(BaseDecomposition):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _set_factors(self, factors: Factors, problem: DecompositionProblem) -> int:
+    def _set_factors(self, factors: Factors, problem: MatrixProblem) -> int:
         assert isinstance(problem.n_components, int)
         factors, mean = factors.leading(problem.n_components), factors.mean
         n_rows, dtype = problem.shape[0], problem.dtype

@@ -42,7 +42,7 @@ def plan_descent(
             f"gradient {step}", "gaussian", own, change, follows=follows, shape=shape
         )
         follows = f"clip vote {step}"
-        vote = cost.release(follows, "gaussian", share, sensitivity.count, ())
+        vote = cost.release(follows, "gaussian", share, sensitivity.count, {})
         steps.append(DescentStep(gradient, vote))
     return tuple(steps)
 

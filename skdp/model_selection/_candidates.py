@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._estimator import PrivateEstimator
 from skdp._reading import quiet
 from skdp.decomposition import DPPCA, DPTruncatedSVD
+from skdp.decomposition._problem import RowsProblem
 from skdp.model_selection._private_steps import is_passed_through, is_stateless
 from skdp.model_selection._public_steps import fitted_to_nothing, transformed
 from skdp.privacy.precision import plain
@@ -228,7 +229,7 @@ def _path(candidate: Candidate, steps: Sequence[Step], X: Any, y: Any, epsilon: 
 
 def free_parameters(step: Any, problem: Any) -> frozenset[str]:
     """Return the parameters that no release depends on: they only say what to make of it."""
-    if not isinstance(step, DPPCA | DPTruncatedSVD) or problem.support.has_bases:
+    if not isinstance(step, DPPCA | DPTruncatedSVD) or not isinstance(problem, RowsProblem):
         return frozenset()
     # Only the second moment of all rows has no basis of as many columns as are asked for.
     is_whole = problem.solver == "covariance" and not problem.has_guided_power

@@ -61,7 +61,7 @@ def plan_choice(
         share = _RANGE_SHARE
         search = cost.search("range of losses", share, SCALE_GRID, remedy=OTHER_UNITS)
     change, shape = partial(sensitivity.loss_range, 1.0, adjacency), (n_candidates,)
-    choice = cost.release("candidate", "exponential", 1 - share, change, (), shape=shape)
+    choice = cost.release("candidate", "exponential", 1 - share, change, {}, shape=shape)
     return Plan(cost, unit, adjacency, ChoiceReleases(search, choice))
 
 

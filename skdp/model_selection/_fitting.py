@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from skdp._estimator import PrivateEstimator, whole_or_nothing
+from skdp._estimator import PrivateEstimator, plan_of, whole_or_nothing
 from skdp.model_selection._allotment import Allotment, FitCosts, pay
 from skdp.model_selection._candidates import Candidate, Path, Step, configured_step
 from skdp.model_selection._private_steps import is_passed_through
@@ -69,7 +69,7 @@ def doubts_of_fits(search: Search, allotment: Allotment) -> list[str]:
                 one = configured_step(search.steps[number], candidate.of_steps[number])
                 pay(one, mu, costs.delta)
                 problem = one._problem_like(*facts)
-                found = one._doubts(problem, one._planned(problem))
+                found = one._doubts(problem, plan_of(problem, one._plan(problem)))
                 if costs is allotment.final or number not in allotment.final.mus:
                     doubts.update(dict.fromkeys(found))
     return list(doubts)

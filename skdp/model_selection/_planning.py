@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils import check_array, check_scalar
 
 from skdp.decomposition import DPPCA, DPTruncatedSVD
-from skdp.privacy import Plan
+from skdp.privacy import Plan, Release
 from skdp.privacy.precision import plain
 
 __all__ = ["expected_subspace_error"]
@@ -183,23 +183,21 @@ def _known_n_components(estimator: DPPCA | DPTruncatedSVD, most: int) -> int:
 
 def _noise_of(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int) -> _Noise:
     """Read the scales of the noise off the plan."""
-    plan = _checked_plan(estimator, n_samples, n_features)
+    plan = _checked_plan(estimator, n_samples, n_features).parts
     # The mean of an uncentred fit does not touch the components.
-    is_centered = isinstance(estimator.center, str)
     return _Noise(
-        entry_scale=_known_scale(plan, "second moment") * math.sqrt(0.5),
-        mean_scale=_known_scale(plan, "mean") if is_centered else 0.0,
+        entry_scale=_known_scale(plan.ways.ways[0].solver.second_moment) * math.sqrt(0.5),
+        mean_scale=0.0 if plan.center is None else _known_scale(plan.center),
     )
 
 
-def _known_scale(plan: Plan, name: str) -> float:
-    (line,) = (line for line in plan.releases if line.name == name)
-    if line.noise_scale is None:
+def _known_scale(release: Release) -> float:
+    if release.noise_scale is None:
         raise ValueError(
-            f"{line.follows}=None is found by the fit, at a norm that is not known in advance; "
-            f"pass a public bound as {line.follows}, in the units of X."
+            f"{release.follows}=None is found by the fit, at a norm that is not known in advance; "
+            f"pass a public bound as {release.follows}, in the units of X."
         )
-    return line.noise_scale
+    return release.noise_scale
 
 
 def _mean_sine(spectrum: np.ndarray, n_components: int, mean_noise: float) -> float:

@@ -232,7 +232,7 @@ def _plan(
     change = sensitivity.count
     if is_signed:
         change = partial(sensitivity.response_sum, 1.0, math.inf, 1.0, adjacency)
-    return _ScoreReleases(level, cost.release("sum of losses", "gaussian", 1 - share, change, ()))
+    return _ScoreReleases(level, cost.release("sum of losses", "gaussian", 1 - share, change, {}))
 
 
 def _release_mean(

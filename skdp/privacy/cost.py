@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -37,6 +37,8 @@ class PrivacyCost:
     epsilon: float
     delta: float
     delta_tail: float = 0.0
+    # What every share that is declared is multiplied by: part of a plan may be that of another fit.
+    part: float = 1.0
     mu: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -69,7 +71,7 @@ class PrivacyCost:
         mechanism: str,
         share: float,
         sensitivity_of: Callable[..., float],
-        known: Sequence[Any] | None = None,
+        known: Mapping[str, Any] | None = None,
         *,
         follows: str = "",
         shape: tuple[int, ...] = (),
@@ -77,12 +79,13 @@ class PrivacyCost:
     ) -> Release:
         """Declare a release; refuse a share that does not pay for it.
 
-        What its sensitivity is computed from is `known`, or what is released before.
+        The facts that its sensitivity is computed from are `known`, or released before.
         """
+        share *= self.part
         self.check_size(name, mechanism, share, shape)
         change, scale = None, None
         if known is not None:
-            change = float(sensitivity_of(*known))
+            change = float(sensitivity_of(**known))
             scale = self.noise_std(mechanism, change, share, joint_entries(mechanism, shape))
         return Release(
             name, mechanism, share, change, scale, follows, shape, may_be_skipped, sensitivity_of
@@ -101,7 +104,11 @@ class PrivacyCost:
 
         `remedy` says what to do where an end of the grid is found.
         """
-        grid, share, shape = np.asarray(grid, dtype=np.float64), float(share), (n_columns,)
+        grid, shape, share = (
+            np.asarray(grid, dtype=np.float64),
+            (n_columns,),
+            float(share) * self.part,
+        )
         change, own = sensitivity.counts(n_columns), share / max(search_steps(len(grid)), 1)
         self.check_size(name, "gaussian", own, shape)
         scale = self.noise_std("gaussian", change, own)

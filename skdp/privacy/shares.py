@@ -7,7 +7,7 @@ import numpy as np
 
 from skdp.privacy.plan import paths_of
 
-__all__ = ["growing_shares", "left_of", "share_for_counts"]
+__all__ = ["growing_shares", "left_of", "share_for_counts", "share_of"]
 
 
 def share_for_counts(
@@ -28,6 +28,11 @@ def growing_shares(total: float, n_steps: int, growth: float) -> list[float]:
     return shares
 
 
+def share_of(part: Any) -> float:
+    """Add the shares of a part of a plan."""
+    return math.fsum(line.share for line in paths_of(part)[0])
+
+
 def left_of(*parts: Any, total: float = 1.0) -> float:
     """Compute what parts of a plan leave of a share, to the last bit."""
-    return total - math.fsum(line.share for line in paths_of(parts)[0])
+    return total - share_of(parts)

@@ -19,14 +19,10 @@ from skdp.privacy.plan import OneOf
 from skdp.privacy.quantile import search_steps
 from skdp.privacy.release import Release, Search
 
-__all__ = ["PlannedRelease", "named_release", "named_search", "planned_search", "priced"]
-
-PlannedRelease = Release
+__all__ = ["named_release", "named_search", "planned_search", "priced"]
 
 
-def planned_search(
-    name: str, share: float, n_points: int, n_columns: int = 1
-) -> list[PlannedRelease]:
+def planned_search(name: str, share: float, n_points: int, n_columns: int = 1) -> list[Release]:
     """Plan the noisy counts of a search over a grid, which have equal parts of a share."""
     n_steps = search_steps(n_points)
     change = sensitivity.counts(n_columns)

@@ -15,7 +15,7 @@ from skdp.data.design import Design
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.rows import Found, Rows
 from skdp.data.sources import ArraySource
-from skdp.decomposition._problem import DecompositionProblem
+from skdp.decomposition._problem import RowsProblem
 from skdp.decomposition._rows.fit import open_for
 from skdp.privacy.budget import FORFEITED
 from skdp.privacy.noise import NoiseSource, algorithm_generator
@@ -75,8 +75,8 @@ def null_row(index):
         later.source, later.found = _without_row(rows.source, index), Found()
         # What a copy that leaks may look at.
         later.as_opened = rows
-        is_read_first = isinstance(problem, DecompositionProblem) and not problem.support.has_bases
-        return open_for(problem, later, is_keyed=False)[0] if is_read_first else later
+        is_rows = isinstance(problem, RowsProblem)
+        return open_for(problem, later, is_keyed=False)[0] if is_rows else later
 
     return altered(forget)
 

@@ -150,7 +150,7 @@ def lines(*parts):
 
 
 def declared(name, mechanism="gaussian", share=0.5, **more):
-    return COST.release(name, mechanism, share, sensitivity.count, (), **more)
+    return COST.release(name, mechanism, share, sensitivity.count, {}, **more)
 
 
 def test_a_budget_refuses_what_is_not_the_next_release():

@@ -17,7 +17,7 @@ from skdp.decomposition._rows.guide import Guide
 from skdp.decomposition._rows.guided_moment import decompose_along, decompose_beside
 from skdp.decomposition._rows.guided_power import _groups
 from skdp.decomposition._rows.moment import decompose
-from skdp.decomposition._rows.plan import GATE, GUIDES, norm_quantile
+from skdp.decomposition._rows.plan import norm_quantile
 from skdp.metrics import captured_variance
 from skdp.privacy import gaussian_dp
 
@@ -25,6 +25,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:Only .* stand:skdp.PrivacyWarnin
 # Good for repeatable tests, and for nothing else.
 KEY = 0x5B1E7C20D94F4A6A8E33C7A1F06D2B98
 ADJACENCIES = ("replace", "zero_out")
+
+
+GATE, GUIDES = "positive rows", ("guiding mean", "guiding mean again")
 
 
 def table(n_people=2000, n_items=500, seed=0):
@@ -97,8 +100,8 @@ def test_which_way_is_taken_follows_the_rows_and_the_noise():
 def test_what_is_asked_for_otherwise_has_no_gate(make, settings):
     svd = make(2, row_norm=4.0, **settings)
     plan = svd.plan(2000, 500)
-    assert not plan.others
-    assert GATE not in [line.name for line in plan.releases]
+    assert plan.parts.positivity is None
+    assert len(plan.parts.ways.ways) == 1
 
 
 def test_an_explicit_solver_is_taken():
@@ -325,11 +328,17 @@ def test_what_the_guide_finds_is_no_worse_the_more_is_spent():
     assert shares[0] < shares[1] < shares[2]
 
 
+def quantile_of(estimator, name, *shape):
+    """Tell which quantile a fit to that many rows and features seeks as a norm."""
+    problem = estimator._problem_like(*shape, None)
+    return norm_quantile(getattr(estimator._plan(problem), name), problem)
+
+
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_quantile_sought_goes_from_the_median_to_95(adjacency):
     def sought(n_rows, n_features, epsilon, name="row_norm"):
-        plan = DPTruncatedSVD(2, epsilon=epsilon, adjacency=adjacency).plan(n_rows, n_features)
-        return norm_quantile(name, plan, (n_rows, n_features))
+        svd = DPTruncatedSVD(2, epsilon=epsilon, adjacency=adjacency)
+        return quantile_of(svd, name, n_rows, n_features)
 
     assert sought(943, 1682, 1.0) == 0.5
     assert sought(100_000, 20, 8.0) == 0.95
@@ -341,6 +350,6 @@ def test_the_quantile_sought_goes_from_the_median_to_95(adjacency):
     assert 0.5 < found[1] < found[2] < 0.95
     # Few rows blur counts, whatever their signal.
     assert sought(300, 3, 1.0) == 0.5
-    centred = DPPCA(2, adjacency=adjacency).plan(100_000, 5000)
-    assert norm_quantile("mean_norm", centred, (100_000, 5000)) == 0.95
-    assert norm_quantile("row_norm", centred, (100_000, 5000)) < 0.95
+    centred = DPPCA(2, adjacency=adjacency)
+    assert quantile_of(centred, "mean_norm", 100_000, 5000) == 0.95
+    assert quantile_of(centred, "row_norm", 100_000, 5000) < 0.95

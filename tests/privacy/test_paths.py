@@ -15,7 +15,7 @@ COST = PrivacyCost(1.0, 1e-6)
 
 
 def line(name, share):
-    return COST.release(name, "gaussian", share, sensitivity.count, ())
+    return COST.release(name, "gaussian", share, sensitivity.count, {})
 
 
 GATE = line("gate", 0.1)

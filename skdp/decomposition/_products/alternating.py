@@ -17,50 +17,59 @@ M. Hardt, A. Roth (2013). "Beyond worst-case analysis in private singular vector
 :arxiv:`1211.0975`
 """
 
+from collections.abc import Sequence
+from itertools import chain
+
 import numpy as np
 
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._products.iteration import N_KEPT, Bases, Steps, next_basis
+from skdp.decomposition._products.iteration import N_KEPT, Bases, next_basis
 from skdp.decomposition._products.noisy_matrix import NoisyMatrix
+from skdp.decomposition._products.plan import IterationReleases
 from skdp.decomposition._products.rotation import rotate_to_singular_vectors
 from skdp.linalg.averaging import ProductAverage, count_above_noise
 from skdp.linalg.subspace import random_basis
+from skdp.privacy import Release
 
 __all__ = ["find_bases", "solve_alternating"]
 
 
-def solve_alternating(matrix: NoisyMatrix, steps: Steps, *, n_components: int) -> Factors:
+def solve_alternating(
+    matrix: NoisyMatrix, plan: IterationReleases, generator: np.random.Generator, n_components: int
+) -> Factors:
     """Find the leading singular triplets: time O(nnz p) a product, memory O((m + n) p)."""
-    bases = find_bases(matrix, steps)
-    core = matrix.core("core", bases.left, bases.right)
+    bases = find_bases(matrix, plan.products, generator)
+    core = matrix.core(plan.core, bases.left, bases.right)
     return rotate_to_singular_vectors(matrix, bases, core, n_components)
 
 
-def find_bases(matrix: NoisyMatrix, steps: Steps, prefix: str = "") -> Bases:
+def find_bases(
+    matrix: NoisyMatrix, steps: Sequence[tuple[Release, Release]], generator: np.random.Generator
+) -> Bases:
     """Iterate from a random basis; a basis that exceeds the coherence bound ends it early."""
-    n_rows, n_columns = matrix.shape
-    left = random_basis(n_rows, steps.basis_size, steps.generator)
-    right = random_basis(n_columns, steps.basis_size, steps.generator)
-    n_kept = min(N_KEPT, steps.n_iter)
+    (n_rows, n_columns), size = matrix.shape, steps[0][0].shape[1]
+    left = random_basis(n_rows, size, generator)
+    right = random_basis(n_columns, size, generator)
+    n_kept = min(N_KEPT, len(steps))
     of_right, of_left = ProductAverage(n_kept), ProductAverage(n_kept)
     n_taken = 0
     # Shrinkage makes a few rows of the basis long beside the others. That raises the noise of the
     # next product, unless long rows are cut.
     shrink = matrix.is_cut
-    for step in range(1, steps.n_iter + 1):
+    for right_product, left_product in steps:
         if matrix.refuses(right):
             break
-        of_right.add(matrix.matmul(f"{prefix}right product {step}", right))
+        of_right.add(matrix.matmul(right_product, right))
         left, n_taken = next_basis(of_right, right, shrink=shrink), n_taken + 1
         if matrix.refuses(left):
             break
-        of_left.add(matrix.adjoint(f"{prefix}left product {step}", left))
+        of_left.add(matrix.adjoint(left_product, left))
         right, n_taken = next_basis(of_left, left, shrink=shrink), n_taken + 1
-    n_left = 2 * steps.n_iter - n_taken
-    failed = n_left > 0
-    matrix.give_up(n_left)
+    rest = list(chain.from_iterable(steps))[n_taken:]
+    failed = bool(rest)
+    matrix.skip(*rest)
     if of_left.is_empty:
-        return Bases(left, right, 0, failed, np.zeros((steps.basis_size, steps.basis_size)))
+        return Bases(left, right, 0, failed, np.zeros((size, size)))
     # Both bases are computed once more, now from all products of the other side.
     left = next_basis(of_right, right, shrink=True)
     right = next_basis(of_left, left, shrink=True)

@@ -1,25 +1,22 @@
 """Factors whose product is as near to a matrix as its noisy singular vectors allow."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._problem import DecompositionProblem
+from skdp.decomposition._problem import EntriesProblem
 from skdp.decomposition._products.above_noise import gaussian_norm, spherical_norm
 from skdp.decomposition._products.fit import solve_by_products
 from skdp.linalg.singular_values import shrunk
-from skdp.privacy import PrivacyBudget
 
 __all__ = ["solve_best_fit"]
 
 
-def solve_best_fit(
-    problem: DecompositionProblem, raw: Rows, budget: PrivacyBudget, generator: np.random.Generator
-) -> Factors:
+def solve_best_fit(problem: EntriesProblem, *opened: Any) -> Factors:
     """Release the singular factors, and shrink the singular values for noise in the vectors."""
-    factors = solve_by_products(problem, raw, budget, generator)
+    factors = solve_by_products(problem, *opened)
     scale = float(np.sqrt(factors.noise_scale))
     values = np.sqrt(factors.eigenvalues)
     if problem.solver == "input":

@@ -11,14 +11,13 @@ M. Hardt, A. Roth (2013). "Beyond worst-case analysis in private singular vector
 :arxiv:`1211.0975`
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._products.alternating import find_bases
-from skdp.decomposition._products.iteration import Bases, Steps
+from skdp.decomposition._products.iteration import Bases
 from skdp.decomposition._products.noisy_matrix import NoisyMatrix
+from skdp.decomposition._products.plan import DeflationReleases, IterationReleases
 from skdp.decomposition._products.rotation import rotate_to_eigenvectors, rotate_to_singular_vectors
 from skdp.decomposition._products.symmetric_power import find_basis
 from skdp.linalg.subspace import orthonormal_basis
@@ -27,14 +26,17 @@ __all__ = ["solve_deflation"]
 
 
 def solve_deflation(
-    matrix: NoisyMatrix, steps: Steps, *, n_components: int, is_symmetric: bool
+    matrix: NoisyMatrix,
+    plan: DeflationReleases,
+    generator: np.random.Generator,
+    *,
+    is_symmetric: bool,
 ) -> Factors:
     """Find the leading singular triplets one by one: time O(nnz) a product, memory O((m + n) k)."""
-    one = replace(steps, basis_size=1)
     find = _find_eigenpair if is_symmetric else _find_triplet
     deflated, found = matrix, []
-    for index in range(1, n_components + 1):
-        bases, value = find(deflated, one, f"component {index}: ")
+    for component in plan.components:
+        bases, value = find(deflated, component, generator)
         found.append(bases)
         deflated = deflated.minus(value * bases.left, bases.right)
     together = Bases(
@@ -47,21 +49,25 @@ def solve_deflation(
         noise=np.diag([bases.noise.item() for bases in found]),
     )
     if is_symmetric:
-        core = matrix.symmetric_core("core", together.right)
-        return rotate_to_eigenvectors(matrix, together, core, n_components)
-    core = matrix.core("core", together.left, together.right)
-    return rotate_to_singular_vectors(matrix, together, core, n_components)
+        core = matrix.symmetric_core(plan.core, together.right)
+        return rotate_to_eigenvectors(matrix, together, core, len(found))
+    core = matrix.core(plan.core, together.left, together.right)
+    return rotate_to_singular_vectors(matrix, together, core, len(found))
 
 
-def _find_triplet(matrix: NoisyMatrix, steps: Steps, prefix: str) -> tuple[Bases, float]:
+def _find_triplet(
+    matrix: NoisyMatrix, plan: IterationReleases, generator: np.random.Generator
+) -> tuple[Bases, float]:
     """Find a pair of vectors, and the value between them."""
-    bases = find_bases(matrix, steps, prefix)
-    value, _ = matrix.core(f"{prefix}value", bases.left, bases.right)
+    bases = find_bases(matrix, plan.products, generator)
+    value, _ = matrix.core(plan.core, bases.left, bases.right)
     return bases, float(value[0, 0])
 
 
-def _find_eigenpair(matrix: NoisyMatrix, steps: Steps, prefix: str) -> tuple[Bases, float]:
+def _find_eigenpair(
+    matrix: NoisyMatrix, plan: IterationReleases, generator: np.random.Generator
+) -> tuple[Bases, float]:
     """Find a vector, and the value of its quadratic form, with its sign."""
-    bases = find_basis(matrix, steps, prefix)
-    value, _ = matrix.symmetric_core(f"{prefix}value", bases.right)
+    bases = find_basis(matrix, plan.products, generator)
+    value, _ = matrix.symmetric_core(plan.core, bases.right)
     return bases, float(value[0, 0])

@@ -12,13 +12,14 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._products.above_noise import gaussian_norm
 from skdp.decomposition._products.noisy_matrix import NoisyMatrix
 from skdp.linalg.singular_values import are_mostly_signal, debiased
+from skdp.privacy import Release
 
 __all__ = ["solve_input"]
 
 
-def solve_input(matrix: NoisyMatrix, *, n_components: int) -> Factors:
+def solve_input(matrix: NoisyMatrix, entries: Release, n_components: int) -> Factors:
     """Decompose the noisy matrix: time O(m n min(m, n)), memory O(m n), also of sparse rows."""
-    noisy, scale = matrix.perturbed("matrix")
+    noisy, scale = matrix.perturbed(entries)
     left, singular_values, right = np.linalg.svd(noisy, full_matrices=False)
     seen = singular_values[:n_components]
     cleaned = debiased(seen, scale, noisy.shape)

@@ -1,4 +1,4 @@
-"""What the iterations share: how long they are, what they find, and the next basis."""
+"""What the iterations share: what they find, and the next basis."""
 
 from dataclasses import dataclass
 
@@ -8,19 +8,10 @@ from skdp.linalg.averaging import ProductAverage
 from skdp.linalg.shrinkage import shrink_rows
 from skdp.linalg.subspace import orthonormal_basis
 
-__all__ = ["N_KEPT", "Bases", "Steps", "next_basis"]
+__all__ = ["N_KEPT", "Bases", "next_basis"]
 
 # More products would need more memory, and older ones tell little.
 N_KEPT = 6  # benchmarks/entries/captured.md, "plain"
-
-
-@dataclass(frozen=True)
-class Steps:
-    """How long and how wide an iteration is, and where it starts."""
-
-    n_iter: int
-    basis_size: int
-    generator: np.random.Generator
 
 
 @dataclass(frozen=True)

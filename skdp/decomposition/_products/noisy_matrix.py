@@ -2,7 +2,6 @@
 
 import copy
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,7 @@ from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
 from skdp.linalg.averaging import NoisyProduct
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
-from skdp.privacy import PrivacyBudget, Released
+from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
 from skdp.units._resolved import MatrixUnit
 
@@ -65,9 +64,9 @@ class NoisyMatrix:
         """Whether noise does without delta."""
         return self._budget.cost.is_pure
 
-    def give_up(self, n_products: int) -> None:
-        """Spend what is planned for so many products on nothing."""
-        self._budget.forfeit(n_products)
+    def skip(self, *products: Release) -> None:
+        """Spend what is planned for products on nothing."""
+        self._budget.skip(*products)
 
     def factors(
         self,
@@ -105,51 +104,45 @@ class NoisyMatrix:
         largest = self._norm_at(self._coherence_bound, basis) * (1 + LEAST_ROUNDING / 2)
         return bool(row_norms(basis).max() > largest)
 
-    def matmul(self, name: str, basis: np.ndarray) -> NoisyProduct:
+    def matmul(self, release: Release, basis: np.ndarray) -> NoisyProduct:
         """Release the matrix times `basis`, of shape (n_columns, size)."""
         basis, norms = self._cut_rows(basis)
         value, rounding = self._multiply(basis, norms)
-        sensitivity = self._unit.product(norms, by_rows=self._is_by_rows)
+        change = self._unit.product(norms, by_rows=_is_by_rows(release))
+        noisy, scale = self._budget.release(release, value, change, rounding)
         left, right = self._known
-        return self._release_product(
-            name, basis, value, sensitivity + 2 * rounding, left @ (right.T @ basis)
-        )
+        return NoisyProduct(basis, noisy - left @ (right.T @ basis), scale, not self.is_pure)
 
-    def adjoint(self, name: str, basis: np.ndarray) -> NoisyProduct:
+    def adjoint(self, release: Release, basis: np.ndarray) -> NoisyProduct:
         """Release the transposed matrix times `basis`, of shape (n_rows, size)."""
         basis, norms = self._cut_left_rows(basis)
         # All rows of the product may round differently: which entries are added up first may depend
         # on where a sparse matrix has zeros.
-        n_sums = self.shape[1] if self._is_by_rows else math.sqrt(self.shape[1])
+        n_sums = self.shape[1] if _is_by_rows(release) else math.sqrt(self.shape[1])
         rounding = self._rounding(self._rows.depth, norms) * n_sums
-        sensitivity = self._unit.adjoint(norms, by_rows=self._is_by_rows)
+        change = self._unit.adjoint(norms, by_rows=_is_by_rows(release))
+        value = self._rows.adjoint(basis)
+        noisy, scale = self._budget.release(release, value, change, rounding)
         left, right = self._known
-        return self._release_product(
-            name,
-            basis,
-            self._rows.adjoint(basis),
-            sensitivity + 2 * rounding,
-            right @ (left.T @ basis),
-        )
+        return NoisyProduct(basis, noisy - right @ (left.T @ basis), scale, not self.is_pure)
 
-    def core(self, name: str, left: np.ndarray, right: np.ndarray) -> Released:
+    def core(self, release: Release, left: np.ndarray, right: np.ndarray) -> Released:
         """Release ``left.T @ matrix @ right``."""
         left_norms, right_norms = self._norms(left), self._norms(right)
-        sensitivity = self._unit.core(left_norms, right_norms)
-        return self._release_core(name, left, right, (left_norms, right_norms), sensitivity)
+        change = self._unit.core(left_norms, right_norms)
+        return self._release_core(release, left, right, (left_norms, right_norms), change)
 
-    def symmetric_core(self, name: str, basis: np.ndarray) -> Released:
+    def symmetric_core(self, release: Release, basis: np.ndarray) -> Released:
         """Release ``basis.T @ matrix @ basis`` of a symmetric matrix."""
         norms = self._norms(basis)
-        sensitivity = self._unit.symmetric_core(norms)
-        noisy, scale = self._release_core(name, basis, basis, (norms, norms), sensitivity)
+        change = self._unit.symmetric_core(norms)
+        noisy, scale = self._release_core(release, basis, basis, (norms, norms), change)
         # Averaging with the transpose makes no noise larger.
         return Released((noisy + noisy.T) / 2, scale)
 
-    def perturbed(self, name: str) -> Released:
+    def perturbed(self, release: Release) -> Released:
         """Release the matrix itself."""
-        sensitivity = self._unit.whole(self.shape) * (1 + LEAST_ROUNDING)
-        noisy, scale = self._budget.gaussian(name, self._rows.dense(), sensitivity=sensitivity)
+        noisy, scale = self._budget.release(release, self._rows.dense())
         left, right = self._known
         return Released(noisy - left @ right.T, scale)
 
@@ -185,44 +178,18 @@ class NoisyMatrix:
         """Norm of a row whose square is so many times the mean of an orthonormal basis."""
         return min(1.0, math.sqrt(multiple * basis.shape[1] / len(basis)))
 
-    def _release_product(
-        self,
-        name: str,
-        basis: np.ndarray,
-        value: np.ndarray,
-        sensitivity: float,
-        known: np.ndarray,
-    ) -> NoisyProduct:
-        noisy, scale = self._noise(is_local=self._unit.is_local)(
-            name, value, sensitivity=sensitivity * (1 + LEAST_ROUNDING)
-        )
-        return NoisyProduct(basis, noisy - known, scale, not self._budget.cost.is_pure)
-
     def _release_core(
         self,
-        name: str,
+        release: Release,
         left: np.ndarray,
         right: np.ndarray,
         norms: tuple[np.ndarray, np.ndarray],
-        sensitivity: float,
+        change: float,
     ) -> Released:
         value = left.T @ self._multiply(right, norms[1])[0]
-        sensitivity += 2 * self._core_rounding(norms)
-        noisy, scale = self._noise(is_local=False)(
-            name, value, sensitivity=sensitivity * (1 + LEAST_ROUNDING)
-        )
+        noisy, scale = self._budget.release(release, value, change, self._core_rounding(norms))
         known_left, known_right = self._known
         return Released(noisy - (left.T @ known_left) @ (known_right.T @ right), scale)
-
-    @property
-    def _is_by_rows(self) -> bool:
-        """Whether the noise of a product is drawn row by row."""
-        return self._budget.cost.is_pure and self._unit.is_local
-
-    def _noise(self, *, is_local: bool) -> Callable[..., Released]:
-        if not self._budget.cost.is_pure:
-            return self._budget.gaussian
-        return self._budget.laplace if is_local else self._budget.spherical
 
     def _rounding(self, depth: int, norms: np.ndarray) -> float:
         """Bound the rounding error of a sum of so many entries times the rows of a basis."""
@@ -236,24 +203,29 @@ class CenteredMatrix(NoisyMatrix):
     before they are multiplied. Unlike subtracting released means it is exact, and adds no noise.
     """
 
-    def matmul(self, name: str, basis: np.ndarray) -> NoisyProduct:
+    def matmul(self, release: Release, basis: np.ndarray) -> NoisyProduct:
         """Release the matrix times `basis`, of shape (n_columns, size)."""
-        product = super().matmul(name, basis)
+        product = super().matmul(release, basis)
         return replace(product, value=_centered(product.value))
 
-    def core(self, name: str, left: np.ndarray, right: np.ndarray) -> Released:
+    def core(self, release: Release, left: np.ndarray, right: np.ndarray) -> Released:
         """Release ``left.T @ matrix @ right``."""
-        return super().core(name, _centered(left), right)
+        return super().core(release, _centered(left), right)
 
-    def perturbed(self, name: str) -> Released:
+    def perturbed(self, release: Release) -> Released:
         """Release the matrix itself."""
-        noisy, scale = super().perturbed(name)
+        noisy, scale = super().perturbed(release)
         return Released(_centered(noisy), scale)
 
     def _cut_left_rows(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         # Cutting comes first: cutting a centred basis would give its columns means again.
         basis = _centered(self._cut_rows(basis)[0])
         return basis, self._charged_norms(basis)
+
+
+def _is_by_rows(product: Release) -> bool:
+    """Whether the noise of a product is drawn row by row."""
+    return product.mechanism == "laplace"
 
 
 def _centered(values: np.ndarray) -> np.ndarray:

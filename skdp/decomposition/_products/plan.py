@@ -1,19 +1,25 @@
 """What a fit by products with released bases releases, and with which shares."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
-from typing import cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from skdp.decomposition._problem import DecompositionProblem, check_solver
+from skdp.decomposition._problem import Asked, EntriesProblem, check_solver
 from skdp.linalg.norms import LEAST_ROUNDING
 from skdp.privacy import Release
 from skdp.units._resolved import MatrixUnit
 
-__all__ = ["mean_sensitivity", "plan_by_products", "settle_products", "squares_sensitivity"]
+__all__ = [
+    "DeflationReleases",
+    "EntryReleases",
+    "IterationReleases",
+    "plan_by_products",
+    "settle_products",
+]
 
 # Shares of the budget, of which the solver takes the rest. With delta=0 they are shares of epsilon
 # and not of the square of mu, so that small ones buy less.
@@ -34,28 +40,28 @@ _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the 
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
 
 
-def settle_products(problem: DecompositionProblem) -> DecompositionProblem:
+def settle_products(problem: EntriesProblem, asked: Asked) -> EntriesProblem:
     """Refuse what contradicts itself, and replace what is "auto", from public facts only."""
-    support, (n_rows, n_features) = problem.support, problem.shape
-    _check_norms(problem)
+    support, (n_rows, n_features) = asked.support, problem.shape
+    _check_norms(problem, asked)
     if problem.unit.is_symmetric and n_rows != n_features:
         raise ValueError(
-            f"{problem.given_unit} needs a symmetric matrix, got one of shape {problem.shape}; "
+            f"{asked.given_unit} needs a symmetric matrix, got one of shape {problem.shape}; "
             "skdp.units.Entry takes any matrix."
         )
     if problem.center is not None:
-        _check_center(problem)
-    check_solver(problem)
-    _check_rank(problem)
+        _check_center(problem, asked)
+    check_solver(problem, asked)
+    _check_rank(problem, asked)
     n_components = problem.n_components
     if n_components is None:
         n_components = min(problem.shape)
-    solver = _choose_solver(problem)
+    solver = _choose_solver(problem, asked)
     if problem.coherence_bound is not None:
-        _check_coherence_bound(problem, solver)
+        _check_coherence_bound(problem, asked, solver)
     extra = _PURE_OVERSAMPLES if problem.cost.is_pure else _OVERSAMPLES
-    if problem.n_oversamples != "auto":
-        extra = int(problem.n_oversamples)
+    if asked.n_oversamples != "auto":
+        extra = int(asked.n_oversamples)
     if solver == "deflation":
         extra = 0
     limit = n_features if problem.unit.is_second_moment else min(problem.shape)
@@ -70,24 +76,24 @@ def settle_products(problem: DecompositionProblem) -> DecompositionProblem:
     )
 
 
-def _check_norms(problem: DecompositionProblem) -> None:
+def _check_norms(problem: EntriesProblem, asked: Asked) -> None:
     """Refuse bounds of rows, and bounds of entries that exclude the zeros of a sparse X."""
-    for name, bound in (("row_norm", problem.row_norm), ("mean_norm", problem.mean_norm)):
+    for name, bound in (("row_norm", asked.row_norm), ("mean_norm", asked.mean_norm)):
         if bound is not None:
             raise ValueError(
-                f"{name}={bound:g} is for privacy_unit='row', got {problem.given_unit}: pass "
+                f"{name}={bound:g} is for privacy_unit='row', got {asked.given_unit}: pass "
                 f"{name}=None. Objects of skdp.units carry their own bounds."
             )
     if problem.is_sparse and not problem.unit.admits_zero:
         raise ValueError(
-            f"X is sparse, but the bounds of {problem.given_unit} exclude its zeros; pass "
+            f"X is sparse, but the bounds of {asked.given_unit} exclude its zeros; pass "
             "zero_is_missing=True, bounds that include 0, or a dense X."
         )
 
 
-def _check_center(problem: DecompositionProblem) -> None:
+def _check_center(problem: EntriesProblem, asked: Asked) -> None:
     """Refuse centring where the matrix would not stay symmetric."""
-    support, solver, given = problem.support, problem.solver, problem.given_unit
+    support, solver, given = asked.support, problem.solver, asked.given_unit
     if not support.centered:
         raise ValueError(f"{given} takes no center: pass center=False.")
     if solver in support.steps and solver not in support.centered:
@@ -97,13 +103,13 @@ def _check_center(problem: DecompositionProblem) -> None:
         )
 
 
-def _check_rank(problem: DecompositionProblem) -> None:
+def _check_rank(problem: EntriesProblem, asked: Asked) -> None:
     """Refuse numbers of components that there are not, or that the solver does not find."""
     n_components, smaller = problem.n_components, min(problem.shape)
-    sees_all = "input" in problem.support.steps and problem.solver in ("auto", "input")
+    sees_all = "input" in asked.support.steps and problem.solver in ("auto", "input")
     if not isinstance(n_components, Integral) and not (n_components is None and sees_all):
         raise ValueError(
-            f"n_components={n_components!r} with {problem.given_unit}: pass an int, or None with "
+            f"n_components={n_components!r} with {asked.given_unit}: pass an int, or None with "
             "solver='input' for entries."
         )
     if n_components is not None and int(n_components) > smaller:
@@ -112,72 +118,87 @@ def _check_rank(problem: DecompositionProblem) -> None:
         )
 
 
-def _choose_solver(problem: DecompositionProblem) -> str:
+def _choose_solver(problem: EntriesProblem, asked: Asked) -> str:
     """Choose the first solver that can be taken, or noise on every entry if that does better."""
-    support = problem.support
+    support = asked.support
     if problem.n_components is None:
         return "input"
     if problem.solver != "auto":
         return problem.solver
-    if "input" in support.steps and not problem.cost.is_pure and _is_small(problem):
+    if "input" in support.steps and not problem.cost.is_pure and _is_small(problem, asked):
         return "input"
     usable = tuple(support.steps) if problem.center is None else support.centered
     return next(name for name in usable if not problem.cost.is_pure or name in support.pure)
 
 
-def _is_small(problem: DecompositionProblem) -> bool:
+def _is_small(problem: EntriesProblem, asked: Asked) -> bool:
     """Whether so few rows or columns cannot spread the noise of an iteration thin enough."""
-    extra = _OVERSAMPLES if problem.n_oversamples == "auto" else int(problem.n_oversamples)
+    extra = _OVERSAMPLES if asked.n_oversamples == "auto" else int(asked.n_oversamples)
     assert isinstance(problem.n_components, int)
     side = (min(problem.shape) ** 2 * max(problem.shape)) ** (1 / 3)
     return side < _LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * (problem.n_components + extra)
 
 
-def _check_coherence_bound(problem: DecompositionProblem, solver: str) -> None:
+def _check_coherence_bound(problem: EntriesProblem, asked: Asked, solver: str) -> None:
     """Refuse it where no basis is released, or none of those it bounds."""
-    if problem.support.takes_coherence_bound and solver != "input":
+    if asked.support.takes_coherence_bound and solver != "input":
         return
     taken = f"solver={problem.solver!r}"
     if problem.solver != solver:
         taken += f", which takes {solver!r}"
     raise ValueError(
         f"coherence_bound={problem.coherence_bound:g} is for the iterations that protect entries "
-        f"and edges, got {problem.given_unit} and {taken}: pass coherence_bound=None, or another "
+        f"and edges, got {asked.given_unit} and {taken}: pass coherence_bound=None, or another "
         "solver."
     )
 
 
-def plan_by_products(problem: DecompositionProblem) -> list[Release]:
+class IterationReleases(NamedTuple):
+    """Products with released bases, and the core that turns the bases."""
+
+    # Of a symmetric matrix one a step, of others one from the right and one from the left.
+    products: tuple[Any, ...]
+    core: Release
+
+
+class DeflationReleases(NamedTuple):
+    """An iteration for each component, whose core is its value; and the core of all."""
+
+    components: tuple[IterationReleases, ...]
+    core: Release
+
+
+class EntryReleases(NamedTuple):
+    """What a fit by products releases, in this order."""
+
+    mean: Release | None
+    total: Release | None  # sum of squares
+    solver: Release | IterationReleases | DeflationReleases  # all entries, or products
+
+
+def plan_by_products(problem: EntriesProblem) -> EntryReleases:
     """Plan all releases in their order."""
-    unit = cast(MatrixUnit, problem.unit)
+    unit, cost = cast(MatrixUnit, problem.unit), problem.cost
     mean_share, total_share = _total_shares(problem, unit)
-    totals = list(_plan_totals(problem, unit, mean_share, total_share))
+    mean = _plan_mean(problem, unit, mean_share) if mean_share else None
+    total = _plan_total(problem, unit, total_share) if total_share else None
     share = 1 - math.fsum([mean_share, total_share])
     if problem.solver == "input":
-        change = unit.whole(problem.shape)
-        return [*totals, Release("matrix", "gaussian", share, change, shape=problem.shape)]
+        change = partial(_whole_change, unit, problem.shape)
+        entries = cost.release("matrix", "gaussian", share, change, {}, shape=problem.shape)
+        return EntryReleases(mean, total, entries)
     core_share = _CORE_SHARE
-    if problem.cost.is_pure or not unit.follows_rows:
+    if cost.is_pure or not unit.follows_rows:
         core_share = _LARGER_CORE_SHARE
-    plan_products = _plan_deflation if problem.solver == "deflation" else _plan_products
-    products = plan_products(problem, unit, share * (1 - core_share))
-    return [*totals, *products, _core(problem, "core", problem.basis_size, share * core_share)]
+    core = _plan_core(problem, "core", problem.basis_size, share * core_share)
+    share *= 1 - core_share
+    if problem.solver == "deflation":
+        return EntryReleases(mean, total, DeflationReleases(_plan_components(problem, share), core))
+    products = _plan_products(problem, share, problem.basis_size)
+    return EntryReleases(mean, total, IterationReleases(products, core))
 
 
-def _plan_totals(
-    problem: DecompositionProblem, unit: MatrixUnit, mean_share: float, total_share: float
-) -> Iterator[Release]:
-    """Plan the means of the columns and the sum of squares, if they have shares."""
-    shape, mechanism = problem.shape, _mechanism(problem, pure="laplace")
-    if mean_share:
-        change = mean_sensitivity(unit, shape, problem.rounding, by_rows=problem.cost.is_pure)
-        yield Release("column means", mechanism, mean_share, change, shape=shape[1:])
-    if total_share:
-        squares = _squares_sensitivity(problem, unit)
-        yield Release("sum of squares", mechanism, total_share, squares, follows="column means")
-
-
-def _total_shares(problem: DecompositionProblem, unit: MatrixUnit) -> tuple[float, float]:
+def _total_shares(problem: EntriesProblem, unit: MatrixUnit) -> tuple[float, float]:
     """Return the shares of the means of the columns and of the sum of squares."""
     if not unit.has_totals:
         return 0.0, 0.0
@@ -187,20 +208,31 @@ def _total_shares(problem: DecompositionProblem, unit: MatrixUnit) -> tuple[floa
     return mean * problem.releases_mean, total * problem.releases_total
 
 
-def _mechanism(problem: DecompositionProblem, *, pure: str) -> str:
+def _mechanism(problem: EntriesProblem, *, pure: str) -> str:
     return pure if problem.cost.is_pure else "gaussian"
 
 
-def _squares_sensitivity(problem: DecompositionProblem, unit: MatrixUnit) -> float | None:
-    """Return the sensitivity of the sum of squares, if its centre is not released."""
-    if isinstance(problem.center, str):
-        return None
-    point = np.zeros(problem.shape[1]) if problem.center is None else problem.center
-    # For other units the sum rounds far less than what is charged anyway.
-    return squares_sensitivity(unit, point, problem.rounding if unit.is_second_moment else 0.0)
+def _plan_mean(problem: EntriesProblem, unit: MatrixUnit, share: float) -> Release:
+    mechanism = _mechanism(problem, pure="laplace")
+    change = partial(_mean_change, unit, problem.shape, by_rows=problem.cost.is_pure)
+    known, shape = {"rounding": problem.rounding}, problem.shape[1:]
+    return problem.cost.release("column means", mechanism, share, change, known, shape=shape)
 
 
-def mean_sensitivity(
+def _plan_total(problem: EntriesProblem, unit: MatrixUnit, share: float) -> Release:
+    """Plan the sum of squares about the centre, which may be released."""
+    known: dict[str, Any] | None = None
+    if not isinstance(problem.center, str):
+        point = np.zeros(problem.shape[1]) if problem.center is None else problem.center
+        # For other units the sum rounds far less than what is charged anyway.
+        rounding = problem.rounding if unit.is_second_moment else 0.0
+        known = {"point": point, "rounding": rounding}
+    mechanism, follows = _mechanism(problem, pure="laplace"), "column means"
+    change = partial(_squares_change, unit)
+    return problem.cost.release("sum of squares", mechanism, share, change, known, follows=follows)
+
+
+def _mean_change(
     unit: MatrixUnit, shape: tuple[int, int], rounding: float, *, by_rows: bool
 ) -> float:
     """Return the sensitivity of the means of the columns, with the rounding of their sums."""
@@ -211,7 +243,7 @@ def mean_sensitivity(
     return unit.mean(n_rows, by_rows=by_rows) + slack
 
 
-def squares_sensitivity(unit: MatrixUnit, point: np.ndarray, rounding: float) -> float:
+def _squares_change(unit: MatrixUnit, point: np.ndarray, rounding: float) -> float:
     """Return the sensitivity of the sum of squares about a public point, with its rounding."""
     slack = 2 * rounding
     if not unit.is_second_moment:
@@ -219,59 +251,67 @@ def squares_sensitivity(unit: MatrixUnit, point: np.ndarray, rounding: float) ->
     return unit.squares(point) * (1 + LEAST_ROUNDING) + slack
 
 
-def _plan_deflation(
-    problem: DecompositionProblem, unit: MatrixUnit, share: float
-) -> Iterator[Release]:
+def _whole_change(unit: MatrixUnit, shape: tuple[int, int]) -> float:
+    return unit.whole(shape) * (1 + LEAST_ROUNDING)
+
+
+def _with_rounding(change: float, rounding: float) -> float:
+    """Charge what moves a product, as the unit says, with the rounding of its sums."""
+    return (change + 2 * rounding) * (1 + LEAST_ROUNDING)
+
+
+def _plan_components(problem: EntriesProblem, share: float) -> tuple[IterationReleases, ...]:
     """Plan an iteration and a value for each component."""
     share /= problem.basis_size
-    for index in range(1, problem.basis_size + 1):
-        prefix = f"component {index}: "
-        yield from _plan_products(problem, unit, share * (1 - _VALUE_SHARE), prefix, size=1)
-        yield _core(problem, f"{prefix}value", 1, share * _VALUE_SHARE)
+    prefixes = [f"component {index}: " for index in range(1, problem.basis_size + 1)]
+    return tuple(
+        IterationReleases(
+            _plan_products(problem, share * (1 - _VALUE_SHARE), 1, prefix),
+            _plan_core(problem, f"{prefix}value", 1, share * _VALUE_SHARE),
+        )
+        for prefix in prefixes
+    )
 
 
 def _plan_products(
-    problem: DecompositionProblem,
-    unit: MatrixUnit,
-    share: float,
-    prefix: str = "",
-    size: int | None = None,
-) -> Iterator[Release]:
+    problem: EntriesProblem, share: float, size: int, prefix: str = ""
+) -> tuple[Any, ...]:
     """Plan the products of an iteration, which may fail at each of them."""
-    size = problem.basis_size if size is None else size
+    unit, (n_rows, n_columns) = cast(MatrixUnit, problem.unit), problem.shape
     mechanism = _mechanism(problem, pure="laplace" if unit.is_local else "spherical")
-    for name, length, product_share in _products(problem, unit, share):
-        yield Release(
+
+    def _planned(name: str, own: float, length: int) -> Release:
+        return problem.cost.release(
             prefix + name,
             mechanism,
-            product_share,
+            own,
+            _with_rounding,
             follows="the released basis",
             shape=(length, size),
             may_be_skipped=problem.coherence_bound is not None,
         )
 
-
-def _products(
-    problem: DecompositionProblem, unit: MatrixUnit, share: float
-) -> Iterator[tuple[str, int, float]]:
-    """Name the products, with the length of their columns and their shares."""
-    n_rows, n_columns = problem.shape
     weights = _DECAY ** -np.arange(int(problem.n_iter), dtype=float)
     weights /= weights.sum()
     if problem.solver == "power" or (problem.solver == "deflation" and unit.is_symmetric):
-        for step, step_share in enumerate((share * weights).tolist(), start=1):
-            yield f"product {step}", n_columns, step_share
-        return
+        shares = enumerate((share * weights).tolist(), start=1)
+        return tuple(_planned(f"product {step}", own, n_columns) for step, own in shares)
     # Noise on a side grows with its length, so that this split is best for equally coherent sides;
     # its roots are where noise does not fall with the length of the other side.
     sides = np.array([n_rows, n_columns]) ** (1.0 if unit.follows_rows else 0.5)
     sides /= sides.sum()
-    shares = (share * np.outer(weights, sides)).tolist()
-    for step, (right_share, left_share) in enumerate(shares, start=1):
-        yield f"right product {step}", n_rows, right_share
-        yield f"left product {step}", n_columns, left_share
+    pairs = enumerate((share * np.outer(weights, sides)).tolist(), start=1)
+    return tuple(
+        (
+            _planned(f"right product {step}", right, n_rows),
+            _planned(f"left product {step}", left, n_columns),
+        )
+        for step, (right, left) in pairs
+    )
 
 
-def _core(problem: DecompositionProblem, name: str, size: int, share: float) -> Release:
-    mechanism = _mechanism(problem, pure="spherical")
-    return Release(name, mechanism, share, follows="the released basis", shape=(size, size))
+def _plan_core(problem: EntriesProblem, name: str, size: int, share: float) -> Release:
+    mechanism, follows = _mechanism(problem, pure="spherical"), "the released basis"
+    return problem.cost.release(
+        name, mechanism, share, _with_rounding, follows=follows, shape=(size, size)
+    )

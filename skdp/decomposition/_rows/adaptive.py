@@ -30,21 +30,18 @@ from scipy.linalg import eigh
 
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._rows.covariance import solve_covariance
-from skdp.decomposition._rows.moment import Decomposition, decompose, release_moment
-from skdp.decomposition._rows.plan import ADAPTIVE_SHARES, PROBE_LEVELS
+from skdp.decomposition._rows.moment import Decomposition, decompose
+from skdp.decomposition._rows.plan import ADAPTIVE_SHARES, PROBE_LEVELS, AdaptiveReleases
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.linalg.spectrum import noise_edge
 from skdp.linalg.subspace import leading_eigenvectors, orthonormal_basis
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights
 
 __all__ = ["solve_adaptive"]
 
 _LEVELS = np.array(PROBE_LEVELS)
 _FIRST_SHARE = ADAPTIVE_SHARES[0]  # not tuned
-# Beside the first matrix, the probe and the spectrum.
-_N_STEPS = len(ADAPTIVE_SHARES) - 3  # not tuned
 # Clipping also changes what is estimated: a step has to promise this many times the precision.
 _LEAST_GAIN = 2.0  # benchmarks/high_dimension/captured.md, "made to refine always"
 # An eigenvalue stands out if it exceeds the edge of the noise by this factor, which chance alone
@@ -81,40 +78,34 @@ class _Estimate:
 
 def solve_adaptive(
     rows: Rows,
+    plan: AdaptiveReleases,
     budget: PrivacyBudget,
-    *,
     n_components: int,
-    basis_size: int,
     decomposed: Decomposition = decompose,
 ) -> Factors:
     """Find the leading directions of clipped rows: time O(n d^2 + d^3), memory O(d^2)."""
-    if not budget.is_private:
-        return solve_covariance(rows, budget)
     moment = rows.gram()
-    estimate = _release_moment(rows, budget, moment, name="second moment 1")
-    values, basis = leading_eigenvectors(estimate.matrix, basis_size)
-    squares = _release_squares(rows, budget, basis)
+    estimate = _release_moment(plan.second_moment, rows, budget, moment)
+    values, basis = leading_eigenvectors(estimate.matrix, plan.clipped_squares.shape[1])
+    squares = _release_squares(plan.clipped_squares, rows, budget, basis)
     level = _choose_level(squares[:, :n_components], budget.adjacency)
+    more, refinement = plan.rest.ways
     if level is None or not _can_be_refined(values[:n_components], estimate):
-        for number in range(2, _N_STEPS + 3):
-            more = _release_moment(rows, budget, moment, name=f"second moment {number}")
-            estimate = _average(estimate, more)
+        for release in more:
+            estimate = _average(estimate, _release_moment(release, rows, budget, moment))
         return decomposed(estimate.matrix, estimate.scale, squared_bound=rows.bound**2)
-    for step in range(1, _N_STEPS + 1):
-        columns, scale = _release_step(rows, budget, basis, level, name=f"refinement {step}")
+    for step in refinement.steps:
+        columns, scale = _release_step(step, rows, budget, basis, level)
         estimate = _refine(estimate, basis, columns, scale)
         basis = _turn_to_leading(estimate.matrix, basis)
-    return _release_variances(rows, budget, moment, basis[:, :n_components])
+    return _release_variances(refinement.variances, rows, budget, moment, basis[:, :n_components])
 
 
 def _release_moment(
-    rows: Rows,
-    budget: PrivacyBudget,
-    moment: tuple[np.ndarray, float],
-    *,
-    name: str,
+    release: Release, rows: Rows, budget: PrivacyBudget, moment: tuple[np.ndarray, float]
 ) -> _Estimate:
-    noisy, scale = release_moment(rows, budget, moment, name=name)
+    exact, rounding = moment
+    noisy, scale = budget.release(release, exact, rows.bound, rounding=rounding)
     squared_bound = rows.bound**2
     noisy /= squared_bound
     return _Estimate(noisy, scale / squared_bound)
@@ -137,17 +128,13 @@ def _turn_to_leading(matrix: np.ndarray, basis: np.ndarray) -> np.ndarray:
     return basis @ turn[:, ::-1]
 
 
-def _release_squares(rows: Rows, budget: PrivacyBudget, basis: np.ndarray) -> np.ndarray:
+def _release_squares(
+    release: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray
+) -> np.ndarray:
     """Release the squared coordinates in `basis`, summed over rows: one row for each clip level."""
     weighting = partial(_level_weights, bound=rows.bound, n_features=basis.shape[1])
     squares, rounding = rows.thinned(_PROBE_ROWS).clipped_squares(basis, weighting)
-    return budget.gaussian(
-        "clipped squares",
-        squares,
-        sensitivity=sensitivity.clipped_squares(
-            rows.bound, len(_LEVELS), budget.adjacency, rounding
-        ),
-    ).value
+    return budget.release(release, squares, rows.bound, rounding=rounding).value
 
 
 def _level_weights(norms: np.ndarray, bound: float, n_features: int) -> np.ndarray:
@@ -178,16 +165,12 @@ def _can_be_refined(values: np.ndarray, estimate: _Estimate) -> bool:
 
 
 def _release_step(
-    rows: Rows, budget: PrivacyBudget, basis: np.ndarray, fraction: float, *, name: str
+    release: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray, fraction: float
 ) -> tuple[np.ndarray, float]:
     """Release the second moment times `basis`, with clipped projections; return its noise too."""
     level = fraction * rows.bound
     product, rounding, _ = rows.normal_product(basis, partial(clip_rows, bound=level))
-    noisy, scale = budget.gaussian(
-        name,
-        product,
-        sensitivity=sensitivity.clipped_projection(rows.bound, level, budget.adjacency, rounding),
-    )
+    noisy, scale = budget.release(release, product, rows.bound, level, rounding=rounding)
     squared_bound = rows.bound**2
     return noisy / squared_bound, scale / squared_bound
 
@@ -214,6 +197,7 @@ def _refine(estimate: _Estimate, basis: np.ndarray, columns: np.ndarray, scale: 
 
 
 def _release_variances(
+    release: Release,
     rows: Rows,
     budget: PrivacyBudget,
     moment: tuple[np.ndarray, float],
@@ -227,11 +211,8 @@ def _release_variances(
     # the basis round by the rest.
     rounding *= 2 + np.sqrt(basis.shape[1])
     rounding += 4 * rows.n_features * basis.shape[1] * rows.n_rows * UNIT_ROUNDOFF
-    noisy, scale = budget.gaussian(
-        "projected variances",
-        np.append(along, outside),
-        sensitivity=sensitivity.projected_spectrum(rows.bound, budget.adjacency, rounding),
-    )
+    values = np.append(along, outside)
+    noisy, scale = budget.release(release, values, rows.bound, rounding=rounding)
     order = np.argsort(-noisy[:-1], kind="stable")
     return Factors(
         components=basis.T[order],

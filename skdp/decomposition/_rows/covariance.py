@@ -10,15 +10,19 @@ privacy-preserving principal component analysis". STOC. :doi:`10.1145/2591796.25
 
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._rows.moment import Decomposition, decompose, release_moment
+from skdp.decomposition._rows.moment import Decomposition, decompose
+from skdp.decomposition._rows.plan import CovarianceReleases
 from skdp.privacy import PrivacyBudget
 
 __all__ = ["solve_covariance"]
 
 
 def solve_covariance(
-    rows: Rows, budget: PrivacyBudget, decomposed: Decomposition = decompose
+    rows: Rows,
+    plan: CovarianceReleases,
+    budget: PrivacyBudget,
+    decomposed: Decomposition = decompose,
 ) -> Factors:
     """Decompose a noisy second moment of clipped rows: time O(n d^2 + d^3), memory O(d^2)."""
-    noisy, scale = release_moment(rows, budget, rows.gram(), name="second moment")
-    return decomposed(noisy, scale)
+    moment, rounding = rows.gram()
+    return decomposed(*budget.release(plan.second_moment, moment, rows.bound, rounding=rounding))

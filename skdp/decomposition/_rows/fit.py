@@ -1,6 +1,7 @@
 """From raw rows to released factors: scales, the mean, and the solver."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -10,20 +11,28 @@ from skdp.data.blocks import Weighting
 from skdp.data.opening import open_rows
 from skdp.data.rows import Found, Rows
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._problem import DecompositionProblem, rank_of
+from skdp.decomposition._problem import RowsProblem, rank_of
 from skdp.decomposition._rows.adaptive import solve_adaptive
 from skdp.decomposition._rows.covariance import solve_covariance
 from skdp.decomposition._rows.guide import Guide, release_gate, release_guide, release_mean
 from skdp.decomposition._rows.guided_moment import decompose_beside
 from skdp.decomposition._rows.guided_power import solve_guided_power
 from skdp.decomposition._rows.moment import Decomposition, decompose
-from skdp.decomposition._rows.plan import GUIDES, guided_iteration, norm_quantile
+from skdp.decomposition._rows.plan import (
+    AdaptiveReleases,
+    CovarianceReleases,
+    PowerReleases,
+    RowReleases,
+    SolverReleases,
+    Way,
+    norm_quantile,
+)
 from skdp.decomposition._rows.power import solve_power
 from skdp.linalg.spectrum import noise_edge
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.clipping import SMALLEST_BOUND, clip_weights
-from skdp.privacy.quantile import SCALE_GRID
-from skdp.privacy.unmoved import named_search
+from skdp.privacy.release import Search
+from skdp.privacy.shares import share_of
 
 __all__ = ["clip_to_norm", "open_for", "solve_clipped", "solve_rows"]
 
@@ -32,9 +41,7 @@ __all__ = ["clip_to_norm", "open_for", "solve_clipped", "solve_rows"]
 _LEAST_RATIO, _LEAST_RATIO_OF_ONE = 8.0, 1.0  # not studied
 
 
-def open_for(
-    problem: DecompositionProblem, raw: Rows, *, is_keyed: bool
-) -> tuple[Rows, bytes | None]:
+def open_for(problem: RowsProblem, raw: Rows, *, is_keyed: bool) -> tuple[Rows, bytes | None]:
     """Read all rows once, for what the first releases need; return them, and their digest."""
     rows, bound = raw, problem.mean_norm
     if isinstance(problem.center, np.ndarray):
@@ -48,74 +55,82 @@ def open_for(
 
 
 def solve_rows(
-    problem: DecompositionProblem, raw: Rows, budget: PrivacyBudget, generator: np.random.Generator
+    problem: RowsProblem,
+    plan: RowReleases,
+    raw: Rows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
 ) -> Factors:
     """Release the norms and the mean that are asked for, and the factors."""
-    mean, scale = np.zeros(raw.n_features), 0.0
-    if isinstance(problem.center, str):
-        clipped = clip_to_norm(raw, budget, problem.mean_norm, "mean_norm")
-        # The rest is about the released mean, whatever its noise.
-        mean, _ = release_mean(clipped, budget)
-    elif problem.center is not None:
+    mean, scale, rows = np.zeros(raw.n_features), 0.0, raw
+    if isinstance(problem.center, np.ndarray):
         mean = problem.center
-    rows = raw.centered(mean) if isinstance(problem.center, str) else raw
-    rows = clip_to_norm(rows, budget, problem.row_norm, "row_norm")
-    if problem.center is None and problem.releases_mean:
+    if plan.center is not None:
+        clipped = clip_to_norm(raw, plan.mean_norm, problem.mean_norm, problem, budget)
+        # The rest is about the released mean, whatever its noise.
+        mean, _ = release_mean(plan.center, clipped, budget)
+        rows = raw.centered(mean)
+    rows = clip_to_norm(rows, plan.row_norm, problem.row_norm, problem, budget)
+    way, *guided = plan.ways.ways
+    if way.means:
         clipped = rows
         if problem.mean_norm is not None:
-            clipped = clip_to_norm(raw, budget, problem.mean_norm, "mean_norm")
-        if problem.is_guided and release_gate(raw, budget):
-            return _solve_guided(problem, rows, clipped, budget, generator)
-        mean, scale = release_mean(clipped, budget)
-    factors = solve_clipped(problem, rows, budget, generator)
+            clipped = clip_to_norm(raw, None, problem.mean_norm, problem, budget)
+        if plan.positivity is not None and release_gate(plan.positivity, raw, budget):
+            return _solve_guided(problem, guided, rows, clipped, budget, generator)
+        mean, scale = release_mean(way.means[0], clipped, budget)
+    factors = solve_clipped(problem, way.solver, rows, budget, generator)
     return replace(factors, mean=mean, mean_noise=scale**2, row_norm=float(rows.bound))
 
 
 # What underflows is 0, also where the caller asks for an error.
 @np.errstate(under="ignore")
 def _solve_guided(
-    problem: DecompositionProblem,
+    problem: RowsProblem,
+    ways: Sequence[Way],
     rows: Rows,
     clipped: Rows,
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
     """Release the mean of rows that are mostly positive, and what lies beside it."""
-    guide = release_guide(clipped, budget, GUIDES[0])
-    if problem.has_guided_power and not _shows_in_a_matrix(problem, rows, budget, guide):
-        guide = guide.averaged(release_guide(clipped, budget, GUIDES[1]))
-        n_steps, n_columns, _ = guided_iteration(problem)
-        factors = solve_guided_power(
-            rows, budget, guide, n_steps=n_steps, n_columns=n_columns, generator=generator
-        )
+    # Both begin with the same mean, which an iteration has twice.
+    guide = release_guide(ways[0].means[0], clipped, budget)
+    by_solver = next((way for way in ways if len(way.means) == 1), None)
+    by_power = next((way for way in ways if len(way.means) == 2), None)
+    if by_solver is None or (by_power and not _shows(problem, by_solver.solver, rows, guide)):
+        assert by_power is not None
+        assert isinstance(by_power.solver, PowerReleases)
+        guide = guide.averaged(release_guide(by_power.means[1], clipped, budget))
+        factors = solve_guided_power(rows, by_power.solver, budget, guide, generator)
     else:
         beside = partial(decompose_beside, axis=guide.axis)
-        factors = solve_clipped(problem, rows, budget, generator, beside)
+        factors = solve_clipped(problem, by_solver.solver, rows, budget, generator, beside)
     return replace(factors, mean=guide.mean, mean_noise=guide.scale**2, row_norm=float(rows.bound))
 
 
-def _shows_in_a_matrix(
-    problem: DecompositionProblem, rows: Rows, budget: PrivacyBudget, guide: Guide
-) -> bool:
+def _shows(problem: RowsProblem, plan: SolverReleases, rows: Rows, guide: Guide) -> bool:
     """Tell whether a noisy second moment would show what the mean shows."""
-    if problem.solver == "power":
-        return False
     least = _LEAST_RATIO if rank_of(problem) > 1 else _LEAST_RATIO_OF_ONE
-    left = 1.0 - sum(one.share for one in budget.spent().releases)
-    scale = budget.noise_scale(sensitivity.second_moment(rows.bound, budget.adjacency), left)
+    change = sensitivity.second_moment(rows.bound, problem.unit.adjacency)
+    scale = problem.cost.noise_std("gaussian", change, share_of(plan))
     edge = noise_edge(scale * np.sqrt(0.5), rows.n_features)
     return bool(rows.n_rows * (guide.cleaned @ guide.cleaned) >= least * edge)
 
 
-def clip_to_norm(rows: Rows, budget: PrivacyBudget, bound: float | None, name: str) -> Rows:
-    """Clip the rows to norm `bound`; ``None`` releases one first, which holds for most of them."""
-    if bound is None:
+def clip_to_norm(
+    rows: Rows,
+    search: Search | None,
+    bound: float | None,
+    problem: RowsProblem,
+    budget: PrivacyBudget,
+) -> Rows:
+    """Clip the rows to norm `bound`, or to one that is sought first and holds for most of them."""
+    if search is not None:
         norms = rows.norms()
-        assert budget.plan is not None
-        q = norm_quantile(name, budget.plan, (len(norms), rows.n_features))
-        remedy = f"Pass {name} as a public bound in the units of X."
-        bound = budget.quantile(named_search(budget, name, SCALE_GRID, remedy), norms, q=q)
+        bound = budget.quantile(search, norms, q=norm_quantile(search, problem))
         rows = replace(rows, found=Found(norms))
+    assert bound is not None
     return rows.clipped(bound, _weighting(bound, rows.n_features))
 
 
@@ -126,28 +141,16 @@ def _weighting(bound: float, n_features: int) -> Weighting:
 
 
 def solve_clipped(
-    problem: DecompositionProblem,
+    problem: RowsProblem,
+    plan: SolverReleases,
     rows: Rows,
     budget: PrivacyBudget,
     generator: np.random.Generator,
     decomposed: Decomposition = decompose,
 ) -> Factors:
     """Run the solver on clipped rows."""
-    if problem.solver == "covariance":
-        return solve_covariance(rows, budget, decomposed)
-    assert isinstance(problem.n_components, int)
-    if problem.solver == "adaptive":
-        return solve_adaptive(
-            rows,
-            budget,
-            n_components=problem.n_components,
-            basis_size=problem.basis_size,
-            decomposed=decomposed,
-        )
-    return solve_power(
-        rows,
-        budget,
-        basis_size=problem.basis_size,
-        n_iter=int(problem.n_iter),
-        generator=generator,
-    )
+    if isinstance(plan, CovarianceReleases):
+        return solve_covariance(rows, plan, budget, decomposed)
+    if isinstance(plan, AdaptiveReleases):
+        return solve_adaptive(rows, plan, budget, rank_of(problem), decomposed)
+    return solve_power(rows, plan, budget, generator)

@@ -13,10 +13,9 @@ from functools import cached_property
 import numpy as np
 
 from skdp.data.rows import Rows
-from skdp.decomposition._rows.plan import GATE
 from skdp.linalg.norms import row_norms
 from skdp.linalg.positive_means import positive_means
-from skdp.privacy import PrivacyBudget, Released, sensitivity
+from skdp.privacy import PrivacyBudget, Release, Released
 
 __all__ = ["Guide", "release_gate", "release_guide", "release_mean"]
 
@@ -54,21 +53,18 @@ class Guide:
         return Guide(mean, float(self.scale * np.sqrt(self.share / share)), share)
 
 
-def release_gate(rows: Rows, budget: PrivacyBudget) -> bool:
+def release_gate(gate: Release, rows: Rows, budget: PrivacyBudget) -> bool:
     """Release how many rows are mostly positive; tell whether most of them are."""
-    count = rows.mostly_positive().sum()
-    noisy, _ = budget.gaussian(GATE, count, sensitivity=sensitivity.count())
+    noisy, _ = budget.release(gate, rows.mostly_positive().sum())
     return bool(noisy > rows.n_rows / 2)
 
 
-def release_guide(rows: Rows, budget: PrivacyBudget, name: str) -> Guide:
+def release_guide(mean: Release, rows: Rows, budget: PrivacyBudget) -> Guide:
     """Release the mean of rows, clipped to ``rows.bound``, as a guide."""
-    mean, scale = release_mean(rows, budget, name)
-    return Guide(mean, scale, budget.spent().releases[-1].share)
+    return Guide(*release_mean(mean, rows, budget), mean.share)
 
 
-def release_mean(rows: Rows, budget: PrivacyBudget, name: str = "mean") -> Released:
+def release_mean(mean: Release, rows: Rows, budget: PrivacyBudget) -> Released:
     """Release the mean of rows, clipped to ``rows.bound``."""
     total, rounding = rows.total()
-    change = sensitivity.row_sum(rows.bound, budget.adjacency, rounding) / rows.n_rows
-    return budget.gaussian(name, total / rows.n_rows, sensitivity=change)
+    return budget.release(mean, total / rows.n_rows, rows.bound, rounding)

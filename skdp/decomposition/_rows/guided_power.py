@@ -19,6 +19,7 @@ from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._rows.guide import Guide
 from skdp.decomposition._rows.guided_moment import decompose_along
+from skdp.decomposition._rows.plan import PowerReleases
 from skdp.decomposition._rows.power import (
     count_above_noise,
     release_projected_moment,
@@ -26,7 +27,7 @@ from skdp.decomposition._rows.power import (
     thinned,
 )
 from skdp.linalg.subspace import orthonormal_basis
-from skdp.privacy import PrivacyBudget
+from skdp.privacy import PrivacyBudget, Release
 
 __all__ = ["solve_guided_power"]
 
@@ -38,36 +39,32 @@ _LEAST_KEPT = 0.05  # not studied
 
 def solve_guided_power(
     rows: Rows,
+    plan: PowerReleases,
     budget: PrivacyBudget,
     guide: Guide,
-    *,
-    n_steps: int,
-    n_columns: int,
     generator: np.random.Generator,
 ) -> Factors:
     """Find the leading directions beside the guide: time O(nnz p) a step, memory O(n + d p)."""
     axis = guide.axis
     groups = _groups(axis)
     sample = thinned(rows)
-    columns = generator.normal(size=(rows.n_features, n_columns))
-    for step in range(1, n_steps + 1):
+    columns = generator.normal(size=plan.steps[0][1].shape)
+    for step in plan.steps:
         basis = orthonormal_basis(_beside(axis, columns))
-        (noisy, scale), rows = release_step(
-            rows, sample, budget, basis, names=(f"clip level {step}", f"guided step {step}")
-        )
+        (noisy, scale), rows = release_step(step, rows, sample, budget, basis)
         noisy = _beside(axis, noisy)
         columns = _shrunk_by_group(noisy, scale, groups)
     n_above_noise = int(guide.stands_out) + count_above_noise(noisy, scale)
-    factors = _release_beside(rows, budget, guide, columns)
+    factors = _release_beside(rows, plan.projected_moment, budget, guide, columns)
     return replace(factors, n_above_noise=n_above_noise)
 
 
 def _release_beside(
-    rows: Rows, budget: PrivacyBudget, guide: Guide, columns: np.ndarray
+    rows: Rows, spectrum: Release, budget: PrivacyBudget, guide: Guide, columns: np.ndarray
 ) -> Factors:
     """Rayleigh-Ritz in the span of the mean and the columns, as of a matrix beside the mean."""
     basis = orthonormal_basis(np.column_stack([guide.axis, columns]))
-    noisy, scale = release_projected_moment(rows, budget, basis)
+    noisy, scale = release_projected_moment(spectrum, rows, budget, basis)
     total, inner = float(np.trace(noisy)), noisy[:-1, :-1].copy()
     # The sum of squares along the mean is at least that of the mean itself, which may be known
     # better; a number below its noise would deflate the rest by anything.

@@ -1,55 +1,48 @@
 """What a fit that protects rows releases, and with which shares, from public facts."""
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
-from numbers import Integral
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
-from skdp._estimator import check_finite_bound
-from skdp.decomposition._problem import DecompositionProblem, check_solver, rank_of
-from skdp.linalg.norms import row_norms
+from skdp.decomposition._problem import RowsProblem, rank_of
 from skdp.privacy import Plan, Release, sensitivity
 from skdp.privacy.plan import OneOf
 from skdp.privacy.quantile import SCALE_GRID
-from skdp.privacy.unmoved import planned_search
+from skdp.privacy.release import Search
+from skdp.privacy.shares import growing_shares, left_of
 
 __all__ = [
     "ADAPTIVE_SHARES",
-    "GATE",
-    "GUIDES",
+    "NORM_SHARE",
     "N_LEVELS",
     "PROBE_LEVELS",
+    "AdaptiveReleases",
+    "CovarianceReleases",
+    "PowerReleases",
+    "RowReleases",
+    "SolverReleases",
+    "Way",
     "doubts_of_rows",
-    "guided_iteration",
     "norm_quantile",
+    "plan_norm",
     "plan_rows",
-    "plan_unguided",
-    "settle_rows",
+    "plan_solver",
 ]
 
-# Where rows may be spread over many more dimensions than matter, and eigenvectors cost little.
-_ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp, adaptive"
-# Beyond, clipped projections lose less to noise than the d x d matrix does, and cost less; less
-# often so where a row is exchanged, as that moves a step twice as far.
-_LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
-# The square of so much longer a centre leaves no digit for that of a sparse row beside it.
-_LARGEST_RATIO = 1e8  # not tuned
-#: Of a guided fit: the count that opens it, and the means.
-GATE, GUIDES = "positive rows", ("guiding mean", "guiding mean again")
-# Share of the count. That of the mean falls with the square root of its signal, within limits; that
-# of both means before an iteration does so, too.
+_ROW_NORM = "row_norm"
+# Of a guided fit: share of the count that opens it. That of the mean falls with the square root of
+# its signal, within limits; that of both means before an iteration does so, too.
 _GATE_SHARE = 0.005  # not studied
 _GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)  # not studied
 _ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)  # not studied
 # Of its iteration: steps, columns beside those sought, and how many times the share of a step the
 # next one gets; and from which signal on the latter.
 _FEW_STEPS, _MANY_STEPS, _STRONG_SIGNAL = (4, 1, 3.0), (5, 3, 2.0), 200.0  # not studied
-_FEWEST_GUIDED_FEATURES, _FEWEST_ITERATED_FEATURES = 3, 400  # not studied
-# Share of the budget for the search of a norm.
-_NORM_SHARE = 0.03  # not studied
+#: Share of the budget for the search of a norm.
+NORM_SHARE = 0.03  # not studied
 # Those of the mean, for centring and for variances; the solver takes the rest.
 _CENTER_SHARE, _MEAN_SHARE = 0.15, 0.02  # not studied
 # Of what the solver has. Of the power method: for the levels, and for the spectrum.
@@ -72,125 +65,66 @@ _LEAST_SIGNAL, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Pr
 _COUNT_MARGIN = 4.0  # not studied
 
 
-def settle_rows(problem: DecompositionProblem) -> DecompositionProblem:
-    """Refuse what contradicts itself, and replace what is "auto", from public facts only."""
-    if problem.solver != "auto" or problem.cost.is_pure:
-        check_solver(problem)
-    _check_bounds(problem)
-    if not problem.cost.is_private:
-        # Nothing is sought, and what is not given bounds nothing.
-        row_norm, mean_norm = problem.row_norm, problem.mean_norm
-        is_centered = isinstance(problem.center, str)
-        problem = replace(
-            problem,
-            row_norm=math.inf if row_norm is None else row_norm,
-            mean_norm=math.inf if mean_norm is None and is_centered else mean_norm,
-        )
-    n_rows, n_features = problem.shape
-    n_components, solver = problem.n_components, problem.solver
-    if not isinstance(n_components, Integral):
-        _check_whole_spectrum(problem)
-        return replace(problem, solver="covariance")
-    name = "min(n_samples, n_features)" if problem.is_pca else "n_features"
-    most = min(n_rows, n_features) if problem.is_pca else n_features
-    if n_components > most:
-        raise ValueError(
-            f"n_components={n_components} must be at most {name}={most}, got n_samples={n_rows} "
-            f"and n_features={n_features}."
-        )
-    if solver == "auto":
-        fewest, largest = _ADAPTIVE_FEATURES
-        solver = "adaptive" if fewest <= n_features <= largest else "covariance"
-        if n_features > _LARGEST_MATRIX[problem.unit.adjacency]:
-            solver = "power"
-    is_guided, iterates = _guidance(problem, solver)
-    extra = n_components if problem.n_oversamples == "auto" else int(problem.n_oversamples)
-    return replace(
-        problem,
-        solver=solver,
-        basis_size=min(int(n_components) + int(extra), n_features),
-        n_iter=problem.support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
-        is_guided=is_guided,
-        has_guided_power=iterates,
-    )
+class CovarianceReleases(NamedTuple):
+    """The matrix of second moments, as a whole."""
+
+    second_moment: Release
 
 
-def _guidance(problem: DecompositionProblem, solver: str) -> tuple[bool, bool]:
-    """Tell whether the mean may guide a fit, and an iteration of it."""
-    n_features = problem.shape[1]
-    is_guided = problem.cost.is_private and problem.releases_mean and problem.center is None
-    is_guided = is_guided and n_features >= _FEWEST_GUIDED_FEATURES
-    is_usual = problem.n_iter == problem.n_oversamples == "auto"
-    if not is_guided or (solver == "power" and not is_usual):
-        return False, False
-    may_iterate = problem.solver == "auto" and n_features >= _FEWEST_ITERATED_FEATURES
-    return True, is_usual and (may_iterate or solver == "power")
+class Refinement(NamedTuple):
+    """Steps beside a matrix, and the variances along the final span."""
+
+    steps: tuple[Release, ...]
+    variances: Release
 
 
-def _check_bounds(problem: DecompositionProblem) -> None:
-    """Refuse bounds that do not act, or that are none."""
-    if problem.coherence_bound is not None:
-        raise ValueError(
-            f"coherence_bound={problem.coherence_bound:g} is for iterations whose noise follows "
-            f"the released bases, got {problem.given_unit}: pass coherence_bound=None."
-        )
-    check_finite_bound("row_norm", problem.row_norm, problem.cost)
-    check_finite_bound("mean_norm", problem.mean_norm, problem.cost)
-    if problem.mean_norm is not None and not problem.releases_mean:
-        raise ValueError(
-            f"mean_norm={problem.mean_norm:g} bounds rows for their private mean, and none is "
-            "released: pass mean_norm=None, or center='private'."
-        )
-    if problem.is_sparse and problem.center is not None:
-        _check_sparse_center(problem)
+class AdaptiveReleases(NamedTuple):
+    """A matrix, a probe, and what the probe decides between."""
+
+    second_moment: Release
+    clipped_squares: Release
+    rest: OneOf  # more second moments, or a refinement
 
 
-def _check_sparse_center(problem: DecompositionProblem) -> None:
-    """Refuse a centre so long beside sparse rows that rounding may leave nothing of them.
+class PowerReleases(NamedTuple):
+    """The steps of an iteration, and the spectrum."""
 
-    They are centred in their products, whose terms are as long as the centre.
-    """
-    name, norm = "mean_norm", problem.mean_norm
-    if isinstance(problem.center, np.ndarray):
-        name, norm = "center", float(row_norms(problem.center[np.newaxis])[0])
-    if problem.row_norm is None or norm is None:
-        return
-    if math.isfinite(norm) and norm > _LARGEST_RATIO * problem.row_norm:
-        raise ValueError(
-            f"row_norm={problem.row_norm} is too small beside the norm {norm:.3g} of {name}: "
-            "sparse rows would be lost in rounding when they are centred. Pass a "
-            f"{name} of at most {_LARGEST_RATIO:.0e} times row_norm, a dense X, or center=False."
-        )
+    steps: tuple[tuple[Release | None, Release], ...]  # clip level, none without noise; product
+    projected_moment: Release
 
 
-def _check_whole_spectrum(problem: DecompositionProblem) -> None:
-    """Refuse to choose the number of components where the spectrum does not tell it."""
-    n_components, (n_rows, n_features) = problem.n_components, problem.shape
-    if problem.solver not in ("auto", "covariance"):
-        raise ValueError(
-            f"n_components={n_components!r} needs the whole spectrum; pass an int, or "
-            "solver='covariance'."
-        )
-    if isinstance(n_components, str) and n_rows < n_features:
-        raise ValueError(
-            "n_components='mle' is only supported if n_samples >= n_features, got "
-            f"{n_rows} < {n_features}."
-        )
+SolverReleases = CovarianceReleases | AdaptiveReleases | PowerReleases
 
 
-def doubts_of_rows(problem: DecompositionProblem, plan: Plan) -> list[str]:
+class Way(NamedTuple):
+    """What comes behind the bounds."""
+
+    means: tuple[Release, ...]  # none, the column means, or those that guide: twice an iteration
+    solver: SolverReleases
+
+
+class RowReleases(NamedTuple):
+    """What a fit of rows releases, in this order."""
+
+    mean_norm: Search | None
+    center: Release | None  # the mean that rows are centred by
+    row_norm: Search | None
+    positivity: Release | None  # how many rows are mostly positive: whether the mean may guide
+    ways: OneOf  # the first one is not guided
+
+
+def doubts_of_rows(problem: RowsProblem, plan: Plan) -> list[str]:
     """Doubt norms that are sought among too few rows."""
     n_rows = problem.shape[0]
     return [
-        f"{n_rows} rows are too few to find {name} privately at this epsilon; pass {name} as a "
-        "public bound in the units of X."
-        for name in ("mean_norm", "row_norm")
-        for line in plan.releases
-        if line.name == f"{name}, count 1" and _quantile(line, n_rows) < _LEAST_QUANTILE
+        f"{n_rows} rows are too few to find {part.name} privately at this epsilon; pass "
+        f"{part.name} as a public bound in the units of X."
+        for part in plan.parts
+        if isinstance(part, Search) and _quantile(part, n_rows) < _LEAST_QUANTILE
     ]
 
 
-def norm_quantile(name: str, plan: Plan, shape: tuple[int, int]) -> float:
+def norm_quantile(search: Search, problem: RowsProblem) -> float:
     """Choose the quantile that is sought as a norm.
 
     That of the rows before centring is .95. The other one rises from the median, where noise is
@@ -198,68 +132,70 @@ def norm_quantile(name: str, plan: Plan, shape: tuple[int, int]) -> float:
     possible sum of rows has beside its noise. With few rows the noise of a count would blur a high
     one; below the median nothing is gained.
     """
-    (line,) = (line for line in plan.releases if line.name == f"{name}, count 1")
     sought = _NORM_QUANTILE
-    if name == "row_norm":
-        signal = signal_of(shape, plan.mu, plan.adjacency)
-        sought = _LEAST_QUANTILE + _QUANTILE_GROWTH * math.log(max(signal / _LEAST_SIGNAL, 1.0))
-    return max(min(sought, _quantile(line, shape[0])), _LEAST_QUANTILE)
+    if search.name == _ROW_NORM:
+        signal = max(_signal(problem) / _LEAST_SIGNAL, 1.0)
+        sought = _LEAST_QUANTILE + _QUANTILE_GROWTH * math.log(signal)
+    return max(min(sought, _quantile(search, problem.shape[0])), _LEAST_QUANTILE)
 
 
-def signal_of(shape: tuple[int, int], mu: float, adjacency: str) -> float:
+def _quantile(search: Search, n_rows: int) -> float:
+    return min(_NORM_QUANTILE, 1 - _COUNT_MARGIN * (search.noise_scale or 0.0) / n_rows)
+
+
+def _signal(problem: RowsProblem) -> float:
     """Compare the longest possible sum of rows with its noise, if all of mu were spent on it."""
-    n_rows, n_features = shape
-    return n_rows * mu / (sensitivity.row_sum(1.0, adjacency) * math.sqrt(n_features))
+    n_rows, n_features = problem.shape
+    change = sensitivity.row_sum(1.0, problem.unit.adjacency)
+    return n_rows * problem.cost.mu / (change * math.sqrt(n_features))
 
 
-def _quantile(count: Release, n_rows: int) -> float:
-    return min(_NORM_QUANTILE, 1 - _COUNT_MARGIN * (count.noise_scale or 0.0) / n_rows)
-
-
-def plan_rows(problem: DecompositionProblem) -> list[Any]:
+def plan_rows(problem: RowsProblem) -> RowReleases:
     """Plan all releases in their order, with all ways that a fit may take."""
-    return _plan_guided(problem) if problem.is_guided else plan_unguided(problem)
-
-
-def plan_unguided(problem: DecompositionProblem) -> list[Any]:
-    """Plan all releases in their order, of a fit that no mean guides."""
-    is_centered = isinstance(problem.center, str)
-    shares = {
-        "mean_norm": _NORM_SHARE * (is_centered and problem.mean_norm is None),
-        "mean": _CENTER_SHARE if is_centered else _MEAN_SHARE * problem.releases_mean,
-        "row_norm": _NORM_SHARE * (problem.row_norm is None),
-    }
-    n_points = len(SCALE_GRID)
-    lines: dict[str, list[Release]] = {
-        "mean_norm": planned_search("mean_norm", shares["mean_norm"], n_points),
-        "mean": [_plan_mean(problem, "mean", shares["mean"])],
-        "row_norm": planned_search("row_norm", shares["row_norm"], n_points),
-    }
-    order = ("mean_norm", "mean", "row_norm") if is_centered else ("row_norm", "mean")
-    before = [line for name in order if shares[name] for line in lines[name]]
-    return before + _PLANS[problem.solver](problem, 1.0 - math.fsum(shares.values()))
-
-
-def _plan_guided(problem: DecompositionProblem) -> list[Any]:
-    """Plan a fit whose mean may guide it, with all ways that it may take."""
-    norm_share = _NORM_SHARE * (problem.row_norm is None)
-    search = planned_search("row_norm", norm_share, len(SCALE_GRID)) if norm_share else []
-    gate = Release(GATE, "gaussian", _GATE_SHARE, sensitivity.count())
-    before, left = [*search, gate], 1.0 - norm_share - _GATE_SHARE
-    mean = _plan_mean(problem, "mean", _MEAN_SHARE)
-    ways = [[mean, *_PLANS[problem.solver](problem, left - _MEAN_SHARE)]]
-    first, more = _guide_shares(problem)
-    guide, again = (
-        _plan_mean(problem, name, share) for name, share in zip(GUIDES, (first, more), strict=True)
+    is_centered, positivity = isinstance(problem.center, str), None
+    seeks_mean_norm = is_centered and problem.mean_norm is None
+    if problem.is_guided:
+        count = sensitivity.count
+        positivity = problem.cost.release("positive rows", "gaussian", _GATE_SHARE, count, {})
+    before = (
+        plan_norm(problem, "mean_norm") if seeks_mean_norm else None,
+        _plan_mean(problem, "mean", _CENTER_SHARE) if is_centered else None,
+        plan_norm(problem) if problem.row_norm is None else None,
+        positivity,
     )
+    return RowReleases(*before, OneOf(tuple(_plan_ways(problem, left_of(before)))))
+
+
+def _plan_ways(problem: RowsProblem, share: float) -> Iterator[Way]:
+    """Plan what comes behind the bounds: the usual way, and those that the mean guides."""
+    if not problem.releases_mean or problem.center is not None:
+        yield Way((), plan_solver(problem, share))
+        return
+    mean = _plan_mean(problem, "mean", _MEAN_SHARE)
+    yield Way((mean,), plan_solver(problem, share - _MEAN_SHARE))
+    if not problem.is_guided:
+        return
+    first, more = _guide_shares(problem)
+    guide = _plan_mean(problem, "guiding mean", first)
     if problem.solver != "power":
-        ways.append([guide, *_PLANS[problem.solver](problem, left - first)])
+        yield Way((guide,), plan_solver(problem, share - first))
     if problem.has_guided_power:
-        ways.append([guide, again, *_plan_guided_power(problem, left - first - more)])
-    return [*before, OneOf(tuple(ways))]
+        again = _plan_mean(problem, "guiding mean again", more)
+        yield Way((guide, again), _plan_guided_power(problem, share - first - more))
 
 
-def _guide_shares(problem: DecompositionProblem) -> tuple[float, float]:
+def plan_norm(problem: RowsProblem, name: str = _ROW_NORM) -> Search:
+    """Plan the search of a bound."""
+    remedy = f"Pass {name} as a public bound in the units of X."
+    return problem.cost.search(name, NORM_SHARE, SCALE_GRID, remedy=remedy)
+
+
+def plan_solver(problem: RowsProblem, share: float) -> SolverReleases:
+    """Plan what the solver releases, if no mean guides it."""
+    return _PLANS[problem.solver](problem, share)
+
+
+def _guide_shares(problem: RowsProblem) -> tuple[float, float]:
     """Return the share of the guiding mean, and that of its repetition for an iteration.
 
     Both follow the signal that the longest possible sum of rows has beside its noise: the weaker
@@ -271,111 +207,129 @@ def _guide_shares(problem: DecompositionProblem) -> tuple[float, float]:
     return first, whole - first
 
 
-def _signal(problem: DecompositionProblem) -> float:
-    return signal_of(problem.shape, problem.cost.mu, problem.unit.adjacency)
-
-
-def _plan_mean(problem: DecompositionProblem, name: str, share: float) -> Release:
+def _plan_mean(problem: RowsProblem, name: str, share: float) -> Release:
     norm, follows = problem.mean_norm, "mean_norm"
     if norm is None and not isinstance(problem.center, str):
-        norm, follows = problem.row_norm, "row_norm"
-    change = None
-    if norm is not None:
-        adjacency, rounding = problem.unit.adjacency, problem.rounding
-        change = sensitivity.row_sum(norm, adjacency, rounding) / problem.shape[0]
-    return Release(name, "gaussian", share, change, None, follows, (problem.shape[1],))
+        norm, follows = problem.row_norm, _ROW_NORM
+    n_rows, n_features = problem.shape
+    change = partial(_mean_change, n_rows=n_rows, adjacency=problem.unit.adjacency)
+    known, shape = _known(problem, norm), (n_features,)
+    return problem.cost.release(
+        name, "gaussian", share, change, known, follows=follows, shape=shape
+    )
 
 
-def _plan_guided_power(problem: DecompositionProblem, share: float) -> list[Release]:
-    """Plan the steps beside the mean, which joins the basis in the end."""
-    n_steps, n_columns, growth = guided_iteration(problem)
-    *steps, spectrum = _plan_iteration(problem, share, "guided step", n_steps, n_columns, growth)
-    return [*steps, replace(spectrum, shape=(n_columns + 2,) * 2)]
+def _known(problem: RowsProblem, norm: float | None) -> dict[str, float] | None:
+    """Return what a plan knows of a bound of rows."""
+    return None if norm is None else {"row_norm": norm, "rounding": problem.rounding}
 
 
-def guided_iteration(problem: DecompositionProblem) -> tuple[int, int, float]:
-    """Choose how many steps and columns a guided iteration has, and how its shares grow.
+def _mean_change(row_norm: float, rounding: float, *, n_rows: int, adjacency: str) -> float:
+    return sensitivity.row_sum(row_norm, adjacency, rounding) / n_rows
 
-    Little noise leaves more directions to be found, which takes more of both.
+
+def _plan_guided_power(problem: RowsProblem, share: float) -> PowerReleases:
+    """Plan the steps beside the mean, which joins the basis in the end.
+
+    Little noise leaves more directions to be found, which takes more steps and columns.
     """
     n_steps, n_more, growth = _FEW_STEPS if _signal(problem) < _STRONG_SIGNAL else _MANY_STEPS
-    return n_steps, min(rank_of(problem) + n_more, problem.shape[1] - 1), growth
+    n_columns = min(rank_of(problem) + n_more, problem.shape[1] - 1)
+    # With the mean, and what lies outside.
+    return _plan_iteration(problem, share, "guided", (n_steps, n_columns, growth), n_columns + 2)
 
 
-def _plan_moment(problem: DecompositionProblem, share: float, name: str) -> Release:
-    follows, change = "row_norm", None
+def _plan_moment(
+    problem: RowsProblem,
+    share: float,
+    name: str,
+    mechanism: str = "symmetric_gaussian",
+    spectrum_of: tuple[int, ...] = (),
+) -> Release:
+    """Plan the second moment, or what is projected of it, of that shape."""
+    follows, known = _ROW_NORM, _known(problem, problem.row_norm)
     if problem.is_sparse and problem.center is not None:
         # They are centred in the products, whose rounding is that of the centre.
-        follows = "mean" if isinstance(problem.center, str) else "center"
-    elif problem.row_norm is not None:
-        adjacency, rounding = problem.unit.adjacency, problem.rounding
-        change = sensitivity.second_moment(problem.row_norm, adjacency, rounding)
-    shape = (problem.shape[1],) * 2
-    return Release(name, "symmetric_gaussian", share, change, None, follows, shape)
+        follows, known = "mean" if isinstance(problem.center, str) else "center", None
+    of_bound = sensitivity.projected_spectrum if spectrum_of else sensitivity.second_moment
+    change = partial(of_bound, adjacency=problem.unit.adjacency)
+    shape = spectrum_of or (problem.shape[1],) * 2
+    return problem.cost.release(name, mechanism, share, change, known, follows=follows, shape=shape)
 
 
-def _plan_adaptive(problem: DecompositionProblem, share: float) -> list[Any]:
+def _plan_adaptive(problem: RowsProblem, share: float) -> AdaptiveReleases | CovarianceReleases:
     """Plan a matrix, a probe, and what the probe decides between."""
     if not problem.cost.is_private:
-        return [_plan_moment(problem, share, "second moment")]
+        return _plan_covariance(problem, share)
     first, probe, *steps, spectrum = (share * own for own in ADAPTIVE_SHARES)
-    moment = _plan_moment(problem, first, "second moment 1")
-    squares = replace(
-        moment,
-        name="clipped squares",
-        mechanism="gaussian",
-        share=probe,
-        shape=(len(PROBE_LEVELS), problem.basis_size),
+    numbered = enumerate((first, *steps, spectrum), start=1)
+    moment, *more = (_plan_moment(problem, own, f"second moment {n}") for n, own in numbered)
+    n_levels, size = len(PROBE_LEVELS), problem.basis_size
+    change = partial(
+        sensitivity.clipped_squares, n_levels=n_levels, adjacency=problem.unit.adjacency
     )
-    if moment.sensitivity is not None and problem.row_norm is not None:
-        adjacency = problem.unit.adjacency
-        change = sensitivity.clipped_squares(problem.row_norm, len(PROBE_LEVELS), adjacency)
-        squares = replace(squares, sensitivity=change)
-    more, refined = [], []
-    for number, step in enumerate(steps, start=1):
-        line = replace(moment, share=step, sensitivity=None, follows="clipped squares")
-        more.append(replace(line, name=f"second moment {number + 1}"))
-        refined.append(replace(line, name=f"refinement {number}", mechanism="gaussian"))
-    more.append(replace(moment, name=f"second moment {len(steps) + 2}", share=spectrum))
-    refined.append(replace(more[-1], name="projected variances", mechanism="gaussian"))
-    return [moment, squares, OneOf((more, refined))]
+    known = None if moment.sensitivity is None else {"row_norm": problem.row_norm}
+    name, follows, shape = "clipped squares", moment.follows, (n_levels, size)
+    squares = problem.cost.release(
+        name, "gaussian", probe, change, known, follows=follows, shape=shape
+    )
+    refined = tuple(
+        _plan_product(problem, own, f"refinement {n}", name, size)
+        for n, own in enumerate(steps, start=1)
+    )
+    last, length = "projected variances", rank_of(problem) + 1
+    variances = _plan_moment(problem, spectrum, last, "gaussian", (length,))
+    return AdaptiveReleases(moment, squares, OneOf((tuple(more), Refinement(refined, variances))))
 
 
-def _plan_power(problem: DecompositionProblem, share: float) -> list[Release]:
-    n_iter, basis_size = int(problem.n_iter), problem.basis_size
-    return _plan_iteration(problem, share, "power step", n_iter, basis_size, _GROWTH)
+def _plan_product(
+    problem: RowsProblem, share: float, name: str, follows: str, n_columns: int
+) -> Release:
+    """Plan the second moment times a basis, with clipped projections."""
+    change = partial(sensitivity.clipped_projection, adjacency=problem.unit.adjacency)
+    known = None
+    if not problem.cost.is_private:
+        known = {"row_norm": problem.row_norm, "level": math.inf}
+    shape = problem.shape[1], n_columns
+    return problem.cost.release(
+        name, "gaussian", share, change, known, follows=follows, shape=shape
+    )
+
+
+def _plan_power(problem: RowsProblem, share: float) -> PowerReleases:
+    n_steps, size = int(problem.n_iter), problem.basis_size
+    return _plan_iteration(problem, share, "power", (n_steps, size, _GROWTH), size + 1)
 
 
 def _plan_iteration(
-    problem: DecompositionProblem,
+    problem: RowsProblem,
     share: float,
     kind: str,
-    n_steps: int,
-    n_columns: int,
-    growth: float,
-) -> list[Release]:
-    """Plan a clip level and a product for each step, and the spectrum."""
-    adjacency, shape = problem.unit.adjacency, (problem.shape[1], n_columns)
-    weights = growth ** np.arange(n_steps)
-    shares = share * (1 - _LEVEL_SHARE - _SPECTRUM_SHARE) * weights / weights.sum()
-    level_share, lines = share * _LEVEL_SHARE / n_steps, []
-    change = None
-    if problem.row_norm is not None and not problem.cost.is_private:
-        change = sensitivity.clipped_projection(problem.row_norm, math.inf, adjacency)
-    for step, step_share in enumerate(shares.tolist(), start=1):
-        follows = f"clip level {step}"
+    iteration: tuple[int, int, float],
+    size: int,
+) -> PowerReleases:
+    """Plan a clip level and a product for each step, and the spectrum, of that size."""
+    n_steps, n_columns, growth = iteration
+    shares = growing_shares(share * (1 - _LEVEL_SHARE - _SPECTRUM_SHARE), n_steps, growth)
+    counts = partial(sensitivity.histogram, problem.unit.adjacency)
+    steps = list[tuple[Release | None, Release]]()
+    for step, own in enumerate(shares, start=1):
+        level, follows = None, f"clip level {step}"
         if problem.cost.is_private:
-            counts = sensitivity.histogram(adjacency)
-            lines.append(Release(follows, "gaussian", level_share, counts, shape=(N_LEVELS,)))
-        name = f"{kind} {step}"
-        lines.append(Release(name, "gaussian", step_share, change, None, follows, shape))
-    # Its sensitivity is that of a second moment.
-    spectrum = _plan_moment(problem, share * _SPECTRUM_SHARE, "projected second moment")
-    return [*lines, replace(spectrum, shape=(n_columns + 1,) * 2)]
+            of_level, shape = share * _LEVEL_SHARE / n_steps, (N_LEVELS,)
+            level = problem.cost.release(follows, "gaussian", of_level, counts, {}, shape=shape)
+        product = _plan_product(problem, own, f"{kind} step {step}", follows, n_columns)
+        steps.append((level, product))
+    name, own = "projected second moment", share * _SPECTRUM_SHARE
+    return PowerReleases(tuple(steps), _plan_moment(problem, own, name, spectrum_of=(size,) * 2))
 
 
-_PLANS: dict[str, Callable[[DecompositionProblem, float], list[Any]]] = {
-    "covariance": lambda problem, share: [_plan_moment(problem, share, "second moment")],
+def _plan_covariance(problem: RowsProblem, share: float) -> CovarianceReleases:
+    return CovarianceReleases(_plan_moment(problem, share, "second moment"))
+
+
+_PLANS: dict[str, Callable[[RowsProblem, float], SolverReleases]] = {
+    "covariance": _plan_covariance,
     "adaptive": _plan_adaptive,
     "power": _plan_power,
 }

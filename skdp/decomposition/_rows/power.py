@@ -23,12 +23,12 @@ from scipy.linalg import eigh
 
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._rows.plan import N_LEVELS
+from skdp.decomposition._rows.plan import N_LEVELS, PowerReleases
 from skdp.linalg.spectrum import denoise_eigenvalues
 from skdp.linalg.subspace import orthonormal_basis, random_basis
-from skdp.privacy import PrivacyBudget, Released, sensitivity
+from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
-from skdp.privacy.histogram import quantile_from_counts
+from skdp.privacy.histogram import bin_counts, quantile_from_counts
 
 __all__ = [
     "count_above_noise",
@@ -45,36 +45,33 @@ _LEVEL_ROWS = 1 << 14  # not studied
 
 
 def solve_power(
-    rows: Rows,
-    budget: PrivacyBudget,
-    *,
-    basis_size: int,
-    n_iter: int,
-    generator: np.random.Generator,
+    rows: Rows, plan: PowerReleases, budget: PrivacyBudget, generator: np.random.Generator
 ) -> Factors:
     """Find the leading directions of clipped rows: time O(nnz p) a step, memory O(n + d p)."""
     sample = thinned(rows)
-    basis = random_basis(rows.n_features, basis_size, generator)
-    for step in range(1, n_iter + 1):
-        (noisy, step_noise), rows = release_step(
-            rows, sample, budget, basis, names=(f"clip level {step}", f"power step {step}")
-        )
+    basis = random_basis(rows.n_features, plan.steps[0][1].shape[1], generator)
+    for step in plan.steps:
+        (noisy, step_noise), rows = release_step(step, rows, sample, budget, basis)
         basis = orthonormal_basis(noisy)
-    return _solve_projected(rows, budget, basis, count_above_noise(noisy, step_noise))
+    n_above_noise = count_above_noise(noisy, step_noise)
+    return _solve_projected(rows, plan.projected_moment, budget, basis, n_above_noise)
 
 
 def release_step(
-    rows: Rows, sample: Rows, budget: PrivacyBudget, basis: np.ndarray, *, names: tuple[str, str]
+    step: tuple[Release | None, Release],
+    rows: Rows,
+    sample: Rows,
+    budget: PrivacyBudget,
+    basis: np.ndarray,
 ) -> tuple[Released, Rows]:
     """Release the rows times their clipped projections, whose level `sample` tells.
 
     The rows are returned with their norms, which the next step need not compute.
     """
-    of_level, of_step = names
-    level = release_level(sample, budget, basis, name=of_level)
+    of_level, of_product = step
+    level = np.inf if of_level is None else release_level(of_level, sample, budget, basis)
     product, rounding, rows = rows.normal_product(basis, partial(clip_rows, bound=level))
-    change = sensitivity.clipped_projection(rows.bound, level, budget.adjacency, rounding)
-    return budget.gaussian(of_step, product, sensitivity=change), rows
+    return budget.release(of_product, product, rows.bound, level, rounding=rounding), rows
 
 
 def count_above_noise(noisy: np.ndarray, scale: float) -> int:
@@ -88,21 +85,19 @@ def thinned(rows: Rows) -> Rows:
     return rows.thinned(_LEVEL_ROWS)
 
 
-def release_level(rows: Rows, budget: PrivacyBudget, basis: np.ndarray, *, name: str) -> float:
+def release_level(level: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray) -> float:
     """Choose where to clip the projections on `basis`, as a quantile of their norms."""
-    if not budget.is_private:
-        return np.inf
     edges = rows.bound * _LEVEL_GRID
-    counts, _ = budget.histogram(name, rows.projection_norms(basis), edges=edges)
+    counts, _ = budget.release(level, bin_counts(rows.projection_norms(basis), edges))
     return quantile_from_counts(counts, edges, _LEVEL_QUANTILE)
 
 
 def _solve_projected(
-    rows: Rows, budget: PrivacyBudget, basis: np.ndarray, n_above_noise: int
+    rows: Rows, spectrum: Release, budget: PrivacyBudget, basis: np.ndarray, n_above_noise: int
 ) -> Factors:
     """Rayleigh-Ritz: decompose the second moment of the projections."""
     size = basis.shape[1]
-    noisy, scale = release_projected_moment(rows, budget, basis)
+    noisy, scale = release_projected_moment(spectrum, rows, budget, basis)
     eigenvalues, turn = eigh(noisy[:size, :size], check_finite=False)
     eigenvalues = eigenvalues[::-1]
     return Factors(
@@ -114,13 +109,11 @@ def _solve_projected(
     )
 
 
-def release_projected_moment(rows: Rows, budget: PrivacyBudget, basis: np.ndarray) -> Released:
+def release_projected_moment(
+    spectrum: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray
+) -> Released:
     """Release the second moment of the projections, and last what lies outside the basis."""
     moment, rounding = rows.projected_moment(basis)
     # The last row and column but for the diagonal are constant: they cost nothing, and symmetric
     # noise has the same scale on the whole diagonal.
-    return budget.symmetric_gaussian(
-        "projected second moment",
-        moment,
-        sensitivity=sensitivity.projected_spectrum(rows.bound, budget.adjacency, rounding),
-    )
+    return budget.release(spectrum, moment, rows.bound, rounding=rounding)

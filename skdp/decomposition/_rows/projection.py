@@ -10,18 +10,19 @@ squared error of all factors; where it is small, they are shrunk to nothing.
 
 import math
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._problem import DecompositionProblem, rank_of
+from skdp.decomposition._problem import RowsProblem, rank_of
 from skdp.decomposition._rows.fit import clip_to_norm, solve_clipped
-from skdp.decomposition._rows.plan import plan_unguided
+from skdp.decomposition._rows.plan import NORM_SHARE, SolverReleases, plan_norm, plan_solver
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.privacy import PrivacyBudget, Release, sensitivity
-from skdp.privacy.plan import OneOf
+from skdp.privacy.release import Search
 
 __all__ = ["plan_projection", "solve_projection"]
 
@@ -31,44 +32,47 @@ _PROJECTION_SHARE = 0.2  # not studied
 _LEAST_SIGNAL = 0.1  # not studied
 
 
-def plan_projection(problem: DecompositionProblem) -> list[Any]:
+class RowFactorReleases(NamedTuple):
+    """What a fit of rows and their factors releases, in this order."""
+
+    row_norm: Search | None
+    components: SolverReleases
+    projected_rows: Release
+
+
+def plan_projection(problem: RowsProblem) -> RowFactorReleases:
     """Plan the releases of the components, and that of the rows projected on them."""
-    components = list(map(_with_its_part, plan_unguided(problem)))
-    change = None
-    if problem.row_norm is not None:
-        change = _sensitivity(problem, problem.row_norm)
+    before = replace(problem, cost=replace(problem.cost, part=1 - _PROJECTION_SHARE))
+    row_norm = plan_norm(before) if problem.row_norm is None else None
     shape = (problem.shape[0], rank_of(problem))
-    return [
-        *components,
-        Release(
+    return RowFactorReleases(
+        row_norm,
+        plan_solver(before, 1.0 - NORM_SHARE * (problem.row_norm is None)),
+        problem.cost.release(
             "projected rows",
             "gaussian",
             _PROJECTION_SHARE,
-            change,
+            partial(_projection_change, problem=problem),
+            None if problem.row_norm is None else {"row_norm": problem.row_norm},
             follows="row_norm",
             shape=shape,
         ),
-    ]
-
-
-def _with_its_part(planned: Any) -> Any:
-    """Lower the share of a release, or of all of several ways."""
-    if isinstance(planned, OneOf):
-        return OneOf(tuple(list(map(_with_its_part, way)) for way in planned.ways))
-    return replace(planned, share=planned.share * (1 - _PROJECTION_SHARE))
+    )
 
 
 def solve_projection(
-    problem: DecompositionProblem, raw: Rows, budget: PrivacyBudget, generator: np.random.Generator
+    problem: RowsProblem,
+    plan: RowFactorReleases,
+    raw: Rows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
 ) -> Factors:
     """Release the components and the rows projected on them, in O(n_rows n_components) more."""
-    rows = clip_to_norm(raw, budget, problem.row_norm, "row_norm")
-    factors = solve_clipped(problem, rows, budget, generator).leading(rank_of(problem))
-    released, scale = budget.gaussian(
-        "projected rows",
-        rows.matmul(factors.components.T),
-        sensitivity=_sensitivity(problem, rows.bound),
-    )
+    rows = clip_to_norm(raw, plan.row_norm, problem.row_norm, problem, budget)
+    factors = solve_clipped(problem, plan.components, rows, budget, generator)
+    factors = factors.leading(rank_of(problem))
+    projected = rows.matmul(factors.components.T)
+    released, scale = budget.release(plan.projected_rows, projected, rows.bound)
     noise = len(released) * scale**2
     signal = _signal_of(factors.eigenvalues, noise)
     weights = np.where(signal > _LEAST_SIGNAL, signal, 0.0)
@@ -83,7 +87,7 @@ def solve_projection(
     )
 
 
-def _sensitivity(problem: DecompositionProblem, row_norm: float) -> float:
+def _projection_change(row_norm: float, problem: RowsProblem) -> float:
     """Bound how far one row moves the rows times orthonormal components, with its rounding."""
     terms, size = problem.shape[1], rank_of(problem)
     rounding = (terms + 2) * UNIT_ROUNDOFF * math.sqrt(size)

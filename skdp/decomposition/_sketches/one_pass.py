@@ -9,10 +9,11 @@ from scipy.sparse import issparse
 from skdp.data.reduce import PerRow, map_sum
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._problem import DecompositionProblem, rank_of
+from skdp.decomposition._problem import EntriesProblem, rank_of
 from skdp.decomposition._sketches.fit import fit_sketches
 from skdp.decomposition._sketches.plan import (
     Sketches,
+    SketchReleases,
     draw_sketches,
     likely_norm,
     planned_sketches,
@@ -22,14 +23,14 @@ from skdp.decomposition._sketches.plan import (
 from skdp.linalg.haar_sketch import haar_norm
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 from skdp.linalg.sketch import Sketch
-from skdp.privacy import PrivacyBudget, Release, sensitivity
+from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 
 __all__ = ["plan_one_pass", "solve_one_pass"]
 
 
-def plan_one_pass(problem: DecompositionProblem) -> list[Release]:
+def plan_one_pass(problem: EntriesProblem) -> SketchReleases:
     """Plan both sketches, with bounds that hold for every one that may be drawn."""
     (n_rows, n_columns), sizes = problem.shape, sketch_sizes(problem.shape, rank_of(problem))
     # The delta that is reserved tells whether nobody knows the sketches.
@@ -37,25 +38,26 @@ def plan_one_pass(problem: DecompositionProblem) -> list[Release]:
     tails = tails_of(problem.shape, sizes, delta)
     right = _sensitivity(problem, n_rows, (n_columns, sizes[0]), tails[0])
     left = _sensitivity(problem, n_columns, (n_rows, sizes[1]), tails[1])
-    return planned_sketches(problem.shape, sizes, (right, left))
+    return planned_sketches(problem.cost, problem.shape, sizes, (right, left))
 
 
 def solve_one_pass(
-    problem: DecompositionProblem, raw: Rows, budget: PrivacyBudget, generator: np.random.Generator
+    problem: EntriesProblem,
+    plan: SketchReleases,
+    raw: Rows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
 ) -> Factors:
     """Release both sketches, and fit them.
 
     Time O(nnz) for entries and O(nnz (t + v)) for promised changes. Memory O(m t + n v), and for
     promised changes O(n t + m v) more.
     """
-    plan = budget.plan
-    assert plan is not None
     kind = "haar" if isinstance(problem.unit, ResolvedFrobeniusChange) else "countsketch"
     sizes = sketch_sizes(problem.shape, rank_of(problem))
     pair = draw_sketches(kind, problem.shape, sizes, generator)
     right, left = (
-        budget.gaussian(line.name, sums, sensitivity=line.sensitivity or 0.0)
-        for line, sums in zip(plan.releases, _sketched(raw, pair), strict=True)
+        budget.release(one, sums) for one, sums in zip(plan, _sketched(raw, pair), strict=True)
     )
     found = fit_sketches((right, left), Sketches(*pair), rank_of(problem))
     squares = np.square(found.singular_values)
@@ -91,7 +93,7 @@ def _dense(values: Any) -> np.ndarray:
 
 
 def _sensitivity(
-    problem: DecompositionProblem, length: int, sketched: tuple[int, int], tail: float
+    problem: EntriesProblem, length: int, sketched: tuple[int, int], tail: float
 ) -> float:
     """Bound how far one unit moves a sketch, whichever is drawn, with the rounding of its sums."""
     unit, (n, t) = cast("ResolvedEntry | ResolvedFrobeniusChange", problem.unit), sketched

@@ -7,7 +7,8 @@ linear, so that a unit C moves them by :math:`C \Phi` and :math:`C^T \Psi`, what
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from skdp.units._updates import ResolvedUpdate
 __all__ = [
     "RESERVED_PART",
     "PromisedEntry",
+    "SketchReleases",
     "Sketches",
     "StreamProblem",
     "StreamUnit",
@@ -81,6 +83,13 @@ class Sketches:
         return any(self.tails)
 
 
+class SketchReleases(NamedTuple):
+    """What two sketches release, in this order."""
+
+    right: Release
+    left: Release
+
+
 @dataclass(frozen=True)
 class StreamProblem:
     """What is asked of a stream: public facts, and the sketches through which it is seen."""
@@ -136,27 +145,25 @@ def likely_norm(n: int, t: int, tail: float) -> float:
 
 
 def planned_sketches(
+    cost: PrivacyCost,
     shape: tuple[int, int],
     sizes: tuple[int, int],
     sensitivities: tuple[float, float],
     n_epochs: int = 1,
-) -> list[Release]:
+) -> SketchReleases:
     """Plan the sums of both sketches."""
     share = _LONG_SIDE_SHARE if shape[0] >= shape[1] else 1 - _LONG_SIDE_SHARE
     sides = zip(("right", "left"), (share, 1 - share), sensitivities, shape, sizes, strict=True)
-    return [
-        Release(
-            f"{name} sketch",
-            "gaussian",
-            own,
-            change,
-            shape=(length, size) if n_epochs == 1 else (n_epochs, length, size),
-        )
-        for name, own, change, length, size in sides
-    ]
+    epochs = () if n_epochs == 1 else (n_epochs,)
+
+    def _planned(name: str, own: float, change: float, *size: int) -> Release:
+        moved, shape = partial(float, change), (*epochs, *size)
+        return cost.release(f"{name} sketch", "gaussian", own, moved, {}, shape=shape)
+
+    return SketchReleases(*(_planned(*side) for side in sides))
 
 
-def plan_stream(problem: StreamProblem, count_unit: float = 0.0) -> list[Release]:
+def plan_stream(problem: StreamProblem, count_unit: float = 0.0) -> SketchReleases:
     """Plan both sums, counted in a unit or exact, with the sensitivities of the sketches.
 
     Those of all epochs are one release, whose sensitivity is larger by the norm of a column of the
@@ -167,7 +174,7 @@ def plan_stream(problem: StreamProblem, count_unit: float = 0.0) -> list[Release
     change += count_unit / sketches.right.unit * _rounded_cells(unit, sketches.shape)
     sizes = sketches.right.shape[1], sketches.left.shape[1]
     right, left = (change * norm * noise.column_norm for norm in _norms(unit, sketches))
-    return planned_sketches(sketches.shape, sizes, (right, left), noise.horizon)
+    return planned_sketches(problem.cost, sketches.shape, sizes, (right, left), noise.horizon)
 
 
 def _rounded_cells(unit: StreamUnit, shape: tuple[int, int]) -> float:

@@ -59,10 +59,10 @@ def plan_exponential(problem: PersonalProblem) -> ExponentialReleases:
     """Plan three choices: of a bound, of a representation, and of a prior."""
     release, by, counts = problem.cost.release, "exponential", sensitivity.count_distance
     losses = partial(sensitivity.loss_range, adjacency=problem.unit.adjacency)
-    bound = release("response bound", by, _BOUND_SHARE, counts, (), shape=SIZES.shape)
+    bound = release("response bound", by, _BOUND_SHARE, counts, {}, shape=SIZES.shape)
     follows, shape = bound.name, (_N_CANDIDATES,)
     chosen = release("representation", by, _CANDIDATE_SHARE, losses, follows=follows, shape=shape)
-    prior = release("prior", by, _PRIOR_SHARE, losses, (1.0,), shape=(len(_PRIORS),))
+    prior = release("prior", by, _PRIOR_SHARE, losses, {"largest": 1.0}, shape=(len(_PRIORS),))
     return ExponentialReleases(bound, chosen, prior)
 
 

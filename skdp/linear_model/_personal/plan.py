@@ -195,7 +195,7 @@ def _plan_vote(problem: PersonalProblem) -> Release:
     """Plan how many users are predicted best with each prior."""
     share = _share_of_counts(2, problem, _PRIOR_PRECISION, _PRIOR_LIMITS)
     change, shape = partial(sensitivity.histogram, problem.unit.adjacency), (len(grids.PRIORS),)
-    return problem.cost.release("prior vote", "gaussian", share, change, (), shape=shape)
+    return problem.cost.release("prior vote", "gaussian", share, change, {}, shape=shape)
 
 
 def _plan_steps(

@@ -1,7 +1,7 @@
 """What a trace regression releases, and with which shares, from public facts."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -86,7 +86,7 @@ def _gaussian(
     name: str,
     share: float,
     kind: Callable[..., float],
-    known: Sequence[float] | None = None,
+    known: dict[str, float] | None = None,
     shape: tuple[int, ...] = (),
 ) -> Release:
     """Declare a release; what its sensitivity needs is known, or follows the responses' spread."""
@@ -129,7 +129,7 @@ def _plan_spread(problem: TraceProblem) -> Release:
 
 def _plan_sizes(name: str, share: float, n_columns: int, problem: TraceProblem) -> Release:
     shape = n_columns, N_POWERS
-    return _gaussian(problem, name, share, sensitivity.histograms, [n_columns], shape)
+    return _gaussian(problem, name, share, sensitivity.histograms, {"n_columns": n_columns}, shape)
 
 
 def _plan_norm(name: str, problem: TraceProblem) -> Search:
@@ -190,7 +190,9 @@ def _plan_means(problem: TraceProblem) -> Release | None:
     if needed > _SPARE_SHARE:
         return None
     share, shape = max(needed, _LEAST_MEAN_SHARE), (n_features,)
-    return _gaussian(problem, "feature means", share, sensitivity.row_sum, [bound], shape)
+    return _gaussian(
+        problem, "feature means", share, sensitivity.row_sum, {"row_norm": bound}, shape
+    )
 
 
 def _plan_covariance(side: int, problem: TraceProblem) -> Release | None:
@@ -211,7 +213,7 @@ def _plan_covariance(side: int, problem: TraceProblem) -> Release | None:
         "gaussian" if is_sparse else "symmetric_gaussian",
         float(np.clip(wanted, _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE)),
         change,
-        [bound],
+        {"row_norm": bound},
         shape=(size,) if is_sparse else (size, size),
     )
 
@@ -280,7 +282,7 @@ def _plan_moments(problem: TraceProblem, row_norm: Search | None, share: float) 
     known = None
     if row_norm is None:
         largest = math.inf if problem.row_norm is None else problem.row_norm
-        known = [min(math.hypot(largest, problem.fit_intercept), NO_CLIPPING)]
+        known = {"row_norm": min(math.hypot(largest, problem.fit_intercept), NO_CLIPPING)}
     size = problem.n_entries + problem.fit_intercept
     moment = problem.cost.release(
         "second moment",

@@ -1,0 +1,130 @@
+"""What is asked of a fit that protects rows, checked, and no longer "auto"."""
+
+import math
+from dataclasses import replace
+from numbers import Integral
+
+import numpy as np
+
+from skdp._estimator import check_finite_bound
+from skdp.decomposition._problem import Asked, RowsProblem, check_solver
+from skdp.linalg.norms import row_norms
+
+__all__ = ["settle_rows"]
+
+# Where rows may be spread over many more dimensions than matter, and eigenvectors cost little.
+_ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp, adaptive"
+# Beyond, clipped projections lose less to noise than the d x d matrix does, and cost less; less
+# often so where a row is exchanged, as that moves a step twice as far.
+_LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
+# The square of so much longer a centre leaves no digit for that of a sparse row beside it.
+_LARGEST_RATIO = 1e8  # not tuned
+# From how many features on the mean may guide a fit, and an iteration.
+_FEWEST_GUIDED_FEATURES, _FEWEST_ITERATED_FEATURES = 3, 400  # not studied
+
+
+def settle_rows(problem: RowsProblem, asked: Asked) -> RowsProblem:
+    """Refuse what contradicts itself, and replace what is "auto", from public facts only."""
+    if problem.solver != "auto" or problem.cost.is_pure:
+        check_solver(problem, asked)
+    _check_bounds(problem, asked)
+    if not problem.cost.is_private:
+        # Nothing is sought, and what is not given bounds nothing.
+        row_norm, mean_norm = problem.row_norm, problem.mean_norm
+        is_centered = isinstance(problem.center, str)
+        problem = replace(
+            problem,
+            row_norm=math.inf if row_norm is None else row_norm,
+            mean_norm=math.inf if mean_norm is None and is_centered else mean_norm,
+        )
+    n_rows, n_features = problem.shape
+    n_components, solver = problem.n_components, problem.solver
+    if not isinstance(n_components, Integral):
+        _check_whole_spectrum(problem)
+        return replace(problem, solver="covariance")
+    name = "min(n_samples, n_features)" if asked.is_pca else "n_features"
+    most = min(n_rows, n_features) if asked.is_pca else n_features
+    if n_components > most:
+        raise ValueError(
+            f"n_components={n_components} must be at most {name}={most}, got n_samples={n_rows} "
+            f"and n_features={n_features}."
+        )
+    if solver == "auto":
+        fewest, largest = _ADAPTIVE_FEATURES
+        solver = "adaptive" if fewest <= n_features <= largest else "covariance"
+        if n_features > _LARGEST_MATRIX[problem.unit.adjacency]:
+            solver = "power"
+    is_guided, iterates = _guidance(
+        problem, solver, is_usual=problem.n_iter == asked.n_oversamples == "auto"
+    )
+    extra = n_components if asked.n_oversamples == "auto" else int(asked.n_oversamples)
+    return replace(
+        problem,
+        solver=solver,
+        basis_size=min(int(n_components) + int(extra), n_features),
+        n_iter=asked.support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
+        is_guided=is_guided,
+        has_guided_power=iterates,
+    )
+
+
+def _guidance(problem: RowsProblem, solver: str, *, is_usual: bool) -> tuple[bool, bool]:
+    """Tell whether the mean may guide a fit, and an iteration of it."""
+    n_features = problem.shape[1]
+    is_guided = problem.cost.is_private and problem.releases_mean and problem.center is None
+    is_guided = is_guided and n_features >= _FEWEST_GUIDED_FEATURES
+    if not is_guided or (solver == "power" and not is_usual):
+        return False, False
+    may_iterate = problem.solver == "auto" and n_features >= _FEWEST_ITERATED_FEATURES
+    return True, is_usual and (may_iterate or solver == "power")
+
+
+def _check_bounds(problem: RowsProblem, asked: Asked) -> None:
+    """Refuse bounds that do not act, or that are none."""
+    if asked.coherence_bound is not None:
+        raise ValueError(
+            f"coherence_bound={asked.coherence_bound:g} is for iterations whose noise follows "
+            f"the released bases, got {asked.given_unit}: pass coherence_bound=None."
+        )
+    check_finite_bound("row_norm", problem.row_norm, problem.cost)
+    check_finite_bound("mean_norm", problem.mean_norm, problem.cost)
+    if problem.mean_norm is not None and not problem.releases_mean:
+        raise ValueError(
+            f"mean_norm={problem.mean_norm:g} bounds rows for their private mean, and none is "
+            "released: pass mean_norm=None, or center='private'."
+        )
+    if problem.is_sparse and problem.center is not None:
+        _check_sparse_center(problem)
+
+
+def _check_sparse_center(problem: RowsProblem) -> None:
+    """Refuse a centre so long beside sparse rows that rounding may leave nothing of them.
+
+    They are centred in their products, whose terms are as long as the centre.
+    """
+    name, norm = "mean_norm", problem.mean_norm
+    if isinstance(problem.center, np.ndarray):
+        name, norm = "center", float(row_norms(problem.center[np.newaxis])[0])
+    if problem.row_norm is None or norm is None:
+        return
+    if math.isfinite(norm) and norm > _LARGEST_RATIO * problem.row_norm:
+        raise ValueError(
+            f"row_norm={problem.row_norm} is too small beside the norm {norm:.3g} of {name}: "
+            "sparse rows would be lost in rounding when they are centred. Pass a "
+            f"{name} of at most {_LARGEST_RATIO:.0e} times row_norm, a dense X, or center=False."
+        )
+
+
+def _check_whole_spectrum(problem: RowsProblem) -> None:
+    """Refuse to choose the number of components where the spectrum does not tell it."""
+    n_components, (n_rows, n_features) = problem.n_components, problem.shape
+    if problem.solver not in ("auto", "covariance"):
+        raise ValueError(
+            f"n_components={n_components!r} needs the whole spectrum; pass an int, or "
+            "solver='covariance'."
+        )
+    if isinstance(n_components, str) and n_rows < n_features:
+        raise ValueError(
+            "n_components='mle' is only supported if n_samples >= n_features, got "
+            f"{n_rows} < {n_features}."
+        )
