@@ -17,7 +17,7 @@ from skdp.data.reading import seen
 from skdp.data.threads import one_blas_thread, thread_count
 from skdp.exceptions import warn_of_privacy
 from skdp.ledger import PrivacyLedger
-from skdp.privacy import Plan, PrivacyBudget, unmoved
+from skdp.privacy import Plan, PrivacyBudget
 from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource, algorithm_generator, draw_seed
@@ -253,8 +253,8 @@ def whole_or_nothing(estimator: PrivateEstimator) -> Iterator[None]:
 
 def plan_of(problem: Problem, parts: Any) -> Plan:
     """Plan releases with the budget that is asked for."""
-    unit, priced = problem.unit, unmoved.priced(parts, problem.cost)
-    return Plan(problem.cost, unit.name, unit.adjacency, priced, unit.is_enforced)
+    unit = problem.unit
+    return Plan(problem.cost, unit.name, unit.adjacency, parts, unit.is_enforced)
 
 
 def doubt_of_delta(cost: PrivacyCost, counted: str, n_units: int) -> list[str]:

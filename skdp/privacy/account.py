@@ -75,11 +75,6 @@ class Account:
         self.releases.append(Release(taken.name, taken.mechanism, taken.share, sensitivity, scale))
         return self.releases[-1]
 
-    def next_lines(self) -> list[Release]:
-        """Return what any open way has next."""
-        number = len(self.releases)
-        return [way[number] for way in self.ways or () if len(way) > number]
-
     def check_share(self, name: str, share: float) -> None:
         """Refuse what is more than is left."""
         spent = [release.share for release in self.releases]
@@ -95,18 +90,21 @@ class Account:
             self.check_share(release.name, release.share)
             return None
         number = len(self.releases)
-        ways = [way for way in self.ways if len(way) > number and way[number] == release]
+        longer = [way for way in self.ways if len(way) > number]
+        ways = [way for way in longer if way[number] == release]
         if not ways:
-            refuse(release.name, release.mechanism, release.share, self.next_lines())
+            _refuse(release, [way[number] for way in longer])
         return ways
 
 
-def refuse(name: str, mechanism: str, share: float | None, planned: Sequence[Release]) -> NoReturn:
+def _refuse(release: Release, planned: Sequence[Release]) -> NoReturn:
     """Say what is planned instead."""
     if not planned:
-        raise BudgetError(f"Release {name!r} is not planned: all that is has been released.")
+        raise BudgetError(
+            f"Release {release.name!r} is not planned: all that is has been released."
+        )
     line = planned[0]
     raise BudgetError(
-        f"Release {name!r}, {mechanism}, with share {share!r} is not next in the plan: "
-        f"{line.name!r}, {line.mechanism}, with share {line.share!r}."
+        f"Release {release.name!r}, {release.mechanism}, with share {release.share!r} is not next "
+        f"in the plan: {line.name!r}, {line.mechanism}, with share {line.share!r}."
     )

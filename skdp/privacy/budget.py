@@ -7,7 +7,6 @@ import numpy as np
 
 from skdp.exceptions import BudgetError
 from skdp.linalg.prefix_sums import PrefixNoise
-from skdp.privacy import unmoved
 from skdp.privacy.account import Account
 from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.by_name import NamedReleases
@@ -95,7 +94,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         cost = PrivacyCost(float(epsilon), float(delta), float(delta_tail))
         self._begin(Plan(cost, unit, adjacency, None, enforced), noise, charge)
         # Whatever the shares allow.
-        self.plan, self._account.ways = None, None
+        self._account.ways = None
 
     @classmethod
     def of(
@@ -129,7 +128,6 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
     ) -> None:
         self._noise = NoiseSource() if noise is None else noise
         self.cost, self.adjacency = plan.cost, plan.adjacency
-        self.plan: Plan | None = plan
         seeds = () if self._noise.fingerprint is None else (self._noise.fingerprint,)
         self._account = Account(plan, seeds, charge, is_guessable=self._noise.is_guessable)
         self._doubts: list[str] = []
@@ -388,11 +386,6 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
     def _counter(self, search: Search) -> Callable[..., Any]:
         """Make what releases the counts of a search, which is paid for as a whole or not at all."""
         lines = search.lines()
-        if self.plan is None:
+        if self._account.ways is None:
             self._account.check_share(search.name, search.share)
         return lambda step, _, exact: self.release(lines[step - 1], exact).value
-
-    def forfeit(self, n_releases: int = 1) -> None:
-        """Skip the next releases: goes with `unmoved`."""
-        for _ in range(n_releases):
-            self.skip(unmoved.skipped_release(self._account))

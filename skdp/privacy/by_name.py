@@ -5,12 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from skdp.exceptions import BudgetError
-from skdp.privacy import sensitivity, unmoved
-from skdp.privacy.account import Account
+from skdp.privacy import sensitivity
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.histogram import bin_counts
-from skdp.privacy.plan import Plan
 from skdp.privacy.release import Release, Released
 
 __all__ = ["NamedReleases"]
@@ -21,8 +18,6 @@ class NamedReleases:
 
     cost: PrivacyCost
     adjacency: str
-    plan: Plan | None
-    _account: Account
 
     @abstractmethod
     def release(self, release: Release, value: Any, *facts: Any, **more: Any) -> Released:
@@ -32,9 +27,7 @@ class NamedReleases:
     def choose(self, release: Release, losses: Any, *facts: Any, **more: Any) -> int:
         """Choose an option."""
 
-    def gaussian(
-        self, name: str, value: Any, *, sensitivity: float, share: float | None = None
-    ) -> Released:
+    def gaussian(self, name: str, value: Any, *, sensitivity: float, share: float) -> Released:
         """Release `value` with independent Gaussian noise on every entry.
 
         Parameters
@@ -45,8 +38,8 @@ class NamedReleases:
             The private statistic.
         sensitivity : float
             Its largest Euclidean (Frobenius) change between neighbouring datasets.
-        share : float or None, default=None
-            Share of the square of mu that is spent; None for that of the plan.
+        share : float
+            Share of the square of mu that is spent.
 
         Returns
         -------
@@ -63,7 +56,7 @@ class NamedReleases:
         return self.release(self._named(name, "gaussian", share), value, sensitivity)
 
     def symmetric_gaussian(
-        self, name: str, value: Any, *, sensitivity: float, share: float | None = None
+        self, name: str, value: Any, *, sensitivity: float, share: float
     ) -> Released:
         """Release a symmetric matrix with noise isotropic in the Frobenius inner product.
 
@@ -75,8 +68,8 @@ class NamedReleases:
             The private symmetric matrix.
         sensitivity : float
             Its largest Frobenius change between neighbouring datasets.
-        share : float or None, default=None
-            Share of the square of mu that is spent; None for that of the plan.
+        share : float
+            Share of the square of mu that is spent.
 
         Returns
         -------
@@ -95,9 +88,7 @@ class NamedReleases:
         """
         return self.release(self._named(name, "symmetric_gaussian", share), value, sensitivity)
 
-    def laplace(
-        self, name: str, value: Any, *, sensitivity: float, share: float | None = None
-    ) -> Released:
+    def laplace(self, name: str, value: Any, *, sensitivity: float, share: float) -> Released:
         r"""Release `value` with Laplace noise: pure differential privacy.
 
         The noise of an entry of a vector, or of a row of a matrix, is drawn on its own, with
@@ -113,9 +104,8 @@ class NamedReleases:
         sensitivity : float
             Its largest change between neighbouring datasets: the sum of the absolute changes of
             the entries of a vector, or of the Euclidean norms of those of the rows of a matrix.
-        share : float or None, default=None
-            Share of epsilon that is spent, or of the square of mu if delta is not 0; None for that
-            of the plan.
+        share : float
+            Share of epsilon that is spent, or of the square of mu if delta is not 0.
 
         Returns
         -------
@@ -133,9 +123,7 @@ class NamedReleases:
         """
         return self.release(self._named(name, "laplace", share), value, sensitivity)
 
-    def spherical(
-        self, name: str, value: Any, *, sensitivity: float, share: float | None = None
-    ) -> Released:
+    def spherical(self, name: str, value: Any, *, sensitivity: float, share: float) -> Released:
         r"""Release `value` with one draw of spherical noise: pure differential privacy.
 
         The noise has a density proportional to :math:`\exp(-\epsilon_0 \|G\|_F / \Delta)` on
@@ -149,9 +137,8 @@ class NamedReleases:
             The private statistic.
         sensitivity : float
             Its largest Euclidean (Frobenius) change between neighbouring datasets.
-        share : float or None, default=None
-            Share of epsilon that is spent, or of the square of mu if delta is not 0; None for that
-            of the plan.
+        share : float
+            Share of epsilon that is spent, or of the square of mu if delta is not 0.
 
         Returns
         -------
@@ -167,9 +154,7 @@ class NamedReleases:
         """
         return self.release(self._named(name, "spherical", share), value, sensitivity)
 
-    def exponential(
-        self, name: str, losses: Any, *, sensitivity: float, share: float | None = None
-    ) -> int:
+    def exponential(self, name: str, losses: Any, *, sensitivity: float, share: float) -> int:
         r"""Choose one of several public options, the likelier the smaller its loss.
 
         Option j is chosen with a probability in proportion to :math:`\exp(-S_j / \beta)`, of
@@ -186,9 +171,8 @@ class NamedReleases:
         sensitivity : float
             By how much, at most, the loss of one option can rise above that of another between
             neighbouring datasets: the range of the differences.
-        share : float or None, default=None
-            Share of the square of mu, or of epsilon if delta is 0, that is spent; None for that of
-            the plan.
+        share : float
+            Share of the square of mu, or of epsilon if delta is 0, that is spent.
 
         Returns
         -------
@@ -206,7 +190,7 @@ class NamedReleases:
         return self.choose(self._named(name, "exponential", share), losses, sensitivity)
 
     def histogram(
-        self, name: str, values: np.ndarray, *, edges: np.ndarray, share: float | None = None
+        self, name: str, values: np.ndarray, *, edges: np.ndarray, share: float
     ) -> Released:
         """Release how many of the units' values lie up to each of the public `edges`.
 
@@ -218,8 +202,8 @@ class NamedReleases:
             One value a unit; NaN for a null unit, which is counted nowhere.
         edges : ndarray of shape (n_bins,)
             Ascending upper edges of the bins; larger values fall into the last bin.
-        share : float or None, default=None
-            Share of the square of mu that is spent; None for that of the plan.
+        share : float
+            Share of the square of mu that is spent.
 
         Returns
         -------
@@ -270,10 +254,6 @@ class NamedReleases:
         """
         return self.cost.noise_std(mechanism, float(sensitivity), float(share), int(joint_entries))
 
-    def _named(self, name: str, mechanism: str, share: float | None) -> Release:
+    def _named(self, name: str, mechanism: str, share: float) -> Release:
         self.cost.check(mechanism)
-        if self.plan is not None:
-            return unmoved.named_release(self._account, name, mechanism, share)
-        if share is None:
-            raise BudgetError(f"Release {name!r} needs a share: there is no plan that has one.")
         return Release(name, mechanism, float(share), sensitivity_of=float)
