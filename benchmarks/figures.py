@@ -1,4 +1,4 @@
-"""What the figures of the studies share: colours, curves, axes and legends."""
+"""What the figures of the studies share: colors, curves, axes and legends."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,8 +13,8 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 __all__ = [
     "BLACK",
     "BLUE",
+    "GRAY",
     "GREEN",
-    "GREY",
     "ORANGE",
     "OURS",
     "PURPLE",
@@ -26,10 +26,10 @@ __all__ = [
     "save",
 ]
 
-# Colours of Okabe and Ito, which stay apart for colour-blind eyes; markers help in print.
+# Colors of Okabe and Ito, which stay apart for color-blind eyes; markers help in print.
 BLUE, SKY, GREEN, ORANGE = "#0072B2", "#56B4E9", "#009E73", "#E69F00"
 VERMILION, PURPLE, BLACK = "#D55E00", "#CC79A7", "#444444"
-GREY = "#5f6368"
+GRAY = "#5f6368"
 OURS = {"color": BLUE, "marker": "o", "linewidth": 2.8, "markersize": 7, "zorder": 5}
 
 
@@ -41,7 +41,7 @@ def curve(
     high: np.ndarray,
     **style: object,
 ) -> None:
-    """Draw a curve on a band of its colour."""
+    """Draw a curve on a band of its color."""
     ax.plot(x, middle, **{"linewidth": 1.5, "markersize": 5, **style})
     ax.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
 
@@ -56,7 +56,7 @@ def mark(axis: Axis, ticks: Sequence[float]) -> None:
 def frame(ax: Axes) -> None:
     ax.grid(axis="y", color="#e4e6e8", linewidth=0.8)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(colors=GREY, labelsize=8.5)
+    ax.tick_params(colors=GRAY, labelsize=8.5)
 
 
 def save(

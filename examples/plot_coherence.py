@@ -129,15 +129,15 @@ for coherence, (found, released), (found_by_input, _) in zip(
 # is 12 here, as long as nothing is shrunk, and several times as much once the shrinkage has
 # mistaken its largest values for signal.
 
-blue, red, grey = "#1f5fa8", "#c8452d", "#5f6368"
-colours = {"alternating": blue, "input": red}
+blue, red, gray = "#1f5fa8", "#c8452d", "#5f6368"
+colors = {"alternating": blue, "input": red}
 markers = {"alternating": "o", "input": "s"}
 
 fig, (left, middle, right) = plt.subplots(1, 3, figsize=(11.4, 4.3), layout="constrained")
 for ax, results in [(left, alone), (right, bounded)]:
     for solver, values in results.items():
         found = [value for value, _ in values]
-        ax.plot(coherences, found, color=colours[solver], marker=markers[solver], linewidth=2)
+        ax.plot(coherences, found, color=colors[solver], marker=markers[solver], linewidth=2)
     ax.set_ylim(-0.03, 1.05)
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
 left.text(1, 0.9, "alternating", color=blue)
@@ -147,12 +147,12 @@ right.text(0.95, 0.3, "input", color=red)
 left.set_title("Found, at equal signal", loc="left", pad=12, weight="bold")
 right.set_title("Found, at epsilon = 1", loc="left", pad=12, weight="bold")
 
-middle.plot(coherences, coherences, color=grey, linestyle="--", linewidth=1.4)
+middle.plot(coherences, coherences, color=gray, linestyle="--", linewidth=1.4)
 middle.plot(coherences, [c for _, c in alone["alternating"]], "o", color=blue, markersize=7)
 drowned = [c for found, c in bounded["alternating"][4:]]
-middle.plot(coherences[4:], drowned, "o", color=grey, markersize=7, markerfacecolor="white")
-middle.text(1, 24, "exact: dashed", color=grey)
-middle.text(16, 3, "found: filled\ndrowned: open", color=grey)
+middle.plot(coherences[4:], drowned, "o", color=gray, markersize=7, markerfacecolor="white")
+middle.text(1, 24, "exact: dashed", color=gray)
+middle.text(16, 3, "found: filled\ndrowned: open", color=gray)
 middle.set_yscale("log", base=2)
 middle.set_yticks([1, 4, 16, 64, 256], ["1", "4", "16", "64", "256"])
 middle.set_title("Released coherence", loc="left", pad=12, weight="bold")

@@ -107,14 +107,14 @@ for epsilon, *values in zip(epsilons, *curves.values(), strict=True):
 # hidden as a group of 75 edges is, which at these epsilons is hardly at all. And that people are in
 # one community follows from the edges of others, too; this is what the fit is for.
 
-colours = np.array(["#1f5fa8", "#c8452d", "#e0a526"])
+colors = np.array(["#1f5fa8", "#c8452d", "#e0a526"])
 fig, (left, middle, right) = plt.subplots(1, 3, figsize=(11.6, 4.3), layout="constrained")
 people = svd.left_components_ * svd.singular_values_
-left.scatter(people[:, 1], people[:, 2], s=9, c=colours[labels], alpha=0.75)
+left.scatter(people[:, 1], people[:, 2], s=9, c=colors[labels], alpha=0.75)
 left.set_aspect("equal", adjustable="datalim")
 left.axis("off")
 left.set_title("People, edges protected", loc="left", pad=12, weight="bold")
-left.text(0, 0, "colours: true communities", color="#5f6368", transform=left.transAxes)
+left.text(0, 0, "colors: true communities", color="#5f6368", transform=left.transAxes)
 
 by_community = np.argsort(found, kind="stable")
 middle.spy(graph[by_community][:, by_community], markersize=0.12, color="#1f3450")
@@ -128,9 +128,9 @@ styles = {
     "delta = 0": ("#5f6368", "^", (8, 0.52, "right")),
 }
 for name, values in curves.items():
-    colour, marker, (x, y, side) = styles[name]
-    right.plot(epsilons, values, color=colour, marker=marker, markersize=6, linewidth=2)
-    right.text(x, y, name, color=colour, ha=side)
+    color, marker, (x, y, side) = styles[name]
+    right.plot(epsilons, values, color=color, marker=marker, markersize=6, linewidth=2)
+    right.text(x, y, name, color=color, ha=side)
 right.axhline(1 / 3, color="#9aa0a6", linestyle=":", linewidth=1.2)
 right.text(8, 0.345, "guessing", color="#5f6368", ha="right")
 right.set_ylim(0.25, 1.03)

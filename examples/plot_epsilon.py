@@ -48,11 +48,11 @@ def patches():
 
 
 def with_public_bounds(public, n_components):
-    centred = public - public.mean(axis=0)
+    centered = public - public.mean(axis=0)
     return DPPCA(
         n_components,
         mean_norm=np.quantile(np.linalg.norm(public, axis=1), 0.9),
-        row_norm=np.quantile(np.linalg.norm(centred, axis=1), 0.75),
+        row_norm=np.quantile(np.linalg.norm(centered, axis=1), 0.75),
     )
 
 
@@ -110,7 +110,7 @@ def measured(estimator, private):
     """Mean error, and mean captured variance as a fraction of the best possible, by epsilon."""
     exact = without_noise(estimator).fit(private)
     best = exact.components_[: estimator.n_components]
-    centred = private - exact.mean_
+    centered = private - exact.mean_
     results = []
     for epsilon in epsilons:
         fits = [
@@ -118,8 +118,8 @@ def measured(estimator, private):
             for _ in range(n_repeats)
         ]
         error = np.mean([subspace_distance(components, best) for components in fits])
-        captured = np.mean([captured_variance(components, centred) for components in fits])
-        results.append((error, captured / captured_variance(best, centred)))
+        captured = np.mean([captured_variance(components, centered) for components in fits])
+        results.append((error, captured / captured_variance(best, centered)))
     return np.transpose(results)
 
 
@@ -140,7 +140,7 @@ for name, (errors, captured) in results.items():
 # of its epsilon. The right picture is kinder than the left one, because a direction that is missed
 # is mostly one with little variance.
 
-colours = {"patches": "#1f5fa8", "digits": "#c8452d", "breast cancer": "#5f6368"}
+colors = {"patches": "#1f5fa8", "digits": "#c8452d", "breast cancer": "#5f6368"}
 markers = {"patches": "o", "digits": "s", "breast cancer": "^"}
 labels = {  # where a curve has room for its name
     "patches": ((0.066, 0.26, "left"), (0.18, 0.9, "left")),
@@ -150,15 +150,15 @@ labels = {  # where a curve has room for its name
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.6), layout="constrained")
 for name, (errors, captured) in results.items():
-    style = {"color": colours[name], "marker": markers[name], "markersize": 7}
-    left.plot(finely, plans[name], color=colours[name], linewidth=2, alpha=0.55)
+    style = {"color": colors[name], "marker": markers[name], "markersize": 7}
+    left.plot(finely, plans[name], color=colors[name], linewidth=2, alpha=0.55)
     left.plot(epsilons, errors, linestyle="none", **style)
     right.plot(epsilons, captured, linewidth=2, **style)
     n_samples = len(jobs[name][2])
     for ax, text, (x, y, side) in zip(
         (left, right), (f"{name}\n{n_samples} rows", name), labels[name], strict=True
     ):
-        ax.text(x, y, text, color=colours[name], ha=side, va="center")
+        ax.text(x, y, text, color=colors[name], ha=side, va="center")
 left.set_title("Error of the components, 0 to 1", loc="left", pad=12, weight="bold")
 right.set_title("Variance captured, of the best possible", loc="left", pad=12, weight="bold")
 left.text(0.066, 0.03, "lines: planned, dots: measured", color="#5f6368")

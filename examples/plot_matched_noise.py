@@ -41,8 +41,8 @@ pca = DPPCA(n_components=5, mean_norm=64, row_norm=40)
 
 def captured(model, rows, y=None):
     """Part of the variance of rows that the components of a model hold."""
-    centred = rows - rows.mean(axis=0)
-    return np.sum((centred @ model.components_.T) ** 2) / np.sum(centred**2)
+    centered = rows - rows.mean(axis=0)
+    return np.sum((centered @ model.components_.T) ** 2) / np.sum(centered**2)
 
 
 # %%
@@ -117,7 +117,7 @@ for name, found in (
 # components of 75 rows are those of 75 rows. On the right the same noise has its best number of
 # components about where the private fits have it, and the same epsilon does not.
 
-blue, red, grey = "#1f5fa8", "#c8452d", "#5f6368"
+blue, red, gray = "#1f5fa8", "#c8452d", "#5f6368"
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
 left.fill_between(
     epsilons, curve.mean - curve.std, curve.mean + curve.std, color=blue, alpha=0.15, linewidth=0
@@ -144,7 +144,7 @@ right.plot(numbers, at_the_noise, color=blue, linewidth=2, label="public rows, s
 right.plot(
     numbers,
     at_the_epsilon,
-    color=grey,
+    color=gray,
     linewidth=2,
     linestyle="--",
     label="public rows, same epsilon",

@@ -87,15 +87,15 @@ for i, component in enumerate(components):
 # The picture
 # -----------
 # A bar covers the exact variance some 19 times out of 20, as two standard deviations should. Close
-# to the grey band it does so less often, since there the noise bends what it does not hide.
+# to the gray band it does so less often, since there the noise bends what it does not hide.
 
-blue, red, grey = "#1f5fa8", "#c8452d", "#5f6368"
+blue, red, gray = "#1f5fa8", "#c8452d", "#5f6368"
 numbers = np.arange(1, 19)
 kept, dropped = numbers[:n_kept], numbers[n_kept:]
 
 fig, ax = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
 ax.axhspan(0, edge, color="#eceef0", zorder=0)
-ax.text(0.7, edge / 2, "what is in here drowns in noise", color=grey, va="center")
+ax.text(0.7, edge / 2, "what is in here drowns in noise", color=gray, va="center")
 ax.plot(numbers, exact.explained_variance_[:18], "_", color=red, markersize=17, markeredgewidth=2.6)
 dots = {"color": blue, "marker": "o", "markersize": 8, "linestyle": "none", "zorder": 3}
 ax.errorbar(kept, variances[:n_kept], 2 * error, capsize=4, elinewidth=1.8, **dots)

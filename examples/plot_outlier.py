@@ -85,29 +85,29 @@ for row_norm in [0.5, 1.0, 2.0, 4.0, 8.0, 16.0]:
 # their directions. If a direction shows in a few long rows only, clipping hides it. That is not a
 # defect. A direction that a few rows make is what a private fit must not show.
 
-blue, red, grey = "#1f5fa8", "#c8452d", "#5f6368"
+blue, red, gray = "#1f5fa8", "#c8452d", "#5f6368"
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.6), layout="constrained")
 left.plot(*X[::2].T, ".", color="#b9c4d0", markersize=4, markeredgewidth=0)
-left.add_patch(plt.Circle((0, 0), private.row_norm, fill=False, color=grey, linestyle="--"))
+left.add_patch(plt.Circle((0, 0), private.row_norm, fill=False, color=gray, linestyle="--"))
 on_circle = outlier * private.row_norm / np.linalg.norm(outlier)
 left.annotate(
     "",
     on_circle,
     2.1 * on_circle,
-    arrowprops={"arrowstyle": "-|>", "color": grey, "linewidth": 1.6},
+    arrowprops={"arrowstyle": "-|>", "color": gray, "linewidth": 1.6},
 )
-left.plot(*on_circle, "D", color=grey, markersize=8, zorder=4)
+left.plot(*on_circle, "D", color=gray, markersize=8, zorder=4)
 left.text(
     1.6,
     7.4,
     "a row at distance 122 counts as\none on the circle, row_norm = 4",
-    color=grey,
+    color=gray,
     va="center",
 )
-for estimator, colour, length in [(PCA(1), red, 5.6), (clone(private), blue, 7.4)]:
+for estimator, color, length in [(PCA(1), red, 5.6), (clone(private), blue, 7.4)]:
     axis = estimator.fit(bad).components_[0] * np.sign(estimator.components_[0, 0])
-    left.plot(*np.outer(axis, [-length, length]), color=colour, linewidth=3)
+    left.plot(*np.outer(axis, [-length, length]), color=color, linewidth=3)
 left.text(7.6, 0.5, "DPPCA", color=blue, ha="right")
 left.text(1.1, 2.6, "PCA", color=red)
 left.set_xlim(-8, 8.6)

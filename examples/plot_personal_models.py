@@ -119,7 +119,7 @@ for name, values in predictions.items():
 # ------------
 # Hidden pixels are shown in blue at the left; all others are as they were seen.
 
-grey = "#5f6368"
+gray = "#5f6368"
 shades = plt.colormaps["gray_r"].with_extremes(bad="#a9c6e8")
 shown = [3, 12, 20, 41, 56, 88]
 columns = ["Seen", *(name.capitalize() for name in predictions), "Truth"]
@@ -139,7 +139,7 @@ for ax, name in zip(axes[0], columns, strict=True):
     two_lines = name.replace(", ", ",\n").replace(" of ", "\nof ").replace(" models", "\nmodels")
     ax.set_title(two_lines, loc="left", weight="bold")
 for ax, values in zip(axes[-1, 1:4], predictions.values(), strict=True):
-    ax.set_xlabel(f"R² {score(values):.2f}", color=grey, loc="left")
+    ax.set_xlabel(f"R² {score(values):.2f}", color=gray, loc="left")
 for ax in axes.flat:
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_visible(False)

@@ -108,10 +108,10 @@ for epsilon, *values in zip(epsilons, *captured.values(), strict=True):
 # by the lines for a click only as a group of 36 entries is, which is next to nothing at these
 # epsilons: :doc:`/user_guide/entries_and_edges` works out the numbers.
 #
-# Are neighbours neighbours?
+# Are neighbors neighbors?
 # --------------------------
 # The first component says which items are popular, and the other two which tastes they serve. Three
-# groups of items are made from the exact vectors, and the colours show them in the private ones at
+# groups of items are made from the exact vectors, and the colors show them in the private ones at
 # ``epsilon=4``. For the number, take the ten nearest items in the private map, and ask how many of
 # them are in the same group.
 
@@ -183,7 +183,7 @@ print(f"by chance:                           {25 / X.shape[1]:.1%}")
 # say. The items of a user may not, as ``transform`` adds no noise to the row that it is given: they
 # are for that user's eyes. :doc:`/user_guide/people_and_items` has the recipe by itself.
 
-colours = {
+colors = {
     "entry": "#1f5fa8",
     "interaction": "#2a8c82",
     "user": "#5f6368",
@@ -201,8 +201,8 @@ labels = {  # text, and where a curve has room for it
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.8, 4.6), layout="constrained")
 for name, values in captured.items():
     text, (x, y, side) = labels[name]
-    left.plot(epsilons, values, color=colours[name], marker="o", markersize=6, linewidth=2)
-    left.text(x, y, text, color=colours[name], ha=side, va="center")
+    left.plot(epsilons, values, color=colors[name], marker="o", markersize=6, linewidth=2)
+    left.text(x, y, text, color=colors[name], ha=side, va="center")
 left.set_xscale("log", base=2)
 left.set_xticks(epsilons, ["1/4", "1/2", "1", "2", "4", "8"])
 left.set_ylim(0, 1.08)
@@ -215,13 +215,11 @@ left.set_xlabel("epsilon, at delta = 1e-7, for what is protected")
 left.set_title("Captured, of the best possible", loc="left", pad=12, weight="bold")
 
 _, plane = item_map(shown)
-for group, colour in enumerate(["#1f5fa8", "#c8452d", "#e0a526"]):
-    right.plot(*plane[groups == group].T, "o", color=colour, markersize=4, alpha=0.75)
+for group, color in enumerate(["#1f5fa8", "#c8452d", "#e0a526"]):
+    right.plot(*plane[groups == group].T, "o", color=color, markersize=4, alpha=0.75)
 right.set_aspect("equal", adjustable="datalim")
 right.axis("off")
 right.set_title("Items, one click protected, epsilon = 4", loc="left", pad=12, weight="bold")
-right.text(
-    0.02, 0.01, "colours: groups without privacy", color="#5f6368", transform=right.transAxes
-)
+right.text(0.02, 0.01, "colors: groups without privacy", color="#5f6368", transform=right.transAxes)
 fig.savefig("plot_recommender.png", dpi=150)
 print("Wrote plot_recommender.png")

@@ -5,7 +5,7 @@ What a bad bound costs
 A private PCA scales rows longer than ``row_norm`` down to it. With a large bound hardly any row is
 touched, but the noise is made to the measure of the bound, and grows with its square. With a
 small bound there is little noise, but all rows get the same length. This example takes both to the
-extreme, on scikit-learn's digits, whose rows have a norm of 34 after centring (the median).
+extreme, on scikit-learn's digits, whose rows have a norm of 34 after centering (the median).
 """
 
 import warnings
@@ -20,9 +20,9 @@ from skdp import DPPCA, PrivacyWarning
 from skdp.metrics import captured_variance
 
 X = load_digits().data
-centred = X - X.mean(axis=0)
-typical = np.median(np.linalg.norm(centred, axis=1))
-print(f"median norm after centring: {typical:.0f}")
+centered = X - X.mean(axis=0)
+typical = np.median(np.linalg.norm(centered, axis=1))
+print(f"median norm after centering: {typical:.0f}")
 
 # %%
 # Many bounds
@@ -42,7 +42,7 @@ def captured(epsilon, row_norm):
     estimator = clone(pca).set_params(epsilon=epsilon, row_norm=row_norm)
     n_fits = n_repeats if np.isfinite(epsilon) else 1
     return np.mean(
-        [captured_variance(estimator.fit(X).components_, centred) for _ in range(n_fits)]
+        [captured_variance(estimator.fit(X).components_, centered) for _ in range(n_fits)]
     )
 
 
@@ -65,7 +65,7 @@ for row_norm, *values in zip(row_norms, *curves.values(), strict=True):
 # Other data may be less kind to small bounds: a direction that shows in long rows only is lost
 # with them.
 
-labels = {  # text, colour, and where a curve has room for them
+labels = {  # text, color, and where a curve has room for them
     np.inf: ("clipped, without noise", "#5f6368", (8.3, 0.56, "right")),
     4.0: ("epsilon = 4", "#1f5fa8", (4.25, 0.3, "left")),
     1.0: ("epsilon = 1", "#2a8c82", (0.125, 0.465, "left")),
@@ -76,10 +76,10 @@ fig, ax = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
 ax.axvline(1, color="#9aa0a6", linewidth=1, linestyle=":")
 ax.text(1.03, 0.012, "typical norm", color="#5f6368")
 for epsilon, values in curves.items():
-    text, colour, (x, y, side) = labels[epsilon]
+    text, color, (x, y, side) = labels[epsilon]
     style = {"linestyle": "--"} if np.isinf(epsilon) else {"marker": "o", "markersize": 6}
-    ax.plot(row_norms / typical, values, color=colour, linewidth=2, **style)
-    ax.text(x, y, text, color=colour, ha=side)
+    ax.plot(row_norms / typical, values, color=color, linewidth=2, **style)
+    ax.text(x, y, text, color=color, ha=side)
 ax.set_xscale("log", base=2)
 ax.set_xticks([1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8], ["1/8", "1/4", "1/2", "1", "2", "4", "8"])
 ax.set_ylim(0, 0.6)

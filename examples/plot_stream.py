@@ -23,7 +23,7 @@ from skdp.units import Entry
 # %%
 # The matrix
 # ----------
-# Shades of grey between 0 and 1, which are bounds that one knows without looking. The best matrix
+# Shades of gray between 0 and 1, which are bounds that one knows without looking. The best matrix
 # of rank 10 is what a factorization without privacy gives. Errors below are relative: the Frobenius
 # norm of what is missing, over that of the photograph.
 
@@ -121,19 +121,19 @@ for name, models in shown.items():
 # ``reconstruct``: a picture of few stripes is one of few components. How many there are is told by
 # a :class:`skdp.PrivacyWarning`, which was silenced above.
 
-grey = "#5f6368"
+gray = "#5f6368"
 fig, axes = plt.subplots(2, 4, figsize=(11.4, 4.6), layout="constrained")
 axes[0, 0].imshow(photograph, cmap="gray", vmin=0, vmax=1)
 axes[0, 0].set_title("The photograph", loc="left", weight="bold")
 axes[1, 0].imshow(best, cmap="gray", vmin=0, vmax=1)
 axes[1, 0].set_title(f"Best of rank {n_components}", loc="left", weight="bold")
-axes[1, 0].set_xlabel(f"error {error(best):.0%}", color=grey, loc="left")
+axes[1, 0].set_xlabel(f"error {error(best):.0%}", color=gray, loc="left")
 for row, (name, models) in zip(axes, shown.items(), strict=True):
     for ax, epsilon, model in zip(row[1:], epsilons, models, strict=True):
         approximation = model.reconstruct()
         ax.imshow(approximation, cmap="gray", vmin=0, vmax=1)
         ax.set_title(f"{name}, epsilon = {epsilon}".capitalize(), loc="left", weight="bold")
-        ax.set_xlabel(f"error {error(approximation):.0%}", color=grey, loc="left")
+        ax.set_xlabel(f"error {error(approximation):.0%}", color=gray, loc="left")
 for ax in axes.flat:
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_visible(False)

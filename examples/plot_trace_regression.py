@@ -69,31 +69,31 @@ for epsilon, low, full in zip(epsilons, *models.values(), strict=True):
 #
 # The pictures
 # ------------
-# All have the same scale of colours. Everything in them is covered by the guarantee, apart from the
+# All have the same scale of colors. Everything in them is covered by the guarantee, apart from the
 # true picture and the errors, which need it.
 
-red, blue, grey = "#c8452d", "#1f5fa8", "#5f6368"
-colours = {"cmap": "RdBu_r", "vmin": -1.3 * truth.max(), "vmax": 1.3 * truth.max()}
+red, blue, gray = "#c8452d", "#1f5fa8", "#5f6368"
+colors = {"cmap": "RdBu_r", "vmin": -1.3 * truth.max(), "vmax": 1.3 * truth.max()}
 
 fig, axes = plt.subplots(2, 5, figsize=(11, 5.2), layout="constrained")
 for ax in axes.flat:
     ax.set(xticks=[], yticks=[])
     ax.spines[:].set_color("#c9ccd0")
-axes[0, 0].imshow(truth, **colours)
+axes[0, 0].imshow(truth, **colors)
 axes[0, 0].set_title("the truth", weight="bold", pad=8)
 for ax, text in zip(axes[0, 1:], ["1/2", "1", "2", "4"], strict=True):
     ax.set_title(f"epsilon = {text}", pad=8)
 for row, (rank, label) in zip(axes[:, 1:], ranks.items(), strict=True):
     row[0].set_ylabel(label, weight="bold", labelpad=10)
     for ax, model in zip(row, models[rank], strict=True):
-        ax.imshow(model.coef_, **colours)
-        ax.set_xlabel(f"error {error(model):.2f}", color=grey)
+        ax.imshow(model.coef_, **colors)
+        ax.set_xlabel(f"error {error(model):.2f}", color=gray)
 
 legend = axes[1, 0]
 legend.axis("off")
-lines = [("red raises the answer,", red), ("blue lowers it", blue), ("", grey)]
-lines += [(f"{n_people} people", grey), ("delta = 1e-6", grey)]
-for number, (text, colour) in enumerate(lines):
-    legend.text(0, 0.9 - 0.11 * number, text, color=colour, transform=legend.transAxes)
+lines = [("red raises the answer,", red), ("blue lowers it", blue), ("", gray)]
+lines += [(f"{n_people} people", gray), ("delta = 1e-6", gray)]
+for number, (text, color) in enumerate(lines):
+    legend.text(0, 0.9 - 0.11 * number, text, color=color, transform=legend.transAxes)
 fig.savefig("plot_trace_regression.png", dpi=150)
 print("Wrote plot_trace_regression.png")

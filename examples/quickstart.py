@@ -45,7 +45,7 @@ X_public, X_private, y_public, _ = train_test_split(X, y, train_size=800, random
 mean_norm = np.quantile(np.linalg.norm(X_public, axis=1), 0.95)
 row_norm = np.quantile(np.linalg.norm(X_public - X_public.mean(axis=0), axis=1), 0.95)
 print(f"{len(X_public)} public rows, {len(X_private)} private rows")
-print(f"mean_norm={mean_norm:.1f} before centring, row_norm={row_norm:.1f} after")
+print(f"mean_norm={mean_norm:.1f} before centering, row_norm={row_norm:.1f} after")
 
 # %%
 # How much epsilon
@@ -162,13 +162,13 @@ print(f"         {random_axes:8.3f}          random axes")
 # %%
 # The star is the private fit above. It is beside the curve, which was known before it.
 
-blue, red, grey = "#1f5fa8", "#c8452d", "#5f6368"
+blue, red, gray = "#1f5fa8", "#c8452d", "#5f6368"
 
 fig, ax = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
-ax.axhline(without_privacy, color=grey, linestyle="--", linewidth=1.2)
-ax.axhline(random_axes, color=grey, linestyle=":", linewidth=1.4)
-ax.text(0.11, without_privacy + 0.006, "PCA without privacy, public rows", color=grey)
-ax.text(4.6, random_axes + 0.004, "axes drawn at random", color=grey, ha="right")
+ax.axhline(without_privacy, color=gray, linestyle="--", linewidth=1.2)
+ax.axhline(random_axes, color=gray, linestyle=":", linewidth=1.4)
+ax.text(0.11, without_privacy + 0.006, "PCA without privacy, public rows", color=gray)
+ax.text(4.6, random_axes + 0.004, "axes drawn at random", color=gray, ha="right")
 
 ax.errorbar(
     epsilons,

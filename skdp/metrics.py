@@ -52,7 +52,7 @@ def captured_variance(components: Any, X: Any) -> float:
     components : array-like of shape (n_components, n_features)
         Components as rows, as in ``components_``; they need not be orthonormal.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Rows, centred if their variance is meant.
+        Rows, centered if their variance is meant.
 
     Returns
     -------

@@ -73,9 +73,9 @@ def loss_ratio(shape, seed, **parameters):
 
 def captured_on_digits(average, seed, **parameters):
     X = load_digits().data
-    centred = X - X.mean(axis=0)
+    centered = X - X.mean(axis=0)
     fits = several(DPPCA, X, seed, 5, **parameters)
-    return average([captured_variance(fit.components_, centred) for fit in fits])
+    return average([captured_variance(fit.components_, centered) for fit in fits])
 
 
 def sum_of_ratios(fit):

@@ -20,8 +20,8 @@ ROUNDING = 1 + 1e-12
 N_ATTACKS = 24
 
 
-def neighbours_move_no_release_further_than_declared(family, cell, data=None):
-    """The worst neighbour is within the sensitivity, and the attack gets near it."""
+def neighbors_move_no_release_further_than_declared(family, cell, data=None):
+    """The worst neighbor is within the sensitivity, and the attack gets near it."""
     is_ordinary = data is None
     for worst in attacks(family, cell, family.ordinary(cell) if is_ordinary else data):
         assert max(worst.values()) <= ROUNDING, worst
@@ -98,7 +98,7 @@ def the_whole_budget_is_spent_and_no_more(family, cell):
 
 
 ATTACK_LAWS = (
-    neighbours_move_no_release_further_than_declared,
+    neighbors_move_no_release_further_than_declared,
     all_that_is_told_follows_the_releases,
     the_whole_budget_is_spent_and_no_more,
 )

@@ -55,7 +55,7 @@ def a_seed_repeats_a_fit(family, cell):
 
 
 def no_noise_is_shared_by_different_fits(family, cell):
-    """Shared noise at two budgets, or on two neighbours, solves for the data exactly."""
+    """Shared noise at two budgets, or on two neighbors, solves for the data exactly."""
     data = family.ordinary(cell)
     arguments, delta = family.arguments(data), cell().delta
     others = [{"epsilon": 2 * cell().epsilon}, {"random_state": SECRET + 1}]

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import entry_cells
-import entry_neighbours
+import entry_neighbors
 import factor_cells
 import fed_streams
 import row_cells
 import toy
 import trace_cells
-import trace_neighbours
+import trace_neighbors
 import user_cells
 from harness import Group, Slip
 
@@ -39,7 +39,7 @@ class Family:
         Give data for a cell by name: those that are attacked, the first being ordinary; and others
         of the same shape that a fit has to take without a warning.
     groups : callable
-        Gives neighbours of data, and which unit is null for "zero_out".
+        Gives neighbors of data, and which unit is null for "zero_out".
     strangers : callable
         Gives the arguments of fits to data that have only public facts in common with these.
     released, public : callable
@@ -115,7 +115,7 @@ FAMILIES = (
         cells=entry_cells.CELLS,
         datasets=entry_cells.datasets,
         strange=entry_cells.strange_matrices,
-        groups=entry_neighbours.groups,
+        groups=entry_neighbors.groups,
         strangers=row_cells.strangers,
         released=entry_cells.released,
         public=row_cells.public,
@@ -133,8 +133,8 @@ FAMILIES = (
         cells=trace_cells.CELLS,
         datasets=trace_cells.datasets,
         strange=trace_cells.strange_data,
-        groups=trace_neighbours.groups,
-        strangers=trace_neighbours.strangers,
+        groups=trace_neighbors.groups,
+        strangers=trace_neighbors.strangers,
         released=trace_cells.released,
         public=trace_cells.public,
         recorded=lambda cell: (cell.unit, True),

@@ -16,21 +16,21 @@ pytestmark = [
 
 (TOY,) = (family for family in FAMILIES if family.name == "toy")
 CAUGHT_BY = {
-    "sensitivity": {"neighbours_move_no_release_further_than_declared"},
+    "sensitivity": {"neighbors_move_no_release_further_than_declared"},
     "attribute": {
-        "neighbours_move_no_release_further_than_declared",
+        "neighbors_move_no_release_further_than_declared",
         "all_that_is_told_follows_the_releases",
         "nothing_but_documented_attributes_is_kept",
     },
     "branch": {"all_that_is_told_follows_the_releases"},
     "kept row": {
-        "neighbours_move_no_release_further_than_declared",
+        "neighbors_move_no_release_further_than_declared",
         "all_that_is_told_follows_the_releases",
         "nothing_but_documented_attributes_is_kept",
         "a_fitted_pickle_has_neither_seed_nor_data",
     },
     "class": {"nothing_is_kept_beside_the_estimator"},
-    "huge": {"neighbours_move_no_release_further_than_declared"},
+    "huge": {"neighbors_move_no_release_further_than_declared"},
     "share": {"the_whole_budget_is_spent_and_no_more"},
     "plan": {"the_record_is_what_was_planned"},
     "last fit": {"a_second_fit_does_not_depend_on_the_first"},
@@ -44,7 +44,7 @@ CAUGHT_BY = {
     "warning": {"any_finite_data_fit_without_warnings_about_them"},
     "null": {
         "a_null_unit_contributes_nothing",
-        "neighbours_move_no_release_further_than_declared",
+        "neighbors_move_no_release_further_than_declared",
     },
 }
 

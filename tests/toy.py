@@ -314,9 +314,9 @@ def groups(cell, X):
     direction = np.ones(N_FEATURES)
     found = []
     for size in (0.0, 1.0, -1.0, 1e9, 2e9, -1e300, 5e-324):
-        neighbour = X.copy()
-        neighbour[0] = size * direction
-        found.append((neighbour,))
+        neighbor = X.copy()
+        neighbor[0] = size * direction
+        found.append((neighbor,))
     if cell.adjacency == "replace":
         return [Group(found)]
     return [Group(found, origin=(X,), make_null=lambda: null_row(0))]

@@ -119,10 +119,10 @@ def tables_of_ratings() -> Iterator[tuple[str, Way]]:
 
 def dense_tables() -> Iterator[tuple[str, Way]]:
     """Yield images and measurements, with both classes and adjacencies."""
-    X, centred = digits()
+    X, centered = digits()
     unit = {"privacy_unit": Entry((0, 1))}
     for k in (1, 5):
-        for name, way in ways(DPPCA, X, centred, k, (1, 4, 16), **unit):
+        for name, way in ways(DPPCA, X, centered, k, (1, 4, 16), **unit):
             yield f"digits, PCA, k {k}, {name}", way
         for name, way in ways(DPTruncatedSVD, X, X, k, (1, 4), **unit):
             yield f"digits, SVD, k {k}, {name}", way
@@ -131,10 +131,10 @@ def dense_tables() -> Iterator[tuple[str, Way]]:
         ("wine", load_wine, "alternating"),
     ):
         X = np.clip(StandardScaler().fit_transform(load().data), -3, 3)
-        centred = X - X.mean(axis=0)
+        centered = X - X.mean(axis=0)
         for adjacency in ("replace", "zero_out"):
             more = {"privacy_unit": Entry((-3, 3)), "adjacency": adjacency, "solver": solver}
-            for name, way in ways(DPPCA, X, centred, 2, (4, 16, 64, 256), **more):
+            for name, way in ways(DPPCA, X, centered, 2, (4, 16, 64, 256), **more):
                 yield f"{title}, PCA, {adjacency}, k 2, {name}", way
             for name, way in ways(DPTruncatedSVD, X, X, 2, (16,), **more):
                 yield f"{title}, SVD, {adjacency}, k 2, {name}", way

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from benchmarks.entries.measures import DIAGNOSTIC, EPSILONS_OF_RATINGS
 from benchmarks.figures import (
     BLACK,
+    GRAY,
     GREEN,
-    GREY,
     ORANGE,
     OURS,
     PURPLE,
@@ -53,14 +53,14 @@ def draw(results: dict[str, Values], file: Path) -> None:
     rows = [str(value) for value in coherences]
     _lines(axes[0], results["coherence"], rows, coherences, names)
     axes[0].set_title("eigenvector of given coherence, epsilon 1", fontsize=10, loc="left")
-    axes[0].set_ylabel("captured, of the best", color=GREY)
+    axes[0].set_ylabel("captured, of the best", color=GRAY)
     _diagnostic(axes[1], results["coherence"], rows, coherences)
     names = ["default", "plain, basis_cut=4", "input", "worst", "figure 2"]
     for ax, k in zip(axes[2:], (1, 3), strict=True):
         rows = [f"k {k}, epsilon {epsilon:g}" for epsilon in EPSILONS_OF_RATINGS]
         _lines(ax, results["movielens"], rows, EPSILONS_OF_RATINGS, names)
         ax.set_title(f"MovieLens 100k, one rating, k = {k}", fontsize=10, loc="left")
-        ax.set_xlabel("epsilon", color=GREY)
+        ax.set_xlabel("epsilon", color=GRAY)
     save(figure, axes, file, n_columns=4)
 
 
@@ -76,7 +76,7 @@ def _lines(ax: Axes, values: Values, rows: list[str], x: list, names: list[str])
             _line(ax, [at for at, _ in kept], [found for _, found in kept], **_STYLES[name])
     ax.set_ylim(0, 1.02)
     _frame(ax, x)
-    ax.set_xlabel("coherence of the eigenvector", color=GREY)
+    ax.set_xlabel("coherence of the eigenvector", color=GRAY)
 
 
 def _diagnostic(ax: Axes, values: Values, rows: list[str], x: list[int]) -> None:
@@ -86,7 +86,7 @@ def _diagnostic(ax: Axes, values: Values, rows: list[str], x: list[int]) -> None
     ax.set_yscale("log")
     ax.set_title("coherence_right_, of the released vector", fontsize=10, loc="left")
     _frame(ax, x)
-    ax.set_xlabel("coherence of the eigenvector", color=GREY)
+    ax.set_xlabel("coherence of the eigenvector", color=GRAY)
 
 
 def _line(ax: Axes, x: list, found: list[np.ndarray], **style: object) -> None:

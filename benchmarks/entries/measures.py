@@ -189,15 +189,15 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
     return X, X - X.mean(axis=0)
 
 
-def centred_digits(seed: int, quick: bool) -> Measured:
-    X, centred = digits()
+def centered_digits(seed: int, quick: bool) -> Measured:
+    X, centered = digits()
     for k, epsilon in ((1, 1.0), (1, 4.0), (3, 4.0)):
         row = f"k {k}, epsilon {epsilon:g}"
-        best = np.linalg.norm(top_triplets(centred, k)[1])
+        best = np.linalg.norm(top_triplets(centered, k)[1])
         settings = {"privacy_unit": units.Entry(bounds=(0, 1)), "epsilon": epsilon}
         for name, setting in ENTRY_FITS.items():
             basis = fitted(DPPCA, X, k, seed, **settings, **setting)
-            yield (row, name), captured(centred, basis, best)
+            yield (row, name), captured(centered, basis, best)
 
 
 def communities(seed: int, quick: bool) -> Measured:

@@ -18,7 +18,7 @@ from benchmarks.entries.measures import (
     SMALL_MATRIX_EPSILONS,
     SMALL_SHAPES,
     SPECTRA,
-    centred_digits,
+    centered_digits,
     coherences,
     communities,
     dimension,
@@ -106,12 +106,12 @@ SECTIONS: list[EntrySection] = [
     ),
     EntrySection(
         "digits",
-        "Digits, centred",
+        "Digits, centered",
         "`DPPCA` on 1797 x 64 pixels between 0 and 1, with private means; one pixel.",
         "",
         [f"k {k}, epsilon {e:g}" for k, e in ((1, 1.0), (1, 4.0), (3, 4.0))],
         list(ENTRY_FITS),
-        centred_digits,
+        centered_digits,
     ),
     EntrySection(
         "communities",
@@ -126,7 +126,7 @@ SECTIONS: list[EntrySection] = [
     EntrySection(
         "hubs",
         "Hubs",
-        "A graph of 1000 nodes that prefer neighbours of many edges, 10 for each new node; one "
+        "A graph of 1000 nodes that prefer neighbors of many edges, 10 for each new node; one "
         "edge.",
         "epsilon",
         ["4", "16"],

@@ -118,17 +118,17 @@ def wholes(random: np.random.Generator) -> np.ndarray:
 
 Family = tuple[Any, Callable[[np.random.Generator], np.ndarray], dict[str, Any]]
 FAMILIES: dict[str, Family] = {
-    "Zipf, centred": (DPPCA, zipf, CLICKS),
+    "Zipf, centered": (DPPCA, zipf, CLICKS),
     "Zipf": (DPTruncatedSVD, zipf, CLICKS),
     "tastes": (DPTruncatedSVD, tastes, CLICKS),
-    "tastes, centred": (DPPCA, tastes, CLICKS),
+    "tastes, centered": (DPPCA, tastes, CLICKS),
     "tastes, deflation": (DPTruncatedSVD, tastes, {**CLICKS, "solver": "deflation"}),
     "tastes, interaction": (DPTruncatedSVD, tastes, INTERACTIONS),
     "tastes, delta 0": (DPTruncatedSVD, tastes, {**CLICKS, "delta": 0.0}),
     "stars": (DPTruncatedSVD, stars, STARS),
     "blocks": (DPTruncatedSVD, blocks, SIGNED),
     "waves": (DPTruncatedSVD, tall, SIGNED),
-    "waves, centred": (DPPCA, tall, SIGNED),
+    "waves, centered": (DPPCA, tall, SIGNED),
     "signs, 40 x 50": (DPTruncatedSVD, small, SIGNED),
     "signs, 40 x 50, input": (DPTruncatedSVD, small, {**SIGNED, "solver": "input"}),
     "heavy degrees": (DPTruncatedSVD, heavy_degrees, EDGES),

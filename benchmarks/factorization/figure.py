@@ -26,8 +26,8 @@ from benchmarks.factorization.measures import (
 from benchmarks.factorization.sections import captured, relative
 from benchmarks.figures import (
     BLACK,
+    GRAY,
     GREEN,
-    GREY,
     ORANGE,
     OURS,
     PURPLE,
@@ -71,7 +71,7 @@ def draw(results: dict[str, Values], file: Path) -> None:
         _captured(ax, EPSILONS_OF_RATINGS, "epsilon")
         ax.set_title(f'MovieLens, k = {k}; auto is "alternating"', fontsize=10, loc="left")
     _in_time(axes[3], results["time"])
-    axes[1].set_ylabel("captured, of the best of that rank", color=GREY)
+    axes[1].set_ylabel("captured, of the best of that rank", color=GRAY)
     save(figure, axes, file, n_columns=4)
 
 
@@ -88,8 +88,8 @@ def _errors(ax: Axes, values: Values) -> None:
     mark(ax.xaxis, EPSILONS)
     mark(ax.yaxis, [0.03, 0.05, 0.1, 0.2, 0.5, 1])
     frame(ax)
-    ax.set_xlabel("epsilon", color=GREY)
-    ax.set_ylabel("error over the norm", color=GREY)
+    ax.set_xlabel("epsilon", color=GRAY)
+    ax.set_ylabel("error over the norm", color=GRAY)
     ax.set_title('2000 x 500, k = 10; auto is "input"', fontsize=10, loc="left")
 
 
@@ -108,7 +108,7 @@ def _captured(ax: Axes, ticks: Sequence[float], label: str) -> None:
     ax.set_ylim(-0.06, 1.03)
     mark(ax.xaxis, ticks)
     frame(ax)
-    ax.set_xlabel(label, color=GREY)
+    ax.set_xlabel(label, color=GRAY)
 
 
 def _reference(ax: Axes, height: float, text: str, x: float, side: str) -> None:
@@ -119,7 +119,7 @@ def _reference(ax: Axes, height: float, text: str, x: float, side: str) -> None:
         xytext=(0, 3),
         textcoords="offset points",
         horizontalalignment=side,
-        color=GREY,
+        color=GRAY,
         fontsize=8.5,
     )
 

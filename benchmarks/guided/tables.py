@@ -103,7 +103,7 @@ TABLES = [
     Table("3 tastes", lambda: _tastes(5000, 800, 3), needs_folder=False),
     Table("8 tastes", lambda: _tastes(2000, 1500, 8), needs_folder=False),
     Table("Digits", lambda: _digits(False), needs_folder=False),
-    Table("Digits, centred", lambda: _digits(True), needs_folder=False),
+    Table("Digits, centered", lambda: _digits(True), needs_folder=False),
     Table("Five directions of 100", lambda: _spiked(5000, 100), needs_folder=False),
     Table("Five directions of 600", lambda: _spiked(10_000, 600), needs_folder=False),
 ]

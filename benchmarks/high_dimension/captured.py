@@ -117,12 +117,12 @@ def heavy(n_features: int, seed: int) -> np.ndarray:
 
 @cache
 def patches() -> np.ndarray:
-    """Cut 20 000 grey patches of 32 x 32 pixels out of two photographs; take out their means."""
+    """Cut 20 000 gray patches of 32 x 32 pixels out of two photographs; take out their means."""
     random = np.random.default_rng(0)
     cut = []
     for image in load_sample_images().images:
-        grey = image.mean(axis=2)
-        views = np.lib.stride_tricks.sliding_window_view(grey, (32, 32))
+        gray = image.mean(axis=2)
+        views = np.lib.stride_tricks.sliding_window_view(gray, (32, 32))
         corners = [random.integers(size, size=10_000) for size in views.shape[:2]]
         cut.append(views[tuple(corners)].reshape(-1, 32 * 32))
     X = np.concatenate(cut)

@@ -143,7 +143,7 @@ def matrices(n: int, side: int, seed: int, **parameters: Any) -> Any:
 
 
 def unlike_columns(seed: int) -> Any:
-    """Draw correlated columns of other centres and units, one that is rare, and one of counts."""
+    """Draw correlated columns of other centers and units, one that is rare, and one of counts."""
     random = np.random.default_rng(seed)
     X = random.normal(size=(9_000, 8)) + 0.7 * random.normal(size=(9_000, 1))
     X[:, 6] = random.random(9_000) < 0.05

@@ -28,7 +28,7 @@ TITLE = f"""\
 
 Written by `python -m benchmarks.house.mutations --write`. Each line is a mistake: something that is
 declared {TOO_LITTLE:g} times what it is. "Cells" are those of the pairwise cover in which it is
-made, and the last column has the first one in which the law of neighbours fails.
+made, and the last column has the first one in which the law of neighbors fails.
 
 """
 COLUMNS = ("what is too small", "cells", "noticed in")

@@ -2,7 +2,7 @@
 
 Figures 2 and 3 of Hardt and Roth [1]_, as printed, beside the solvers of skdp, which rest on their
 idea: a product A x changes by at most the largest entry of x, in size, when an entry of A moves by
-1. Neighbours differ by an entry, delta is 1e-6, and there are 8 steps. Rows of the first table are
+1. Neighbors differ by an entry, delta is 1e-6, and there are 8 steps. Rows of the first table are
 square symmetric matrices with singular values 200, 100 and 50 and random singular vectors.
 
 figure 2     power iteration whose noise is sqrt(C / n) times the printed

@@ -1,6 +1,6 @@
 """Row-level private subspaces: the published noisy power method, its repairs, and Analyze Gauss.
 
-Rows are clipped to norm 1, neighbours differ by one row that is null or not (`zero_out`), and
+Rows are clipped to norm 1, neighbors differ by one row that is null or not (`zero_out`), and
 delta is 1e-6. Every cell is `subspace error/captured variance`: the sine of the largest angle to
 the top-5 subspace without privacy (0 is perfect, 1 useless), and the variance captured, divided by
 what that subspace captures. Columns, from left to right, all but the last two with 3 steps:

@@ -17,7 +17,7 @@ clipped at a private quantile instead, with a private scale to begin with; share
 
 The published algorithms are **not private**, whatever the constants that the paper leaves open:
 
-- Their sensitivities hold with high probability when both neighbours come from the model. A record
+- Their sensitivities hold with high probability when both neighbors come from the model. A record
   may be any; then the mean of y_i X_i and the gradients, which nothing clips, move without bound.
 - Projectors move by as much as sqrt(2 r) however little a record moves, unless there is a gap
   between singular values, and none is ensured.

@@ -2,10 +2,10 @@
 
 Captured variance of k components over that of the best k, on digits and breast cancer of
 scikit-learn and on the tables in the folder that the environment variable `SKDP_DATA` names.
-Everybody gets the same rows of norm 1 (`tables.py`), the bound 1, neighbours that differ by
+Everybody gets the same rows of norm 1 (`tables.py`), the bound 1, neighbors that differ by
 one row exchanged for another, and the same epsilon. delta is 1e-6, for the libraries 0.
 
-- `DPTruncatedSVD`, for rows with a public centre `DPPCA(center=False)`, with `solver="auto"` is
+- `DPTruncatedSVD`, for rows with a public center `DPPCA(center=False)`, with `solver="auto"` is
   compared with the best peer. The power solver stands beside it.
 - The peers are ports of published algorithms (`peers/ports.py`), and diffprivlib and OpenDP in
   environments of their own (`peers/libraries.py` tells how). A fit of a library that takes longer
@@ -60,12 +60,12 @@ CAPTION = """\
 Written by `python -m benchmarks.pca.comparison --write`; drawn in `comparison.png`.
 
 Captured variance of k components over that of the best k: mean of {seeds} seeds ± standard error.
-All methods have the same rows, divided by their norm, the bound 1, and neighbours that differ by
+All methods have the same rows, divided by their norm, the bound 1, and neighbors that differ by
 one row exchanged for another. diffprivlib and OpenDP promise (epsilon, 0), all others (epsilon,
 1e-6). "> {limit:g} s": a fit gave no answer in that time; the remaining seeds and larger epsilons
 of the same data were not tried.
 
-"skdp" is `DPTruncatedSVD`, for breast cancer and California housing, which have a public centre,
+"skdp" is `DPTruncatedSVD`, for breast cancer and California housing, which have a public center,
 `DPPCA`, with `solver="auto"`, which is "covariance" below 400 features; the power solver stands
 beside it. "Better" and "lost" mean by more than two standard errors of the difference (s.e.),
 "even" all between. The formula of "Analyze Gauss, classic" is proved for epsilon below 1.

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 
 from benchmarks.figures import (
     BLACK,
+    GRAY,
     GREEN,
-    GREY,
     ORANGE,
     OURS,
     PURPLE,
@@ -47,9 +47,9 @@ def draw(panels: dict, epsilons: list[float], file: Path) -> None:
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
     for ax in axes[:, 0]:
-        ax.set_ylabel("variance missed (lower is better)", color=GREY)
+        ax.set_ylabel("variance missed (lower is better)", color=GRAY)
     for ax in axes[-1]:
-        ax.set_xlabel("epsilon", color=GREY)
+        ax.set_xlabel("epsilon", color=GRAY)
     save(figure, axes.flat, file, order=list(_STYLES))
 
 
@@ -72,7 +72,7 @@ def _panel(ax: Axes, title: str, cells: dict, epsilons: list[float]) -> None:
         *(0.03, 0.03, "\n".join(filter(None, notes))),
         transform=ax.transAxes,
         fontsize=8,
-        color=GREY,
+        color=GRAY,
         bbox={"color": "white", "pad": 1.5},
     )
 

@@ -3,7 +3,7 @@
 Columns are scaled by ranges known beforehand (of the questionnaire, the scanner, the state of
 California), long tails are turned into logarithms, and every row is divided by its own norm, so
 that 1 bounds all of them and nothing is clipped. Where columns have no natural zero, a public
-centre is subtracted first, the same for all methods. No step reads anything off other rows.
+center is subtracted first, the same for all methods. No step reads anything off other rows.
 
 Data that may not be passed on are looked for in the folder that `data.py` tells of.
 """
@@ -24,7 +24,7 @@ __all__ = ["TABLES", "Table", "available"]
 
 @dataclass(frozen=True)
 class Table:
-    """A table, the number of components asked for, and whether a public centre was subtracted."""
+    """A table, the number of components asked for, and whether a public center was subtracted."""
 
     name: str
     n_components: int

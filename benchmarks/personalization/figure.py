@@ -11,8 +11,8 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from benchmarks.figures import (
     BLACK,
     BLUE,
+    GRAY,
     GREEN,
-    GREY,
     ORANGE,
     OURS,
     PURPLE,
@@ -60,7 +60,7 @@ def draw(results: dict[str, Values], file: Path) -> None:
     _against_epsilon(axes[1], found, "B", "B: 50 features, 20 rows a user")
     _against_rows(axes[2], results["rows"])
     _all_regimes(axes[3], results["methods"])
-    axes[0].set_ylabel("excess risk", color=GREY)
+    axes[0].set_ylabel("excess risk", color=GRAY)
     for ax in axes:
         frame(ax)
         ax.title.set(fontsize=10)
@@ -126,7 +126,7 @@ def _logarithmic(ax: Axes, ticks: Sequence[float], label: str) -> None:
     ax.set_yscale("log")
     mark(ax.xaxis, ticks)
     mark(ax.yaxis, [0.05, 0.1, 0.2, 0.5, 1, 2, 5])
-    ax.set_xlabel(label, color=GREY)
+    ax.set_xlabel(label, color=GRAY)
 
 
 def _line(

@@ -34,7 +34,7 @@ Written by `python -m benchmarks.personalization.personalization --write`; `pers
 draws some of it, in bands of two standard errors. A cell is mean ± standard error of {} seeds,
 unless it is said otherwise. Delta is 1e-6, and one user may be replaced by any other.
 
-Users have m labelled rows of d features each, and coefficients in a space of k dimensions that they
+Users have m labeled rows of d features each, and coefficients in a space of k dimensions that they
 share (`make_personalized_regression`; y has noise s):
 
 | | d | k | m | s | |
@@ -45,7 +45,7 @@ share (`make_personalized_regression`; y has noise s):
 | D | 30 | 3 | 20 | .5 | components of standard deviation 2, 1 and .5, elsewhere 1 |
 | E | 20 | 2 | 4 | .5 | few rows |
 | F | 20 | 2 | 20 | .5 | responses of one user in 20 are 100 times as large; the risk is of others |
-| G | 20 | 2 | 20 | .5 | neighbouring features have correlation .6 or .9 |
+| G | 20 | 2 | 20 | .5 | neighboring features have correlation .6 or .9 |
 | H | 20 | 2 | 20 | .5 | the first component has mean 2 |
 | S | 20 | 2 | 20 | .1 | |
 | S0 | 20 | 2 | 20 | 0 | |

@@ -3,8 +3,8 @@
 - Digits, which come with scikit-learn. A person is one image, of which 32 of the 64 pixels, at
   random, are seen; a row is a pixel, with 36 cosine features of its position. The other 32 are
   predicted.
-- Gowalla: who went where. A user has as many rows of places that were visited, labelled 1, as of
-  others, labelled -1; the features of a place come from the singular vectors of the visits of one
+- Gowalla: who went where. A user has as many rows of places that were visited, labeled 1, as of
+  others, labeled -1; the features of a place come from the singular vectors of the visits of one
   half of the users, who are taken for public, and the models are those of users of the other half.
   Half of a user's rows are predicted.
 

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from benchmarks.figures import BLACK, GREY, OURS, VERMILION, curve, frame, mark, save
+from benchmarks.figures import BLACK, GRAY, OURS, VERMILION, curve, frame, mark, save
 from benchmarks.report import Values
 from benchmarks.trace_regression.measures import EPSILONS, SIDES, SIZES, VALUES
 
@@ -33,8 +33,8 @@ def draw(results: dict[str, Values], file: Path) -> None:
     for ax, (name, x, label, title, rates) in zip(axes, panels, strict=True):
         _panel(ax, results[name], x, rates)
         ax.set_title(title, fontsize=10, loc="left")
-        ax.set_xlabel(label, color=GREY)
-    axes[0].set_ylabel("error, Frobenius norm", color=GREY)
+        ax.set_xlabel(label, color=GRAY)
+    axes[0].set_ylabel("error, Frobenius norm", color=GRAY)
     save(figure, axes, file, n_columns=4)
 
 
@@ -73,7 +73,7 @@ def _reference(ax: Axes, x: np.ndarray, near: np.ndarray, rate: float) -> None:
         xytext=offset,
         textcoords="offset points",
         horizontalalignment="left" if rate < 0 else "right",
-        color=GREY,
+        color=GRAY,
         fontsize=8.5,
     )
 

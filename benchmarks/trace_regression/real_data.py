@@ -1,15 +1,15 @@
 """`DPTraceRegressor` on real data, against least squares without privacy and AdaSSP.
 
 - The published row: AdaSSP on parkinsons_updrs, total UPDRS of the 19 columns and the user number,
-  standardised, rows of norm 1, responses centred and divided by their largest, 10-fold [1]_. Mean
+  standardized, rows of norm 1, responses centered and divided by their largest, 10-fold [1]_. Mean
   squared errors. The preparation looks at the data, as there: it is part of the experiment and not
   private.
 - Rows of features as they are, with defaults: nothing about the data is told. R^2 on a fifth that
   is held out, median of the seeds. "reference" is AdaSSP in ten lines, with rows that are
-  standardised by looking at them and divided by their norms: a bound that it is told for nothing.
+  standardized by looking at them and divided by their norms: a bound that it is told for nothing.
 - Many tasks: one recording of one of 42 people, whose coefficients are a column of a matrix of rank
   1 or 2, with an intercept for each (`RankOneMatrices.from_tasks`). One recording is protected, not
-  the person. Features are standardised by looking at them, which is not private either.
+  the person. Features are standardized by looking at them, which is not private either.
 
 Run
 

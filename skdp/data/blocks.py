@@ -22,7 +22,7 @@ Weighting = Callable[[np.ndarray], np.ndarray]
 
 
 class _BaseBlock(ABC):
-    """Rows of a source, `raw`, centred and weighted; those that `is_null` take part in nothing."""
+    """Rows of a source, `raw`, centered and weighted; those that `is_null` take part in nothing."""
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
@@ -31,7 +31,7 @@ class _BaseBlock(ABC):
         self._norms: np.ndarray | None = None
 
     def norms(self) -> np.ndarray:
-        """Compute the norms of the centred rows before weighting, or upper bounds of them."""
+        """Compute the norms of the centered rows before weighting, or upper bounds of them."""
         if self._norms is None:
             self._norms = self._computed_norms()
         return self._norms
@@ -58,7 +58,7 @@ class _BaseBlock(ABC):
 
 
 class DenseBlock(_BaseBlock):
-    """Rows in float64, centred into `scratch` at once, so that their norms are taken in cache.
+    """Rows in float64, centered into `scratch` at once, so that their norms are taken in cache.
 
     Weights are applied to the thinner factor of a product. Only `gram`, which has none, multiplies
     the rows, in `scratch`.
@@ -132,7 +132,7 @@ class DenseBlock(_BaseBlock):
 
 
 class SparseBlock(_BaseBlock):
-    """Rows that stay sparse: centre and weights are applied to the products instead.
+    """Rows that stay sparse: center and weights are applied to the products instead.
 
     Weights are 0 or not below ``2 ** -500``, so that nothing that matters overflows or underflows
     on the way.
@@ -143,7 +143,7 @@ class SparseBlock(_BaseBlock):
         self._rows, self._center = raw, center
 
     def are_mostly_positive(self) -> np.ndarray:
-        """Tell of each row before centring whether its sum is at least half that of its sizes."""
+        """Tell of each row before centering whether its sum is at least half that of its sizes."""
         raw, ones = self._rows.astype(np.float64, copy=False), np.ones(self._rows.shape[1])
         return _are_mostly_positive(raw @ ones, abs(raw) @ ones)
 
@@ -163,7 +163,7 @@ class SparseBlock(_BaseBlock):
         return gram
 
     def dense(self) -> np.ndarray:
-        """Return the rows before centring and weighting, as an array."""
+        """Return the rows before centering and weighting, as an array."""
         return self._rows.toarray()
 
     def squared_deviations(self, point: np.ndarray) -> np.ndarray:

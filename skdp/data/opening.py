@@ -16,7 +16,7 @@ __all__ = ["open_rows"]
 def open_rows(
     rows: Rows, *, is_keyed: bool, needs_signs: bool, first: tuple[float, Weighting] | None
 ) -> tuple[Rows, bytes | None]:
-    """Read raw, or centred, rows once; release nothing of what is found.
+    """Read raw, or centered, rows once; release nothing of what is found.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One view of the rows of a matrix, centred and weighted lazily, and the sums that fits need."""
+"""One view of the rows of a matrix, centered and weighted lazily, and the sums that fits need."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -45,13 +45,13 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`. A `RowBlocks` is
         always read by one.
     center : ndarray or None, default=None
-        Centre m; see `centered`.
+        Center m; see `centered`.
     bound : float, default=inf
         Norm that no row exceeds; see `clipped`.
     weighting : callable or None, default=None
         Gives the weights for an array of norms; None for weights of 1.
     found : Found
-        What is known of the centred rows, before weighting.
+        What is known of the centered rows, before weighting.
     """
 
     source: Source
@@ -77,7 +77,7 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         return self.source.block_starts
 
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
-        """Yield blocks of centred and weighted rows."""
+        """Yield blocks of centered and weighted rows."""
         longest = 0 if self.source.is_sparse else int(np.diff(self.block_starts).max())
         # Written over by every block: the system would clear a new array of that size first.
         scratch = np.empty((longest, self.n_features))
@@ -107,12 +107,12 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         return replace(self, bound=bound, weighting=weighting)
 
     def norms(self) -> np.ndarray:
-        """Compute the norms of the centred rows before weighting.
+        """Compute the norms of the centered rows before weighting.
 
         Returns
         -------
         ndarray of shape (n_rows,)
-            Norms, or upper bounds of them if the rows are sparse and centred; NaN for null rows.
+            Norms, or upper bounds of them if the rows are sparse and centered; NaN for null rows.
         """
         if self.found.norms is not None:
             return self.found.norms
@@ -269,7 +269,7 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         """Bound the rounding error of a sum of products of `degree` factors, in units of one row's.
 
         Factors are rows, or their projections on `n_columns` if these are given. Sparse rows are
-        centred in the products, whose terms are longer than the centred rows.
+        centered in the products, whose terms are longer than the centered rows.
         """
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):

@@ -142,7 +142,7 @@ class Users(Reduced):
         return found
 
     def shift_rows(self, center: np.ndarray) -> None:
-        """Subtract a centre from all rows, in place."""
+        """Subtract a center from all rows, in place."""
         for batch in self.batches:
             batch.rows -= center
             if not batch.is_row.all():

@@ -40,7 +40,7 @@ def make_personalized_regression(
     noise: float = 0.5,
     random_state: Any = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    r"""Make labelled rows of many users, each with coefficients of their own.
+    r"""Make labeled rows of many users, each with coefficients of their own.
 
     The response to a row x of user j is :math:`y = \langle x, U v_j\rangle + b + s z`, where U has
     `n_components` orthonormal columns that are shared by all users and uniformly random,
@@ -65,7 +65,7 @@ def make_personalized_regression(
     intercept : float, default=0.0
         Intercept of all users.
     correlation : float, default=0.0
-        Correlation, between -1 and 1, of neighbouring features: those k apart have its k-th power.
+        Correlation, between -1 and 1, of neighboring features: those k apart have its k-th power.
         Each of them is standard normal.
     noise : float, default=0.5
         Standard deviation of the noise of a response.

@@ -61,7 +61,7 @@ def make_trace_regression(
     design : {"gaussian", "completion", "tasks"}, default="gaussian"
         How the :math:`X_i` are drawn, see Notes.
     column_correlation : float, default=0.0
-        Correlation, between -1 and 1, of neighbouring entries in a row of a Gaussian
+        Correlation, between -1 and 1, of neighboring entries in a row of a Gaussian
         :math:`X_i`: those k columns apart have its k-th power. Other designs take only 0.
     noise : float, default=0.5
         Standard deviation of the noise.

@@ -44,7 +44,7 @@ class DPContinualFactorizer(BaseStream):
         `value_unit_`. There is no unit for what a cell finally holds: a rating and its withdrawal,
         in two epochs, are two changes.
     adjacency : {"replace", "zero_out"}, default="replace"
-        Neighbouring streams differ by exchanging one update for any other of the same epoch, or by
+        Neighboring streams differ by exchanging one update for any other of the same epoch, or by
         one that is taken away. Of no matter to a promised change.
     sketch : {"auto", "haar", "countsketch"}, default="auto"
         As in :class:`DPStreamingFactorizer`.

@@ -21,7 +21,7 @@ class Factors:
     # (n_rows, n_eigenvalues), singular vectors, if they may be published
     left: np.ndarray | None = None
     failed: bool = False  # a basis exceeded the coherence bound and ended the iteration
-    mean: np.ndarray = field(default_factory=lambda: np.zeros(0))  # as released, or a public centre
+    mean: np.ndarray = field(default_factory=lambda: np.zeros(0))  # as released, or a public center
     mean_noise: float = 0.0  # variance in each mean, beside what the factors are about
     row_norm: float | None = None  # what the rows were clipped to in norm, if to anything
     left_signal: float = 1.0  # part of the best left vector's product that is not noise

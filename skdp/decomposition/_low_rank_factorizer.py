@@ -70,7 +70,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         What is protected: one row of X, one of its entries (:class:`skdp.units.Entry`), or a change
         of the whole matrix whose size is promised (:class:`skdp.units.FrobeniusChange`).
     adjacency : {"replace", "zero_out"}, default="replace"
-        Neighbouring datasets differ by exchanging one row or entry for any other, or by one that is
+        Neighboring datasets differ by exchanging one row or entry for any other, or by one that is
         null, which takes less noise and promises less: :doc:`/user_guide/what_is_protected`. Of no
         matter to a promised change.
     row_norm : float or None, default=None

@@ -97,7 +97,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     #: What can be asked for with each unit that it protects.
     _support: ClassVar[dict[type[ResolvedUnit], Support]] = SUPPORT
     _is_pca: ClassVar[bool] = False
-    #: What rows are centred by; estimators that centre have a parameter of that name.
+    #: What rows are centered by; estimators that center have a parameter of that name.
     center: Any = False
     _doubts = staticmethod(doubts_of_rows)
 
@@ -298,7 +298,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
 
 
 def _checked_center(center: Any, n_features: int) -> np.ndarray:
-    """Refuse a public centre that does not fit the rows."""
+    """Refuse a public center that does not fit the rows."""
     checked = check_numbers(center, "center", ensure_2d=False)
     if np.abs(checked).max(initial=0.0) > 1 / SMALLEST_BOUND:
         raise ValueError(f"center must not exceed {1 / SMALLEST_BOUND} in size.")

@@ -21,7 +21,7 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
     One entry is not one person: if a person is a row, keep ``privacy_unit="row"``. The other units
     protect a single value, and people with many of them far less.
 
-    Centres X by a private mean and publishes the principal components, the mean and the explained
+    Centers X by a private mean and publishes the principal components, the mean and the explained
     variances. With ``epsilon=inf``, no bounds and a solver that sees the whole matrix ("covariance"
     or "input") it computes what :class:`sklearn.decomposition.PCA` does.
 
@@ -35,7 +35,7 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
         Whether `transform` scales the components to unit variance, by released variances.
     center : "private", array-like of shape (n_features,) or False, default="private"
         ``"private"`` releases the mean of the rows. An array, in the units of X, is a public
-        centre. ``False`` does not centre, as interactions and spectral changes need it.
+        center. ``False`` does not center, as interactions and spectral changes need it.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches the noise off.
@@ -46,15 +46,15 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
         What is protected: one row of X, or what the object says, with its bounds. All units and
         their solvers are in :doc:`/user_guide/entries_and_edges`.
     adjacency : {"replace", "zero_out"}, default="replace"
-        Neighbouring datasets differ by exchanging one row or entry for any other, or by one that is
+        Neighboring datasets differ by exchanging one row or entry for any other, or by one that is
         null, which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     row_norm : float or None, default=None
         For ``privacy_unit="row"``, refused with others: public bound on the Euclidean norm of a row
-        **after** centring, in the units of X; longer rows are scaled down to it. From 1e-100 to
+        **after** centering, in the units of X; longer rows are scaled down to it. From 1e-100 to
         1e100, or ``inf`` with ``epsilon=inf``. ``None`` finds a quantile of the norms privately, by
         the rule of :class:`DPTruncatedSVD`; with ``epsilon=inf`` it clips nothing.
     mean_norm : float or None, default=None
-        The same bound **before** centring, for the private mean. ``None`` estimates it privately,
+        The same bound **before** centering, for the private mean. ``None`` estimates it privately,
         too. Refused unless ``center="private"``. If X is sparse, at most 1e8 times `row_norm`.
     solver : {"auto", "covariance", "adaptive", "power", "alternating", "deflation", "input"}, \
             default="auto"
@@ -91,13 +91,13 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
         Variance of the clipped rows along each axis, and its fraction of the total. Covered by the
         guarantee.
     singular_values_ : ndarray of shape (`n_components_`,)
-        Singular values of the centred and clipped rows. Covered by the guarantee.
+        Singular values of the centered and clipped rows. Covered by the guarantee.
     mean_ : ndarray of shape (n_features,)
-        Centre that was subtracted. Covered by the guarantee.
+        Center that was subtracted. Covered by the guarantee.
     noise_variance_ : float
         Mean variance beside the components, not below its noise. Covered by the guarantee.
     row_norm_ : float
-        For whole rows: bound that the centred rows were clipped to. Covered by the guarantee.
+        For whole rows: bound that the centered rows were clipped to. Covered by the guarantee.
     left_components_ : ndarray of shape (n_samples, `n_components_`)
         Left singular vectors, not for rows. Covered by the guarantee, as `transform` is not.
     coherence_left_, coherence_right_ : float
@@ -115,14 +115,14 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
     See Also
     --------
     sklearn.decomposition.PCA : The algorithm without privacy.
-    DPTruncatedSVD : The same without centring.
+    DPTruncatedSVD : The same without centering.
 
     Notes
     -----
     **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for
     exactly in Gaussian differential privacy, or Laplace with ``delta=0``. Rows are clipped to
-    `mean_norm` for the mean, centred by it, and clipped to `row_norm`; entries are clipped to their
-    bounds. Released: the mean; ten counts for each bound that is None; the sum of squares, if rows
+    `mean_norm` for the mean, centered by it, and clipped to `row_norm`; entries are clipped to
+    their bounds. Released: the mean; ten counts for each bound that is None; the sum of squares, if rows
     are not the unit; and from the solver second moments, products with released bases, or all
     entries. `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public:
     the shape of X, its dtype, whether it is dense or sparse, feature names, and parameters. NaN and

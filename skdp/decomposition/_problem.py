@@ -32,7 +32,7 @@ class Support:
     """What can be asked for with a unit."""
 
     steps: dict[str, int]  # default steps; "auto" takes the first solver that it can
-    centered: tuple[str, ...] = ()  # solvers that take a centre
+    centered: tuple[str, ...] = ()  # solvers that take a center
     pure: tuple[str, ...] = ()  # solvers with noise for ``delta=0``
     has_bases: bool = True  # noise follows released bases; else rows are bounded in norm
     takes_coherence_bound: bool = False  # iterations may end at a coherent basis
@@ -115,7 +115,7 @@ class Asked:
 
     support: Support
     given_unit: str  # as it was given, for errors
-    is_pca: bool  # components are those of centred rows, with their variances
+    is_pca: bool  # components are those of centered rows, with their variances
     n_oversamples: int | str
     row_norm: float | None
     mean_norm: float | None

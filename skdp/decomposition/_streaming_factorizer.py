@@ -44,7 +44,7 @@ class DPStreamingFactorizer(BaseStream):
         the caller*, for a stream cannot enforce them; where a cell has several updates, of values
         that are multiples of `value_unit_`.
     adjacency : {"replace", "zero_out"}, default="replace"
-        Neighbouring streams differ by exchanging one update or entry for any other, or by one that
+        Neighboring streams differ by exchanging one update or entry for any other, or by one that
         is taken away. Of no matter to a promised change of the matrix.
     sketch : {"auto", "haar", "countsketch"}, default="auto"
         ``"countsketch"`` touches two numbers an update. ``"haar"`` touches a row of each sketch,

@@ -21,7 +21,7 @@ class DPTruncatedSVD(MatrixEstimator):
     One entry is not one person: if a person is a row, keep ``privacy_unit="row"``. The other units
     protect a single rating, click or friendship, and people with many of them far less.
 
-    Finds the leading right singular vectors of X without centring it, so that sparse data stay
+    Finds the leading right singular vectors of X without centering it, so that sparse data stay
     sparse, and publishes them, the singular values and the explained variances under (epsilon,
     delta)-differential privacy. For rows without negative entries, as those of people and items,
     the released mean guides the search: :ref:`mean-as-a-guide`. With ``epsilon=inf``, no bounds and
@@ -43,7 +43,7 @@ class DPTruncatedSVD(MatrixEstimator):
         What is protected: one row of X, or what the object says, with its bounds. All units and
         their solvers are in :doc:`/user_guide/entries_and_edges`.
     adjacency : {"replace", "zero_out"}, default="replace"
-        Neighbouring datasets differ by exchanging one row or entry for any other, or by one that is
+        Neighboring datasets differ by exchanging one row or entry for any other, or by one that is
         null, which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     row_norm : float or None, default=None
         For ``privacy_unit="row"``, refused with others: public bound on the norm of a row, in the
@@ -116,7 +116,7 @@ class DPTruncatedSVD(MatrixEstimator):
     See Also
     --------
     sklearn.decomposition.TruncatedSVD : The algorithm without privacy.
-    DPPCA : The same with private centring.
+    DPPCA : The same with private centering.
 
     Notes
     -----

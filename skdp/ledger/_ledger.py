@@ -121,7 +121,7 @@ class PrivacyLedger:
             data says to be the same: ``("row", "record")`` where a record of a regression is a row
             with its response.
         adjacency : {"replace", "zero_out"}, default="replace"
-            How neighbouring datasets differ.
+            How neighboring datasets differ.
 
         Returns
         -------

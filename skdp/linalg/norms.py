@@ -72,7 +72,7 @@ def sparse_row_norms(rows: csr_array) -> np.ndarray:
 def centered_sparse_norms(rows: csr_array, center: np.ndarray) -> np.ndarray:
     r"""Upper bounds of the norms of the rows minus `center`, without making them dense.
 
-    :math:`\|x\|^2 - 2 x \cdot m + \|m\|^2` cancels when a row lies close to a long centre, so the
+    :math:`\|x\|^2 - 2 x \cdot m + \|m\|^2` cancels when a row lies close to a long center, so the
     rounding error it can have, at most :math:`8 d u (\|x\| + \|m\|)^2`, is added to it.
     """
     n_features = rows.shape[1]
@@ -81,7 +81,7 @@ def centered_sparse_norms(rows: csr_array, center: np.ndarray) -> np.ndarray:
     scale = np.maximum(norms, center_norm)
     scale[scale == 0] = 1.0
     lengths = np.diff(rows.indptr)
-    # Each entry is divided by the scale of its row before it meets the centre.
+    # Each entry is divided by the scale of its row before it meets the center.
     scaled = rows.data / np.repeat(scale, lengths)
     relative_center = center / (center_norm or 1.0)
     products = _reduce_rows(np.add, scaled * relative_center[rows.indices], rows.indptr)

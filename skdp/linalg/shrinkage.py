@@ -31,7 +31,7 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
 
     Empirical Bayes with a scale mixture of Gaussians as the prior, :math:`\theta_i \sim \sum_j
     \pi_j N(0, t_j H)`: H is the covariance of all rows less that of the noise, and the weights
-    :math:`\pi_j` on a grid of scales maximise the likelihood [1]_, [2]_. Many small rows beside few
+    :math:`\pi_j` on a grid of scales maximize the likelihood [1]_, [2]_. Many small rows beside few
     large ones, as in coherent singular vectors, then lose nearly all their noise, while rows of one
     size are shrunk alike. If :math:`\Gamma` is 0, the rows stay as they are.
     """
@@ -71,7 +71,7 @@ def _likelihood(rows: np.ndarray, variances: np.ndarray) -> np.ndarray:
 
 
 def _fit_weights(likelihood: np.ndarray) -> np.ndarray:
-    """Weights of a mixture, by expectation maximisation from equal ones."""
+    """Weights of a mixture, by expectation maximization from equal ones."""
     n_rows, n_scales = likelihood.shape
     weights = np.full(n_scales, 1 / n_scales)
     for _ in range(_N_STEPS):

@@ -13,7 +13,7 @@ from scipy.special import lambertw
 
 __all__ = ["NORM_MARGIN", "Sketch", "tail_factor"]
 
-#: Norms of a realised sketch are computed in floating point.
+#: Norms of a realized sketch are computed in floating point.
 NORM_MARGIN = 1 + 1e-9  # not tuned
 
 

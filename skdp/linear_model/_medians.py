@@ -29,12 +29,12 @@ _SIDE_UP_TO_ONE = np.geomspace(1e-9, 1.0, 1534)  # not studied
 UP_TO_ONE = np.unique(  # not studied
     np.concatenate([-_SIDE_UP_TO_ONE, np.linspace(-1.0, 1.0, 1025), _SIDE_UP_TO_ONE])
 )
-# Largest distance of neighbours in these grids, relative to their size.
+# Largest distance of neighbors in these grids, relative to their size.
 _STEP = 0.015  # not tuned
 # Around a point, in units of the distance to the next one: 0 leaves it exactly as it is.
 _AROUND = np.linspace(-1.0, 1.0, 255)  # not studied
 _STEP_AROUND = float(_AROUND[1] - _AROUND[0])  # not tuned
-# They tell a centre from another that differs by one part in a hundred million.
+# They tell a center from another that differs by one part in a hundred million.
 _MOST_SEARCHES = 3  # not studied
 
 

@@ -126,7 +126,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         groups : array-like of shape (n_rows,) or None, default=None
             Whose rows these are; None for the ids in `user_column`.
         support : tuple or None, default=None
-            Labelled rows ``(X, y, groups)``, or ``(X, y)`` with a `user_column`, to fit the heads
+            Labeled rows ``(X, y, groups)``, or ``(X, y)`` with a `user_column`, to fit the heads
             of users to. Users without any are predicted by the mean model, as all are without
             `support`.
 
@@ -145,7 +145,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         if support is None:
             if groups is not None:
                 raise ValueError(
-                    "predict got groups and no support: pass support=(X, y, groups), labelled rows "
+                    "predict got groups and no support: pass support=(X, y, groups), labeled rows "
                     "of these users, or no groups for the mean model."
                 )
             return predictions
@@ -212,7 +212,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         Returns
         -------
         ndarray of shape (n_rows, n_components)
-            Centred rows times the components.
+            Centered rows times the components.
 
         Raises
         ------
@@ -244,7 +244,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         check_features(X, self)
 
     def _checked(self, X: Any, y: Any, groups: Any = None) -> PersonalData:
-        """Check labelled rows."""
+        """Check labeled rows."""
         self._check_features(X)
         return check_input(X, y, groups, plain(self.user_column), type(self).__name__)
 

@@ -33,7 +33,7 @@ __all__ = ["DPPersonalizedRegressor"]
 class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     r"""Linear models of many users on a shared representation, with user-level privacy.
 
-    Each user has a few labelled rows and a model of its own, :math:`y = x^T \theta_j + b_j` plus
+    Each user has a few labeled rows and a model of its own, :math:`y = x^T \theta_j + b_j` plus
     noise. The :math:`\theta_j` differ in few directions, the same for all. `fit` releases these and
     a mean model, protecting all rows of a user together. The head, a user's own model, follows from
     what is released and the user's rows; it goes to its owner, nowhere else.
@@ -50,7 +50,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         Probability with which the guarantee may fail, ``0 <= delta < 1``, well below one over the
         number of users. 0 is pure differential privacy, for ``solver="exponential"`` only.
     adjacency : {"replace", "zero_out"}, default="replace"
-        Neighbouring datasets differ by exchanging all rows of one user for any others, or by one
+        Neighboring datasets differ by exchanging all rows of one user for any others, or by one
         user who is null and contributes to nothing, which takes less noise and promises less:
         :doc:`/user_guide/what_is_protected`.
     user_column : int, str or None, default=None
@@ -64,11 +64,11 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         How many rows of a user are used at most, the first ones; ``None`` is all. Privacy does not
         depend on it.
     fit_intercept : bool, default=True
-        Whether to centre rows and responses, and to give heads an intercept, whose prior variance
+        Whether to center rows and responses, and to give heads an intercept, whose prior variance
         follows how far users' levels differ.
     mean_head : bool, default=True
         Whether to release the mean model of all users, from which heads start. Without it heads
-        start from 0, in the coordinates of centred rows and responses.
+        start from 0, in the coordinates of centered rows and responses.
     decorrelate : bool, default=True
         Whether to make features uncorrelated by a released second moment. False saves .15 of the
         budget, .4 with ``n_components=0``, and is right for uncorrelated features of variance 1.
@@ -90,12 +90,12 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Directions in which users differ, for centred rows as they are given: the transpose of the
+        Directions in which users differ, for centered rows as they are given: the transpose of the
         whitening times an orthonormal basis. Without a column of ids. Covered by the guarantee.
     whitening_ : ndarray of shape (n_features, n_features) or None
-        What makes centred rows uncorrelated, symmetric. Covered by the guarantee.
+        What makes centered rows uncorrelated, symmetric. Covered by the guarantee.
     mean_ : ndarray of shape (n_features,)
-        Centre of the rows; 0 where noise hides it, and without `fit_intercept`. Covered by the
+        Center of the rows; 0 where noise hides it, and without `fit_intercept`. Covered by the
         guarantee.
     coef_ : ndarray of shape (n_features,)
         Coefficients of the mean model; 0 where noise hides them. Covered by the guarantee.
@@ -131,7 +131,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     **Privacy.** Unit: a user with all rows and responses, however many and whatever these are; each
     row for itself if nobody tells whose it is. Adjacency: `adjacency`. Mechanism: Gaussian, with
     "exponential" the exponential one, accounted for exactly in Gaussian differential privacy.
-    Released: searches for norms, medians and numbers of rows, a centre, the second moments of the
+    Released: searches for norms, medians and numbers of rows, a center, the second moments of the
     features and of each user's products of rows and responses, the mean of these products, the sums
     of gradients or normal equations, and votes; each user is clipped as a whole. `plan` lists every
     release before a fit, `privacy_spent_` afterwards. Heads are made of that and their owner's

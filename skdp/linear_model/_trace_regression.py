@@ -66,7 +66,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         What is protected: one record, that is a matrix with its response, or one response, the
         matrices being public. Public matrices much longer than all but a few then take no part.
     adjacency : {"replace", "zero_out"}, default="replace"
-        Neighbouring datasets differ by exchanging one unit for any other, or by one that is null,
+        Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     response_bound : float or None, default=None
         Public bound on the size of a response, in the units of y; larger responses are clipped to
@@ -80,7 +80,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         most, of matrices whose means are 0. The last two spend nothing. What the first does, and
         when to pass another: :doc:`/user_guide/low_rank_regression`.
     fit_intercept : bool, default=True
-        Whether to fit an intercept. The responses are then centred by a private median.
+        Whether to fit an intercept. The responses are then centered by a private median.
     solver : {"rgrad", "adassp"}, default="rgrad"
         ``"rgrad"`` is Riemannian gradient descent, with noise in as many directions as there are
         free coefficients. ``"adassp"`` perturbs second moments, in O((d1 * d2) ** 2) memory.
@@ -155,7 +155,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     scale, for both covariances, and in every step. It is ``2 * n_iter + 4`` times with
     ``privacy_unit="response"``, and 3 and 4 times with "adassp". A spectral start takes one more,
     and two if its test finds a gap. Where features are scaled one by one, their private scales take
-    two readings and one for each noisy count of their centres, public ones two, instead of one.
+    two readings and one for each noisy count of their centers, public ones two, instead of one.
 
     "rgrad" and its start follow Zha (2024, :arxiv:`2403.15999`), "adassp" is Wang's (2018,
     :arxiv:`1803.02596`): see :doc:`/trace_regression`, also for proofs, time and memory.

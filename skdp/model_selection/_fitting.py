@@ -35,12 +35,12 @@ class Search:
     # what results say against the models, by ``id``
     doubts: dict[int, list[str]] = field(default_factory=dict)
     # fits so far, by what they are called
-    n_labelled: Counter[str] = field(default_factory=Counter)
+    n_labeled: Counter[str] = field(default_factory=Counter)
 
     def next_label(self, name: str) -> str:
         """Count the fits that are called so."""
-        self.n_labelled[name] += 1
-        return f"{name} {self.n_labelled[name]}"
+        self.n_labeled[name] += 1
+        return f"{name} {self.n_labeled[name]}"
 
     def chooses_within(self, number: int) -> bool:
         """Tell whether candidates differ in what is made of one fit of a step."""

@@ -17,7 +17,7 @@ __all__ = ["expected_subspace_error"]
 # Eigenvalues of a computed covariance may be negative by rounding, by this fraction of the largest.
 _ROUNDING = 1e-9  # not tuned
 # Directions beyond the sought ones that may change places with them.
-_N_NEIGHBOURS = 5  # not studied
+_N_NEIGHBORS = 5  # not studied
 _MOST_DRAWS, _FEWEST_DRAWS = 200, 8  # not studied
 # Multiplications that all draws together may take, roughly.
 _EFFORT = 5e8  # not studied
@@ -40,7 +40,7 @@ def expected_subspace_error(
         The bounds must be given, `n_components` must be an int or None, and `solver` "covariance"
         or "auto", which is taken for "covariance".
     eigenvalues : array-like of shape (n_features,)
-        Guess of the eigenvalues of the covariance (for ``DPPCA`` that centres) or of the second
+        Guess of the eigenvalues of the covariance (for ``DPPCA`` that centers) or of the second
         moment per row, in any order, in the squared units of X. It must not come from private rows:
         use public rows, a released spectrum or what is known of such data.
     n_samples : int
@@ -79,7 +79,7 @@ def expected_subspace_error(
     formula. Up to 200 draws of a fixed public seed are averaged: the same arguments give the same
     result.
 
-    With a private centre the noise of the mean is added as well. Clipping is accounted for on
+    With a private center the noise of the mean is added as well. Clipping is accounted for on
     average: the eigenvalues are scaled such that their sum, the mean squared norm, does not exceed
     ``row_norm ** 2``. Its effect on the directions is not predicted, nor the difference between
     the sample and its population, nor what ``DPTruncatedSVD`` gains where the mean guides it.
@@ -112,7 +112,7 @@ def expected_subspace_error(
 
 class _Noise(NamedTuple):
     entry_scale: float  # standard deviation off the diagonal of the second moment
-    mean_scale: float  # standard deviation in a coordinate of the centre
+    mean_scale: float  # standard deviation in a coordinate of the center
 
 
 def _predicted_error(
@@ -184,7 +184,7 @@ def _known_n_components(estimator: DPPCA | DPTruncatedSVD, most: int) -> int:
 def _noise_of(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int) -> _Noise:
     """Read the scales of the noise off the plan."""
     plan = _checked_plan(estimator, n_samples, n_features).parts
-    # The mean of an uncentred fit does not touch the components.
+    # The mean of an uncentered fit does not touch the components.
     return _Noise(
         entry_scale=_known_scale(plan.ways.ways[0].solver.second_moment) * math.sqrt(0.5),
         mean_scale=0.0 if plan.center is None else _known_scale(plan.center),
@@ -214,7 +214,7 @@ def _mean_sine(spectrum: np.ndarray, n_components: int, mean_noise: float) -> fl
 def _draw_sine(
     spectrum: np.ndarray, n_components: int, mean_noise: float, generator: np.random.Generator
 ) -> float:
-    n_leading = min(n_components + _N_NEIGHBOURS, len(spectrum))
+    n_leading = min(n_components + _N_NEIGHBORS, len(spectrum))
     leading, rest = spectrum[:n_leading], spectrum[n_leading:]
     mean_error = generator.normal(size=n_leading)
     if mean_noise > 0 and len(rest):

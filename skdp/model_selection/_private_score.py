@@ -112,7 +112,7 @@ def private_score(
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 < delta < 1``.
     adjacency : {"replace", "zero_out"}, default="replace"
-        Neighbouring datasets differ by exchanging one row, or by one that is null.
+        Neighboring datasets differ by exchanging one row, or by one that is null.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged before the first release.
     random_state : int, RandomState or Generator instance or None, default=None

@@ -1,4 +1,4 @@
-"""How neighbouring datasets differ in one protected unit."""
+"""How neighboring datasets differ in one protected unit."""
 
 __all__ = ["ADJACENCIES", "choose"]
 

@@ -45,7 +45,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
     unit : str
         What is protected, for the record.
     adjacency : {"replace", "zero_out"}
-        How neighbouring datasets differ, for counts and for the record.
+        How neighboring datasets differ, for counts and for the record.
     noise : NoiseSource or None, default=None
         Where the noise comes from. ``None`` is the operating system.
     enforced : bool, default=True

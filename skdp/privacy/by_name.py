@@ -37,7 +37,7 @@ class NamedReleases:
         value : array-like
             The private statistic.
         sensitivity : float
-            Its largest Euclidean (Frobenius) change between neighbouring datasets.
+            Its largest Euclidean (Frobenius) change between neighboring datasets.
         share : float
             Share of the square of mu that is spent.
 
@@ -67,7 +67,7 @@ class NamedReleases:
         value : array-like of shape (n, n)
             The private symmetric matrix.
         sensitivity : float
-            Its largest Frobenius change between neighbouring datasets.
+            Its largest Frobenius change between neighboring datasets.
         share : float
             Share of the square of mu that is spent.
 
@@ -102,7 +102,7 @@ class NamedReleases:
         value : array-like of shape (n,) or (n, k)
             The private statistic; a number counts as a vector of one entry.
         sensitivity : float
-            Its largest change between neighbouring datasets: the sum of the absolute changes of
+            Its largest change between neighboring datasets: the sum of the absolute changes of
             the entries of a vector, or of the Euclidean norms of those of the rows of a matrix.
         share : float
             Share of epsilon that is spent, or of the square of mu if delta is not 0.
@@ -136,7 +136,7 @@ class NamedReleases:
         value : array-like
             The private statistic.
         sensitivity : float
-            Its largest Euclidean (Frobenius) change between neighbouring datasets.
+            Its largest Euclidean (Frobenius) change between neighboring datasets.
         share : float
             Share of epsilon that is spent, or of the square of mu if delta is not 0.
 
@@ -170,7 +170,7 @@ class NamedReleases:
             The private losses.
         sensitivity : float
             By how much, at most, the loss of one option can rise above that of another between
-            neighbouring datasets: the range of the differences.
+            neighboring datasets: the range of the differences.
         share : float
             Share of the square of mu, or of epsilon if delta is 0, that is spent.
 

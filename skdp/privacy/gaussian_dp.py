@@ -1,6 +1,6 @@
 r"""Gaussian differential privacy: one number, mu, and its exact conversions.
 
-A mechanism is mu-GDP when telling two neighbouring datasets apart from its output is at least as
+A mechanism is mu-GDP when telling two neighboring datasets apart from its output is at least as
 hard as telling N(0, 1) from N(mu, 1) [1]_. Adding Gaussian noise of standard deviation
 ``sensitivity / mu`` is exactly mu-GDP, and adaptive composition adds the squares of the mu.
 The (epsilon, delta) curve of a mu-GDP mechanism is exact [1]_, [2]_:
@@ -324,8 +324,8 @@ def epsilon_from_rho(rho: float, delta: float) -> float:
         return order * rho - math.log(order * delta) / excess + math.log(excess / order)
 
     # Any order is valid, so an inexact minimum is only ever too large.
-    centre = 0.5 * math.log(-math.log(delta) / rho)
-    best = minimize_scalar(_epsilon_of, bounds=(centre - 20, centre + 20), method="bounded")
+    center = 0.5 * math.log(-math.log(delta) / rho)
+    best = minimize_scalar(_epsilon_of, bounds=(center - 20, center + 20), method="bounded")
     return max(0.0, float(best.fun)) * (1 + _SAFETY)
 
 

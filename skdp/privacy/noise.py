@@ -153,7 +153,7 @@ def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
 
 
 def standard_gumbel(size: int, key: bytes) -> np.ndarray:
-    """Draw independent numbers of the Gumbel law of minima, of variance 1, not centred.
+    """Draw independent numbers of the Gumbel law of minima, of variance 1, not centered.
 
     Of losses plus b pi / sqrt(6) times these, that of option j is smallest with a probability in
     proportion to exp(-loss / b).

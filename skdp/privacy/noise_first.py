@@ -87,7 +87,7 @@ class NoisyCounts:
         return self._scale * math.sqrt(self._squares)
 
     def _draw(self) -> np.ndarray:
-        # Data come later, so that a seed could not key the noise by them: neighbouring streams
+        # Data come later, so that a seed could not key the noise by them: neighboring streams
         # would share it. It always comes from the operating system.
         return draw(self.release.mechanism, self.counts.shape, NoiseSource().key())
 

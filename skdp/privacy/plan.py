@@ -35,7 +35,7 @@ class Plan:  # numpydoc ignore=PR02
     unit : str
         What is protected.
     adjacency : str
-        How neighbouring datasets differ.
+        How neighboring datasets differ.
     parts : Release, OneOf, None or sequence of these
         What will be released, in order, as the solver gets it; sequences may be nested.
     enforced : bool, default=True

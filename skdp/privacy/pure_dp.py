@@ -1,6 +1,6 @@
 r"""Pure differential privacy: one number, epsilon, and what it is worth beside Gaussian noise.
 
-No pair of neighbouring datasets that is epsilon-DP is easier to tell apart than the two answers of
+No pair of neighboring datasets that is epsilon-DP is easier to tell apart than the two answers of
 a randomized response: one of two outcomes, true with probability
 :math:`1/(1 + e^{-\epsilon})` [1]_. Its errors of both kinds can be equal, at
 :math:`1/(1 + e^\epsilon)`; those of mu-GDP can at :math:`\Phi(-\mu/2)`. The curve of mu-GDP is
@@ -27,8 +27,8 @@ __all__ = ["delta_at", "epsilon_at", "epsilon_from_mu", "mu_from_epsilon"]
 
 _SAFETY = 1e-9  # not tuned
 _ROUNDING = 1e-14  # not tuned
-# Up to here the centre of the normal law is exact where its tails cancel; beyond, the reverse.
-_CENTRE = 2.0  # not tuned
+# Up to here the center of the normal law is exact where its tails cancel; beyond, the reverse.
+_CENTER = 2.0  # not tuned
 
 
 def mu_from_epsilon(epsilon: float) -> float:
@@ -58,7 +58,7 @@ def mu_from_epsilon(epsilon: float) -> float:
     epsilon = _checked("epsilon", epsilon)
     if math.isinf(epsilon):
         return math.inf
-    if epsilon < _CENTRE:
+    if epsilon < _CENTER:
         mu = math.sqrt(8) * float(erfinv(math.tanh(epsilon / 2)))
     else:
         mu = -2 * float(ndtri_exp(log_expit(-epsilon)))
@@ -92,7 +92,7 @@ def epsilon_from_mu(mu: float) -> float:
     mu = _checked("mu", mu)
     if math.isinf(mu):
         return math.inf
-    if mu < _CENTRE:
+    if mu < _CENTER:
         epsilon = 2 * math.atanh(float(erf(mu / math.sqrt(8))))
     else:
         epsilon = float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))

@@ -33,7 +33,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
     unit : str
         What is protected, such as one row.
     adjacency : str
-        How neighbouring datasets differ.
+        How neighboring datasets differ.
     seed_fingerprints : tuple of str
         One for each seed that noise came from: equal seeds have equal ones, and a secret seed can
         not be found from its own. If there are any, the guarantee holds only against those who can

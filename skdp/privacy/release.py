@@ -28,7 +28,7 @@ class Release:  # numpydoc ignore=PR02
     share : float
         Share of the square of the total mu; of epsilon, if delta is 0.
     sensitivity : float or None, default=None
-        Largest change of the noiseless value between neighbouring datasets, in its own units; of a
+        Largest change of the noiseless value between neighboring datasets, in its own units; of a
         choice, of the difference of two losses. In a plan None if something that is released before
         decides.
     noise_scale : float or None, default=None

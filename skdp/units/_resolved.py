@@ -16,7 +16,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ResolvedUnit:
-    """A unit with checked bounds as plain numbers, and how neighbours differ in it."""
+    """A unit with checked bounds as plain numbers, and how neighbors differ in it."""
 
     #: Name in the record.
     name: ClassVar[str]

@@ -43,7 +43,7 @@ class Unit(PlainParametersMixin, BaseEstimator):
         Parameters
         ----------
         adjacency : {"replace", "zero_out"}
-            How neighbouring datasets differ.
+            How neighboring datasets differ.
         epsilon : float
             Privacy budget; infinite bounds need an infinite one.
 

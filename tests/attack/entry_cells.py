@@ -20,8 +20,8 @@ CENTER = np.linspace(-1, 2, N_COLUMNS)
 MODELS = {
     "svd": (DPTruncatedSVD, {}),
     "pca": (DPPCA, {}),
-    "pca, public centre": (DPPCA, {"center": CENTER}),
-    "pca, not centred": (DPPCA, {"center": False}),
+    "pca, public center": (DPPCA, {"center": CENTER}),
+    "pca, not centered": (DPPCA, {"center": False}),
 }
 # Smallest and largest entry, and whether 0 is missing.
 BOUNDS = {
@@ -123,7 +123,7 @@ class Cell:
 def _cells():
     for adjacency in ADJACENCIES:
         for bounds in BOUNDS:
-            # The others add a centre, which is public or released.
+            # The others add a center, which is public or released.
             models = ["svd", "pca"] if bounds in ("signed", "away from 0") else MODELS
             for model in models:
                 ours = {"model": model, "adjacency": adjacency, "bounds": bounds}
@@ -134,15 +134,15 @@ def _cells():
                 yield Cell("edge", "alternating", is_pure=True, **ours)
                 if BOUNDS[bounds][2]:
                     yield Cell("row", "alternating", **ours)
-            for model in ("svd", "pca, not centred"):
+            for model in ("svd", "pca, not centered"):
                 ours = {"model": model, "adjacency": adjacency, "bounds": bounds}
                 yield Cell("edge", "power", **ours)
                 yield Cell("edge", "deflation", **ours)
                 yield Cell("edge", "power", is_pure=True, **ours)
-    for model in ("svd", "pca, not centred"):
+    for model in ("svd", "pca, not centered"):
         for degree_floor in (1, 3):
             yield Cell("interaction", "power", model, degree_floor=degree_floor)
-    for model in ("svd", "pca, not centred"):
+    for model in ("svd", "pca, not centered"):
         for is_pure in (False, True):
             for size in (None, 1e9, 1e12):
                 yield Cell("spectral", "power", model, is_pure=is_pure, size=size)

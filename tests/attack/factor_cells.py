@@ -1,4 +1,4 @@
-"""What can be asked of factorizations of both sides, and neighbours of their data."""
+"""What can be asked of factorizations of both sides, and neighbors of their data."""
 
 import itertools
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from unittest.mock import patch
 
 import entry_cells
-import entry_neighbours
+import entry_neighbors
 import harness
 import numpy as np
 import row_cells
@@ -105,12 +105,12 @@ def strange_datasets(cell):
 
 
 def groups(cell, X):
-    """Neighbours of X."""
+    """Neighbors of X."""
     if cell.unit == "row":
         return row_groups(cell, X)
     if cell.unit == "entry":
-        return entry_neighbours.groups(cell.entries, X, make=cell)
-    return entry_neighbours.beside(X, [X + change for change in changes(cell, X)])
+        return entry_neighbors.groups(cell.entries, X, make=cell)
+    return entry_neighbors.beside(X, [X + change for change in changes(cell, X)])
 
 
 def row_groups(cell, X):

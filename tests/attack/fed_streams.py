@@ -1,4 +1,4 @@
-"""Streams as the laws know estimators: cells that are fed by `fit`, and neighbours of that."""
+"""Streams as the laws know estimators: cells that are fed by `fit`, and neighbors of that."""
 
 import inspect
 import itertools
@@ -153,7 +153,7 @@ def groups(cell, data):
 
 
 def exchanged(cell, data, position, places):
-    """Put other updates in the place of one, all neighbours of each other or of none."""
+    """Put other updates in the place of one, all neighbors of each other or of none."""
     if cell.unit == "update":
         values = (-BOUND, BOUND, 0.0, 1e300, -1e300, 5e-324)
         kinds = [[(*place, value) for place in places for value in values]]

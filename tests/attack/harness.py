@@ -1,4 +1,4 @@
-"""Record what a fit releases, replay it on a neighbouring dataset, and measure how far it moved."""
+"""Record what a fit releases, replay it on a neighboring dataset, and measure how far it moved."""
 
 import copy
 import dataclasses
@@ -286,9 +286,9 @@ def movements(recorded: RecordingBudget, replayed: RecordingBudget) -> dict[str,
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Datasets, each as the arguments of `fit`, that are all neighbours of each other.
+    """Datasets, each as the arguments of `fit`, that are all neighbors of each other.
 
-    With an `origin` each of them is a neighbour of that one only, in which `make_null` makes a unit
+    With an `origin` each of them is a neighbor of that one only, in which `make_null` makes a unit
     null: inside the fit, as no data would be the same.
     """
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from attack_laws import neighbours_move_no_release_further_than_declared
+from attack_laws import neighbors_move_no_release_further_than_declared
 from covers import pairwise_cover
 from families import FAMILIES
 from harness import fit_with, scaled
@@ -20,8 +20,8 @@ from skdp.privacy.budget import FORFEITED
 
 TOO_LITTLE = 0.7
 # With these no attack on a covered cell gets as far as that. The first is not always attained: the
-# planted mistake, .6 of it, is noticed where short rows meet "zero_out" and no centre. Of the
-# others no neighbour is known, in these cells, that moves them by more than some two thirds.
+# planted mistake, .6 of it, is noticed where short rows meet "zero_out" and no center. Of the
+# others no neighbor is known, in these cells, that moves them by more than some two thirds.
 NOT_REACHED = {
     "short_row_squares",
     "row variances",
@@ -120,10 +120,10 @@ def first_to_notice(cells):
 
 
 def is_noticed(family, cell):
-    """Whether the law of neighbours fails: that an attack gets nowhere notices nothing."""
+    """Whether the law of neighbors fails: that an attack gets nowhere notices nothing."""
     with family.setting(cell):
         try:
-            neighbours_move_no_release_further_than_declared(family, cell)
+            neighbors_move_no_release_further_than_declared(family, cell)
         except AssertionError:
             return True
     return False

@@ -1,4 +1,4 @@
-"""What can be asked of fits that protect rows bounded in norm, and neighbours of their data."""
+"""What can be asked of fits that protect rows bounded in norm, and neighbors of their data."""
 
 import itertools
 from contextlib import ExitStack, contextmanager
@@ -17,8 +17,8 @@ N, D = 40, 6
 MODELS = {
     "svd": (DPTruncatedSVD, {}),
     "pca": (DPPCA, {}),
-    "pca, public centre": (DPPCA, {"center": np.linspace(-1, 1, D)}),
-    "pca, not centred": (DPPCA, {"center": False}),
+    "pca, public center": (DPPCA, {"center": np.linspace(-1, 1, D)}),
+    "pca, not centered": (DPPCA, {"center": False}),
 }
 # "refined" is the adaptive solver made to take the branch that so few rows do not deserve; of
 # guided fits the gate is open, and shut in all others.

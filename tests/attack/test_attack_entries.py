@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from covers import pairwise_cover
 from entry_cells import CELLS, Cell, each
-from entry_neighbours import attack, with_entry
+from entry_neighbors import attack, with_entry
 from harness import movements, record, replay
 from row_cells import with_row
 from scipy import sparse
@@ -31,7 +31,7 @@ def _quick_post_processing(monkeypatch):
 
 @pytest.mark.slow
 @each(cover=pairwise_cover, coherence_bound=None)
-def test_long_search_finds_no_worse_neighbour(cell):
+def test_long_search_finds_no_worse_neighbor(cell):
     generator = np.random.default_rng(2)
     for _ in range(2):
         X = cell.data(generator)
@@ -55,8 +55,8 @@ def test_no_entry_at_all_moves_a_release_further_than_declared(cell):
     ratios = []
     for index in itertools.product(*map(range, X.shape)):
         for value in (0.0,) if cell.adjacency == "zero_out" else cell.value_range:
-            neighbour = with_entry(X, index, value, mirror=is_edge)
-            replayed = replay(cell, neighbour, recorded.released)
+            neighbor = with_entry(X, index, value, mirror=is_edge)
+            replayed = replay(cell, neighbor, recorded.released)
             ratios.append(max(movements(recorded, replayed).values()))
     assert max(ratios) <= ROUNDING
 
@@ -158,11 +158,11 @@ def test_the_residual_of_a_deflation_gives_the_data_away():
     for seed in range(20):
         generator = np.random.default_rng(seed)
         X = cell.data(generator)
-        neighbour = with_entry(X, (0, 1), 1 - X[0, 1], mirror=True)
+        neighbor = with_entry(X, (0, 1), 1 - X[0, 1], mirror=True)
         fitted = cell(epsilon=0.01).fit(X)
         factors = (fitted.left_components_ * fitted.singular_values_) @ fitted.components_
         residual = X - factors
-        ranks = [np.linalg.matrix_rank(data - residual, tol=1e-8) for data in (X, neighbour)]
+        ranks = [np.linalg.matrix_rank(data - residual, tol=1e-8) for data in (X, neighbor)]
         # Where noise is strong, a released singular value is 0 once in a thousand fits.
         assert ranks[0] == np.count_nonzero(fitted.singular_values_) < ranks[1]
         for name, value in vars(fitted).items():
@@ -179,10 +179,10 @@ def test_bounds_close_to_each_other_and_far_from_0_keep_the_sensitivity(lower, c
     generator = np.random.default_rng(7)
     for _ in range(4):
         X = generator.uniform(*bounds, size=(2000, 9))
-        X[0, 0], neighbour = bounds[0], with_entry(X, (0, 0), bounds[1], mirror=False)
+        X[0, 0], neighbor = bounds[0], with_entry(X, (0, 0), bounds[1], mirror=False)
         make = functools.partial(cell, bounds=bounds, center=center, n_iter=1)
         recorded = record(make, X)
-        replayed = replay(make, neighbour, recorded.released)
+        replayed = replay(make, neighbor, recorded.released)
         assert max(movements(recorded, replayed).values()) <= ROUNDING
 
 
@@ -220,7 +220,7 @@ def test_what_exceeds_the_bounds_of_a_spectral_change_is_cut():
 def test_float32_keeps_the_sensitivity_of_bounds_that_it_cannot_hold():
     cell = Cell("entry", "alternating", "svd", bounds="away from 0")
     X = np.ones(cell.shape, dtype=np.float32)
-    neighbour = with_entry(X, (0, 0), 2.0, mirror=False)
+    neighbor = with_entry(X, (0, 0), 2.0, mirror=False)
     make = functools.partial(cell, bounds=(1.0, 1 + 7e-8))
     recorded = record(make, X)
-    assert max(movements(recorded, replay(make, neighbour, recorded.released)).values()) <= ROUNDING
+    assert max(movements(recorded, replay(make, neighbor, recorded.released)).values()) <= ROUNDING

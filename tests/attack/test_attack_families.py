@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from attack_laws import attack_laws_for, attacks, neighbours_move_no_release_further_than_declared
+from attack_laws import attack_laws_for, attacks, neighbors_move_no_release_further_than_declared
 from covers import pairwise_cover, single_cover, slow_outside
 from families import FAMILIES
 
@@ -55,9 +55,9 @@ DEGENERATE = [
 
 @pytest.mark.covered(at_most=12)
 @pytest.mark.parametrize(("family", "cell", "name"), DEGENERATE)
-def test_other_data_have_no_worse_neighbours(family, cell, name):
+def test_other_data_have_no_worse_neighbors(family, cell, name):
     with family.setting(cell):
-        neighbours_move_no_release_further_than_declared(family, cell, family.datasets(cell)[name])
+        neighbors_move_no_release_further_than_declared(family, cell, family.datasets(cell)[name])
 
 
 SLIPS = [(family, name, slip) for family in FAMILIES for name, slip in family.slips.items()]

@@ -39,8 +39,8 @@ def _set(request):
         yield
 
 
-def worst_neighbour(cell, X, rows):
-    """Largest ratio over neighbours of X that exchange row 0, or lose it."""
+def worst_neighbor(cell, X, rows):
+    """Largest ratio over neighbors of X that exchange row 0, or lose it."""
     if cell.adjacency == "zero_out":
         # The null row is compared with each in its place.
         ratios = []
@@ -59,7 +59,7 @@ def climb(cell, X, n_steps, generator):
         row = generator.normal(size=D)
         if step >= 5:
             row = best_row + 0.3 * row
-        ratio = worst_neighbour(cell, X, [row])
+        ratio = worst_neighbor(cell, X, [row])
         if ratio > best:
             best_row, best = row, ratio
     return best
@@ -67,7 +67,7 @@ def climb(cell, X, n_steps, generator):
 
 @pytest.mark.slow
 @each()
-def test_hill_climbing_finds_no_worse_neighbour(cell):
+def test_hill_climbing_finds_no_worse_neighbor(cell):
     best = climb(cell, datasets()["spiked"], 50, np.random.default_rng(1))
     # A climb that gets nowhere would prove nothing.
     assert 0.4 < best <= ROUNDING
@@ -77,7 +77,7 @@ def test_hill_climbing_finds_no_worse_neighbour(cell):
 @pytest.mark.slow
 @each("covariance", "refined", "power", cover=single_cover)
 @pytest.mark.parametrize("data", ["spiked", "far from the origin", "zeros"])
-def test_long_search_finds_no_worse_neighbour(cell, data):
+def test_long_search_finds_no_worse_neighbor(cell, data):
     assert climb(cell, datasets()[data], 300, np.random.default_rng(2)) <= ROUNDING
 
 
@@ -131,9 +131,9 @@ def test_the_rounding_of_sums_is_charged(cell):
 
 
 def test_a_zero_row_is_not_a_null_row():
-    # Centred, a zero row contributes -mean: taking it for the null row of zero_out would need the
+    # Centered, a zero row contributes -mean: taking it for the null row of zero_out would need the
     # sensitivity of replace (up to 1.41 c^2 where c^2 is declared).
-    cell = Cell("pca, public centre", "covariance", "zero_out")
+    cell = Cell("pca, public center", "covariance", "zero_out")
     X = np.zeros((N, D))
     recorded = record(cell, with_row(X, 0, np.full(D, 10.0)))
     assert worst_ratio(cell, recorded, X, null=0) <= ROUNDING

@@ -249,13 +249,13 @@ def test_a_signal_within_an_update_loses_no_noise(sketch):
         except ValueError as error:
             said.append(str(error))
 
-    def signalled(self, *arguments):
+    def signaled(self, *arguments):
         os.kill(os.getpid(), signal.SIGUSR1)
         own(self, *arguments)
 
     before = signal.signal(signal.SIGUSR1, handler)
     try:
-        with patch.object(kind, "add_both", signalled):
+        with patch.object(kind, "add_both", signaled):
             stream.update(np.arange(299), np.arange(299) % 20, np.zeros(299))
     finally:
         signal.signal(signal.SIGUSR1, before)

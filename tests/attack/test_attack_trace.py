@@ -1,4 +1,4 @@
-"""Every release of the trace regression, attacked on neighbouring datasets."""
+"""Every release of the trace regression, attacked on neighboring datasets."""
 
 import dataclasses
 import functools
@@ -9,7 +9,7 @@ import pytest
 from covers import pairwise_cover, single_cover
 from harness import farthest, farthest_of, null_record, record, replay
 from trace_cells import CELLS, SUMS, Cell, degenerate_data, each, exchanged
-from trace_neighbours import HUGE, attack, group_of, place
+from trace_neighbors import HUGE, attack, group_of, place
 
 from skdp.linear_model._trace.clipping import Clipping
 from skdp.privacy import sensitivity
@@ -43,11 +43,11 @@ def test_opposite_records_move_the_means_of_features_as_far_as_declared(adjacenc
 
 KINDS = {
     "not used",
-    "response centre",
-    *(f"response centre, closer {number}" for number in (1, 2, 3)),
+    "response center",
+    *(f"response center, closer {number}" for number in (1, 2, 3)),
     "response spread",
-    "feature centres",
-    *(f"feature centres, closer {number}" for number in (1, 2, 3)),
+    "feature centers",
+    *(f"feature centers, closer {number}" for number in (1, 2, 3)),
     "feature spreads",
     "feature means",
     "matrix norm",
@@ -85,7 +85,7 @@ def test_the_cells_have_every_kind_of_release():
     rank=1,
     scale="private",
 )
-def test_degenerate_datasets_have_no_worse_neighbours(cell):
+def test_degenerate_datasets_have_no_worse_neighbors(cell):
     for name, data in degenerate_data(cell).items():
         ordinary = cell.data(seed=1)
         records = [
@@ -107,8 +107,8 @@ def test_threads_keep_the_sensitivity(layout):
     script = record(make, data.arguments).released
     full = [np.full_like(part[0], 1.0) for part in data.parts]
     records = [(full, HUGE), (full, -HUGE), ([0 * part for part in full], 1.0)]
-    neighbours = [data, *(data.with_record(4400, *one) for one in records)]
-    worst = farthest([replay(make, one.arguments, script) for one in neighbours])
+    neighbors = [data, *(data.with_record(4400, *one) for one in records)]
+    worst = farthest([replay(make, one.arguments, script) for one in neighbors])
     assert 0.99 < max(worst.values()) <= ROUNDING
 
 
@@ -185,7 +185,7 @@ def moved(one, other, length):
 
 @pytest.mark.slow
 @each(layout=("matrices", "outer"), unit="record", rank=1)
-def test_hill_climbing_finds_no_worse_neighbour(cell):
+def test_hill_climbing_finds_no_worse_neighbor(cell):
     best = climb(cell, cell.data(), 50, np.random.default_rng(1))
     assert max(best.values()) <= ROUNDING, best
     # Of two records that have nothing to do with each other, .7.
@@ -194,14 +194,14 @@ def test_hill_climbing_finds_no_worse_neighbour(cell):
 
 @pytest.mark.slow
 @each(cover=single_cover)
-def test_long_search_finds_no_worse_neighbour(cell):
+def test_long_search_finds_no_worse_neighbor(cell):
     best = climb(cell, cell.data(seed=2), 500, np.random.default_rng(3))
     assert max(best.values()) <= ROUNDING, best
 
 
 @pytest.mark.slow
 @each(cover=pairwise_cover, unit="record")
-def test_other_data_have_no_worse_neighbours(cell):
+def test_other_data_have_no_worse_neighbors(cell):
     data = cell.data(seed=10)
     for scale in (1e-6, 1.0, 1e6):
         scaled = dataclasses.replace(data, responses=scale * data.responses)
@@ -213,7 +213,7 @@ def test_other_data_have_no_worse_neighbours(cell):
 def test_exchanging_a_record_moves_further_than_losing_it(monkeypatch, solver):
     cell = Cell("matrices", solver)
     monkeypatch.setattr(sensitivity, "row_sum", lambda level, *_, **__: level)
-    monkeypatch.setattr(sensitivity, "labelled_moment", lambda norm, bound, **_: norm * bound)
+    monkeypatch.setattr(sensitivity, "labeled_moment", lambda norm, bound, **_: norm * bound)
     assert max(ratios_of(attack(cell, cell.data()), ("gradient", "products"))) > 1.9
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from trace_neighbours import outside
+from trace_neighbors import outside
 
 from skdp.data import design as designs
 from skdp.data.design import Design

@@ -35,7 +35,7 @@ def rows(scale=1.0):
     [("adaptive", 1.0, 1e100), ("adaptive", 1e-100, 1.0), ("covariance", 1e-60, 1e100)],
 )
 @pytest.mark.parametrize("center", ["private", "public"])
-def test_sparse_rows_that_a_centre_would_drown_are_refused(solver, row_norm, mean_norm, center):
+def test_sparse_rows_that_a_center_would_drown_are_refused(solver, row_norm, mean_norm, center):
     parameters = {"mean_norm": mean_norm}
     if center == "public":
         parameters = {"center": np.full(6, mean_norm)}
@@ -44,14 +44,14 @@ def test_sparse_rows_that_a_centre_would_drown_are_refused(solver, row_norm, mea
     named = "mean_norm" if center == "private" else "center"
     with pytest.raises(ValueError, match=f"row_norm={row_norm}.*beside the norm .* of {named}"):
         pca.fit(sparse.csr_array(rows()))
-    # Dense rows are centred one by one, and what is not centred needs no centre.
+    # Dense rows are centered one by one, and what is not centered needs no center.
     assert outcome(Corner(pca, (rows(),))) == "fitted"
     pca.set_params(center=False, mean_norm=None)
     assert outcome(Corner(pca, (sparse.csr_array(rows()),))) == "fitted"
 
 
 @pytest.mark.parametrize("solver", ["adaptive", "covariance", "power"])
-def test_a_private_centre_may_be_long_beside_sparse_rows(solver):
+def test_a_private_center_may_be_long_beside_sparse_rows(solver):
     # Its length is not known beforehand: squares of noise scales would overflow.
     pca = DPPCA(2, solver=solver, row_norm=1e-100, epsilon=0.1, random_state=SECRET)
     assert outcome(Corner(pca, (sparse.csr_array(rows(1e12)),))) == "fitted"
@@ -79,7 +79,7 @@ def test_rows_that_nothing_bounds_do_not_overflow(make):
     assert outcome(Corner(make(2, epsilon=np.inf), (X,))) == "fitted"
 
 
-def test_a_public_centre_may_be_any_number_of_times_the_noise():
+def test_a_public_center_may_be_any_number_of_times_the_noise():
     pca = DPPCA(
         3,
         center=np.linspace(-3e98, 3e98, 6),

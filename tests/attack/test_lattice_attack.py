@@ -26,7 +26,7 @@ SCALE = 0.777
 VALUES = (0.0, 1e-3, 1.0, 1e6)
 # Floating-point numbers around the probability that a release points to. The one that gave it is
 # among them, as quantiles and their inverses round by less.
-NEIGHBOURS = np.arange(-60, 61)
+NEIGHBORS = np.arange(-60, 61)
 
 
 def unrounded(noisy, scale):
@@ -64,7 +64,7 @@ def could_stem_from(guess, released, scale, mechanism, rounded=round_to_lattice)
     deviation = (released - guess) / scale
     nearest = tail(-np.abs(deviation))
     possible = np.zeros(released.shape, dtype=bool)
-    for offset in NEIGHBOURS:
+    for offset in NEIGHBORS:
         probability = np.clip(nearest + offset * np.spacing(nearest), 5e-324, 0.5)
         noise = quantile(probability) * -np.sign(deviation)
         possible |= rounded(noise * scale + guess, scale) == released
@@ -191,7 +191,7 @@ WHOLE_FITS = {
     ),
     "digits, much noise": WholeFit(digits, partial(pca_of_digits, epsilon=0.1)),
     "digits, defaults": WholeFit(digits, DPPCA, found=0.5),
-    "digits, one grey level": WholeFit(
+    "digits, one gray level": WholeFit(
         partial(digits, only_a_grey_level=True), pca_of_digits, found=0.3
     ),
     "one-shot regression": WholeFit(

@@ -189,7 +189,7 @@ def _cells():
             for solver in ("rgrad", "adassp"):
                 yield Cell(layout, solver, unit="response", adjacency=adjacency)
             yield Cell(layout, init="spectral", adjacency=adjacency, rank=2)
-            # Centred, half of these responses would be 0.
+            # Centered, half of these responses would be 0.
             ours = {"scale": "given", "fit_intercept": False, "has_gap": True}
             yield Cell(layout, init="spectral", adjacency=adjacency, **ours)
             yield Cell(layout, scale="covariances", adjacency=adjacency)
@@ -200,7 +200,7 @@ def _cells():
             yield Cell(layout, "adassp", unit="response", adjacency=adjacency)
         yield Cell("matrices", unit="response", adjacency=adjacency, response_bound=1e-3)
         yield Cell("long sparse vectors", adjacency=adjacency)
-        # So much that searches close in on the centres.
+        # So much that searches close in on the centers.
         yield Cell("vectors", adjacency=adjacency, epsilon=2e4)
         yield Cell("numbers", "adassp", adjacency=adjacency, row_norm=1.0, fit_intercept=False)
     yield Cell("matrices", response_bound=2.0, fit_intercept=False)
@@ -299,7 +299,7 @@ TOO_SMALL = {
         "products",
         Cell("vectors", "adassp", unit="response"),
     ),
-    "products with records": ("labelled_moment", "products", Cell("vectors", "adassp")),
+    "products with records": ("labeled_moment", "products", Cell("vectors", "adassp")),
     "moments": ("second_moment", "second moment", Cell("outer", "adassp")),
     "moments without one": (
         "second_moment",
@@ -322,9 +322,9 @@ TOO_SMALL = {
         next(cell for cell in CELLS if cell.has_gap and cell.adjacency == "zero_out"),
     ),
     "votes": ("count", "clip vote", Cell("matrices")),
-    "searches": ("counts", "response centre", Cell("matrices", unit="response")),
+    "searches": ("counts", "response center", Cell("matrices", unit="response")),
     "searches of norms": ("count", "matrix norm", Cell("tasks", adjacency="zero_out")),
-    "searches of all features": ("counts", "feature centres", Cell("vectors")),
+    "searches of all features": ("counts", "feature centers", Cell("vectors")),
     "histograms": ("histograms", "response spread", Cell("outer", unit="response")),
     "histograms of all features": ("histograms", "feature spreads", Cell("row vectors")),
     "histograms without one": (

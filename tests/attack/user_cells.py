@@ -277,7 +277,7 @@ def public(cell):
     return PUBLIC | ({"whitening_"} if not cell.decorrelate else set())
 
 
-SUMS = ("row centre", "second moment", "products", "mean products", "gradient", "normal matrix 1")
+SUMS = ("row center", "second moment", "products", "mean products", "gradient", "normal matrix 1")
 CHOICES = ("response bound", "representation", "prior")
 
 
@@ -299,7 +299,7 @@ def _cell(adjacency, **more):
 
 
 SLIPS = {
-    "centres": Slip("row_sum", "row centre", _cell("replace")),
+    "centers": Slip("row_sum", "row center", _cell("replace")),
     "second moments": Slip("user_moment", "second moment", _cell("replace")),
     "second moments without one": Slip("user_moment", "second moment", _cell("zero_out")),
     "products": Slip("second_moment", "products", _cell("replace")),

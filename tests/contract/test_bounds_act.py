@@ -69,8 +69,8 @@ SMALL, LARGE = 10, 130
 MODELS = {
     "svd": lambda n: (DPTruncatedSVD, {}),
     "pca": lambda n: (DPPCA, {}),
-    "pca, public centre": lambda n: (DPPCA, {"center": np.linspace(-0.5, 1, n)}),
-    "pca, not centred": lambda n: (DPPCA, {"center": False}),
+    "pca, public center": lambda n: (DPPCA, {"center": np.linspace(-0.5, 1, n)}),
+    "pca, not centered": lambda n: (DPPCA, {"center": False}),
 }
 # Two values of each bound, that no matrix below is within.
 BOUNDS = {
@@ -108,7 +108,7 @@ class Fit:
         if bound == "row_norm":
             return self.unit != "row"
         if bound == "mean_norm":
-            return self.unit != "row" or self.model in ("pca, public centre", "pca, not centred")
+            return self.unit != "row" or self.model in ("pca, public center", "pca, not centered")
         return self.unit not in ("entry", "edge") or self.takes_input
 
     @property
@@ -126,20 +126,20 @@ def matrix(size):
     return np.triu(half) + np.triu(half, 1).T
 
 
-def is_centred(model):
-    return model in ("pca", "pca, public centre")
+def is_centered(model):
+    return model in ("pca", "pca, public center")
 
 
 def _fits():
     for model in MODELS:
         for unit, size in ((unit, size) for unit in UNITS for size in (SMALL, LARGE)):
-            if is_centred(model) and unit in ("interaction", "spectral"):
+            if is_centered(model) and unit in ("interaction", "spectral"):
                 continue
             pure = [(solver, True) for solver in PURE_SOLVERS.get(unit, ())]
             for solver, is_pure in [*((solver, False) for solver in SOLVERS[unit]), *pure]:
-                # A centred graph is not symmetric.
+                # A centered graph is not symmetric.
                 is_symmetric = unit == "edge" and solver in ("power", "deflation")
-                if not (is_centred(model) and is_symmetric):
+                if not (is_centered(model) and is_symmetric):
                     yield Fit(model, unit, solver, size, is_pure)
 
 

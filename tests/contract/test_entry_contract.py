@@ -136,9 +136,9 @@ def test_without_noise_the_components_are_the_best_ones(make, cell):
             ratios = exact.singular_values_**2 / np.sum(X**2)
         np.testing.assert_allclose(estimator.explained_variance_ratio_, ratios, rtol=1e-5)
     if hasattr(estimator, "left_components_"):
-        centred = X - (X.mean(axis=0) if isinstance(exact, PCA) else 0)
+        centered = X - (X.mean(axis=0) if isinstance(exact, PCA) else 0)
         triplets = estimator.left_components_ * estimator.singular_values_
-        np.testing.assert_allclose(triplets, centred @ estimator.components_.T, atol=1e-4)
+        np.testing.assert_allclose(triplets, centered @ estimator.components_.T, atol=1e-4)
 
 
 def test_whole_spectrum_by_input_perturbation():

@@ -45,7 +45,7 @@ def small_matrices(cell):
 def test_small_matrices_raise_nothing_and_warn_of_nothing(cell):
     for name, X in small_matrices(cell).items():
         parameters = {"n_components": min(2, *X.shape)}
-        if cell.model == "pca, public centre":
+        if cell.model == "pca, public center":
             parameters["center"] = np.ones(X.shape[1])
         with warnings.catch_warnings(), np.errstate(all="raise"):
             warnings.simplefilter("error")
@@ -93,11 +93,11 @@ def test_extreme_bounds_and_budgets_raise_nothing(cell, upper, epsilon):
 
 @pytest.mark.parametrize("solver", ["power", "deflation", "alternating"])
 def test_whether_a_graph_is_refused_does_not_depend_on_another_edge(solver):
-    # Otherwise neighbours, one of them refused, could be told apart for certain.
+    # Otherwise neighbors, one of them refused, could be told apart for certain.
     X = np.random.default_rng(6).uniform(size=(9, 9))
-    neighbour = X.copy()
-    neighbour[0, 0] = 1e300
-    assert was_refused(solver, X) == was_refused(solver, neighbour)
+    neighbor = X.copy()
+    neighbor[0, 0] = 1e300
+    assert was_refused(solver, X) == was_refused(solver, neighbor)
 
 
 def was_refused(solver, X):

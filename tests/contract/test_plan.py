@@ -48,7 +48,7 @@ def test_the_container_does_not_change_what_is_released(make, unit):
 @pytest.mark.parametrize("solver", ["covariance", "adaptive", "power"])
 @pytest.mark.parametrize("center", ["private", np.full(6, 1e3)], ids=["private", "public"])
 def test_sparse_rows_far_from_the_origin_have_what_the_plan_says(solver, center):
-    # They are centred in their products, and what that rounds follows the centre.
+    # They are centered in their products, and what that rounds follows the center.
     X = sparse.csr_array(datasets()["spiked"])
     norms = {"mean_norm": 1e4} if isinstance(center, str) else {}
     check_plan(lambda: DPPCA(2, solver=solver, center=center, row_norm=1e-3, **norms), (X,))

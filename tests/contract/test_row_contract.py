@@ -35,7 +35,7 @@ def assert_same_fit(first, second, **tolerance):
         )
 
 
-def neighbour():
+def neighbor():
     other = X.copy()
     other[0] = -other[1]
     return other
@@ -57,12 +57,12 @@ def neighbour():
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_any_other_parameter_or_neighbour_has_noise_of_its_own(make, change):
-    # Shared noise at two epsilons, or on two neighbours, solves for the data exactly.
+def test_any_other_parameter_or_neighbor_has_noise_of_its_own(make, change):
+    # Shared noise at two epsilons, or on two neighbors, solves for the data exactly.
     base = {"n_components": 2, "random_state": SECRET, **GIVEN}
     noise = [
         noise_of(make(**{**base, **more}), data)
-        for more, data in ([{}, X], [{}, neighbour()], [change, X])
+        for more, data in ([{}, X], [{}, neighbor()], [change, X])
     ]
     for other in noise[1:]:
         assert not np.isin(noise[0], other).any()

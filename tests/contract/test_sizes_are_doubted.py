@@ -90,7 +90,7 @@ def test_sizes_of_records(make):
     [
         ({}, (1e12, 1.0), "moment norm"),
         ({}, (1e-12, 1.0), "moment norm"),
-        ({}, (1e12, 1.0), "row centre norm"),
+        ({}, (1e12, 1.0), "row center norm"),
         ({}, (1.0, 1e12), "user level"),
         ({}, (1.0, 1e-12), "product norm"),
         ({"decorrelate": False}, (1e6, 1e6), "product norm"),

@@ -128,18 +128,18 @@ def test_any_other_parameter_has_noise_of_its_own():
 
 
 @every_cell
-def test_any_neighbour_has_noise_of_its_own(cell):
+def test_any_neighbor_has_noise_of_its_own(cell):
     other_X, other_y = X.copy(), y.copy()
     other_X[5, 0, 0] += 1e-9
     other_y[5] += 1e-9
     noise_with = partial(noise_of, estimator_of(cell, random_state=SECRET))
     base = noise_with(X, y)
-    for neighbour in ((other_X, y), (X, other_y), (X[::-1], y)):
-        assert not np.isin(base, noise_with(*neighbour)).any()
+    for neighbor in ((other_X, y), (X, other_y), (X[::-1], y)):
+        assert not np.isin(base, noise_with(*neighbor)).any()
 
 
 @pytest.mark.parametrize("contain", [np.array, sparse.csr_array])
-def test_any_neighbour_of_rank_one_has_noise_of_its_own(contain):
+def test_any_neighbor_of_rank_one_has_noise_of_its_own(contain):
     left, right = TASKS.left, TASKS.right.toarray()
     noise_with = partial(noise_of, estimator_of("rgrad", random_state=SECRET))
     base = noise_with(RankOneMatrices(contain(left), contain(right)), TASK_y)

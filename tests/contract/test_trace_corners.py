@@ -150,7 +150,7 @@ def test_fits_with_other_parameters_share_no_noise(change):
 
 @ignore_warnings
 @pytest.mark.parametrize("layout", ["matrices", "outer", "one-hot", "tasks", "sparse vectors"])
-def test_neighbours_share_no_noise(layout):
+def test_neighbors_share_no_noise(layout):
     cell = Cell(layout)
     data = cell.data()
     original = seeded_noise(cell(), *data.arguments)

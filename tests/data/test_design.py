@@ -106,7 +106,7 @@ def test_containers_are_read_alike(contain, tmp_path):
 @pytest.mark.parametrize("has_center", [False, True])
 @pytest.mark.parametrize("multiplier", ["number", "entries"])
 @pytest.mark.parametrize("maps", list(itertools.product([False, True], [False, True])))
-def test_written_out_matrices_are_centred_scaled_and_mapped(has_center, multiplier, maps):
+def test_written_out_matrices_are_centered_scaled_and_mapped(has_center, multiplier, maps):
     values = make_values()
     generator = np.random.default_rng(3)
     center = generator.normal(size=SHAPE) if has_center else None

@@ -123,7 +123,7 @@ def assert_agree(rows, dense, rtol=1e-10, null=()):
 
 @pytest.mark.covered
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("center", [None, CENTER], ids=["raw", "centred"])
+@pytest.mark.parametrize("center", [None, CENTER], ids=["raw", "centered"])
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_every_operation_agrees_with_dense_rows(container, center, weighted):
     assert_agree(view(CONTAINERS[container](), center, weighted), reference(center, weighted))
@@ -147,11 +147,11 @@ def test_every_operation_agrees_with_dense_rows_in_a_memory_map(tmp_path):
 def test_norms_are_those_of_dense_rows(container):
     rows = view(CONTAINERS[container]())
     np.testing.assert_allclose(rows.norms(), np.linalg.norm(X, axis=1), rtol=1e-14)
-    centred, exact = rows.centered(CENTER).norms(), np.linalg.norm(X - CENTER, axis=1)
-    np.testing.assert_allclose(centred, exact, rtol=1e-11)
+    centered, exact = rows.centered(CENTER).norms(), np.linalg.norm(X - CENTER, axis=1)
+    np.testing.assert_allclose(centered, exact, rtol=1e-11)
     # The norms of the rows as they are: the weights come from the view that was asked before.
     weighted = view(CONTAINERS[container](), CENTER, weighted=True)
-    np.testing.assert_array_equal(weighted.norms(), centred)
+    np.testing.assert_array_equal(weighted.norms(), centered)
 
 
 @pytest.mark.covered(at_most=5)
@@ -245,7 +245,7 @@ def test_what_a_row_gives_does_not_depend_on_what_the_other_rows_are(make):
         np.testing.assert_array_equal(rows.matmul(RIGHT)[index], changed.matmul(RIGHT)[index])
 
 
-@pytest.mark.parametrize("center", [None, CENTER], ids=["raw", "centred"])
+@pytest.mark.parametrize("center", [None, CENTER], ids=["raw", "centered"])
 @pytest.mark.parametrize("make", [np.array, sparse.csr_array])
 @pytest.mark.filterwarnings("error")
 def test_rows_of_absurd_length_give_nothing_and_say_nothing(make, center):
@@ -579,11 +579,11 @@ def rows_beside_a_long_center(n_rows, generator):
 
 
 DATASETS = {
-    "cancelling": (cancelling_rows, None),
+    "canceling": (cancelling_rows, None),
     "stagnating": (stagnating_rows, None),
     "growing": (growing_rows, None),
-    "centred": (cancelling_rows, np.array([0.3, -0.7])),
-    "beside a long centre": (rows_beside_a_long_center, LONG_CENTER),
+    "centered": (cancelling_rows, np.array([0.3, -0.7])),
+    "beside a long center": (rows_beside_a_long_center, LONG_CENTER),
 }
 
 
@@ -616,7 +616,7 @@ def test_rounding_bounds_the_error_of_sums(make, dataset):
 
 
 @pytest.mark.usefixtures("bare_rounding")
-@pytest.mark.parametrize("dataset", ["cancelling", "stagnating", "growing", "centred"])
+@pytest.mark.parametrize("dataset", ["canceling", "stagnating", "growing", "centered"])
 def test_rounding_bounds_the_error_of_the_projected_spectrum(dataset):
     draw, center = DATASETS[dataset]
     data = draw(5000, np.random.default_rng(0))

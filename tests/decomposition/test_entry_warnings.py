@@ -62,16 +62,16 @@ def test_useless_components_of_zipf_tables_are_warned_of():
     for seed in range(20):
         X = zipf(seed)
         n_components, fitted = n_found(DPPCA, X, 1, seed, epsilon=1.0, **ENTRY)
-        centred = X - X.mean(axis=0)
-        best = svds(centred, 1, v0=np.ones(1000), return_singular_vectors=False)[0]
+        centered = X - X.mean(axis=0)
+        best = svds(centered, 1, v0=np.ones(1000), return_singular_vectors=False)[0]
         # If more were captured, there would be nothing to warn of.
-        assert np.linalg.norm(centred @ fitted.components_[0]) < 0.5 * best
+        assert np.linalg.norm(centered @ fitted.components_[0]) < 0.5 * best
         assert n_components == 0
 
 
 CLEAR = {
     "entry": (DPTruncatedSVD, make_interactions, 1, {**ENTRY, "epsilon": 4.0}),
-    "centred": (DPPCA, make_interactions, 1, {**ENTRY, "epsilon": 8.0}),
+    "centered": (DPPCA, make_interactions, 1, {**ENTRY, "epsilon": 8.0}),
     "deflation": (DPTruncatedSVD, make_interactions, 1, {**ENTRY, "solver": "deflation"}),
     "input": (DPTruncatedSVD, make_interactions, 1, {**ENTRY, "solver": "input", "epsilon": 8.0}),
     "interaction": (DPTruncatedSVD, make_interactions, 1, {"privacy_unit": Interaction()}),

@@ -350,6 +350,6 @@ def test_the_quantile_sought_goes_from_the_median_to_95(adjacency):
     assert 0.5 < found[1] < found[2] < 0.95
     # Few rows blur counts, whatever their signal.
     assert sought(300, 3, 1.0) == 0.5
-    centred = DPPCA(2, adjacency=adjacency)
-    assert quantile_of(centred, "mean_norm", 100_000, 5000) == 0.95
-    assert quantile_of(centred, "row_norm", 100_000, 5000) < 0.95
+    centered = DPPCA(2, adjacency=adjacency)
+    assert quantile_of(centered, "mean_norm", 100_000, 5000) == 0.95
+    assert quantile_of(centered, "row_norm", 100_000, 5000) < 0.95

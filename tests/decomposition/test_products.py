@@ -128,7 +128,7 @@ REACHED = [("entry", "A Z"), ("entry", "A' Y"), ("entry", "Y' A Z"), ("edge", "A
 @pytest.mark.parametrize(
     ("kind", "statistic"), [*REACHED, ("edge", "A' Y"), ("edge", "Y' A Z"), ("edge", "Z' A Z")]
 )
-def test_sensitivities_are_not_exceeded_by_random_neighbours(kind, statistic):
+def test_sensitivities_are_not_exceeded_by_random_neighbors(kind, statistic):
     random = np.random.default_rng(0)
     is_edge, n_draws = kind == "edge", 4_000
     unit = (ResolvedEdge if is_edge else ResolvedEntry)("replace", 0.0, 1.0, False)
@@ -177,8 +177,8 @@ def test_edges_and_entries_are_exact_without_noise(make):
     for unit in (Entry((0, 1)), Edge((0, 1))):
         fit = make(2, epsilon=math.inf, privacy_unit=unit, random_state=0)
         fit.set_params(n_iter=60).fit(X)
-        centred = X - X.mean(axis=0) if make is DPPCA else X
-        exact = np.linalg.svd(centred, compute_uv=False)[:2]
+        centered = X - X.mean(axis=0) if make is DPPCA else X
+        exact = np.linalg.svd(centered, compute_uv=False)[:2]
         assert_allclose(fit.singular_values_, exact, rtol=1e-6)
 
 

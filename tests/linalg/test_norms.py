@@ -92,8 +92,8 @@ def test_norms_of_a_row_do_not_depend_on_what_the_other_rows_are(n_features, is_
             assert norms(replaced)[index] == norms(rows)[index]
 
 
-def test_norms_of_dense_centred_rows_come_from_the_difference():
-    # A row 1e-8 away from a centre of norm 1e8: nothing of it is left in the expanded square.
+def test_norms_of_dense_centered_rows_come_from_the_difference():
+    # A row 1e-8 away from a center of norm 1e8: nothing of it is left in the expanded square.
     center = np.array([1e8, 1.0, 0.0])
     rows = center + np.array([[0.0, 1e-8, 1e-8], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     computed = row_norms(rows, center)
@@ -115,7 +115,7 @@ def test_empty_rows_have_norm_zero():
 
 
 @pytest.mark.parametrize("distance", [1e-8, 1e-4, 1.0, 1e4, 1e8])
-def test_centred_norms_are_upper_bounds_beside_a_long_centre(distance):
+def test_centered_norms_are_upper_bounds_beside_a_long_center(distance):
     generator = np.random.default_rng(0)
     for n_features in (1, 2, 30):
         center = generator.normal(size=n_features)
@@ -140,7 +140,7 @@ def test_expanded_square_without_margin_is_no_upper_bound():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_centred_norms_are_close_upper_bounds_when_nothing_cancels(seed):
+def test_centered_norms_are_close_upper_bounds_when_nothing_cancels(seed):
     generator = np.random.default_rng(seed)
     rows = make_rows(seed)
     norms = row_norms(rows)
@@ -153,7 +153,7 @@ def test_centred_norms_are_close_upper_bounds_when_nothing_cancels(seed):
         assert np.all(computed <= exact * (1 + 1e-12))
 
 
-def test_centred_norms_of_empty_rows_are_that_of_the_centre():
+def test_centered_norms_of_empty_rows_are_that_of_the_center():
     center = np.array([3.0, 4.0])
     np.testing.assert_allclose(
         centered_sparse_norms(sparse.csr_array((3, 2)), center), 5.0, rtol=1e-12

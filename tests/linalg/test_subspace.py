@@ -31,7 +31,7 @@ def test_signs_read_nothing_but_the_components():
     for _ in range(10):
         flips = generator.choice([-1.0, 1.0], size=(5, 1))
         np.testing.assert_array_equal(signed_by_rule(flips * components), signed)
-        # Each row by itself: neither its place nor its neighbours matter.
+        # Each row by itself: neither its place nor its neighbors matter.
         order = generator.permutation(5)
         np.testing.assert_array_equal(signed_by_rule(components[order]), signed[order])
 

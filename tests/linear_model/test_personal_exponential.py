@@ -55,8 +55,8 @@ def test_the_likelihood_ratio_is_bounded_and_that_of_the_print_is_not(adjacency)
             rows, responses = X.copy(), y.copy()
             rows[:3], responses[:3] = np.eye(3), BOUND * np.array(signs)
             found.append(losses_of(rows, responses, groups, candidates))
-        base, neighbours = found[0], found[1:]
-        for other in neighbours:
+        base, neighbors = found[0], found[1:]
+        for other in neighbors:
             ratio = log_probabilities(base, exponent) - log_probabilities(other, exponent)
             worst = max(worst, np.abs(ratio).max())
             printed = n_users * exponent

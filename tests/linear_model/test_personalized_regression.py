@@ -97,7 +97,7 @@ def test_offsets_make_hardly_a_difference():
 @pytest.mark.covered(at_most=1)
 @pytest.mark.parametrize("make", ["uniform", "binary", "counts", "normal"])
 @pytest.mark.parametrize("level", [0.0, 3.0])
-def test_levels_of_users_and_features_that_are_not_centred_are_no_matter(make, level):
+def test_levels_of_users_and_features_that_are_not_centered_are_no_matter(make, level):
     generator = np.random.default_rng(2)
     basis = np.linalg.qr(generator.normal(size=(10, 2)))[0]
     groups = np.repeat(np.arange(3000), 12)
@@ -154,9 +154,9 @@ def test_a_pickle_has_no_ids_and_nothing_follows_their_names():
     assert pickled == pickle.dumps(personalized().fit(X, y, groups))
 
 
-def test_too_few_users_to_be_centred_are_told_so():
+def test_too_few_users_to_be_centered_are_told_so():
     told = said(lambda: personalized(epsilon=0.5).fit(*draw(300)[:3]))
-    assert any("find the centre of the rows and the responses" in one for one in told)
+    assert any("find the center of the rows and the responses" in one for one in told)
 
 
 def test_units_make_no_difference():

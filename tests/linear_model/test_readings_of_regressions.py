@@ -24,7 +24,7 @@ CONTAINERS = {
     "rank one": RankOneMatrices(X[:, :3], X[:, :2]),
 }
 GROUPS = np.repeat(np.arange(N // 2), 2)
-# With budget enough for all searches for the centres of features.
+# With budget enough for all searches for the centers of features.
 N_COUNTS = n_counts(len(ANY_SIZE), 3)
 
 

@@ -86,14 +86,14 @@ def test_a_spread_that_noise_hides_is_not_huge():
 
 
 @pytest.mark.parametrize("bound", [None, 10.0])
-def test_centres_are_medians(bound):
+def test_centers_are_medians(bound):
     for seed in SEEDS:
         values = np.random.default_rng(seed).normal(size=N) + 5
         center = center_of(values, seed, bound)
         assert center == pytest.approx(5, abs=1)
 
 
-def test_centres_stay_within_a_bound():
+def test_centers_stay_within_a_bound():
     for value in (-1e9, 1e9):
         center = center_of(np.full(N, value), bound=2.0)
         assert abs(center) <= 2
@@ -105,7 +105,7 @@ def make_features(seed):
     return random.normal(size=(N, 4)) * units + 3 * units
 
 
-def test_features_are_centred_and_scaled_one_by_one():
+def test_features_are_centered_and_scaled_one_by_one():
     for seed in SEEDS:
         X = make_features(seed)
         found = found_in(X, seed)
@@ -117,7 +117,7 @@ def test_features_are_centred_and_scaled_one_by_one():
         assert found.center.shape == found.multiplier.shape == (4, 1)
 
 
-def test_features_without_centres_are_scaled_about_zero():
+def test_features_without_centers_are_scaled_about_zero():
     for seed in SEEDS:
         X = make_features(seed)
         found = found_in(X, seed, centered=False)

@@ -148,13 +148,13 @@ def test_matrices_of_rank_one_with_a_side_of_one(container, unit):
 
 
 @pytest.mark.filterwarnings("ignore:1 of the features hardly differ:skdp.PrivacyWarning")
-def test_closer_searches_leave_exact_centres_as_they_are():
-    # Of responses and features that are mostly 0 or 1 the centre is exactly that.
+def test_closer_searches_leave_exact_centers_as_they_are():
+    # Of responses and features that are mostly 0 or 1 the center is exactly that.
     y = (np.random.default_rng(0).random(N) < 0.05).astype(float)
     X = np.column_stack([y, 1 - y])
     spent = DPTraceRegressor(random_state=2**100).fit(X, y).privacy_spent_
     names = {release.name for release in spent.releases}
-    assert {"response centre, closer 3, count 8", "feature centres, closer 3, count 8"} <= names
+    assert {"response center, closer 3, count 8", "feature centers, closer 3, count 8"} <= names
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
         model = DPTraceRegressor(epsilon=20.0, random_state=2**100).fit(X, y)

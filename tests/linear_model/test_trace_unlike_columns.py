@@ -126,7 +126,7 @@ def test_nothing_is_clipped_where_nothing_is_clipped_in_the_fit(parameters):
     np.testing.assert_array_equal(model.predict(X), X @ model.coef_ + model.intercept_)
 
 
-def test_a_tail_beside_a_spike_is_not_taken_for_as_small_as_what_is_left_of_its_centre():
+def test_a_tail_beside_a_spike_is_not_taken_for_as_small_as_what_is_left_of_its_center():
     random, n = np.random.default_rng(0), 11_000
     beyond = 76 + random.exponential(30, (n, 26))
     X = np.where(random.random((n, 26)) < 0.6, 76.0, beyond)

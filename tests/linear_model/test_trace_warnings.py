@@ -133,7 +133,7 @@ def test_public_matrices_of_any_length_leave_the_others_to_be_learned_from(desig
 
 
 def cells(n, shape, rank, seed=0, power=0.0, size=1.0):
-    """Cells of a matrix with entries of mean square `rank`, the first rows and columns favoured."""
+    """Cells of a matrix with entries of mean square `rank`, the first rows and columns favored."""
     generator = np.random.default_rng(seed)
     left, right = (generator.normal(size=(side, rank)) for side in shape)
     M = size * left @ right.T

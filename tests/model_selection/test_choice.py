@@ -27,11 +27,11 @@ def chosen(losses, adjacency, scripts=None, *, is_bounded=False):
     return made
 
 
-def movement(losses, neighbour, adjacency, **more):
-    """Replay the choice on a neighbour; return how far its parts moved."""
+def movement(losses, neighbor, adjacency, **more):
+    """Replay the choice on a neighbor; return how far its parts moved."""
     before = chosen(losses, adjacency, **more)
     scripts = [budget.released for budget in before]
-    return moved(before, chosen(neighbour, adjacency, scripts, **more))
+    return moved(before, chosen(neighbor, adjacency, scripts, **more))
 
 
 def rows(generator, n_rows, n_candidates):
@@ -67,12 +67,12 @@ def test_no_row_moves_the_choice_further_than_declared(adjacency, is_bounded):
         if is_bounded:
             losses, other, extreme = (losses > 0) * 1.0, (other > 0) * 1.0, (extreme > 0) * 1.0
         for one in (other, extreme, losses[0] * 0):
-            neighbour = losses.copy()
-            neighbour[0] = one
+            neighbor = losses.copy()
+            neighbor[0] = one
             # A row without a range, as one that is null, moves by half as much.
             if adjacency == "zero_out":
-                neighbour[0] = one[0]
-            parts = movement(losses, neighbour, adjacency, is_bounded=is_bounded)
+                neighbor[0] = one[0]
+            parts = movement(losses, neighbor, adjacency, is_bounded=is_bounded)
             assert max(parts) <= 1
             worst.append(parts[-1])
     assert max(worst) > 0.5
@@ -81,17 +81,17 @@ def test_no_row_moves_the_choice_further_than_declared(adjacency, is_bounded):
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_losses_that_are_said_to_be_bounded_are_clipped(adjacency):
     losses = np.array([[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]])
-    neighbour = losses.copy()
-    neighbour[0] = [HUGE, -HUGE] if adjacency == "replace" else [HUGE, HUGE]
-    assert movement(losses, neighbour, adjacency, is_bounded=True)[-1] == 1
+    neighbor = losses.copy()
+    neighbor[0] = [HUGE, -HUGE] if adjacency == "replace" else [HUGE, HUGE]
+    assert movement(losses, neighbor, adjacency, is_bounded=True)[-1] == 1
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_declared_range_is_attained(adjacency):
     losses = np.array([[0.0, HUGE], [0.0, 1.0], [HUGE, 0.0]])
-    neighbour = losses.copy()
-    neighbour[0] = [HUGE, 0.0] if adjacency == "replace" else 0.0
-    assert movement(losses, neighbour, adjacency)[-1] == 1
+    neighbor = losses.copy()
+    neighbor[0] = [HUGE, 0.0] if adjacency == "replace" else 0.0
+    assert movement(losses, neighbor, adjacency)[-1] == 1
     assert sensitivity.loss_range(1.0, adjacency) == (2 if adjacency == "replace" else 1)
 
 

@@ -45,8 +45,8 @@ def measured_error(estimator, X, seed, n_fits=40):
 
 
 def planned_error(estimator, X):
-    centre = X.mean(axis=0) if isinstance(estimator, DPPCA) else 0.0
-    eigenvalues = np.linalg.eigvalsh((X - centre).T @ (X - centre) / len(X))
+    center = X.mean(axis=0) if isinstance(estimator, DPPCA) else 0.0
+    eigenvalues = np.linalg.eigvalsh((X - center).T @ (X - center) / len(X))
     return expected_subspace_error(estimator, eigenvalues, len(X))
 
 
@@ -124,7 +124,7 @@ def test_noise_is_that_of_a_fit(make, parameters):
 
 
 @pytest.mark.parametrize("center", [False, np.zeros(10)], ids=["False", "public"])
-def test_noise_is_that_of_a_fit_without_a_private_centre(center):
+def test_noise_is_that_of_a_fit_without_a_private_center(center):
     pca = DPPCA(2, center=center, row_norm=1.0)
     (moment,) = pca.fit(spiked_rows((2_000, 10), 0)).privacy_spent_.releases
     noise = _noise_of(pca, 2_000, 10)

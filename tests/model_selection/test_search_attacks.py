@@ -1,4 +1,4 @@
-"""Attacks on whole searches and scores: all they release, replayed on neighbouring rows."""
+"""Attacks on whole searches and scores: all they release, replayed on neighboring rows."""
 
 import numpy as np
 import pytest
@@ -99,7 +99,7 @@ def search_of(name, adjacency):
     )
 
 
-def neighbours(row):
+def neighbors(row):
     rows, responses = X.copy(), Y.copy()
     rows[0], responses[0] = row
     return rows, responses
@@ -113,7 +113,7 @@ def test_no_row_moves_a_search_further_than_declared(name, row):
         search_of(name, "replace").fit(X, Y)
     scripts = [budget.released for budget in before]
     with watched(scripts) as after:
-        search_of(name, "replace").fit(*neighbours(ROWS[row]))
+        search_of(name, "replace").fit(*neighbors(ROWS[row]))
     assert max(moved(before, after)) <= 1 + 1e-12
 
 
@@ -149,7 +149,7 @@ def test_a_score_of_the_largest_rows_raises_nothing(dtype):
 @pytest.mark.parametrize("scoring", [None, lambda model, X, y: -np.abs(model.predict(X) - y)])
 def test_a_row_that_is_refused_changes_no_other(scoring):
     model = RandomForestRegressor(3, random_state=0).fit(X, Y)
-    rows = neighbours((np.full(4, 1e300), 0.0))[0]
+    rows = neighbors((np.full(4, 1e300), 0.0))[0]
     scoring = scoring or "neg_mean_squared_error"
     before, after = row_losses(scoring, model, X, Y), row_losses(scoring, model, rows, Y)
     np.testing.assert_array_equal(before[1:], after[1:])
@@ -163,7 +163,7 @@ def test_what_is_published_follows_what_is_released(name):
         one = search_of(name, "replace").fit(X, Y)
     scripts = [budget.released for budget in before]
     with watched(scripts):
-        other = search_of(name, "replace").fit(*neighbours(ROWS["large"]))
+        other = search_of(name, "replace").fit(*neighbors(ROWS["large"]))
     assert one.best_params_ == other.best_params_
     assert one.privacy_spent_ == other.privacy_spent_
     assert vars(one).keys() == vars(other).keys()
@@ -208,7 +208,7 @@ def test_a_row_is_judged_by_itself(scoring):
         model = DPTraceRegressor(random_state=SEED).fit(X, Y)
     before = row_losses(scoring, model, X, Y)
     for row in ROWS.values():
-        after = row_losses(scoring, model, *neighbours(row))
+        after = row_losses(scoring, model, *neighbors(row))
         np.testing.assert_array_equal(before[1:], after[1:])
         assert np.isfinite(after).all()
 
@@ -224,7 +224,7 @@ def test_no_row_moves_a_score_further_than_declared(scoring, adjacency):
         private_score(model, X, Y, **settings)
     worst = []
     for row in ROWS.values() if adjacency == "replace" else [ROWS["zero"]]:
-        rows, responses = neighbours(row)
+        rows, responses = neighbors(row)
         if adjacency == "zero_out":
             # A null row takes part in no sum: as one that is predicted exactly.
             responses[0] = model.predict(rows[:1])[0]
@@ -242,9 +242,9 @@ def test_too_small_a_sensitivity_of_a_score_is_noticed(monkeypatch):
         return np.where(np.arange(len(y)) == 0, y, model.predict(X) - y)
 
     settings = {"scoring": signed, "random_state": SEED}
-    rows, responses = neighbours((X[0], 1e300))
+    rows, responses = neighbors((X[0], 1e300))
     with watched() as before:
         private_score(model, rows, responses, **settings)
     with watched([budget.released for budget in before]) as after:
-        private_score(model, *neighbours((X[0], -1e300)), **settings)
+        private_score(model, *neighbors((X[0], -1e300)), **settings)
     assert max(moved(before, after)) > 1

@@ -1,4 +1,4 @@
-"""Budgets of searches, watched: what they release, and what they would on a neighbour."""
+"""Budgets of searches, watched: what they release, and what they would on a neighbor."""
 
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
@@ -34,14 +34,14 @@ def watched(scripts=None):
 
 
 def moved(one, other):
-    """By how much a release moved between neighbours, as a part of its sensitivity."""
+    """By how much a release moved between neighbors, as a part of its sensitivity."""
     parts = []
     for budget, beside in zip(one, other, strict=True):
         ours, theirs = budget.spent().releases, beside.spent().releases
         lines = zip(ours, budget.values, theirs, beside.values, strict=True)
-        for release, value, same, neighbour in lines:
+        for release, value, same, neighbor in lines:
             assert release == same
-            change = np.atleast_1d(neighbour - value)
+            change = np.atleast_1d(neighbor - value)
             size = np.linalg.norm(change)
             if release.mechanism == "exponential":
                 size = np.ptp(change)

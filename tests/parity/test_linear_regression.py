@@ -31,7 +31,7 @@ DATA = {
     "diabetes": load_diabetes(return_X_y=True),
     "independent": independent(),
     "correlated": correlated(0),
-    "correlated, not centred": correlated(5),
+    "correlated, not centered": correlated(5),
     "other units": (correlated(5, 10)[0] * np.geomspace(0.1, 10, 8), correlated(5, 10)[1] * 1e3),
 }
 every_unit = pytest.mark.parametrize("privacy_unit", ["record", "response"])

@@ -419,12 +419,12 @@ def symmetric_outputs(value, sensitivity, n_draws, label):
 
 
 def empirical_mu(outputs, direction, n_draws):
-    """Separation of two neighbours by the most powerful test, in standard deviations."""
+    """Separation of two neighbors by the most powerful test, in standard deviations."""
     sensitivity = 2.5
     value = np.full_like(direction, 100.0)
-    neighbour = value + sensitivity * direction
+    neighbor = value + sensitivity * direction
     first, second = (
-        outputs(v, sensitivity, n_draws, label) for v, label in ((value, "D"), (neighbour, "D'"))
+        outputs(v, sensitivity, n_draws, label) for v, label in ((value, "D"), (neighbor, "D'"))
     )
     projections = [np.tensordot(x, direction, direction.ndim) for x in (first, second)]
     pooled = math.sqrt((projections[0].var() + projections[1].var()) / 2)
@@ -507,15 +507,15 @@ def test_mechanisms_share_no_noise():
     assert len(set(keys)) == 4
 
 
-def test_equal_seed_on_neighbouring_data_shares_no_noise():
+def test_equal_seed_on_neighboring_data_shares_no_noise():
     X = np.random.default_rng(0).normal(size=(100, 50))
-    neighbour = X.copy()
-    neighbour[3, 7] = np.nextafter(neighbour[3, 7], np.inf)
-    contexts = [(digest(as_source(data)),) for data in (X, neighbour)]
+    neighbor = X.copy()
+    neighbor[3, 7] = np.nextafter(neighbor[3, 7], np.inf)
+    contexts = [(digest(as_source(data)),) for data in (X, neighbor)]
     first, scale = seeded_release(X.sum(axis=0), 1.0, contexts[0])
-    second, _ = seeded_release(neighbour.sum(axis=0), 1.0, contexts[1])
+    second, _ = seeded_release(neighbor.sum(axis=0), 1.0, contexts[1])
     again, _ = seeded_release(X.sum(axis=0), 1.0, contexts[0])
-    # Noise that cancelled would leave the last bit of one entry.
+    # Noise that canceled would leave the last bit of one entry.
     assert np.std(first - second) > 0.5 * scale
     np.testing.assert_array_equal(first, again)
 

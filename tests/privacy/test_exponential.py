@@ -58,7 +58,7 @@ def test_no_set_of_options_is_easier_to_tell_than_what_is_paid_for():
     for _ in range(3000):
         n_options = generator.integers(2, 6)
         losses = 3 * generator.normal(size=n_options)
-        # Neighbours move losses by a range of at most 1.
+        # Neighbors move losses by a range of at most 1.
         moved = losses + generator.choice([0.0, 1.0, generator.random()], n_options)
         one, other = probabilities(losses, eta), probabilities(moved, eta)
         for size in range(1, n_options):

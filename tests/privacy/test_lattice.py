@@ -106,7 +106,7 @@ def test_scales_are_larger_than_in_exact_arithmetic(mechanism, delta):
 
 
 def test_the_margin_pays_for_the_numbers_that_are_allowed():
-    # In steps of the proof: from computed to exact, to the neighbour, and back.
+    # In steps of the proof: from computed to exact, to the neighbor, and back.
     for mu in (1e-6, 0.01, 1.0, 30.0):
         exact = mu / (1 + SCALE_MARGIN)
         n_numbers = largest_size("gaussian", mu)
@@ -207,10 +207,10 @@ GAPS = [0.0, 0.3, 0.49, 0.5, 0.51, 1.0, 777.7, 1e6 + 0.49, 1e15]
 def chance_to_exceed(gap, scale, failure, part):
     """Probability that what `part` makes of a release exceeds the gap behind it, to 50 digits."""
     step = lattice_step(scale)
-    centre = round(gap / step)
+    center = round(gap / step)
     reach = math.ceil(60 * scale / step)
     # A lower bound that rises with the release: find the first one that is too large.
-    low, high = centre - reach, centre + reach
+    low, high = center - reach, center + reach
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if part(middle * step, scale, failure) > gap else (middle, high)

@@ -53,7 +53,7 @@ def test_draws_are_finite_symmetric_and_distinct(draws):
     assert np.unique(draws).size == draws.size
 
 
-def test_neighbouring_draws_are_independent(draws):
+def test_neighboring_draws_are_independent(draws):
     sample = draws[:1_000_000]
     for lag in (1, 2, 3, 64, CHUNK):
         first, second = sample[:-lag], sample[lag:]

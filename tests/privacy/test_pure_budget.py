@@ -315,19 +315,19 @@ def spherical_outputs(value, n_draws, label):
 
 
 def empirical_epsilon(outputs, change, n_draws):
-    """Log ratio of how often two neighbours show the outputs that tell them apart best."""
+    """Log ratio of how often two neighbors show the outputs that tell them apart best."""
     change = SENSITIVITY * change
     value = np.full_like(change, 100.0)
-    neighbour = value + change
+    neighbor = value + change
     shown = []
-    for centre, label in ((value, "D"), (neighbour, "D'")):
-        released = outputs(centre, n_draws, label)
-        to_value, to_neighbour = (
+    for center, label in ((value, "D"), (neighbor, "D'")):
+        released = outputs(center, n_draws, label)
+        to_value, to_neighbor = (
             np.linalg.norm(released - other.reshape(released.shape[1:]), axis=2).sum(axis=1)
-            for other in (value, neighbour)
+            for other in (value, neighbor)
         )
         # The difference is the log likelihood ratio, in sensitivities over epsilon.
-        shown.append(np.mean(to_neighbour - to_value > 0.8 * SENSITIVITY))
+        shown.append(np.mean(to_neighbor - to_value > 0.8 * SENSITIVITY))
     return math.log(shown[0] / shown[1])
 
 

@@ -98,19 +98,19 @@ def test_number_of_noisy_counts_does_not_depend_on_the_data(n_points):
             assert counter.steps == [(step, n_steps) for step in range(1, n_steps + 1)]
 
 
-def test_every_count_moves_by_at_most_one_between_neighbours():
+def test_every_count_moves_by_at_most_one_between_neighbors():
     generator = np.random.default_rng(1)
     grid = np.geomspace(0.01, 100, 200)
     moved = 0.0
     for _ in range(300):
         values = 10.0 ** generator.uniform(-3, 3, size=30)
         values[generator.random(30) < 0.1] = np.nan
-        neighbour = values.copy()
-        neighbour[generator.integers(30)] = generator.choice([0.0, 1e9, np.nan, np.inf, 1.0])
+        neighbor = values.copy()
+        neighbor[generator.integers(30)] = generator.choice([0.0, 1e9, np.nan, np.inf, 1.0])
         recorded = Counter(noise=3.0)
         search_quantile(values, 0.5, grid, recorded)
         replayed = Counter(script=recorded.released)
-        search_quantile(neighbour, 0.5, grid, replayed)
+        search_quantile(neighbor, 0.5, grid, replayed)
         moves = np.abs(np.subtract(recorded.exact, replayed.exact))
         assert moves.max() <= 1
         moved = max(moved, moves.max())
@@ -200,12 +200,12 @@ def test_the_counts_of_all_columns_move_by_their_sensitivity_and_no_more(n_colum
             columns[0] = 0.0
         recorded = open_budget(RecordingBudget, seed=seed, adjacency=adjacency)
         quantiles_of(columns, recorded)
-        neighbour = columns.copy()
+        neighbor = columns.copy()
         rows = {"zero_out": [np.nan], "replace": [np.nan, 0.0, np.inf, columns[1]]}[adjacency]
-        neighbour[0] = rows[generator.integers(len(rows))]
+        neighbor[0] = rows[generator.integers(len(rows))]
         replaying = type("ScriptedBudget", (ReplayBudget,), {"script": recorded.released})
         replayed = open_budget(replaying, adjacency=adjacency)
-        quantiles_of(neighbour, replayed)
+        quantiles_of(neighbor, replayed)
         worst = max(worst, *movements(recorded, replayed).values())
     assert worst == pytest.approx(1.0)
     assert worst <= 1 + 1e-15
@@ -238,15 +238,15 @@ def test_bins_count_every_value_but_null_ones():
 @pytest.mark.parametrize(
     ("replacements", "largest"), [((0.0, 0.7, 3.0, 1e300, np.inf), math.sqrt(2)), ((np.nan,), 1.0)]
 )
-def test_histograms_of_neighbours_differ_by_their_sensitivity(replacements, largest):
+def test_histograms_of_neighbors_differ_by_their_sensitivity(replacements, largest):
     generator = np.random.default_rng(2)
     edges = np.geomspace(0.1, 1, 8)
     distances = []
     for _ in range(300):
         values = generator.uniform(0, 1.5, size=20)
-        neighbour = values.copy()
-        neighbour[generator.integers(20)] = generator.choice(replacements)
-        change = bin_counts(values, edges) - bin_counts(neighbour, edges)
+        neighbor = values.copy()
+        neighbor[generator.integers(20)] = generator.choice(replacements)
+        change = bin_counts(values, edges) - bin_counts(neighbor, edges)
         distances.append(np.linalg.norm(change))
     assert max(distances) == pytest.approx(largest)
     assert max(distances) <= largest

@@ -1,4 +1,4 @@
-"""Neighbours that differ in one row: the other rows cancel, so that the search is over that row."""
+"""Neighbors that differ in one row: the other rows cancel, so that the search is over that row."""
 
 import math
 from functools import partial
@@ -50,7 +50,7 @@ def projected_spectrum(rows):
     return np.column_stack([moments, outside])
 
 
-def labelled_moment(rows):
+def labeled_moment(rows):
     """The last entry of a row is its response."""
     responses = np.clip(rows[:, -1:], -LARGEST_RESPONSE, LARGEST_RESPONSE)
     return clip_rows(rows[:, :-1].copy(), C) * responses
@@ -64,7 +64,7 @@ def user_moment(rows):
 
 
 def declared_labels(row_norm, adjacency):
-    return sensitivity.labelled_moment(row_norm, LARGEST_RESPONSE, adjacency)
+    return sensitivity.labeled_moment(row_norm, LARGEST_RESPONSE, adjacency)
 
 
 def clipped_squares(rows):
@@ -85,7 +85,7 @@ def distances(contribution, first, second, adjacency):
     return np.linalg.norm(change.reshape(len(change), -1), axis=1)
 
 
-def worst_neighbours(contribution, adjacency, n_climbers=300, n_steps=500):
+def worst_neighbors(contribution, adjacency, n_climbers=300, n_steps=500):
     """Climb from many pairs of rows at once; return the largest distance and its two rows."""
     generator = np.random.default_rng(0)
     pairs = generator.normal(size=(2, n_climbers, N_FEATURES)) * C
@@ -105,7 +105,7 @@ def worst_neighbours(contribution, adjacency, n_climbers=300, n_steps=500):
 
 def attack(contribution, declared, adjacency):
     """Share of the declared sensitivity that the search reaches."""
-    return worst_neighbours(contribution, adjacency)[0] / declared
+    return worst_neighbors(contribution, adjacency)[0] / declared
 
 
 @pytest.mark.covered
@@ -117,7 +117,7 @@ def attack(contribution, declared, adjacency):
         (second_moment, sensitivity.second_moment),
         (projected_spectrum, sensitivity.projected_spectrum),
         (clipped_squares, declared_squares),
-        (labelled_moment, declared_labels),
+        (labeled_moment, declared_labels),
         (user_moment, sensitivity.user_moment),
     ],
 )
@@ -148,7 +148,7 @@ def test_the_search_catches_values_that_are_too_small():
     assert attack(projected_spectrum, C**2, "replace") > 1.4
     assert attack(second_moment, C**2 / math.sqrt(2), "zero_out") > 1.4
     assert attack(clipped_squares, C**2, "zero_out") > 1.7
-    assert attack(labelled_moment, C * LARGEST_RESPONSE, "replace") > 1.9
+    assert attack(labeled_moment, C * LARGEST_RESPONSE, "replace") > 1.9
     assert attack(user_moment, C, "replace") > 1.4
     b = 0.7 * C
     projection = partial(clipped_projection, level=b)
@@ -163,10 +163,10 @@ def test_count_and_histogram_are_reached_and_not_exceeded(adjacency):
     counted, binned = [], []
     for _ in range(300):
         norms = generator.uniform(0, 1.5, size=12)
-        neighbour = norms.copy()
-        neighbour[0] = generator.uniform(0, 1.5) if adjacency == "replace" else np.nan
-        counted.append(abs((norms <= 0.5).sum() - (neighbour <= 0.5).sum()))
-        binned.append(np.linalg.norm(bin_counts(norms, edges) - bin_counts(neighbour, edges)))
+        neighbor = norms.copy()
+        neighbor[0] = generator.uniform(0, 1.5) if adjacency == "replace" else np.nan
+        counted.append(abs((norms <= 0.5).sum() - (neighbor <= 0.5).sum()))
+        binned.append(np.linalg.norm(bin_counts(norms, edges) - bin_counts(neighbor, edges)))
     assert max(counted) == sensitivity.count()
     assert max(binned) == pytest.approx(sensitivity.histogram(adjacency), rel=1e-15)
 
@@ -178,9 +178,9 @@ def test_several_counts_are_reached_and_not_exceeded(n_counts, adjacency):
     counted = []
     for _ in range(1000):
         values = generator.uniform(0, 1, size=(12, n_counts))
-        neighbour = values.copy()
-        neighbour[0] = generator.uniform(0, 1, n_counts) if adjacency == "replace" else np.nan
-        change = (values <= 0.5).sum(axis=0) - (neighbour <= 0.5).sum(axis=0)
+        neighbor = values.copy()
+        neighbor[0] = generator.uniform(0, 1, n_counts) if adjacency == "replace" else np.nan
+        change = (values <= 0.5).sum(axis=0) - (neighbor <= 0.5).sum(axis=0)
         counted.append(np.linalg.norm(change))
     assert max(counted) == sensitivity.counts(n_counts)
 
@@ -193,7 +193,7 @@ def test_rounding_is_charged_twice_in_units_of_the_largest_contribution(adjacenc
         (partial(sensitivity.second_moment, C), C**2),
         (partial(sensitivity.projected_spectrum, C), C**2),
         (partial(sensitivity.clipped_projection, C, level), C * level),
-        (partial(sensitivity.labelled_moment, C, level), C * level),
+        (partial(sensitivity.labeled_moment, C, level), C * level),
         (partial(sensitivity.user_moment, C), C),
         (partial(sensitivity.response_sum, level, math.inf, C), C * level),
     ):
@@ -224,7 +224,7 @@ def test_sums_over_rows_move_as_the_single_row_does(statistic):
             lambda rows: rows.projected_moment(BASIS),
         ),
     }[statistic]
-    distance, (row, other) = worst_neighbours(contribution, "replace")
+    distance, (row, other) = worst_neighbors(contribution, "replace")
     X = np.random.default_rng(1).normal(size=(5000, N_FEATURES)) * C
     X[17] = row
     before, rounding = take(clipped_view(X))
@@ -236,7 +236,7 @@ def test_sums_over_rows_move_as_the_single_row_does(statistic):
 
 
 def rows_that_round_apart(dtype, n_bits):
-    """Neighbours whose sums lie on either side of a power of two.
+    """Neighbors whose sums lie on either side of a power of two.
 
     Above it the last place is twice as wide, so that what is half a last place there is lost, and
     counted below. Every such row adds to the distance of the sums.
@@ -248,9 +248,9 @@ def rows_that_round_apart(dtype, n_bits):
 
 
 def with_first_row_reversed(X):
-    neighbour = X.copy()
-    neighbour[0] *= -1
-    return neighbour
+    neighbor = X.copy()
+    neighbor[0] *= -1
+    return neighbor
 
 
 @pytest.fixture
@@ -267,10 +267,10 @@ def totals(*datasets):
 @pytest.mark.usefixtures("bare_rounding")
 def test_plain_sums_of_a_million_rows_exceed_the_sensitivity_and_ours_do_not():
     # The supremum of 2c is one over real numbers: computed sums may round apart.
-    X, neighbour = rows_that_round_apart(np.float64, 53)
-    plain = np.linalg.norm(X.sum(axis=0) - neighbour.sum(axis=0))
+    X, neighbor = rows_that_round_apart(np.float64, 53)
+    plain = np.linalg.norm(X.sum(axis=0) - neighbor.sum(axis=0))
     assert plain > sensitivity.row_sum(1.0, "replace") * (1 + 1e-6)
-    moved, rounding = totals(X, neighbour)
+    moved, rounding = totals(X, neighbor)
     assert moved <= sensitivity.row_sum(1.0, "replace", rounding)
     # The charge costs nothing that one would notice.
     assert rounding < 1e-6
@@ -291,8 +291,8 @@ def test_sums_of_blocks_need_their_charge_too(monkeypatch):
 
 @pytest.mark.usefixtures("bare_rounding")
 def test_sums_in_float32_exceed_the_sensitivity_by_far_and_ours_do_not():
-    X, neighbour = rows_that_round_apart(np.float32, 24)
-    plain = np.linalg.norm(X.sum(axis=0) - neighbour.sum(axis=0))
+    X, neighbor = rows_that_round_apart(np.float32, 24)
+    plain = np.linalg.norm(X.sum(axis=0) - neighbor.sum(axis=0))
     assert plain > 1000 * sensitivity.row_sum(1.0, "replace")
-    moved, rounding = totals(X, neighbour)
+    moved, rounding = totals(X, neighbor)
     assert moved <= sensitivity.row_sum(1.0, "replace", rounding)

@@ -1,4 +1,4 @@
-"""Neighbours in a few entries: the rest cancels, so that the search is over the change alone."""
+"""Neighbors in a few entries: the rest cancels, so that the search is over the change alone."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Neighbours that differ in one response, and matrices a little apart in the spectral norm."""
+"""Neighbors that differ in one response, and matrices a little apart in the spectral norm."""
 
 import math
 

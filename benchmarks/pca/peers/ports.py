@@ -1,7 +1,7 @@
 """Published private PCA in numpy, for comparison and NOT for private rows.
 
 The noise is numpy's and floating-point rounding is not accounted for. Rows have norm 1 at most, and
-neighbours differ by one row that is exchanged for another. Each port takes the second moment of the
+neighbors differ by one row that is exchanged for another. Each port takes the second moment of the
 rows, as noise is all that varies between seeds, and returns components as rows.
 
 References

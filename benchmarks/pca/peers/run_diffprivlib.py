@@ -1,4 +1,4 @@
-"""PCA of diffprivlib on rows of norm 1, which are not to be centred."""
+"""PCA of diffprivlib on rows of norm 1, which are not to be centered."""
 
 from diffprivlib.models import PCA
 from serve import serve

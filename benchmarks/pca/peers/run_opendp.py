@@ -1,4 +1,4 @@
-"""PCA of OpenDP on rows of norm 1, with the centre known to be 0; it takes no seed."""
+"""PCA of OpenDP on rows of norm 1, with the center known to be 0; it takes no seed."""
 
 import numpy as np
 import opendp.prelude as dp

@@ -42,7 +42,7 @@ _CORE_DEVIATIONS = 2.0  # benchmarks/entries/warned.md, "edge alone"
 
 def gaussian_norm(shape: tuple[int, ...], scale: float) -> float:
     """Compute what the spectral norm of independent Gaussian noise exceeds once in 1000 times."""
-    # Centring and scaling are those of Ma (2012), which converge faster.
+    # Centering and scaling are those of Ma (2012), which converge faster.
     m, n = np.array(shape) - 0.5
     edge = math.sqrt(m) + math.sqrt(n)
     fluctuation = edge * (1 / math.sqrt(m) + 1 / math.sqrt(n)) ** (1 / 3)

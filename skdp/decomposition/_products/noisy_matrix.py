@@ -91,7 +91,7 @@ class NoisyMatrix:
         )
 
     def minus(self, left: np.ndarray, right: np.ndarray) -> "NoisyMatrix":
-        """View the matrix minus a public ``left @ right.T``: neighbours differ as before."""
+        """View the matrix minus a public ``left @ right.T``: neighbors differ as before."""
         other = copy.copy(self)
         other._known = (np.hstack([self._known[0], left]), np.hstack([self._known[1], right]))
         return other
@@ -170,7 +170,7 @@ class NoisyMatrix:
         return np.maximum(norms, self._norm_at(self._coherence_bound, basis))
 
     def _norms(self, basis: np.ndarray) -> np.ndarray:
-        """Row norms, none of them 0: even a centred basis of one row must give noise a scale."""
+        """Row norms, none of them 0: even a centered basis of one row must give noise a scale."""
         return np.maximum(row_norms(basis), _LEAST_NORM * self._norm_at(1.0, basis))
 
     @staticmethod
@@ -197,7 +197,7 @@ class NoisyMatrix:
 
 
 class CenteredMatrix(NoisyMatrix):
-    r"""A private matrix whose columns are centred: :math:`(I - 1 1^T / m) A`.
+    r"""A private matrix whose columns are centered: :math:`(I - 1 1^T / m) A`.
 
     The map from the left is public, so that it may be applied to what is released, and to bases
     before they are multiplied. Unlike subtracting released means it is exact, and adds no noise.
@@ -218,7 +218,7 @@ class CenteredMatrix(NoisyMatrix):
         return Released(_centered(noisy), scale)
 
     def _cut_left_rows(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        # Cutting comes first: cutting a centred basis would give its columns means again.
+        # Cutting comes first: cutting a centered basis would give its columns means again.
         basis = _centered(self._cut_rows(basis)[0])
         return basis, self._charged_norms(basis)
 

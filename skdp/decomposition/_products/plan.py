@@ -92,7 +92,7 @@ def _check_norms(problem: EntriesProblem, asked: Asked) -> None:
 
 
 def _check_center(problem: EntriesProblem, asked: Asked) -> None:
-    """Refuse centring where the matrix would not stay symmetric."""
+    """Refuse centering where the matrix would not stay symmetric."""
     support, solver, given = asked.support, problem.solver, asked.given_unit
     if not support.centered:
         raise ValueError(f"{given} takes no center: pass center=False.")
@@ -220,7 +220,7 @@ def _plan_mean(problem: EntriesProblem, unit: MatrixUnit, share: float) -> Relea
 
 
 def _plan_total(problem: EntriesProblem, unit: MatrixUnit, share: float) -> Release:
-    """Plan the sum of squares about the centre, which may be released."""
+    """Plan the sum of squares about the center, which may be released."""
     known: dict[str, Any] | None = None
     if not isinstance(problem.center, str):
         point = np.zeros(problem.shape[1]) if problem.center is None else problem.center

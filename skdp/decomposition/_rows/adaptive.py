@@ -64,7 +64,7 @@ _PROBE_ROWS = 1 << 15  # not studied
 class _Estimate:
     """Released second moment, and the scale of its noise before any refinement.
 
-    Both are in units of the squared bound; what rounding of centred sparse rows is charged may be
+    Both are in units of the squared bound; what rounding of centered sparse rows is charged may be
     many powers of ten larger, so that squares are those of ratios.
     """
 

@@ -43,7 +43,7 @@ _ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)  # not studied
 _FEW_STEPS, _MANY_STEPS, _STRONG_SIGNAL = (4, 1, 3.0), (5, 3, 2.0), 200.0  # not studied
 #: Share of the budget for the search of a norm.
 NORM_SHARE = 0.03  # not studied
-# Those of the mean, for centring and for variances; the solver takes the rest.
+# Those of the mean, for centering and for variances; the solver takes the rest.
 _CENTER_SHARE, _MEAN_SHARE = 0.15, 0.02  # not studied
 # Of what the solver has. Of the power method: for the levels, and for the spectrum.
 _LEVEL_SHARE, _SPECTRUM_SHARE = 0.05, 0.10  # not studied
@@ -107,7 +107,7 @@ class RowReleases(NamedTuple):
     """What a fit of rows releases, in this order."""
 
     mean_norm: Search | None
-    center: Release | None  # the mean that rows are centred by
+    center: Release | None  # the mean that rows are centered by
     row_norm: Search | None
     positivity: Release | None  # how many rows are mostly positive: whether the mean may guide
     ways: OneOf  # the first one is not guided
@@ -127,7 +127,7 @@ def doubts_of_rows(problem: RowsProblem, plan: Plan) -> list[str]:
 def norm_quantile(search: Search, problem: RowsProblem) -> float:
     """Choose the quantile that is sought as a norm.
 
-    That of the rows before centring is .95. The other one rises from the median, where noise is
+    That of the rows before centering is .95. The other one rises from the median, where noise is
     all, to .95 where there is hardly any, with the logarithm of the signal that the longest
     possible sum of rows has beside its noise. With few rows the noise of a count would blur a high
     one; below the median nothing is gained.
@@ -249,7 +249,7 @@ def _plan_moment(
     """Plan the second moment, or what is projected of it, of that shape."""
     follows, known = _ROW_NORM, _known(problem, problem.row_norm)
     if problem.is_sparse and problem.center is not None:
-        # They are centred in the products, whose rounding is that of the centre.
+        # They are centered in the products, whose rounding is that of the center.
         follows, known = "mean" if isinstance(problem.center, str) else "center", None
     of_bound = sensitivity.projected_spectrum if spectrum_of else sensitivity.second_moment
     change = partial(of_bound, adjacency=problem.unit.adjacency)

@@ -17,7 +17,7 @@ _ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp
 # Beyond, clipped projections lose less to noise than the d x d matrix does, and cost less; less
 # often so where a row is exchanged, as that moves a step twice as far.
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
-# The square of so much longer a centre leaves no digit for that of a sparse row beside it.
+# The square of so much longer a center leaves no digit for that of a sparse row beside it.
 _LARGEST_RATIO = 1e8  # not tuned
 # From how many features on the mean may guide a fit, and an iteration.
 _FEWEST_GUIDED_FEATURES, _FEWEST_ITERATED_FEATURES = 3, 400  # not studied
@@ -98,9 +98,9 @@ def _check_bounds(problem: RowsProblem, asked: Asked) -> None:
 
 
 def _check_sparse_center(problem: RowsProblem) -> None:
-    """Refuse a centre so long beside sparse rows that rounding may leave nothing of them.
+    """Refuse a center so long beside sparse rows that rounding may leave nothing of them.
 
-    They are centred in their products, whose terms are as long as the centre.
+    They are centered in their products, whose terms are as long as the center.
     """
     name, norm = "mean_norm", problem.mean_norm
     if isinstance(problem.center, np.ndarray):
@@ -110,7 +110,7 @@ def _check_sparse_center(problem: RowsProblem) -> None:
     if math.isfinite(norm) and norm > _LARGEST_RATIO * problem.row_norm:
         raise ValueError(
             f"row_norm={problem.row_norm} is too small beside the norm {norm:.3g} of {name}: "
-            "sparse rows would be lost in rounding when they are centred. Pass a "
+            "sparse rows would be lost in rounding when they are centered. Pass a "
             f"{name} of at most {_LARGEST_RATIO:.0e} times row_norm, a dense X, or center=False."
         )
 

@@ -1,4 +1,4 @@
-r"""Alternating minimisation on perturbed normal equations, user by user [1]_.
+r"""Alternating minimization on perturbed normal equations, user by user [1]_.
 
 With all heads :math:`v_j` fixed the best representation solves a linear system in its d k entries,
 

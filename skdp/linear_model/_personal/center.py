@@ -1,4 +1,4 @@
-"""The centre of rows and of responses, from the means of the users."""
+"""The center of rows and of responses, from the means of the users."""
 
 import numpy as np
 

@@ -42,7 +42,7 @@ def doubts_of_users(problem: PersonalProblem, plan: Plan) -> list[str]:
 
 
 def _doubts_of_centers(problem: PersonalProblem, plan: PersonalReleases) -> list[str]:
-    """Doubt fits that are asked for centres which noise would hide."""
+    """Doubt fits that are asked for centers which noise would hide."""
     if not problem.fit_intercept:
         return []
     hidden = ["the rows"] * (not plan.row_center)
@@ -51,7 +51,7 @@ def _doubts_of_centers(problem: PersonalProblem, plan: PersonalReleases) -> list
         return []
     return [
         f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are too "
-        f"few to find the centre of {' and '.join(hidden)}, which is taken for 0. Subtract a "
+        f"few to find the center of {' and '.join(hidden)}, which is taken for 0. Subtract a "
         "public guess."
     ]
 

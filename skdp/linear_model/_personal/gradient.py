@@ -4,7 +4,7 @@ Every user fits a head to all of its rows; as the head is the best one there is,
 representation is that of the loss at best heads, whose minimum is the representation sought: no
 part of the rows has to be left for it, and none of the users. Released are the sums of these
 gradients, clipped user by user, and how many were not clipped, which the level of the next step
-follows. Alternating minimisation [1]_ releases the normal equations of all unknowns instead;
+follows. Alternating minimization [1]_ releases the normal equations of all unknowns instead;
 gradients as here are those of FedRep [2]_, with the accounting and the clipping ours.
 
 References

@@ -24,7 +24,7 @@ __all__ = [
 
 #: Level that stands for no clipping: squares of what is longer could overflow.
 NO_CLIPPING = 1e100  # not tuned
-#: By how many standard deviations a centre of rows, or a mean of products, has to exceed noise.
+#: By how many standard deviations a center of rows, or a mean of products, has to exceed noise.
 #: Not studied.
 CENTER_CERTAINTY, MEAN_CERTAINTY = 3.0, 1.5
 # Products with factors of other sizes might lose digits: they contribute nothing.

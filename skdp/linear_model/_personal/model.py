@@ -43,11 +43,11 @@ class Prior:
 
 @dataclass(frozen=True)
 class SharedModel:
-    """All that is released; the prior and the mean head are about whitened and centred rows."""
+    """All that is released; the prior and the mean head are about whitened and centered rows."""
 
     center: np.ndarray
     response_center: float
-    # What centred rows are multiplied by; None for nothing.
+    # What centered rows are multiplied by; None for nothing.
     whitening: np.ndarray | None
     mean_head: np.ndarray
     prior: Prior

@@ -119,7 +119,7 @@ def mean_clip(problem: PersonalProblem) -> float:
 
 def _plan_response_center(problem: PersonalProblem) -> tuple[Search, ...] | ClippedSum:
     """Plan a median, which is exact whatever the units, and takes more counts; or a mean."""
-    name = "response centre"
+    name = "response center"
     if not problem.fit_intercept:
         return ()
     if _counts_are_cheap(problem):
@@ -143,12 +143,12 @@ def _plan_levels(problem: PersonalProblem) -> tuple[Search | None, tuple[Search,
 
 
 def _plan_row_center(problem: PersonalProblem) -> tuple[ClippedSum, ...]:
-    """Plan the rounds in which the centre of the rows is found.
+    """Plan the rounds in which the center of the rows is found.
 
     Noise follows the distance from the origin in the first one, and what is left of it in the next,
     which there is where counts cost little.
     """
-    names = ("row centre", "row centre, closer")[: 1 + _counts_are_cheap(problem)]
+    names = ("row center", "row center, closer")[: 1 + _counts_are_cheap(problem)]
     size, share = problem.n_features, _CENTER_SHARE / len(names)
     noise = _noise_of_mean(problem, share) * (math.sqrt(size) + CENTER_CERTAINTY)
     if not problem.fit_intercept or noise > _LARGEST_NOISE:

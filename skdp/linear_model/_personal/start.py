@@ -4,7 +4,7 @@ For uncorrelated rows of a user with coefficients :math:`\theta_j` the vector
 :math:`s_j = X_j^T y_j / m_j` has the mean :math:`\theta_j`, and :math:`s_j s_j^T` that of
 :math:`\theta_j \theta_j^T` times a number near 1, plus a multiple of the identity: the leading
 eigenvectors of its sum over users are the representation. Users are clipped, not pairs of rows, and
-all rows are used together, unlike in the published initialisation [1]_.
+all rows are used together, unlike in the published initialization [1]_.
 
 References
 ----------

@@ -40,7 +40,7 @@ def doubts_of_size(problem: TraceProblem, plan: Plan) -> Iterator[str]:
         yield (
             f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few to scale "
             f"{problem.n_entries} features one by one: all share one scale. If their units differ, "
-            "centre and divide them by public guesses of their means and spreads."
+            "center and divide them by public guesses of their means and spreads."
         )
 
 

@@ -17,7 +17,7 @@ from skdp.linear_model._responses import checked_responses
 __all__ = ["as_rows", "checked_data", "facts_like", "facts_of", "source_of"]
 
 # Sparse vectors of at most so many entries are written out piece by piece, so that each feature has
-# a centre and a scale of its own; not studied.
+# a center and a scale of its own; not studied.
 _LONGEST_WRITTEN_OUT = 64
 
 

@@ -77,7 +77,7 @@ def plan_trace(problem: TraceProblem) -> TraceReleases:
 
 
 def _change(kind: Callable[..., float], problem: TraceProblem) -> Callable[..., float]:
-    """Tell a sensitivity which neighbours are meant."""
+    """Tell a sensitivity which neighbors are meant."""
     return partial(kind, adjacency=problem.unit.adjacency)
 
 
@@ -115,7 +115,7 @@ def _plan_center(problem: TraceProblem) -> tuple[Search, ...]:
     noise = problem.cost.noise_std("gaussian", sensitivity.count(), share / count)
     if noise > _USELESS * n_records:
         return ()
-    name, own = "response centre", share / count
+    name, own = "response center", share / count
     return plan_medians(problem.cost, name, own, grid, n_searches, remedy=OTHER_UNITS_OF_Y)
 
 
@@ -172,7 +172,7 @@ def _plan_features(problem: TraceProblem) -> FeatureReleases | None:
         return FeatureReleases((), spreads, None)
     centers = plan_medians(
         problem.cost,
-        "feature centres",
+        "feature centers",
         center_share / count,
         ANY_SIZE,
         n_searches,
@@ -302,7 +302,7 @@ def _plan_moments(problem: TraceProblem, row_norm: Search | None, share: float) 
         follows="row norm",
     )
     rest = share * (1 - _MOMENT_SHARE - _EIGENVALUE_SHARE)
-    products = _plan_products(problem, rest, sensitivity.labelled_moment)
+    products = _plan_products(problem, rest, sensitivity.labeled_moment)
     return MomentReleases(row_norm, moment, smallest, products)
 
 

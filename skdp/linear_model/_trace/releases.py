@@ -15,7 +15,7 @@ __all__ = [
 
 
 class FeatureReleases(NamedTuple):
-    """What features are scaled by, one by one; without an intercept they have no centres."""
+    """What features are scaled by, one by one; without an intercept they have no centers."""
 
     centers: tuple[Search, ...]
     spreads: Release
@@ -50,7 +50,7 @@ class MomentReleases(NamedTuple):
 class TraceReleases(NamedTuple):
     """All releases of a fit: what the matrices are mapped by, then what the solver needs."""
 
-    # None without an intercept, or where noise would hide the centre.
+    # None without an intercept, or where noise would hide the center.
     response_center: tuple[Search, ...]
     # Scales of single features, or else one norm; neither where matrices or covariances are public.
     features: FeatureReleases | None

@@ -23,14 +23,14 @@ __all__ = [
 _LEAST_SPREAD = 1e-12
 # As for normal responses; not studied.
 _HIDDEN_SIZE = 0.6
-# Fraction of the responses that are taken not to be at the centre where hardly one is seen; not
+# Fraction of the responses that are taken not to be at the center where hardly one is seen; not
 # studied.
 _LEAST_OTHERS = 0.02
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The root mean square of the responses that are not at the centre, and their fraction of all.
+    """The root mean square of the responses that are not at the center, and their fraction of all.
 
     It is a guess if noise hides it and there is no public bound of it.
     """
@@ -43,9 +43,9 @@ class Spread:
 def release_spread(
     plan: Release, responses: np.ndarray, budget: PrivacyBudget, largest: float
 ) -> Spread:
-    """Release the root mean square of centred responses, but for the largest few.
+    """Release the root mean square of centered responses, but for the largest few.
 
-    Of responses most of which are at the centre it is that of the others, and `largest`, their
+    Of responses most of which are at the center it is that of the others, and `largest`, their
     public bound, where noise hides all of these.
     """
     counts = count_powers(responses[:, np.newaxis])

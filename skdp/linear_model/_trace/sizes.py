@@ -23,7 +23,7 @@ _LARGEST = 1e300
 # Root of the mean square of numbers spread evenly in a bin, in units of its power of two, which is
 # in the middle, so that indicators are taken for nearly 1.
 _OF_BIN = math.sqrt(7 / 6)  # not tuned
-# So many neighbouring bins are looked at together, and by so many standard deviations of its noise
+# So many neighboring bins are looked at together, and by so many standard deviations of its noise
 # their sum is above the largest that noise alone usually gives. Not studied.
 _WIDEST = 4
 _MARGIN = 1.5
@@ -77,7 +77,7 @@ class Sizes:
         return np.sqrt(self.fractions @ values**2 + self.hidden * hidden_squares)
 
     def located(self) -> "Sizes":
-        """See in neighbouring bins together, too, what stands out from noise beyond the others.
+        """See in neighboring bins together, too, what stands out from noise beyond the others.
 
         A tail over several powers of two may be seen in none of them by itself. It would be taken
         for as small as what is seen.
@@ -99,7 +99,7 @@ class Sizes:
 
 
 def _next_bins(noisy: np.ndarray, seen: np.ndarray, edge: float) -> slice | None:
-    """Find the few neighbouring bins beyond all seen ones that stand out from noise the most."""
+    """Find the few neighboring bins beyond all seen ones that stand out from noise the most."""
     first = int(np.flatnonzero(seen > 0).max(initial=0)) + 1
     sums = np.concatenate([[0.0], np.cumsum(noisy[first:])])
     best, bins = edge, None

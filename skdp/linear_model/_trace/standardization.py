@@ -1,4 +1,4 @@
-"""Centres and spreads of features in unknown units: private ones, and exact ones of public rows."""
+"""Centers and spreads of features in unknown units: private ones, and exact ones of public rows."""
 
 import math
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _LEAST_REST = 0.25
 # As large as the largest that is seen: rather too large, as a feature in too small a unit would
 # rule all others. Not studied.
 _HIDDEN_SIZE = 1.0
-# Features that differ from their centres in a smaller fraction of the records are rare; not
+# Features that differ from their centers in a smaller fraction of the records are rare; not
 # studied.
 _RARE = 0.25
 _LEAST_RARE = 1e-3
@@ -40,7 +40,7 @@ _LEAST_RARE = 1e-3
 _CLEAR = 2.0
 # benchmarks/trace_regression/unlike_columns.md, "spiked" and "linear in long tails", has these and
 # no others: standardized entries are clipped to that size, and those of rare features to so many
-# times that of a feature which has but one value beside its centre.
+# times that of a feature which has but one value beside its center.
 _LARGEST = 16.0
 _LARGEST_RARE = 3.0
 
@@ -75,7 +75,7 @@ def release_standardization(
     is_mostly_zero &= exponents(center) == sizes.only_exponents
     center, least = np.where(is_mostly_zero, 0.0, center), np.where(is_mostly_zero, 0.0, least)
     spread, rare = _spreads(sizes.located(), ~is_mostly_zero)
-    # What is left of a centre far from 0 must not rule the other features.
+    # What is left of a center far from 0 must not rule the other features.
     spread = np.maximum(spread, least)
     largest = _largest_sizes(sizes) if budget.is_private else np.full(len(spread), math.inf)
     if plan.means is not None:

@@ -14,7 +14,7 @@ __all__ = ["RareFeatures", "Transform", "inverse_root"]
 
 @dataclass(frozen=True)
 class RareFeatures:
-    """Features that differ from their centres so seldom that noise hides each of them.
+    """Features that differ from their centers so seldom that noise hides each of them.
 
     `fraction` is the mean fraction of the records in which one differs, and `spread` the root mean
     square of all, a guess if noise hides that, too. They are many if they are at least half of all

@@ -1,13 +1,13 @@
 """Sensitivities: how far one protected unit can move a statistic, at worst.
 
-Every function gives the supremum over all neighbouring datasets, in the Euclidean (for matrices the
+Every function gives the supremum over all neighboring datasets, in the Euclidean (for matrices the
 Frobenius) norm. The adjacency is
 
 - ``"replace"``: one unit is exchanged for any other, n stays;
 - ``"zero_out"``: one unit becomes null and contributes nothing to any sum or count, n stays.
 
 Where rows are the unit, they are clipped to Euclidean norm `c` (`row_norm`). The supremum is raised
-by twice `rounding` times the largest contribution of a row: the computed sums of two neighbours may
+by twice `rounding` times the largest contribution of a row: the computed sums of two neighbors may
 each be off by that much [1]_. :class:`skdp.data.rows.Rows` reports `rounding` with the sum.
 
 Units of :mod:`skdp.units` turn a matrix A, multiplied by public bases, into A + C: `norms` are the
@@ -52,7 +52,7 @@ from skdp.privacy.sensitivity.interactions import (
     interaction_squares,
 )
 from skdp.privacy.sensitivity.records import (
-    labelled_moment,
+    labeled_moment,
     response_sum,
     singular_gap,
     smallest_eigenvalue,
@@ -96,7 +96,7 @@ __all__ = [
     "interaction_mean",
     "interaction_product",
     "interaction_squares",
-    "labelled_moment",
+    "labeled_moment",
     "loss_range",
     "projected_spectrum",
     "response_sum",

@@ -15,7 +15,7 @@ from skdp.privacy.adjacency import choose
 from skdp.privacy.precision import in_double_precision
 
 __all__ = [
-    "labelled_moment",
+    "labeled_moment",
     "response_sum",
     "singular_gap",
     "smallest_eigenvalue",
@@ -24,7 +24,7 @@ __all__ = [
 
 
 @in_double_precision
-def labelled_moment(
+def labeled_moment(
     row_norm: float, response_bound: float, adjacency: str, rounding: float = 0.0
 ) -> float:
     r"""Sensitivity of :math:`\sum_i y_i x_i`: `c b` for zero_out, `2 c b` for replace.
@@ -103,7 +103,7 @@ def subspace_pair(product_sensitivity: float, gap: float, rank: int) -> float:
 
     Attained by r planes that turn on both sides, if both have 2 r dimensions; at
     :math:`g = 2 \beta` the singular values may become equal, and their vectors anything. The gap of
-    the neighbour does not matter. If a caller knows g from a noisy release only, the probability
+    the neighbor does not matter. If a caller knows g from a noisy release only, the probability
     that it is too large belongs to the `delta_tail` of the budget.
     """
     ratio = 2 * product_sensitivity / gap if gap > 2 * product_sensitivity else math.inf

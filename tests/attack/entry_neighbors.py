@@ -1,4 +1,4 @@
-"""Neighbours in an entry, an edge, an interaction, a short row, or the spectral norm."""
+"""Neighbors in an entry, an edge, an interaction, a short row, or the spectral norm."""
 
 from functools import partial
 
@@ -11,29 +11,29 @@ ODD_VALUES = (0.0, -0.0, 1e300, -1e20, 5e-324, -1e-310, np.finfo(float).max, 0.7
 
 
 def attack(cell, X, generator, make=None):
-    """Largest movement of every release over neighbours of X, in declared sensitivities."""
+    """Largest movement of every release over neighbors of X, in declared sensitivities."""
     return farthest_of(make or cell, groups(cell, X, generator, make))
 
 
 def groups(cell, X, generator=None, make=None):
-    """Neighbours of X, and others that are as far apart."""
+    """Neighbors of X, and others that are as far apart."""
     generator = generator or np.random.default_rng(0)
     with watched_bases() as bases:
         record(make or cell, X)
     find = {
-        "row": row_neighbours,
-        "interaction": interaction_neighbours,
-        "spectral": spectral_neighbours,
+        "row": row_neighbors,
+        "interaction": interaction_neighbors,
+        "spectral": spectral_neighbors,
     }
-    return find.get(cell.unit, entry_neighbours)(cell, X, bases, generator)
+    return find.get(cell.unit, entry_neighbors)(cell, X, bases, generator)
 
 
 def beside(origin, datasets):
-    """Neighbours of one matrix, not of each other."""
+    """Neighbors of one matrix, not of each other."""
     return [Group([(X,) for X in datasets], origin=(origin,))]
 
 
-def entry_neighbours(cell, X, bases, generator):
+def entry_neighbors(cell, X, bases, generator):
     targets = worst_entries(cell, bases)
     is_edge = cell.unit == "edge"
     lower, upper = cell.value_range
@@ -78,7 +78,7 @@ def longest_rows(basis):
     return np.argsort(-np.linalg.norm(basis, axis=1)).tolist()
 
 
-def row_neighbours(cell, X, bases, generator):
+def row_neighbors(cell, X, bases, generator):
     # In the place of the row that is longest in the last basis of the other side.
     index = longest_rows(bases[1][-1])[0]
     found = [with_row(X, index, row) for row in short_rows(cell, bases[0][-1], generator)]
@@ -104,7 +104,7 @@ def short_rows(cell, basis, generator):
     return rows + [generator.choice([lower, upper, 0.0], size=d) for _ in range(4)]
 
 
-def interaction_neighbours(cell, X, bases, generator):
+def interaction_neighbors(cell, X, bases, generator):
     """One interaction more, of a user with about as many as the floor."""
     found = []
     for degree in range(cell.degree_floor + 4):
@@ -121,7 +121,7 @@ def interaction_neighbours(cell, X, bases, generator):
     return found
 
 
-def spectral_neighbours(cell, X, bases, generator):
+def spectral_neighbors(cell, X, bases, generator):
     """Changes of spectral norm 1."""
     basis = bases[0][-1]
     direction = basis[:, 0] / np.linalg.norm(basis[:, 0])
