@@ -122,8 +122,8 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
     **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for
     exactly in Gaussian differential privacy, or Laplace with ``delta=0``. Rows are clipped to
     `mean_norm` for the mean, centered by it, and clipped to `row_norm`; entries are clipped to
-    their bounds. Released: the mean; ten counts for each bound that is None; the sum of squares, if rows
-    are not the unit; and from the solver second moments, products with released bases, or all
+    their bounds. Released: the mean; ten counts for each bound that is None; the sum of squares, if
+    rows are not the unit; and from the solver second moments, products with released bases, or all
     entries. `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public:
     the shape of X, its dtype, whether it is dense or sparse, feature names, and parameters. NaN and
     infinity are refused, which tells that there are none. Not covered: what `transform`,
