@@ -13,7 +13,7 @@ import pytest
 from harness import assert_same_fit, farthest_of, fit_with, record, replay
 from recording import RecordingBudget, scripted_budget
 
-from skdp.privacy.budget import FORFEITED
+from skdp.privacy.budget import SKIPPED
 
 ROUNDING = 1 + 1e-12
 # The weakest attack notices its mistake two times in five: all of them fail once in 100,000 times.
@@ -93,7 +93,7 @@ def the_whole_budget_is_spent_and_no_more(family, cell):
     assert (spent.unit, spent.enforced) == family.recorded(cell)
     assert spent.adjacency == cell.adjacency
     # Only what a failed test leaves out has no name of its own.
-    names = [line.name for line in spent.releases if line.name != FORFEITED]
+    names = [line.name for line in spent.releases if line.name != SKIPPED]
     assert len(set(names)) == len(names)
 
 

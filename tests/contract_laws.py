@@ -19,7 +19,7 @@ from scipy import sparse
 from skdp import PrivacyWarning, RankOneMatrices
 from skdp.data import reduce
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.budget import FORFEITED
+from skdp.privacy.budget import SKIPPED
 
 SECRET = 0xD1CE << 100
 
@@ -314,7 +314,7 @@ def check_plan(make_estimator, arguments, n_units=None):
     names = [release.name for release in record.releases]
     (path,) = (one for one in planned.paths if is_path(one, names))
     for line, release in zip(path, record.releases, strict=True):
-        assert line.mechanism == release.mechanism or release.name == FORFEITED, (line, release)
+        assert line.mechanism == release.mechanism or release.name == SKIPPED, (line, release)
         assert line.share == release.share, line
         if line.sensitivity is not None:
             np.testing.assert_allclose(line.sensitivity, release.sensitivity, rtol=1e-4)
@@ -328,7 +328,7 @@ def is_path(path, names):
     """Whether a way through a plan has releases of these names, or may skip them."""
     pairs = zip(path, names, strict=False)
     return len(path) == len(names) and all(
-        name == line.name or (name == FORFEITED and line.may_be_skipped) for line, name in pairs
+        name == line.name or (name == SKIPPED and line.may_be_skipped) for line, name in pairs
     )
 
 

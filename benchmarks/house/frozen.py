@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from benchmarks.report import parser_for
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.budget import FORFEITED
+from skdp.privacy.budget import SKIPPED
 from skdp.privacy.noise import NoiseSource
 
 HERE = Path(__file__).parent
@@ -70,7 +70,7 @@ def held_by(estimator):
     if hasattr(kept.get("_factors"), "privacy_spent_"):
         kept["_factors"] = {**vars(kept["_factors"]), "privacy_spent_": None}
     found = {name: hashed(value) for name, value in kept.items()}
-    of_skipped = FORFEITED, "laplace" if PLANS[-1].cost.is_pure else "gaussian"
+    of_skipped = SKIPPED, "laplace" if PLANS[-1].cost.is_pure else "gaussian"
     plan = sorted({line for path in PLANS[-1].paths for line in lines_of(path, of_skipped)})
     named = [one.name for one in spent.releases]
     return {

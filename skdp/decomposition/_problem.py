@@ -16,6 +16,7 @@ from skdp.units._resolved import ResolvedUnit
 from skdp.units._rows import ResolvedRow, ResolvedSparseRow
 
 __all__ = [
+    "MEAN",
     "SUPPORT",
     "UNITS",
     "Asked",
@@ -25,6 +26,9 @@ __all__ = [
     "check_solver",
     "rank_of",
 ]
+
+#: Name of the release of the mean of the rows.
+MEAN = "mean"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from skdp.privacy.release import Search
 
 __all__ = [
     "ANY_SIZE",
+    "RESPONSE_CENTER",
     "UP_TO_ONE",
     "affordable_searches",
     "median_of_responses",
@@ -20,6 +21,8 @@ __all__ = [
     "release_medians",
 ]
 
+#: Name of the release of the responses' center.
+RESPONSE_CENTER = "response center"
 # Less than one per cent apart. As 1 is a point of it, so is the median of what is mostly 1.
 _SIDE = 10.0 ** np.linspace(-9, 18, 8191)  # not studied
 #: Grid for numbers in any unit.
@@ -58,7 +61,7 @@ def plan_medians(
     # The ends of the other grids are public bounds, and places around what is found.
     told = remedy if grid is ANY_SIZE else None
     share, share_around = (share_of_count * search_steps(len(one)) for one in (grid, _AROUND))
-    closer = (f"{name}, closer {number}" for number in range(1, 1 + n_searches))
+    closer = (f"{name}, refinement {number}" for number in range(1, 1 + n_searches))
     first = plan(name, share, grid, remedy=told)
     return first, *(plan(one, share_around, _AROUND) for one in closer)
 

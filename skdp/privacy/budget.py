@@ -19,10 +19,10 @@ from skdp.privacy.quantile import doubts_of_ends, search_quantile, search_quanti
 from skdp.privacy.record import PrivacySpent
 from skdp.privacy.release import Release, Released, Search
 
-__all__ = ["FORFEITED", "PrivacyBudget"]
+__all__ = ["SKIPPED", "PrivacyBudget"]
 
 #: Name of what stands in the place of a release that does not take place.
-FORFEITED = "not used"
+SKIPPED = "skipped"
 
 
 class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
@@ -364,7 +364,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
             if not release.may_be_skipped:
                 raise BudgetError(f"Release {release.name!r} may not be skipped.")
             mechanism = "laplace" if self.cost.is_pure else "gaussian"
-            nothing = Release(FORFEITED, mechanism, release.share)
+            nothing = Release(SKIPPED, mechanism, release.share)
             entered = self._account.enter(release, 1.0, (0,), nothing)
             self._publish(entered, np.zeros(0))
 

@@ -227,11 +227,11 @@ CLICKS = {"solver": "alternating", "bounds": "clicks"}
 # Which function declares too little, where that is to be seen, and of which cell.
 TOO_SMALL = (
     ("edge_core", "core", Cell("edge", model="pca", **CLICKS)),
-    ("edge_mean", "column means", Cell("edge", model="svd", **CLICKS)),
-    ("edge_mean_l1", "column means", Cell("edge", model="svd", is_pure=True, **CLICKS)),
+    ("edge_mean", "mean", Cell("edge", model="svd", **CLICKS)),
+    ("edge_mean_l1", "mean", Cell("edge", model="svd", is_pure=True, **CLICKS)),
     ("edge_squares", "sum of squares", Cell("edge", model="svd", **CLICKS)),
     ("entry_core", "core", Cell("entry", model="svd", **CLICKS)),
-    ("entry_mean", "column means", Cell("entry", model="svd", **CLICKS)),
+    ("entry_mean", "mean", Cell("entry", model="svd", **CLICKS)),
     ("entry_product", "right product", Cell("entry", model="svd", **CLICKS)),
     ("entry_squares", "sum of squares", Cell("entry", model="svd", **CLICKS)),
     ("entry_step", "right product", Cell("entry", model="svd", **CLICKS)),
@@ -242,7 +242,7 @@ TOO_SMALL = (
         "sum of squares",
         Cell("row", model="svd", adjacency="zero_out", **CLICKS),
     ),
-    ("interaction_mean", "column means", Cell("interaction", "power", "svd")),
+    ("interaction_mean", "mean", Cell("interaction", "power", "svd")),
     ("interaction_squares", "sum of squares", Cell("interaction", "power", "svd")),
 )
 SLIPS = {

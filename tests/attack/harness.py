@@ -17,7 +17,7 @@ from skdp.data.rows import Found, Rows
 from skdp.data.sources import ArraySource
 from skdp.decomposition._problem import RowsProblem
 from skdp.decomposition._rows.fit import open_for
-from skdp.privacy.budget import FORFEITED
+from skdp.privacy.budget import SKIPPED
 from skdp.privacy.noise import NoiseSource, algorithm_generator
 
 SEED = 2**100 + 7
@@ -343,7 +343,7 @@ def farthest(replays: list[RecordingBudget], origin: RecordingBudget | None = No
         start = None if origin is None else origin.bounded(index)
         moved = farthest_apart(release.mechanism, values, start)
         # Only what a failed test leaves out has no name of its own.
-        assert release.name not in ratios or release.name == FORFEITED
+        assert release.name not in ratios or release.name == SKIPPED
         ratios[release.name] = max(ratios.get(release.name, 0.0), moved / release.sensitivity)
     return ratios
 

@@ -16,7 +16,7 @@ from recording import RecordingBudget
 
 from skdp.privacy import sensitivity
 from skdp.privacy.account import Account
-from skdp.privacy.budget import FORFEITED
+from skdp.privacy.budget import SKIPPED
 
 TOO_LITTLE = 0.7
 # With these no attack on a covered cell gets as far as that. The first is not always attained: the
@@ -50,7 +50,7 @@ def releases_of(family, solver):
             for name in dict.fromkeys(map(without_number, names_released(family, cell))):
                 cells[name].append(cell)
     # What does not take place has no value that could move.
-    cells.pop(FORFEITED, None)
+    cells.pop(SKIPPED, None)
     return cells
 
 

@@ -174,17 +174,17 @@ SLIPS = {
     f"{release}, {adjacency}": Slip(function, release, Cell(model, solver, adjacency))
     for model, solver, function, release in (
         ("svd", "covariance", "second_moment", "second moment"),
-        ("svd", "power", "clipped_projection", "power step 1"),
+        ("svd", "power", "clipped_projection", "step 1"),
         ("svd", "power", "projected_spectrum", "projected second moment"),
         ("svd", "power", "histogram", "clip level 1"),
         ("svd", "adaptive", "clipped_squares", "clipped squares"),
-        ("svd", "refined", "clipped_projection", "refinement 1"),
+        ("svd", "refined", "clipped_projection", "step 1"),
         ("svd", "refined", "projected_spectrum", "projected variances"),
         ("pca", "covariance", "row_sum", "mean"),
         ("svd", "guided covariance", "count", "positive rows"),
-        ("svd", "guided covariance", "row_sum", "guiding mean"),
-        ("svd", "guided power", "row_sum", "guiding mean again"),
-        ("svd", "guided power", "clipped_projection", "guided step 1"),
+        ("svd", "guided covariance", "row_sum", "guiding mean 1"),
+        ("svd", "guided power", "row_sum", "guiding mean 2"),
+        ("svd", "guided power", "clipped_projection", "step 1"),
     )
     for adjacency in ADJACENCIES
 }

@@ -146,7 +146,7 @@ def test_exchanging_a_short_row_moves_further_than_losing_it():
         recorded := record(cell, with_row(X, 0, np.full(len(X[0]), 2.0))),
         replay(cell, with_row(X, 0, np.full(len(X[0]), -9.0)), recorded.released),
     )
-    name = "column means"
+    name = "mean"
     assert moved[name] <= 1
     assert moved[name] * declared["replace"][name] > 1.2 * declared["zero_out"][name]
 

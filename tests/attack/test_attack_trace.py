@@ -42,26 +42,26 @@ def test_opposite_records_move_the_means_of_features_as_far_as_declared(adjacenc
 
 
 KINDS = {
-    "not used",
+    "skipped",
     "response center",
-    *(f"response center, closer {number}" for number in (1, 2, 3)),
+    *(f"response center, refinement {number}" for number in (1, 2, 3)),
     "response spread",
     "feature centers",
-    *(f"feature centers, closer {number}" for number in (1, 2, 3)),
+    *(f"feature centers, refinement {number}" for number in (1, 2, 3)),
     "feature spreads",
     "feature means",
     "matrix norm",
-    "row norm",
+    "design norm",
     "row covariance",
     "column covariance",
     "row variances",
     "column variances",
-    "start, gap",
-    "start, subspaces",
-    "start, core",
+    "start gap",
+    "start subspaces",
+    "start core",
     "gradient",
     "clip vote",
-    "second moment",
+    "design moment",
     "smallest eigenvalue",
     "products with responses",
 }
@@ -226,7 +226,7 @@ def test_of_null_records_nothing_is_released(cell):
         nothing = replay(cell, data.arguments, script)
     for release, value in zip(nothing.spent().releases, nothing.values, strict=True):
         # Of no matrix, any vectors are the leading ones.
-        assert not value.any() or release.name == "start, subspaces", release.name
+        assert not value.any() or release.name == "start subspaces", release.name
 
 
 @pytest.mark.covered

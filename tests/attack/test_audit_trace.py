@@ -77,7 +77,7 @@ def cores(seed, n_budgets=75):
     left, right = (np.linalg.qr(generator.normal(size=(3, 2)))[0] for _ in range(2))
     # A core has a twentieth of the whole budget.
     change = partial(sensitivity.row_sum, adjacency="replace")
-    line = Release("start, core", "gaussian", share=0.05, shape=(4,), sensitivity_of=change)
+    line = Release("start core", "gaussian", share=0.05, shape=(4,), sensitivity_of=change)
     whole = Plan(PrivacyCost(EPSILON, DELTA), "record", "replace", 20 * [line])
     for _ in range(n_budgets):
         budget = PrivacyBudget.of(whole)

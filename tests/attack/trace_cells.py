@@ -287,7 +287,7 @@ TOO_SMALL = {
     "gradients": ("row_sum", "gradient", Cell("matrices")),
     "gradients of outer products": ("row_sum", "gradient", Cell("outer")),
     "gradients without one": ("row_sum", "gradient", Cell("one-hot", adjacency="zero_out")),
-    "core": ("row_sum", "start, core", next(cell for cell in CELLS if cell.has_gap)),
+    "core": ("row_sum", "start core", next(cell for cell in CELLS if cell.has_gap)),
     "gradients of responses": ("response_sum", "gradient 1", Cell("matrices", unit="response")),
     "gradients without a response": (
         "response_sum",
@@ -300,10 +300,10 @@ TOO_SMALL = {
         Cell("vectors", "adassp", unit="response"),
     ),
     "products with records": ("labeled_moment", "products", Cell("vectors", "adassp")),
-    "moments": ("second_moment", "second moment", Cell("outer", "adassp")),
+    "moments": ("second_moment", "design moment", Cell("outer", "adassp")),
     "moments without one": (
         "second_moment",
-        "second moment",
+        "design moment",
         Cell("matrices", "adassp", adjacency="zero_out"),
     ),
     "eigenvalues": (
@@ -313,12 +313,12 @@ TOO_SMALL = {
     ),
     "gaps": (
         "singular_gap",
-        "start, gap",
+        "start gap",
         next(cell for cell in CELLS if cell.has_gap and cell.adjacency == "zero_out"),
     ),
     "subspaces": (
         "subspace_pair",
-        "start, subspaces",
+        "start subspaces",
         next(cell for cell in CELLS if cell.has_gap and cell.adjacency == "zero_out"),
     ),
     "votes": ("count", "clip vote", Cell("matrices")),
@@ -337,7 +337,7 @@ TOO_SMALL = {
 }
 SLIPS = {name: Slip(*slip) for name, slip in TOO_SMALL.items()}
 
-SUMS = ("gradient 1", "products", "start, core")
+SUMS = ("gradient 1", "products", "start core")
 
 
 def datasets(cell):
@@ -358,7 +358,7 @@ def public(cell):
 
 def is_reached(cell, worst):
     """Whether an attack got far: a huge response moves sums as far as anything can."""
-    if ("start, subspaces" in worst) != cell.has_gap:
+    if ("start subspaces" in worst) != cell.has_gap:
         return False
     if cell.unit == "record":
         return min(worst[name] for name in worst if name.startswith(SUMS)) > 0.99

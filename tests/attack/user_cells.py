@@ -277,7 +277,7 @@ def public(cell):
     return PUBLIC | ({"whitening_"} if not cell.decorrelate else set())
 
 
-SUMS = ("row center", "second moment", "products", "mean products", "gradient", "normal matrix 1")
+SUMS = ("row center 1", "user moment", "products", "mean products", "gradient", "normal matrix 1")
 CHOICES = ("response bound", "representation", "prior")
 
 
@@ -299,9 +299,9 @@ def _cell(adjacency, **more):
 
 
 SLIPS = {
-    "centers": Slip("row_sum", "row center", _cell("replace")),
-    "second moments": Slip("user_moment", "second moment", _cell("replace")),
-    "second moments without one": Slip("user_moment", "second moment", _cell("zero_out")),
+    "centers": Slip("row_sum", "row center 1", _cell("replace")),
+    "second moments": Slip("user_moment", "user moment", _cell("replace")),
+    "second moments without one": Slip("user_moment", "user moment", _cell("zero_out")),
     "products": Slip("second_moment", "products", _cell("replace")),
     "mean products": Slip("row_sum", "mean products", _cell("zero_out")),
     "gradients": Slip("row_sum", "gradient 1", _cell("replace")),

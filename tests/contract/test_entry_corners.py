@@ -26,7 +26,7 @@ def test_an_iteration_that_fails_says_so_and_has_spent_everything(solver):
     fitted = cell().fit(cell.data(np.random.default_rng(2)))
     assert fitted.failed_
     assert sum(r.share for r in fitted.privacy_spent_.releases) == pytest.approx(1, abs=1e-12)
-    assert any(release.name == "not used" for release in fitted.privacy_spent_.releases)
+    assert any(release.name == "skipped" for release in fitted.privacy_spent_.releases)
     generous = Cell("entry", solver, "svd", bounds="clicks", coherence_bound=100.0)
     assert not generous().fit(cell.data(np.random.default_rng(2))).failed_
 

@@ -21,7 +21,7 @@ from skdp import (
     RowBlocks,
 )
 from skdp.privacy import Plan, PrivacyBudget, sensitivity
-from skdp.privacy.budget import FORFEITED
+from skdp.privacy.budget import SKIPPED
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.plan import OneOf
 from skdp.units import Edge, Entry
@@ -58,7 +58,7 @@ def test_a_plan_is_as_long_as_what_is_asked_for():
     plan = DPPCA(3, solver="power", n_iter=4, row_norm=1.0, mean_norm=1.0).plan(500, 30)
     assert [line.name for line in plan.releases] == [
         "mean",
-        *(f"{kind} {step}" for step in range(1, 5) for kind in ("clip level", "power step")),
+        *(f"{kind} {step}" for step in range(1, 5) for kind in ("clip level", "step")),
         "projected second moment",
     ]
     assert math.fsum(line.share for line in plan.releases) == pytest.approx(1)
@@ -68,9 +68,9 @@ def test_a_plan_says_what_decides_where_it_cannot():
     text = repr(DPPCA(3, solver="adaptive").plan(500, 30))
     usual, other = text.split("or, as released values say:")
     assert "second moment 2" in usual
-    assert "refinement 1" in other
+    assert "step 1" in other
     assert "follows clipped squares" in text
-    assert "row_norm, 10 times" in text
+    assert "row norm, 10 times" in text
 
 
 def test_planning_leaves_the_estimator_as_it_was():
@@ -205,7 +205,7 @@ def test_only_what_may_be_skipped_is():
     budget.release(first, 1.0)
     budget.skip(second)
     found = budget.spent()
-    assert [(one.name, one.share) for one in found.releases] == [("one", 0.5), (FORFEITED, 0.5)]
+    assert [(one.name, one.share) for one in found.releases] == [("one", 0.5), (SKIPPED, 0.5)]
     assert found.mu == plan.mu
 
 

@@ -88,9 +88,9 @@ def test_sizes_of_records(make):
 @pytest.mark.parametrize(
     ("more", "sizes", "name"),
     [
-        ({}, (1e12, 1.0), "moment norm"),
-        ({}, (1e-12, 1.0), "moment norm"),
-        ({}, (1e12, 1.0), "row center norm"),
+        ({}, (1e12, 1.0), "user moment norm"),
+        ({}, (1e-12, 1.0), "user moment norm"),
+        ({}, (1e12, 1.0), "row center norm 1"),
         ({}, (1.0, 1e12), "user level"),
         ({}, (1.0, 1e-12), "product norm"),
         ({"decorrelate": False}, (1e6, 1e6), "product norm"),

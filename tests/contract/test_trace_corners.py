@@ -26,7 +26,7 @@ def test_a_test_that_is_passed_by_mistake_is_paid_from_delta(cell):
     fitted, _ = fit_with(cell(), cell.data().arguments, RecordingBudget)
     spent = fitted.privacy_spent_
     names = [release.name for release in spent.releases]
-    assert "start, subspaces" in names
+    assert "start subspaces" in names
     assert spent.delta_tail == pytest.approx(1e-7)
     # mu is that of the rest of delta, for the whole fit.
     assert spent.mu == pytest.approx(mu_from_epsilon_delta(200.0, 1e-6, 1e-7), rel=1e-9)
@@ -52,16 +52,16 @@ def test_only_a_test_takes_a_part_of_delta(solver, init):
 def test_a_start_is_released_where_the_gap_is_certain(cell, epsilon):
     _, budget = fit_with(cell(epsilon=epsilon), cell.data().arguments, RecordingBudget)
     releases = {release.name: release for release in budget.spent().releases}
-    gap = releases["start, gap"]
-    noisy = float(budget.released[list(releases).index("start, gap")])
+    gap = releases["start gap"]
+    noisy = float(budget.released[list(releases).index("start gap")])
     # Larger than the gap with the probability that a tenth of delta pays for; rounding is at most
     # half of a 16th of the scale.
     certain = noisy + gap.noise_scale * norm.ppf(0.1 * 1e-6) - lattice_step(gap.noise_scale)
     change = gap.sensitivity / 2
-    assert ("start, subspaces" in releases) == (certain > 2 * change)
+    assert ("start subspaces" in releases) == (certain > 2 * change)
     if certain > 2 * change:
         declared = sensitivity.subspace_pair(change, certain, cell.rank)
-        assert releases["start, subspaces"].sensitivity == pytest.approx(declared, rel=1e-12)
+        assert releases["start subspaces"].sensitivity == pytest.approx(declared, rel=1e-12)
 
 
 @pytest.mark.covered

@@ -27,7 +27,7 @@ KEY = 0x5B1E7C20D94F4A6A8E33C7A1F06D2B98
 ADJACENCIES = ("replace", "zero_out")
 
 
-GATE, GUIDES = "positive rows", ("guiding mean", "guiding mean again")
+GATE, GUIDES = "positive rows", ("guiding mean 1", "guiding mean 2")
 
 
 def table(n_people=2000, n_items=500, seed=0):
@@ -79,7 +79,7 @@ def test_which_way_is_taken_follows_the_rows_and_the_noise():
     X = table()
     guided = DPTruncatedSVD(10, epsilon=0.3, row_norm=4.0, random_state=KEY).fit(X)
     assert names(guided)[:3] == [GATE, *GUIDES]
-    assert names(guided)[-2:] == ["guided step 4", "projected second moment"]
+    assert names(guided)[-2:] == ["step 4", "projected second moment"]
     strong = DPTruncatedSVD(3, epsilon=50.0, row_norm=4.0, random_state=KEY).fit(X)
     assert names(strong)[:3] == [GATE, GUIDES[0], "second moment 1"]
     for other in (X.toarray() - X.mean(axis=0), -X):
@@ -111,7 +111,7 @@ def test_an_explicit_solver_is_taken():
         assert names(svd)[1] == GUIDES[0]
         assert not any("step" in name for name in names(svd))
     svd = DPTruncatedSVD(3, epsilon=50.0, row_norm=4.0, solver="power", random_state=KEY).fit(X)
-    assert "guided step 4" in names(svd)
+    assert "step 4" in names(svd)
 
 
 @pytest.mark.parametrize("n_features", [2, 3, 399, 400, 2001])
@@ -127,7 +127,7 @@ def test_every_way_of_a_plan_spends_everything_and_differs_by_its_names(
         assert math.fsum(line.share for line in path) == pytest.approx(1, abs=1e-12)
         told.add(tuple(line.name for line in path))
     assert len(told) == len(plan.paths)
-    iterates = any("guided step 1" in path for path in told)
+    iterates = any("step 1" in path for path in told)
     assert bool(plan.others) == (n_features >= 3)
     fewest = {"auto": 400, "covariance": math.inf, "power": 3}[solver]
     assert iterates == (n_features >= fewest)
@@ -186,7 +186,7 @@ def test_the_gate_counts_each_row_by_itself():
 def test_more_is_sought_where_the_signal_is_strong(n_rows, n_steps, n_columns):
     # At epsilon=1 the signal is 200 from some 51,000 rows on.
     path = DPTruncatedSVD(3, row_norm=1.0).plan(n_rows, 900).others[-1]
-    steps = [line for line in path if line.name.startswith("guided step")]
+    steps = [line for line in path if line.name.startswith("step")]
     assert [line.shape for line in steps] == [(900, n_columns)] * n_steps
     ratios = [after.share / before.share for before, after in itertools.pairwise(steps)]
     np.testing.assert_allclose(ratios, 3.0 if n_steps == 4 else 2.0)

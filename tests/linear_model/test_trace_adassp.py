@@ -75,16 +75,16 @@ def test_the_ridge_keeps_what_noise_could_do_to_the_smallest_eigenvalue(
     rows, responses, largest = clipped(X, y, intercept, 4.0, 5.0)
     moment, products = rows.T @ rows, rows.T @ responses
     smallest = np.linalg.eigvalsh(moment)[0]
-    assert_allclose(budget.values["second moment"], moment, atol=1e-9)
+    assert_allclose(budget.values["design moment"], moment, atol=1e-9)
     assert budget.values["smallest eigenvalue"] == pytest.approx(smallest)
     assert_allclose(budget.values["products with responses"], products, atol=1e-9)
     releases = {release.name: release for release in budget.spent().releases}
     assert sum(release.share for release in releases.values()) == pytest.approx(1.0)
     change = largest**2 * (math.sqrt(2) if adjacency == "replace" else 1)
-    assert releases["second moment"].sensitivity == pytest.approx(change, rel=1e-3)
+    assert releases["design moment"].sensitivity == pytest.approx(change, rel=1e-3)
     size = len(moment)
     # With probability .95 the noise of the moment has no larger eigenvalue.
-    edge = releases["second moment"].noise_scale * math.sqrt(size * math.log(40 * size**2))
+    edge = releases["design moment"].noise_scale * math.sqrt(size * math.log(40 * size**2))
     ridge = max(0.0, edge - smallest)
     assert (ridge == 0) == (epsilon == 1e6)
     solution = np.linalg.solve(moment + ridge * np.eye(size), products)
@@ -133,7 +133,7 @@ def test_null_records_contribute_nothing():
     _, budget = solve(X, y, 1.0, adjacency="zero_out")
     rows, responses, _ = clipped(X, y, 1.0, 4.0, 5.0)
     rows, responses = np.delete(rows, 5, axis=0), np.delete(responses, 5)
-    assert_allclose(budget.values["second moment"], rows.T @ rows, atol=1e-9)
+    assert_allclose(budget.values["design moment"], rows.T @ rows, atol=1e-9)
     assert_allclose(budget.values["products with responses"], rows.T @ responses, atol=1e-9)
 
 

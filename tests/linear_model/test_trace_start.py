@@ -67,7 +67,7 @@ def test_a_spectral_start_without_a_gap_is_random():
         assert found is start
         releases = budget.spent().releases
         # What is not needed is forfeited.
-        assert [release.name for release in releases] == ["start, gap", "not used", "not used"]
+        assert [release.name for release in releases] == ["start gap", "skipped", "skipped"]
         assert math.fsum(release.share for release in releases) == pytest.approx(START_SHARE)
 
 
@@ -79,7 +79,7 @@ def test_a_spectral_start_relies_on_a_lower_bound_of_the_gap():
         start_with(plan, budget, 20_000, spread=2.0)
         releases.append(budget.spent().releases)
     names = [release.name for release in releases[0]]
-    assert names == ["start, gap", "start, subspaces", "start, core"]
+    assert names == ["start gap", "start subspaces", "start core"]
     assert releases[0][0] == releases[1][0]
     assert releases[0][1].sensitivity != releases[1][1].sensitivity
     for run in releases:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from skdp.decomposition._problem import Asked, EntriesProblem, check_solver
+from skdp.decomposition._problem import MEAN, Asked, EntriesProblem, check_solver
 from skdp.linalg.norms import LEAST_ROUNDING
 from skdp.privacy import Release
 from skdp.units._resolved import MatrixUnit
@@ -216,7 +216,7 @@ def _plan_mean(problem: EntriesProblem, unit: MatrixUnit, share: float) -> Relea
     mechanism = _mechanism(problem, pure="laplace")
     change = partial(_mean_change, unit, problem.shape, by_rows=problem.cost.is_pure)
     known, shape = {"rounding": problem.rounding}, problem.shape[1:]
-    return problem.cost.release("column means", mechanism, share, change, known, shape=shape)
+    return problem.cost.release(MEAN, mechanism, share, change, known, shape=shape)
 
 
 def _plan_total(problem: EntriesProblem, unit: MatrixUnit, share: float) -> Release:
@@ -227,7 +227,7 @@ def _plan_total(problem: EntriesProblem, unit: MatrixUnit, share: float) -> Rele
         # For other units the sum rounds far less than what is charged anyway.
         rounding = problem.rounding if unit.is_second_moment else 0.0
         known = {"point": point, "rounding": rounding}
-    mechanism, follows = _mechanism(problem, pure="laplace"), "column means"
+    mechanism, follows = _mechanism(problem, pure="laplace"), MEAN
     change = partial(_squares_change, unit)
     return problem.cost.release("sum of squares", mechanism, share, change, known, follows=follows)
 

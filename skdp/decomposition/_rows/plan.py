@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdp.decomposition._problem import RowsProblem, rank_of
+from skdp.decomposition._problem import MEAN, RowsProblem, rank_of
 from skdp.privacy import Plan, Release, sensitivity
 from skdp.privacy.plan import OneOf
 from skdp.privacy.quantile import SCALE_GRID
@@ -19,6 +19,7 @@ __all__ = [
     "NORM_SHARE",
     "N_LEVELS",
     "PROBE_LEVELS",
+    "ROW_NORM",
     "AdaptiveReleases",
     "CovarianceReleases",
     "PowerReleases",
@@ -32,7 +33,7 @@ __all__ = [
     "plan_solver",
 ]
 
-_ROW_NORM = "row_norm"
+_MEAN_NORM, ROW_NORM = "mean norm", "row norm"
 # Of a guided fit: share of the count that opens it. That of the mean falls with the square root of
 # its signal, within limits; that of both means before an iteration does so, too.
 _GATE_SHARE = 0.005  # not studied
@@ -117,9 +118,9 @@ def doubts_of_rows(problem: RowsProblem, plan: Plan) -> list[str]:
     """Doubt norms that are sought among too few rows."""
     n_rows = problem.shape[0]
     return [
-        f"{n_rows} rows are too few to find {part.name} privately at this epsilon; pass "
-        f"{part.name} as a public bound in the units of X."
-        for part in plan.parts
+        f"{n_rows} rows are too few to find {name} privately at this epsilon; pass "
+        f"{name} as a public bound in the units of X."
+        for name, part in plan.parts._asdict().items()
         if isinstance(part, Search) and _quantile(part, n_rows) < _LEAST_QUANTILE
     ]
 
@@ -133,7 +134,7 @@ def norm_quantile(search: Search, problem: RowsProblem) -> float:
     one; below the median nothing is gained.
     """
     sought = _NORM_QUANTILE
-    if search.name == _ROW_NORM:
+    if search.name == ROW_NORM:
         signal = max(_signal(problem) / _LEAST_SIGNAL, 1.0)
         sought = _LEAST_QUANTILE + _QUANTILE_GROWTH * math.log(signal)
     return max(min(sought, _quantile(search, problem.shape[0])), _LEAST_QUANTILE)
@@ -158,8 +159,8 @@ def plan_rows(problem: RowsProblem) -> RowReleases:
         count = sensitivity.count
         positivity = problem.cost.release("positive rows", "gaussian", _GATE_SHARE, count, {})
     before = (
-        plan_norm(problem, "mean_norm") if seeks_mean_norm else None,
-        _plan_mean(problem, "mean", _CENTER_SHARE) if is_centered else None,
+        plan_norm(problem, _MEAN_NORM) if seeks_mean_norm else None,
+        _plan_mean(problem, MEAN, _CENTER_SHARE) if is_centered else None,
         plan_norm(problem) if problem.row_norm is None else None,
         positivity,
     )
@@ -171,22 +172,22 @@ def _plan_ways(problem: RowsProblem, share: float) -> Iterator[Way]:
     if not problem.releases_mean or problem.center is not None:
         yield Way((), plan_solver(problem, share))
         return
-    mean = _plan_mean(problem, "mean", _MEAN_SHARE)
+    mean = _plan_mean(problem, MEAN, _MEAN_SHARE)
     yield Way((mean,), plan_solver(problem, share - _MEAN_SHARE))
     if not problem.is_guided:
         return
     first, more = _guide_shares(problem)
-    guide = _plan_mean(problem, "guiding mean", first)
+    guide = _plan_mean(problem, "guiding mean 1", first)
     if problem.solver != "power":
         yield Way((guide,), plan_solver(problem, share - first))
     if problem.has_guided_power:
-        again = _plan_mean(problem, "guiding mean again", more)
+        again = _plan_mean(problem, "guiding mean 2", more)
         yield Way((guide, again), _plan_guided_power(problem, share - first - more))
 
 
-def plan_norm(problem: RowsProblem, name: str = _ROW_NORM) -> Search:
+def plan_norm(problem: RowsProblem, name: str = ROW_NORM) -> Search:
     """Plan the search of a bound."""
-    remedy = f"Pass {name} as a public bound in the units of X."
+    remedy = f"Pass {name.replace(' ', '_')} as a public bound in the units of X."
     return problem.cost.search(name, NORM_SHARE, SCALE_GRID, remedy=remedy)
 
 
@@ -208,9 +209,9 @@ def _guide_shares(problem: RowsProblem) -> tuple[float, float]:
 
 
 def _plan_mean(problem: RowsProblem, name: str, share: float) -> Release:
-    norm, follows = problem.mean_norm, "mean_norm"
+    norm, follows = problem.mean_norm, _MEAN_NORM
     if norm is None and not isinstance(problem.center, str):
-        norm, follows = problem.row_norm, _ROW_NORM
+        norm, follows = problem.row_norm, ROW_NORM
     n_rows, n_features = problem.shape
     change = partial(_mean_change, n_rows=n_rows, adjacency=problem.unit.adjacency)
     known, shape = _known(problem, norm), (n_features,)
@@ -236,7 +237,7 @@ def _plan_guided_power(problem: RowsProblem, share: float) -> PowerReleases:
     n_steps, n_more, growth = _FEW_STEPS if _signal(problem) < _STRONG_SIGNAL else _MANY_STEPS
     n_columns = min(rank_of(problem) + n_more, problem.shape[1] - 1)
     # With the mean, and what lies outside.
-    return _plan_iteration(problem, share, "guided", (n_steps, n_columns, growth), n_columns + 2)
+    return _plan_iteration(problem, share, (n_steps, n_columns, growth), n_columns + 2)
 
 
 def _plan_moment(
@@ -247,10 +248,10 @@ def _plan_moment(
     spectrum_of: tuple[int, ...] = (),
 ) -> Release:
     """Plan the second moment, or what is projected of it, of that shape."""
-    follows, known = _ROW_NORM, _known(problem, problem.row_norm)
+    follows, known = ROW_NORM, _known(problem, problem.row_norm)
     if problem.is_sparse and problem.center is not None:
         # They are centered in the products, whose rounding is that of the center.
-        follows, known = "mean" if isinstance(problem.center, str) else "center", None
+        follows, known = MEAN if isinstance(problem.center, str) else "center", None
     of_bound = sensitivity.projected_spectrum if spectrum_of else sensitivity.second_moment
     change = partial(of_bound, adjacency=problem.unit.adjacency)
     shape = spectrum_of or (problem.shape[1],) * 2
@@ -274,8 +275,7 @@ def _plan_adaptive(problem: RowsProblem, share: float) -> AdaptiveReleases | Cov
         name, "gaussian", probe, change, known, follows=follows, shape=shape
     )
     refined = tuple(
-        _plan_product(problem, own, f"refinement {n}", name, size)
-        for n, own in enumerate(steps, start=1)
+        _plan_product(problem, own, f"step {n}", name, size) for n, own in enumerate(steps, start=1)
     )
     last, length = "projected variances", rank_of(problem) + 1
     variances = _plan_moment(problem, spectrum, last, "gaussian", (length,))
@@ -298,13 +298,12 @@ def _plan_product(
 
 def _plan_power(problem: RowsProblem, share: float) -> PowerReleases:
     n_steps, size = int(problem.n_iter), problem.basis_size
-    return _plan_iteration(problem, share, "power", (n_steps, size, _GROWTH), size + 1)
+    return _plan_iteration(problem, share, (n_steps, size, _GROWTH), size + 1)
 
 
 def _plan_iteration(
     problem: RowsProblem,
     share: float,
-    kind: str,
     iteration: tuple[int, int, float],
     size: int,
 ) -> PowerReleases:
@@ -318,7 +317,7 @@ def _plan_iteration(
         if problem.cost.is_private:
             of_level, shape = share * _LEVEL_SHARE / n_steps, (N_LEVELS,)
             level = problem.cost.release(follows, "gaussian", of_level, counts, {}, shape=shape)
-        product = _plan_product(problem, own, f"{kind} step {step}", follows, n_columns)
+        product = _plan_product(problem, own, f"step {step}", follows, n_columns)
         steps.append((level, product))
     name, own = "projected second moment", share * _SPECTRUM_SHARE
     return PowerReleases(tuple(steps), _plan_moment(problem, own, name, spectrum_of=(size,) * 2))

@@ -19,7 +19,13 @@ from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import RowsProblem, rank_of
 from skdp.decomposition._rows.fit import clip_to_norm, solve_clipped
-from skdp.decomposition._rows.plan import NORM_SHARE, SolverReleases, plan_norm, plan_solver
+from skdp.decomposition._rows.plan import (
+    NORM_SHARE,
+    ROW_NORM,
+    SolverReleases,
+    plan_norm,
+    plan_solver,
+)
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.release import Search
@@ -54,7 +60,7 @@ def plan_projection(problem: RowsProblem) -> RowFactorReleases:
             _PROJECTION_SHARE,
             partial(_projection_change, problem=problem),
             None if problem.row_norm is None else {"row_norm": problem.row_norm},
-            follows="row_norm",
+            follows=ROW_NORM,
             shape=shape,
         ),
     )

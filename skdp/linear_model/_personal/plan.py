@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdp.linear_model._descent import DescentStep, plan_descent, shares_of_steps
-from skdp.linear_model._medians import ANY_SIZE, plan_medians
+from skdp.linear_model._medians import ANY_SIZE, RESPONSE_CENTER, plan_medians
 from skdp.linear_model._personal import grids
 from skdp.linear_model._personal.levels import CENTER_CERTAINTY, MEAN_CERTAINTY
 from skdp.linear_model._personal.problem import PersonalProblem
@@ -119,7 +119,7 @@ def mean_clip(problem: PersonalProblem) -> float:
 
 def _plan_response_center(problem: PersonalProblem) -> tuple[Search, ...] | ClippedSum:
     """Plan a median, which is exact whatever the units, and takes more counts; or a mean."""
-    name = "response center"
+    name = RESPONSE_CENTER
     if not problem.fit_intercept:
         return ()
     if _counts_are_cheap(problem):
@@ -139,7 +139,7 @@ def _plan_levels(problem: PersonalProblem) -> tuple[Search | None, tuple[Search,
     if not problem.fit_intercept:
         return count, ()
     level = _search(problem, "user level", remedy=OTHER_UNITS_OF_Y)
-    return count, (level, _search(problem, "response spread", grids.RATIOS))
+    return count, (level, _search(problem, "response ratio", grids.RATIOS))
 
 
 def _plan_row_center(problem: PersonalProblem) -> tuple[ClippedSum, ...]:
@@ -148,26 +148,27 @@ def _plan_row_center(problem: PersonalProblem) -> tuple[ClippedSum, ...]:
     Noise follows the distance from the origin in the first one, and what is left of it in the next,
     which there is where counts cost little.
     """
-    names = ("row center", "row center, closer")[: 1 + _counts_are_cheap(problem)]
-    size, share = problem.n_features, _CENTER_SHARE / len(names)
+    n_rounds = 1 + _counts_are_cheap(problem)
+    size, share = problem.n_features, _CENTER_SHARE / n_rounds
     noise = _noise_of_mean(problem, share) * (math.sqrt(size) + CENTER_CERTAINTY)
     if not problem.fit_intercept or noise > _LARGEST_NOISE:
         return ()
-    norms = [_level(problem, f"{name} norm", OTHER_UNITS_OF_X) for name in names]
-    return tuple(
-        ClippedSum(norm, _sum(problem, name, share, norm, sensitivity.row_sum, size))
-        for name, norm in zip(names, norms, strict=True)
-    )
+    rounds = list[ClippedSum]()
+    for one in range(1, 1 + n_rounds):
+        norm = _level(problem, f"row center norm {one}", OTHER_UNITS_OF_X)
+        total = _sum(problem, f"row center {one}", share, norm, sensitivity.row_sum, size)
+        rounds.append(ClippedSum(norm, total))
+    return tuple(rounds)
 
 
 def _plan_user_moment(problem: PersonalProblem) -> ClippedSum | None:
     """Plan what makes features uncorrelated, if that is asked for."""
     if not problem.decorrelate:
         return None
-    norm = _level(problem, "moment norm", OTHER_UNITS_OF_X, grids.SQUARES)
+    norm = _level(problem, "user moment norm", OTHER_UNITS_OF_X, grids.SQUARES)
     share = _POOLED_MOMENT_SHARE if problem.is_pooled else _MOMENT_SHARE
     shape = (problem.n_features,) * 2
-    total = _sum(problem, "second moment", share, norm, sensitivity.user_moment, *shape)
+    total = _sum(problem, "user moment", share, norm, sensitivity.user_moment, *shape)
     return ClippedSum(norm, total)
 
 

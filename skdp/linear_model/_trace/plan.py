@@ -11,6 +11,7 @@ import numpy as np
 from skdp.linear_model._descent import plan_descent, shares_of_steps
 from skdp.linear_model._medians import (
     ANY_SIZE,
+    RESPONSE_CENTER,
     UP_TO_ONE,
     affordable_searches,
     n_counts,
@@ -66,7 +67,7 @@ _GROWTH = 1.2
 # Fractions of what is left for adassp; not studied.
 _MOMENT_SHARE, _EIGENVALUE_SHARE = 0.5, 0.05
 # What the products with the responses follow.
-_SPREAD = "response spread"
+_SPREAD, _DESIGN_NORM = "response spread", "design norm"
 
 
 def plan_trace(problem: TraceProblem) -> TraceReleases:
@@ -115,7 +116,7 @@ def _plan_center(problem: TraceProblem) -> tuple[Search, ...]:
     noise = problem.cost.noise_std("gaussian", sensitivity.count(), share / count)
     if noise > _USELESS * n_records:
         return ()
-    name, own = "response center", share / count
+    name, own = RESPONSE_CENTER, share / count
     return plan_medians(problem.cost, name, own, grid, n_searches, remedy=OTHER_UNITS_OF_Y)
 
 
@@ -227,7 +228,7 @@ def _plan_solver(
     if not problem.protects_matrices:
         return _plan_products(problem, left_of(others), sensitivity.response_sum)
     finds_norm = problem.row_norm is None and problem.cost.is_private
-    row_norm = _plan_norm("row norm", problem) if finds_norm else None
+    row_norm = _plan_norm(_DESIGN_NORM, problem) if finds_norm else None
     return _plan_moments(problem, row_norm, left_of(others, row_norm))
 
 
@@ -253,11 +254,11 @@ def _plan_descent(problem: TraceProblem, share: float) -> DescentReleases:
 def _plan_start(problem: TraceProblem) -> StartReleases:
     """Plan a start from data, which may fail its test."""
     size, cost = sum(problem.matrix_shape), problem.cost
-    gap = _gaussian(problem, "start, gap", START_SHARE * _GAP_SHARE, _change_of_gap)
+    gap = _gaussian(problem, "start gap", START_SHARE * _GAP_SHARE, _change_of_gap)
     share, shape = START_SHARE * _CORE_SHARE, (problem.rank**2,)
-    core = _gaussian(problem, "start, core", share, sensitivity.row_sum, shape=shape)
+    core = _gaussian(problem, "start core", share, sensitivity.row_sum, shape=shape)
     subspaces = cost.release(
-        "start, subspaces",
+        "start subspaces",
         "symmetric_gaussian",
         START_SHARE * _SUBSPACE_SHARE,
         partial(_change_of_subspaces, rank=problem.rank),
@@ -285,12 +286,12 @@ def _plan_moments(problem: TraceProblem, row_norm: Search | None, share: float) 
         known = {"row_norm": min(math.hypot(largest, problem.fit_intercept), NO_CLIPPING)}
     size = problem.n_entries + problem.fit_intercept
     moment = problem.cost.release(
-        "second moment",
+        "design moment",
         "symmetric_gaussian",
         share * _MOMENT_SHARE,
         _change(sensitivity.second_moment, problem),
         known,
-        follows="row norm",
+        follows=_DESIGN_NORM,
         shape=(size, size),
     )
     smallest = problem.cost.release(
@@ -299,7 +300,7 @@ def _plan_moments(problem: TraceProblem, row_norm: Search | None, share: float) 
         share * _EIGENVALUE_SHARE,
         sensitivity.smallest_eigenvalue,
         known,
-        follows="row norm",
+        follows=_DESIGN_NORM,
     )
     rest = share * (1 - _MOMENT_SHARE - _EIGENVALUE_SHARE)
     products = _plan_products(problem, rest, sensitivity.labeled_moment)
