@@ -37,8 +37,8 @@ sensitivity = np.sqrt(2) * row_norm**2
 mean_share = 0.15
 
 budget = PrivacyBudget(**settings, unit="row", adjacency="replace")
-noise_scale = budget.noise_scale(sensitivity, share=1 - mean_share)
-error = noise_scale / (n_samples - 1)
+noise_std = budget.noise_std(sensitivity, share=1 - mean_share)
+error = noise_std / (n_samples - 1)
 edge = error * np.sqrt(n_features / 2)
 print(f"known in advance: error {error:.2f}, edge {edge:.1f}")
 
@@ -55,7 +55,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", PrivacyWarning)
     pca.fit(X)
 released = pca.privacy_spent_.releases[-1]
-print(f"on the record:    error {released.noise_scale / (n_samples - 1):.2f}")
+print(f"on the record:    error {released.noise_std / (n_samples - 1):.2f}")
 
 # %%
 # The choice

@@ -77,7 +77,7 @@ for row_norm in [0.5, 1.0, 2.0, 4.0, 8.0, 16.0]:
     share = np.mean(np.linalg.norm(X - X.mean(axis=0), axis=1) > row_norm)
     kept = clipped.explained_variance_[0] / PCA(1).fit(X).explained_variance_[0]
     spent = clone(private).set_params(row_norm=row_norm).fit(X).privacy_spent_
-    noise = spent.releases[-1].noise_scale / len(X) / clipped.explained_variance_[0]
+    noise = spent.releases[-1].noise_std / len(X) / clipped.explained_variance_[0]
     print(f"{row_norm:8g}  {share:12.0%}  {kept:13.0%}  {tilt(clipped):4.1f}  {noise:16.1%}")
 
 # %%

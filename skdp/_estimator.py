@@ -30,9 +30,9 @@ __all__ = [
     "BudgetMixin",
     "PrivateEstimator",
     "check_finite_bound",
-    "doubt_of_delta",
     "in_dtype",
     "plan_of",
+    "warnings_for_delta",
     "whole_or_nothing",
 ]
 
@@ -76,14 +76,14 @@ class BudgetMixin(PlainParametersMixin):
 
     def _warn_of_settings(self, problem: Problem) -> None:
         """Say what public facts make of the guarantee."""
-        warn_of_privacy(*doubt_of_delta(problem.cost, problem.unit.counted, problem.n_units))
+        warn_of_privacy(*warnings_for_delta(problem.cost, problem.unit.counted, problem.n_units))
 
     def _open_budget(
-        self, plan: Plan, what: str, noise: NoiseSource | None = None
+        self, plan: Plan, what: str, noise_source: NoiseSource | None = None
     ) -> PrivacyBudget:
         """Open the budget, which charges the ledger for `what`: the only place where it is done."""
         charge = None if self.ledger is None else partial(self.ledger.charge, what=what)
-        return PrivacyBudget.of(plan, noise, charge)
+        return PrivacyBudget.of(plan, noise_source, charge)
 
 
 class PrivateEstimator(BudgetMixin, SeededEstimator):
@@ -142,15 +142,15 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
         plan = plan_of(problem, self._plan(problem))
         view, budget, generator = self._open(data, problem, plan)
         self._warn_of_settings(problem)
-        for doubt in self._doubts(problem, plan):
-            tell(doubt)
+        for warning in self._warnings(problem, plan):
+            tell(warning)
         return problem, self._solve(problem, plan.parts, view, budget, generator), budget
 
     def _keep(self, problem: Any, result: Any, budget: PrivacyBudget) -> list[str]:
         """Set what was released; return what it says against the fit."""
         found = list(self._set_attributes(result, problem))
         self.privacy_spent_ = budget.spent()
-        return [*found, *budget.doubts]
+        return [*found, *budget.warnings]
 
     @abstractmethod
     def _problem(self, X: Any, y: Any) -> tuple[Any, Data]:
@@ -179,7 +179,7 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
     def _set_attributes(self, result: Any, problem: Any) -> Iterable[str]:
         """Set the fitted attributes from released values; return what these say against the fit."""
 
-    def _doubts(self, problem: Any, plan: Plan) -> Iterable[str]:
+    def _warnings(self, problem: Any, plan: Plan) -> Iterable[str]:
         """Say what public facts tell against the fit."""
         return ()
 
@@ -189,9 +189,9 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
         """Open the budget and the algorithm's stream."""
         view, digest = data
         seed = draw_seed(self.random_state)
-        noise = self._noise_source(seed, digest) if seed is not None else NoiseSource()
+        source = self._noise_source(seed, digest) if seed is not None else NoiseSource()
         what = f"{type(self).__name__}.fit, {problem.n_units} {problem.unit.counted}"
-        return view, self._open_budget(plan, what, noise), algorithm_generator(seed)
+        return view, self._open_budget(plan, what, source), algorithm_generator(seed)
 
     def _reserved_part(self) -> float:
         """Return which part of delta a fit reserves, whatever it is fitted to."""
@@ -257,7 +257,7 @@ def plan_of(problem: Problem, parts: Any) -> Plan:
     return Plan(problem.cost, unit.name, unit.adjacency, parts, unit.is_enforced)
 
 
-def doubt_of_delta(cost: PrivacyCost, counted: str, n_units: int) -> list[str]:
+def warnings_for_delta(cost: PrivacyCost, counted: str, n_units: int) -> list[str]:
     """Doubt a delta that would allow to publish single units."""
     if not cost.is_private or cost.delta <= 1 / n_units:
         return []

@@ -318,9 +318,9 @@ def check_plan(make_estimator, arguments, n_units=None):
         assert line.share == release.share, line
         if line.sensitivity is not None:
             np.testing.assert_allclose(line.sensitivity, release.sensitivity, rtol=1e-4)
-            np.testing.assert_allclose(line.noise_scale, release.noise_scale, rtol=1e-4)
+            np.testing.assert_allclose(line.noise_std, release.noise_std, rtol=1e-4)
         else:
-            assert line.noise_scale is None
+            assert line.noise_std is None
             assert line.follows
 
 

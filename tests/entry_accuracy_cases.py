@@ -20,8 +20,8 @@ from skdp._estimator import plan_of
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
-from skdp.decomposition._products import alternating, iteration, symmetric_power
-from skdp.decomposition._products import fit as by_products
+from skdp.decomposition._entries import alternating, iteration, symmetric_power
+from skdp.decomposition._entries import fit as by_products
 from skdp.linalg.subspace import coherence, orthonormal_basis
 from skdp.metrics import subspace_distance
 from skdp.privacy import PrivacyBudget
@@ -89,7 +89,7 @@ def promised(
     with changes:
         generator = algorithm_generator(KEY + seed)
         arguments = problem, plan.parts, Rows(as_source(X)), budget, generator
-        factors = by_products.solve_by_products(*arguments)
+        factors = by_products.solve_entries(*arguments)
     return factors.leading(k), budget.spent().releases
 
 
@@ -153,7 +153,7 @@ def error_over_formula(seed, **settings):
         )
         factors, releases = promised(X, 1, 5 * seed + i, basis_cut=4.0, **settings)
         # Before the core.
-        scale = releases[-2].noise_scale
+        scale = releases[-2].noise_std
         sine = subspace_distance(factors.components, components[:1])
         found.append(sine / np.sqrt(1 - sine**2) / (np.sqrt(len(X)) * scale / 200))
     return np.median(found)

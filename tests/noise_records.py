@@ -10,7 +10,7 @@ import numpy as np
 
 from skdp.linear_model._trace import descent
 from skdp.linear_model._trace.estimate import Estimate
-from skdp.privacy import mechanisms, noise_first
+from skdp.privacy import initial_noise, mechanisms
 
 __all__ = ["drawn_noise", "noise_of", "without_cut"]
 
@@ -25,7 +25,7 @@ def drawn_noise():
         # It is scaled in place.
         return draws[-1].copy()
 
-    with patch.object(mechanisms, "draw", keep), patch.object(noise_first, "draw", keep):
+    with patch.object(mechanisms, "draw", keep), patch.object(initial_noise, "draw", keep):
         yield draws
 
 

@@ -23,7 +23,7 @@ FLOORS = (
     {"__init__"},
 )
 # What works on arrays does without scikit-learn: only shells, checks and conversions know it.
-ARRAY_ROOMS = ("linalg.", "data.", "privacy.", "decomposition._rows.", "decomposition._products.")
+ARRAY_ROOMS = ("linalg.", "data.", "privacy.", "decomposition._rows.", "decomposition._entries.")
 KNOWS_SKLEARN = {"data.rank_one"}
 
 

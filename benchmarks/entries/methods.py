@@ -16,9 +16,9 @@ import numpy as np
 from scipy.sparse.linalg import svds
 
 from skdp import DPTruncatedSVD
+from skdp.decomposition._entries import alternating, iteration, symmetric_power
+from skdp.decomposition._entries import fit as entries
 from skdp.decomposition._problem import SUPPORT
-from skdp.decomposition._products import alternating, iteration, symmetric_power
-from skdp.decomposition._products import fit as by_products
 from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 from skdp.units import Entry, _unit
 from skdp.units._changes import ResolvedSpectralChange
@@ -130,7 +130,7 @@ def cut_to(cut: float | str | None) -> Any:
     """Cut the rows of released bases to so many times their mean square, which users cannot."""
     if cut == "default":
         return ExitStack()
-    return patch.multiple(by_products, BASIS_CUT=cut, PURE_CUT=cut)
+    return patch.multiple(entries, BASIS_CUT=cut, PURE_CUT=cut)
 
 
 def plain_iteration() -> ExitStack:

@@ -36,7 +36,7 @@ from benchmarks.report import (
 )
 from skdp import DPTruncatedSVD
 from skdp.decomposition._problem import RowsProblem
-from skdp.decomposition._rows import fit, guide, plan
+from skdp.decomposition._rows import fit, plan, positive_mean
 from skdp.linalg.positive_means import positive_means
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.adjacency import ADJACENCIES
@@ -85,7 +85,7 @@ epsilon .5: with 40 seeds 1% of ten components, and .1% in the mean of all cells
 
 def shut_gate(gate: Release, rows: Any, budget: PrivacyBudget) -> bool:
     """Release the count, and do not follow it."""
-    guide.release_gate(gate, rows, budget)
+    positive_mean.passes_positivity_test(gate, rows, budget)
     return False
 
 
@@ -94,7 +94,7 @@ def mean_alone(chosen: Table, epsilon: float, adjacency: str, seed: int) -> np.n
     X, bound = chosen.load(), chosen.median_norm
     total = X.T @ clip_weights(row_norms(X), bound, X.shape[1])
     noise = NoiseSource(KEY + seed, ("mean alone", adjacency, epsilon))
-    budget = PrivacyBudget(epsilon, DELTA, unit="row", adjacency=adjacency, noise=noise)
+    budget = PrivacyBudget(epsilon, DELTA, unit="row", adjacency=adjacency, noise_source=noise)
     change = sensitivity.row_sum(bound, adjacency)
     noisy, scale = budget.gaussian("mean", total, sensitivity=change, share=1.0)
     cleaned = positive_means(noisy, scale)
@@ -121,7 +121,7 @@ def guided(chosen: Table, seed: int) -> Iterator[Measured]:
                     "row_norm": chosen.median_norm,
                 }
                 yield (f"guided, k={rank}", key), fitted(chosen, seed, **settings)
-                with patch.object(fit, "release_gate", shut_gate):
+                with patch.object(fit, "passes_positivity_test", shut_gate):
                     yield (f"gate shut, k={rank}", key), fitted(chosen, seed, **settings)
                 plain = {**settings, "solver": "power", "n_iter": 3}
                 yield (f"power, k={rank}", key), fitted(chosen, seed, **plain)

@@ -202,7 +202,7 @@ def fitted(
 
 def budget_of(adjacency: str, seed: int) -> PrivacyBudget:
     return PrivacyBudget(
-        EPSILON, DELTA, unit="row", adjacency=adjacency, noise=NoiseSource(KEY + seed)
+        EPSILON, DELTA, unit="row", adjacency=adjacency, noise_source=NoiseSource(KEY + seed)
     )
 
 

@@ -56,7 +56,7 @@ def lines_of(path, of_skipped):
     """Tell each line of a way, and what may stand in its place, with its number."""
     for number, line in enumerate(path):
         change = None if line.sensitivity is None else float(line.sensitivity)
-        scale = None if line.noise_scale is None else float(line.noise_scale)
+        scale = None if line.noise_std is None else float(line.noise_std)
         for name, kind in [(line.name, line.mechanism)] + [of_skipped] * line.may_be_skipped:
             yield str((number, name, kind, float(line.share), change, scale, line.shape))
 
@@ -64,7 +64,7 @@ def lines_of(path, of_skipped):
 def held_by(estimator):
     """Hash what a fit has left behind, and what its releases have cost."""
     spent = estimator.privacy_spent_
-    lines = [(one.mechanism, one.sensitivity, one.noise_scale, one.share) for one in spent.releases]
+    lines = [(one.mechanism, one.sensitivity, one.noise_std, one.share) for one in spent.releases]
     left_out = estimator.get_params(deep=False).keys() | {"privacy_spent_"} | OF_ONE_OBJECT
     kept = {name: value for name, value in vars(estimator).items() if name not in left_out}
     if hasattr(kept.get("_factors"), "privacy_spent_"):
@@ -121,7 +121,7 @@ def main():
     file = parser.parse_args().file
     with (
         patch("skdp._estimator.NoiseSource", ScriptedSource),
-        patch("skdp.privacy.noise_first.NoiseSource", ScriptedSource),
+        patch("skdp.privacy.initial_noise.NoiseSource", ScriptedSource),
         patch.object(PrivacyBudget, "of", open_and_keep),
     ):
         found = dict(fits())

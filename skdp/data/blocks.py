@@ -119,7 +119,7 @@ class DenseBlock(_BaseBlock):
         products[self._weights == 0] = 0.0
         return products
 
-    def adjoint(self, left: np.ndarray) -> np.ndarray:
+    def rmatmul(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`."""
         # This way round it takes half the time.
         return (self._times_weights(left).T @ self._summed_rows).T
@@ -149,7 +149,7 @@ class SparseBlock(_BaseBlock):
 
     def total(self) -> np.ndarray:
         """Sum the rows."""
-        return self.adjoint(np.ones((self._rows.shape[0], 1)))[:, 0]
+        return self.rmatmul(np.ones((self._rows.shape[0], 1)))[:, 0]
 
     def gram(self) -> np.ndarray:
         """Sum the outer products of the rows."""
@@ -187,7 +187,7 @@ class SparseBlock(_BaseBlock):
             product -= self._center @ right
         return self._times_weights(product)
 
-    def adjoint(self, left: np.ndarray) -> np.ndarray:
+    def rmatmul(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`."""
         left = self._times_weights(left)
         product = transposed(self._rows) @ left

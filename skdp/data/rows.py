@@ -147,9 +147,9 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         """Multiply the rows by `right`, to (n_rows, n_columns) numbers."""
         return self.map_rows(take("matmul", right))
 
-    def adjoint(self, left: np.ndarray) -> np.ndarray:
+    def rmatmul(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`, to (n_features, n_columns) numbers."""
-        return self.add_up(partial(_adjoint, left=left), self.n_features * left.shape[1])
+        return self.add_up(partial(_rmatmul, left=left), self.n_features * left.shape[1])
 
     def dense(self) -> np.ndarray:
         """Write the raw rows out as an array, of shape (n_rows, n_features)."""
@@ -183,7 +183,7 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         """Compute the norms of the rows times `basis`, of shape (n_rows,); NaN for null rows."""
         return self.map_rows(partial(_projection_norms, basis=basis))
 
-    def thinned(self, at_most: int) -> "Rows":
+    def subsample(self, at_most: int) -> "Rows":
         """Return a view of evenly spread rows, `at_most` of them.
 
         A `RowBlocks` stays whole, since all of it has to be read anyway.
@@ -284,8 +284,8 @@ class Rows(Reduced):  # numpydoc ignore=PR02
 # Kernels.
 
 
-def _adjoint(rows: slice, block: Block, left: np.ndarray) -> np.ndarray:
-    return block.adjoint(left[rows])
+def _rmatmul(rows: slice, block: Block, left: np.ndarray) -> np.ndarray:
+    return block.rmatmul(left[rows])
 
 
 def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
@@ -297,7 +297,7 @@ def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
 def _normal_product(
     _: slice, block: Block, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, PerRow]:
-    return block.adjoint(clip(block.matmul(basis))), PerRow(block.norms())
+    return block.rmatmul(clip(block.matmul(basis))), PerRow(block.norms())
 
 
 def _clipped_squares(_: slice, block: Block, basis: np.ndarray, weighting: Weighting) -> np.ndarray:

@@ -17,7 +17,7 @@ from skdp.data.reduce import Reduced, apply, sum_depth
 from skdp.data.threads import one_blas_thread
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
-__all__ = ["LARGEST_VALUE", "UserBatch", "Users", "in_company"]
+__all__ = ["LARGEST_VALUE", "UserBatch", "Users", "map_batch"]
 
 #: Larger values are taken for this one: products of several of them do not overflow.
 LARGEST_VALUE = 1e60  # not tuned
@@ -136,7 +136,7 @@ class Users(Reduced):
         ndarray of shape (n_users,) or (n_users, size)
             The statistics.
         """
-        values = self.map_rows(apply(partial(in_company, statistic)))
+        values = self.map_rows(apply(partial(map_batch, statistic)))
         found = np.full((self.n_users, *values.shape[1:]), np.nan)
         found[np.concatenate([batch.slots for batch in self.batches])] = values
         return found
@@ -165,7 +165,7 @@ class Users(Reduced):
             np.clip(batch.responses, -bound, bound, out=batch.responses)
 
 
-def in_company(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:
+def map_batch(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:
     """Compute a statistic, or a named tuple of some, of the users of a batch.
 
     A user who is alone in it is computed beside a copy: numpy may add up the numbers of one user in

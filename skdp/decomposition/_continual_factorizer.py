@@ -64,7 +64,7 @@ class DPContinualFactorizer(BaseStream):
         What values are rounded to multiples of, a power of two. Public.
     privacy_spent_ : PrivacySpent
         Record of both sequences of releases, each booked as a whole when the stream is opened; the
-        noise scale is that of the independent noise, of which the noise in a sum is made. Public.
+        noise std is that of the independent noise, of which the noise in a sum is made. Public.
 
     See Also
     --------

@@ -16,13 +16,15 @@ class Factors:
     components: np.ndarray  # (n_eigenvalues, n_features), orthonormal, by descending eigenvalue
     eigenvalues: np.ndarray  # of the second moment (a sum, not a mean), not negative
     total: float  # noisy trace of the second moment; may be below the sum of the eigenvalues
-    noise_scale: float  # standard deviation in an eigenvalue
+    # Standard deviation of an eigenvalue; where noise is on a matrix itself and not on its second
+    # moment, the square of that of a singular value.
+    eigenvalue_noise: float
     n_above_noise: int  # components that stand out from what noise alone would give
     # (n_rows, n_eigenvalues), singular vectors, if they may be published
     left: np.ndarray | None = None
     failed: bool = False  # a basis exceeded the coherence bound and ended the iteration
     mean: np.ndarray = field(default_factory=lambda: np.zeros(0))  # as released, or a public center
-    mean_noise: float = 0.0  # variance in each mean, beside what the factors are about
+    mean_noise_variance: float = 0.0  # variance in each mean, beside what the factors are about
     row_norm: float | None = None  # what the rows were clipped to in norm, if to anything
     left_signal: float = 1.0  # part of the best left vector's product that is not noise
 

@@ -8,11 +8,13 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import in_dtype
+from skdp.decomposition._entries.best_fit import solve_best_fit
+from skdp.decomposition._entries.plan import plan_entries
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._matrix_estimator import (
     MatrixEstimator,
     MatrixFacts,
-    doubts_of_factors,
+    warnings_for_factors,
 )
 from skdp.decomposition._problem import (
     SUPPORT,
@@ -21,8 +23,6 @@ from skdp.decomposition._problem import (
     RowsProblem,
     Support,
 )
-from skdp.decomposition._products.best_fit import solve_best_fit
-from skdp.decomposition._products.plan import plan_by_products
 from skdp.decomposition._reconstruction import ReconstructionMixin
 from skdp.decomposition._rows.projection import plan_projection, solve_projection
 from skdp.decomposition._sketches.one_pass import plan_one_pass, solve_one_pass
@@ -220,7 +220,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
     def _plan(self, problem: RowsProblem | EntriesProblem) -> Any:
         if isinstance(problem, RowsProblem):
             return plan_projection(problem)
-        return (plan_one_pass if problem.solver == "two_sketch" else plan_by_products)(problem)
+        return (plan_one_pass if problem.solver == "two_sketch" else plan_entries)(problem)
 
     def _solve(self, problem: RowsProblem | EntriesProblem, plan: Any, *opened: Any) -> Factors:
         if isinstance(problem, RowsProblem):
@@ -261,4 +261,4 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         self.left_components_ = in_dtype(factors.left, problem.dtype)
         if result.row_norm is not None:
             self.row_norm_ = result.row_norm
-        return doubts_of_factors(result, self.n_components, problem)
+        return warnings_for_factors(result, self.n_components, problem)

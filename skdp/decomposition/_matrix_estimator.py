@@ -20,6 +20,8 @@ from skdp.data.finite import finite
 from skdp.data.reduce import sum_rounding
 from skdp.data.rows import Rows
 from skdp.data.sources import RowBlocks, as_source, block_starts, holds_sparse
+from skdp.decomposition._entries.fit import solve_entries
+from skdp.decomposition._entries.plan import plan_entries, resolve_entries
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import (
     SUPPORT,
@@ -30,18 +32,16 @@ from skdp.decomposition._problem import (
     RowsProblem,
     Support,
 )
-from skdp.decomposition._products.fit import solve_by_products
-from skdp.decomposition._products.plan import plan_by_products, settle_products
 from skdp.decomposition._rows.fit import open_for, solve_rows
-from skdp.decomposition._rows.plan import doubts_of_rows, plan_rows
-from skdp.decomposition._rows.resolve import settle_rows
+from skdp.decomposition._rows.plan import plan_rows, warnings_for_rows
+from skdp.decomposition._rows.resolve import resolve_rows
 from skdp.linalg.subspace import coherence
 from skdp.linalg.symmetry import is_symmetric
 from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._unit import supported_unit
 
-__all__ = ["MatrixEstimator", "MatrixFacts", "doubts_of_factors"]
+__all__ = ["MatrixEstimator", "MatrixFacts", "warnings_for_factors"]
 
 # A public bound of rows, or None for one that is sought.
 _BOUND_CONSTRAINT = [  # not tuned
@@ -99,7 +99,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     _is_pca: ClassVar[bool] = False
     #: What rows are centered by; estimators that center have a parameter of that name.
     center: Any = False
-    _doubts = staticmethod(doubts_of_rows)
+    _warnings = staticmethod(warnings_for_rows)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -218,16 +218,16 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         }
         asked = self._asked(Asked, **known)
         if support.has_bases:
-            return settle_products(self._asked(EntriesProblem, **known), asked)
-        return settle_rows(self._asked(RowsProblem, **known), asked)
+            return resolve_entries(self._asked(EntriesProblem, **known), asked)
+        return resolve_rows(self._asked(RowsProblem, **known), asked)
 
     def _plan(self, problem: RowsProblem | EntriesProblem) -> Any:
-        return plan_rows(problem) if isinstance(problem, RowsProblem) else plan_by_products(problem)
+        return plan_rows(problem) if isinstance(problem, RowsProblem) else plan_entries(problem)
 
     def _solve(self, problem: RowsProblem | EntriesProblem, plan: Any, *opened: Any) -> Factors:
         if isinstance(problem, RowsProblem):
             return solve_rows(problem, plan, *opened)
-        return solve_by_products(problem, plan, *opened)
+        return solve_entries(problem, plan, *opened)
 
     def _set_attributes(self, result: Factors, problem: MatrixProblem) -> list[str]:
         for name in _CHANGING_ATTRIBUTES:
@@ -239,7 +239,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         else:
             self.coherence_right_ = coherence(result.components.T)
             self.failed_ = result.failed
-        return doubts_of_factors(result, wanted, problem)
+        return warnings_for_factors(result, wanted, problem)
 
     def _set_factors(self, factors: Factors, problem: MatrixProblem) -> int:
         """Set what the factors give; return how many components the parameters ask for."""
@@ -323,7 +323,7 @@ def _check_symmetric(X: Any, given_unit: str) -> None:
         )
 
 
-def doubts_of_factors(result: Factors, wanted: int, problem: MatrixProblem) -> list[str]:
+def warnings_for_factors(result: Factors, wanted: int, problem: MatrixProblem) -> list[str]:
     """Say so when the iteration failed, or a released component looks like noise."""
     if isinstance(problem, EntriesProblem) and result.failed:
         return [
@@ -331,17 +331,17 @@ def doubts_of_factors(result: Factors, wanted: int, problem: MatrixProblem) -> l
             "budget is spent, and the components are noise. A random basis has a coherence of some "
             "2 log(n); pass a larger bound, or None for none at all."
         ]
-    doubts = []
+    warnings = []
     if result.left_signal < _LEAST_SIGNAL:
-        doubts.append(
+        warnings.append(
             f"Of what the rows' own factors stem from, at most {result.left_signal:.1%} is signal: "
             "the noise that hides a whole row hides its coordinates too, and the reconstruction is "
             "near 0, however many rows there are. The components are none the worse; "
             "skdp.DPTruncatedSVD spends all on them."
         )
-    if result.noise_scale > 0 and result.n_above_noise < wanted:
-        doubts.append(
+    if result.eigenvalue_noise > 0 and result.n_above_noise < wanted:
+        warnings.append(
             f"Only {result.n_above_noise} of {wanted} components stand out from the noise. Ask for "
             f"fewer components, or use {problem.unit.remedy}."
         )
-    return doubts
+    return warnings

@@ -206,7 +206,7 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
         variances = factors.eigenvalues / degrees_of_freedom
         total = factors.total / degrees_of_freedom
         wanted = n_components = choose_rank(problem.n_components, variances, total, n_rows, dtype)
-        if isinstance(problem.n_components, str | float) and factors.noise_scale > 0:
+        if isinstance(problem.n_components, str | float) and factors.eigenvalue_noise > 0:
             # A fraction of the variance may be out of reach of all but axes of noise.
             n_components = min(wanted, max(factors.n_above_noise, 1))
         kept = variances[:n_components]
@@ -218,6 +218,8 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
         n_left_out = min(problem.shape) - n_components
         noise_variance = (total - kept.sum()) / n_left_out if n_left_out else 0.0
         # A variance that noise has made 0 would make the precision infinite.
-        self.noise_variance_ = float(max(noise_variance, factors.noise_scale / degrees_of_freedom))
+        self.noise_variance_ = float(
+            max(noise_variance, factors.eigenvalue_noise / degrees_of_freedom)
+        )
         self._set_components(factors.leading(n_components), dtype)
         return wanted

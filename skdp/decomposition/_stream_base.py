@@ -29,8 +29,8 @@ from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.linalg.subspace import deterministic_signs
 from skdp.privacy import PrivacySpent, Released
 from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.initial_noise import InitialNoiseSums, fixed_point_unit
 from skdp.privacy.noise import algorithm_generator, draw_seed
-from skdp.privacy.noise_first import NoisyCounts, fixed_point_unit
 from skdp.units._changes import DEFAULT_LARGEST, ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 from skdp.units._unit import Unit, supported_unit
@@ -70,7 +70,7 @@ class BaseStream(BudgetMixin, TakesUpdates):
     _units: ClassVar[tuple[type[StreamUnit], ...]]
     #: What to do instead of taking a second view of the state.
     _instead: ClassVar[str]
-    _counts: tuple[NoisyCounts, ...]
+    _counts: tuple[InitialNoiseSums, ...]
     # What was paid for and not handed out: kept until it is, whatever interrupts.
     _released: tuple[Released, Released] | None = None
     _factors: LowRankFactors | None = None
@@ -92,7 +92,7 @@ class BaseStream(BudgetMixin, TakesUpdates):
                 )
             return without_secrets(super().__getstate__())
 
-    def _start(self, noise: PrefixNoise) -> None:
+    def _start(self, correlation: PrefixNoise) -> None:
         """Check what is asked, draw the sketches, and spend the budget on noise."""
         TakesUpdates.__init__(self)
         self._shape = _checked_shape(self.shape, int(self.n_components))
@@ -101,7 +101,7 @@ class BaseStream(BudgetMixin, TakesUpdates):
         # Reserved for sketches that lengthen more than they are trusted to.
         reserved = math.fsum(self._sketches.tails)
         cost = PrivacyCost(float(self.epsilon), float(self.delta), reserved)
-        problem = StreamProblem(unit, self._sketches, noise, cost)
+        problem = StreamProblem(unit, self._sketches, correlation, cost)
         self._warn_of_settings(problem)
         exact = plan_of(problem, plan_stream(problem))
         count_unit = fixed_point_unit(exact.releases)
@@ -111,7 +111,8 @@ class BaseStream(BudgetMixin, TakesUpdates):
         self._process = OwnProcess()
         self._is_over = False
         right, left = self._counts = tuple(
-            budget.noise_first(one, unit=count_unit, correlation=noise) for one in plan.parts
+            budget.sums_with_initial_noise(one, unit=count_unit, correlation=correlation)
+            for one in plan.parts
         )
         self._state = StreamState(
             right.counts,
@@ -186,9 +187,9 @@ class BaseStream(BudgetMixin, TakesUpdates):
                     right, left = self._counts
                     self._released = right.read(), left.read()
                     end()
-            self._factors, doubts = self._factorized(self._released)
+            self._factors, warnings = self._factorized(self._released)
             self._released = None
-            warn_of_privacy(*doubts)
+            warn_of_privacy(*warnings)
         return self._factors
 
     def _factorized(self, values: tuple[Released, Released]) -> tuple[LowRankFactors, list[str]]:
@@ -204,25 +205,25 @@ class BaseStream(BudgetMixin, TakesUpdates):
             left_components_=found.left * signs,
             privacy_spent_=self.privacy_spent_,
         )
-        return factors, self._doubts(values, found.rank)
+        return factors, self._warnings(values, found.rank)
 
-    def _doubts(self, values: tuple[Released, Released], rank: int) -> list[str]:
+    def _warnings(self, values: tuple[Released, Released], rank: int) -> list[str]:
         """Say what released values tell against the factors."""
-        doubts, n_components = [], int(self.n_components)
-        if values[0].scale > 0 and rank < n_components:
+        warnings, n_components = [], int(self.n_components)
+        if values[0].noise_std > 0 and rank < n_components:
             fewer = "Ask for fewer components, or use " if rank else "Use "
-            doubts.append(
+            warnings.append(
                 f"Only {rank} of {n_components} components stand out from the noise and the error "
                 f"of the sketch. {fewer}a larger epsilon or a larger n_sketch; of privacy_unit="
                 "Update(bound) a bound that cuts fewer values, too."
             )
         count_unit = self.value_unit_ * self._sketches.right.unit
         if max(np.abs(one.value).max() for one in values) > _LARGEST_COUNT * count_unit:
-            doubts.append(
+            warnings.append(
                 "Sums are near the end of their range, or have wrapped around: values are too "
                 "large beside the noise for the factors to mean anything."
             )
-        return doubts
+        return warnings
 
 
 def _checked_shape(shape: Any, n_components: int) -> tuple[int, int]:

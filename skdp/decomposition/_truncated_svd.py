@@ -193,9 +193,11 @@ class DPTruncatedSVD(MatrixEstimator):
         factors, mean = factors.leading(problem.n_components), factors.mean
         n_rows, dtype = problem.shape[0], problem.dtype
         # Noise adds its variance to the square of a coordinate of the mean, on average.
-        squared_means = np.maximum((factors.components @ mean) ** 2 - factors.mean_noise, 0.0)
+        squared_means = np.maximum(
+            (factors.components @ mean) ** 2 - factors.mean_noise_variance, 0.0
+        )
         variances = np.maximum(factors.eigenvalues / n_rows - squared_means, 0.0)
-        squared_mean = max(mean @ mean - len(mean) * factors.mean_noise, 0.0)
+        squared_mean = max(mean @ mean - len(mean) * factors.mean_noise_variance, 0.0)
         total = max(factors.total / n_rows - squared_mean, variances.sum())
         self.explained_variance_ = in_dtype(variances, dtype)
         self.explained_variance_ratio_ = in_dtype(ratios_of(variances, total), dtype)

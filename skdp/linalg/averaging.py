@@ -20,7 +20,7 @@ class NoisyProduct:
 
     basis: np.ndarray  # (n_columns, size)
     value: np.ndarray  # (n_rows, size)
-    noise_scale: float  # standard deviation in an entry
+    noise_std: float  # standard deviation in an entry
     is_gaussian: bool = True
 
 
@@ -63,7 +63,7 @@ class ProductAverage:
         slot = self._n_added % self._n_kept
         self._n_added += 1
         # Appends as long as there is room, and overwrites the oldest then.
-        self._noise_scales[slot : slot + 1] = [product.noise_scale]
+        self._noise_scales[slot : slot + 1] = [product.noise_std]
         self.is_gaussian = product.is_gaussian
         place = slice(slot * size, (slot + 1) * size)
         self._bases[:, place] = product.basis
@@ -75,24 +75,24 @@ class ProductAverage:
     def estimate(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Estimate A V, and the covariance of the noise in a row; V is about the last basis."""
         size = basis.shape[1]
-        noise = np.square(self._noise_scales)
-        if noise.min() == 0:
+        noise_variances = np.square(self._noise_scales)
+        if noise_variances.min() == 0:
             slot = (self._n_added - 1) % self._n_kept
             last = self._values[:, slot * size : (slot + 1) * size]
             return last, np.zeros((size, size))
-        overlaps = self._bases[:, : len(noise) * size].T @ basis
-        coefficients, covariance = self._fit(overlaps, noise, len(self._values))
+        overlaps = self._bases[:, : len(noise_variances) * size].T @ basis
+        coefficients, covariance = self._fit(overlaps, noise_variances, len(self._values))
         return self._values[:, : len(overlaps)] @ coefficients, covariance
 
     def _fit(
-        self, overlaps: np.ndarray, noise: np.ndarray, n_rows: int
+        self, overlaps: np.ndarray, noise_variances: np.ndarray, n_rows: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Compute how to combine the columns of all products, and the covariance of the result."""
         size = overlaps.shape[1]
         gram = self._gram[: len(overlaps), : len(overlaps)]
         # In units of the smallest noise, so that nothing overflows.
-        smallest = noise.min()
-        variances = noise / smallest
+        smallest = noise_variances.min()
+        variances = noise_variances / smallest
         for _ in range(_N_LOOKS):
             weighted = overlaps / np.repeat(variances, size)[:, None]
             inverse = _regularized_inverse(weighted.T @ overlaps)
@@ -102,7 +102,9 @@ class ProductAverage:
             strongest = _largest_of_blocks(residual.T @ gram @ residual, size) / n_rows
             # Noise alone reaches its variance times the edge, or a little more.
             strongest /= (1 + np.sqrt(size / n_rows)) ** 2
-            variances = (noise + size * np.maximum(strongest - _SLACK * noise, 0.0)) / smallest
+            variances = (
+                noise_variances + size * np.maximum(strongest - _SLACK * noise_variances, 0.0)
+            ) / smallest
             variances = np.minimum(variances, _LARGEST_VARIANCE)
         return coefficients, smallest * inverse
 

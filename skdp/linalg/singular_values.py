@@ -21,10 +21,10 @@ def debiased(values: np.ndarray, scale: float, shape: tuple[int, ...]) -> np.nda
     :math:`y^2 = (x^2 + \sigma^2 m) (x^2 + \sigma^2 n) / x^2`; below the edge of the noise nothing
     is left of it [1]_.
     """
-    largest, squares, noise = _scaled(values, scale, shape)
-    excess = squares - noise.sum()
-    root = np.sqrt(np.maximum(np.square(excess) - 4 * noise.prod(), 0.0))
-    is_seen = excess > 2 * np.sqrt(noise.prod())
+    largest, squares, noise_squares = _scaled(values, scale, shape)
+    excess = squares - noise_squares.sum()
+    root = np.sqrt(np.maximum(np.square(excess) - 4 * noise_squares.prod(), 0.0))
+    is_seen = excess > 2 * np.sqrt(noise_squares.prod())
     return largest * np.sqrt(np.where(is_seen, (excess + root) / 2, 0.0))
 
 
@@ -57,5 +57,5 @@ def _scaled(
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Return a unit that keeps fourth powers finite, and squares of values and of noise in it."""
     largest = max(float(values.max(initial=0.0)), scale) or 1.0
-    noise = (scale / largest) ** 2 * np.array(shape, dtype=float)
-    return largest, np.square(values / largest), noise
+    noise_squares = (scale / largest) ** 2 * np.array(shape, dtype=float)
+    return largest, np.square(values / largest), noise_squares

@@ -26,34 +26,34 @@ _TIE = 16  # not tuned
 _NEGLIGIBLE = 1e-15  # not tuned
 
 
-def denoise_eigenvalues(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarray:
+def denoise_eigenvalues(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.ndarray:
     """Subtract the pushes from descending eigenvalues; what gets negative becomes 0."""
-    cleaned = eigenvalues - eigenvalue_pushes(eigenvalues, entry_scale)
+    cleaned = eigenvalues - eigenvalue_pushes(eigenvalues, off_diagonal_std)
     return np.maximum(np.minimum.accumulate(cleaned), 0.0)
 
 
-def eigenvalue_pushes(eigenvalues: np.ndarray, entry_scale: float) -> np.ndarray:
+def eigenvalue_pushes(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.ndarray:
     r"""Estimate the upward push that symmetric Gaussian noise gives to eigenvalues.
 
-    To second order noise of standard deviation :math:`\tau` off the diagonal (`entry_scale`) moves
-    an eigenvalue by :math:`\tau^2 \sum_j 1/(\lambda_i - \lambda_j)`; with the noisy eigenvalues in
-    the sum this is exact for an outlier in the limit of a large matrix [1]_. The push is at most
-    :math:`\tau \sqrt d`, what it is at the edge of the noise.
+    To second order noise of standard deviation :math:`\tau` off the diagonal (`off_diagonal_std`)
+    moves an eigenvalue by :math:`\tau^2 \sum_j 1/(\lambda_i - \lambda_j)`; with the noisy
+    eigenvalues in the sum this is exact for an outlier in the limit of a large matrix [1]_. The
+    push is at most :math:`\tau \sqrt d`, what it is at the edge of the noise.
     """
-    if entry_scale == 0:
+    if off_diagonal_std == 0:
         return np.zeros(len(eigenvalues))
-    largest_push = entry_scale * np.sqrt(len(eigenvalues))
+    largest_push = off_diagonal_std * np.sqrt(len(eigenvalues))
     with np.errstate(divide="ignore"):
         gaps = eigenvalues[:, None] - eigenvalues
         # Only the smaller eigenvalues push: near the edge the larger ones would cancel them.
         # By ratios: squares of scales may overflow.
-        pushes = entry_scale * np.triu(entry_scale / gaps, 1).sum(axis=1)
+        pushes = off_diagonal_std * np.triu(off_diagonal_std / gaps, 1).sum(axis=1)
     return np.asarray(np.minimum(pushes, largest_push))
 
 
-def noise_edge(entry_scale: float, n_features: int) -> float:
+def noise_edge(off_diagonal_std: float, n_features: int) -> float:
     """Compute the largest eigenvalue of symmetric noise alone, in the limit of a large matrix."""
-    return 2 * entry_scale * float(np.sqrt(n_features))
+    return 2 * off_diagonal_std * float(np.sqrt(n_features))
 
 
 def components_for_ratio(explained_variance_ratio: np.ndarray, ratio: float) -> int:
@@ -81,24 +81,26 @@ def _log_evidence(eigenvalues: np.ndarray, rank: int, n_rows: int) -> float:
     smallest = _NEGLIGIBLE * eigenvalues[0]
     if kept[-1] <= smallest:
         return -np.inf
-    noise = max(rest.mean(), smallest)
+    noise_variance = max(rest.mean(), smallest)
     dimensions = n_features - np.arange(rank)
     log_prior = -rank * np.log(2) + np.sum(gammaln(dimensions / 2) - np.log(np.pi) * dimensions / 2)
-    log_fit = -n_rows / 2 * (np.log(kept).sum() + len(rest) * np.log(noise))
+    log_fit = -n_rows / 2 * (np.log(kept).sum() + len(rest) * np.log(noise_variance))
     n_angles = n_features * rank - rank * (rank + 1) / 2
     log_volume = np.log(2 * np.pi) * (n_angles + rank) / 2
     return float(
         log_prior
         + log_fit
         + log_volume
-        - _log_curvature(eigenvalues, rank, noise, n_rows) / 2
+        - _log_curvature(eigenvalues, rank, noise_variance, n_rows) / 2
         - rank * np.log(n_rows) / 2
     )
 
 
-def _log_curvature(eigenvalues: np.ndarray, rank: int, noise: float, n_rows: int) -> float:
+def _log_curvature(eigenvalues: np.ndarray, rank: int, noise_variance: float, n_rows: int) -> float:
     """Log determinant of the Hessian of the evidence in the angles of the subspace."""
-    flattened = np.concatenate([eigenvalues[:rank], np.full(len(eigenvalues) - rank, noise)])
+    flattened = np.concatenate(
+        [eigenvalues[:rank], np.full(len(eigenvalues) - rank, noise_variance)]
+    )
     first, second = np.triu_indices(len(eigenvalues), 1)
     among_kept = first < rank
     first, second = first[among_kept], second[among_kept]

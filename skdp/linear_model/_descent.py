@@ -56,8 +56,8 @@ def release_vote(
     vote: Release, norms: np.ndarray, level: float, n_units: int, budget: PrivacyBudget
 ) -> tuple[float, float]:
     """Release which fraction of the gradients is not clipped, and the noise of that."""
-    n_kept, noise = budget.release(vote, np.count_nonzero(norms <= level))
-    return float(np.clip(n_kept / n_units, 0.0, 1.0)), noise / n_units
+    n_kept, noise_std = budget.release(vote, np.count_nonzero(norms <= level))
+    return float(np.clip(n_kept / n_units, 0.0, 1.0)), noise_std / n_units
 
 
 def followed_level(

@@ -14,7 +14,7 @@ __all__ = [
     "ANY_SIZE",
     "RESPONSE_CENTER",
     "UP_TO_ONE",
-    "affordable_searches",
+    "affordable_refinements",
     "median_of_responses",
     "n_counts",
     "plan_medians",
@@ -38,12 +38,12 @@ _STEP = 0.015  # not tuned
 _AROUND = np.linspace(-1.0, 1.0, 255)  # not studied
 _STEP_AROUND = float(_AROUND[1] - _AROUND[0])  # not tuned
 # They tell a center from another that differs by one part in a hundred million.
-_MOST_SEARCHES = 3  # not studied
+_MOST_REFINEMENTS = 3  # not studied
 
 
-def n_counts(n_points: int, n_searches: int) -> int:
+def n_counts(n_points: int, n_refinements: int) -> int:
     """Count the noisy counts of a column that `release_medians` takes for a grid of that length."""
-    return search_steps(n_points) + n_searches * search_steps(len(_AROUND))
+    return search_steps(n_points) + n_refinements * search_steps(len(_AROUND))
 
 
 def plan_medians(
@@ -51,7 +51,7 @@ def plan_medians(
     name: str,
     share_of_count: float,
     grid: np.ndarray,
-    n_searches: int,
+    n_refinements: int,
     *,
     n_columns: int = 1,
     remedy: str,
@@ -61,15 +61,15 @@ def plan_medians(
     # The ends of the other grids are public bounds, and places around what is found.
     told = remedy if grid is ANY_SIZE else None
     share, share_around = (share_of_count * search_steps(len(one)) for one in (grid, _AROUND))
-    closer = (f"{name}, refinement {number}" for number in range(1, 1 + n_searches))
+    closer = (f"{name}, refinement {number}" for number in range(1, 1 + n_refinements))
     first = plan(name, share, grid, remedy=told)
     return first, *(plan(one, share_around, _AROUND) for one in closer)
 
 
-def affordable_searches(n_points: int, n_columns: int, largest: float) -> int:
+def affordable_refinements(n_points: int, n_columns: int, largest: float) -> int:
     """Compute how many further searches need at most so many counts of all columns together."""
     spare = largest / n_columns - search_steps(n_points)
-    return int(min(max(spare / search_steps(len(_AROUND)), 0), _MOST_SEARCHES))
+    return int(min(max(spare / search_steps(len(_AROUND)), 0), _MOST_REFINEMENTS))
 
 
 def release_medians(

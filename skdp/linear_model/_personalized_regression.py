@@ -9,7 +9,6 @@ from skdp._estimator import Data, PrivateEstimator, in_dtype
 from skdp._reading import check_features
 from skdp.data.digest import digest
 from skdp.data.sources import as_source
-from skdp.linear_model._personal.doubts import doubts_of_model, doubts_of_users
 from skdp.linear_model._personal.exponential import plan_exponential, solve_exponential
 from skdp.linear_model._personal.fit import solve_personal
 from skdp.linear_model._personal.input import PersonalData, check_input
@@ -20,6 +19,7 @@ from skdp.linear_model._personal.problem import (
     PersonalProblem,
     checked_problem,
 )
+from skdp.linear_model._personal.warnings import warnings_for_model, warnings_for_users
 from skdp.linear_model._personal_models import PersonalModels
 from skdp.privacy import Plan
 from skdp.privacy.precision import plain
@@ -181,7 +181,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         **PERSONAL_CONSTRAINTS,
     }
 
-    _doubts = staticmethod(doubts_of_users)
+    _warnings = staticmethod(warnings_for_users)
 
     def __init__(
         self,
@@ -326,7 +326,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         self.noise_variance_ = float(prior.noise_variance)
         self.prior_mix_ = float(prior.mix)
         self.snr_ = float(result.snr)
-        return tuple(doubts_of_model(result, problem))
+        return tuple(warnings_for_model(result, problem))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -15,7 +15,6 @@ from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import Source, as_source
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linear_model._responses import r2_of
-from skdp.linear_model._trace.doubts import doubts_of_size
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.fit import solve_trace
 from skdp.linear_model._trace.input import (
@@ -35,6 +34,7 @@ from skdp.linear_model._trace.problem import (
     checked_problem,
 )
 from skdp.linear_model._trace.records import Records
+from skdp.linear_model._trace.warnings import warnings_for_size
 from skdp.privacy.precision import plain
 
 __all__ = ["DPTraceRegressor"]
@@ -180,7 +180,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     }
 
     _plan, _solve = staticmethod(plan_trace), staticmethod(solve_trace)
-    _doubts = staticmethod(doubts_of_size)
+    _warnings = staticmethod(warnings_for_size)
 
     def __init__(
         self,
@@ -354,7 +354,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         bounds = None if result.bounds is None else in_dtype(result.bounds, dtype)
         self.feature_bounds_: np.ndarray | None = bounds
         self._shape, self._coef_shape = problem.matrix_shape, problem.coef_shape
-        return result.doubts
+        return result.warnings
 
     def _predict_by_blocks(self, rows: Any, source: Any) -> np.ndarray:
         """Predict from features that are clipped as those of the fit were, if they were."""

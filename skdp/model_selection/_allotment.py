@@ -16,7 +16,7 @@ from skdp.model_selection._candidates import Candidate, Path, Step
 from skdp.privacy import gaussian_dp
 from skdp.privacy.cost import largest_epsilon
 
-__all__ = ["Allotment", "FitCosts", "allot", "fits_of_steps", "pay", "spending"]
+__all__ = ["Allotment", "FitCosts", "allot", "fits_of_steps", "params_for_mu", "set_budget"]
 
 # Share of the choice: with one release for all candidates, and with several.
 _CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10  # not studied
@@ -80,14 +80,14 @@ def allot(
     )
 
 
-def pay(step: Any, mu: float, delta: float) -> None:
+def set_budget(step: Any, mu: float, delta: float) -> None:
     """Give a private step the epsilon and the delta at which it spends that mu."""
     # A finite epsilon, at which it knows what it reserves.
     step.set_params(epsilon=mu if math.isinf(mu) else 1.0, delta=delta)
-    step.set_params(**spending(mu, delta, step._cost().delta_tail))
+    step.set_params(**params_for_mu(mu, delta, step._cost().delta_tail))
 
 
-def spending(mu: float, delta: float, delta_tail: float = 0.0) -> dict[str, float]:
+def params_for_mu(mu: float, delta: float, delta_tail: float = 0.0) -> dict[str, float]:
     """Return an epsilon and a delta, as parameters, that together spend that mu, rounded down.
 
     The delta is smaller where its epsilon would be 0, and `delta_tail` with it.

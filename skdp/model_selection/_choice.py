@@ -91,7 +91,7 @@ def release_level(
 
 def quantile_for(search: Search, n_rows: int, *, most: float) -> float:
     """Return the largest quantile up to `most` that counts can tell; not positive if none."""
-    return min(most, 1 - _COUNT_MARGIN * (search.noise_scale or 0.0) / n_rows)
+    return min(most, 1 - _COUNT_MARGIN * (search.noise_std or 0.0) / n_rows)
 
 
 def in_steps(values: np.ndarray) -> np.ndarray:

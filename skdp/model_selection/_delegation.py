@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._parameters import SeededEstimator
 
-__all__ = ["FoundEstimator"]
+__all__ = ["DelegatesToBestMixin"]
 
 
 def _delegates(name: str) -> Callable[[Any], bool]:
@@ -26,7 +26,7 @@ def _delegates(name: str) -> Callable[[Any], bool]:
     return _has
 
 
-class FoundEstimator(SeededEstimator):
+class DelegatesToBestMixin(SeededEstimator):
     """Predicts, transforms and scores by `best_estimator_`."""
 
     estimator: Any

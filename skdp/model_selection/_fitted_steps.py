@@ -32,9 +32,9 @@ from skdp.model_selection._grid_search import DPGridSearch
 from skdp.model_selection._holders import complaint_of, complaint_of_function, is_holder
 from skdp.model_selection._planned_fits import (
     UnknownFits,
-    bill_of,
     candidate_of,
     is_accepted,
+    planned_cost,
     planned_fits,
     records_of,
 )
@@ -250,7 +250,9 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
     seeds = [getattr(step, "random_state", None) for step, _ in fits]
     seeded = any(seed is not None for seed in seeds)
     guessable = any(map(may_be_guessed, seeds))
-    records = tuple(replace(record, guessable=guessable) for record in records_of(bill_of(fits)))
+    records = tuple(
+        replace(record, guessable=guessable) for record in records_of(planned_cost(fits))
+    )
     complaints = {
         _CHOSE: n_candidates > 1,
         _ONLY_SCORES: n_candidates == 1 and not hasattr(search, "best_estimator_"),

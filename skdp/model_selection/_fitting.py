@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from skdp._estimator import PrivateEstimator, plan_of, whole_or_nothing
-from skdp.model_selection._allotment import Allotment, FitCosts, pay
+from skdp.model_selection._allotment import Allotment, FitCosts, set_budget
 from skdp.model_selection._candidates import Candidate, Path, Step, configured_step
 from skdp.model_selection._private_steps import is_passed_through
 from skdp.model_selection._public_steps import fitted_to_nothing, transformed
@@ -17,7 +17,7 @@ from skdp.privacy import PrivacySpent
 from skdp.privacy.noise import derived_seed
 from skdp.privacy.precision import plain
 
-__all__ = ["Search", "doubts_of_fits", "fit_candidates", "fit_together", "refit"]
+__all__ = ["Search", "fit_candidates", "fit_together", "refit", "warnings_for_fits"]
 
 _OF_THE_FEATURES = {"n_features_in_", "feature_names_in_"}
 
@@ -33,7 +33,7 @@ class Search:
     seed: int | None  # where the seeds of all fits come from
     records: list[PrivacySpent] = field(default_factory=list)  # of the private fits so far
     # what results say against the models, by ``id``
-    doubts: dict[int, list[str]] = field(default_factory=dict)
+    warnings: dict[int, list[str]] = field(default_factory=dict)
     # fits so far, by what they are called
     n_labeled: Counter[str] = field(default_factory=Counter)
 
@@ -57,9 +57,9 @@ class Search:
         self.records.append(replace(spent, releases=tuple(named)))
 
 
-def doubts_of_fits(search: Search, allotment: Allotment) -> list[str]:
-    """Plan all fits; refuse what is not paid for, and return the doubts about the last ones."""
-    doubts: dict[str, None] = {}
+def warnings_for_fits(search: Search, allotment: Allotment) -> list[str]:
+    """Plan all fits; refuse what is not paid for, and return the warnings about the last ones."""
+    warnings: dict[str, None] = {}
     for costs in (allotment.search, allotment.final):
         for candidate, path in zip(search.candidates, search.paths, strict=True):
             for number, mu in costs.mus.items():
@@ -67,12 +67,12 @@ def doubts_of_fits(search: Search, allotment: Allotment) -> list[str]:
                 if facts is None:
                     continue
                 one = configured_step(search.steps[number], candidate.of_steps[number])
-                pay(one, mu, costs.delta)
+                set_budget(one, mu, costs.delta)
                 problem = one._problem_like(*facts)
-                found = one._doubts(problem, plan_of(problem, one._plan(problem)))
+                found = one._warnings(problem, plan_of(problem, one._plan(problem)))
                 if costs is allotment.final or number not in allotment.final.mus:
-                    doubts.update(dict.fromkeys(found))
-    return list(doubts)
+                    warnings.update(dict.fromkeys(found))
+    return list(warnings)
 
 
 def fit_candidates(search: Search, X: Any, y: Any, costs: FitCosts) -> list[Any]:
@@ -142,9 +142,9 @@ def _fit_step(
         return [fitted_to_nothing(step.name, one, X) for one in configured]
     label = search.next_label(costs.name)
     for one in configured:
-        pay(one, costs.mus[number], costs.delta)
+        set_budget(one, costs.mus[number], costs.delta)
         one.set_params(random_state=search.seed_of(label))
-    search.doubts.update(zip(map(id, configured), fit_together(configured, X, y), strict=True))
+    search.warnings.update(zip(map(id, configured), fit_together(configured, X, y), strict=True))
     search.keep(configured[0].privacy_spent_, label)
     return configured
 
@@ -156,7 +156,7 @@ def fit_together(estimators: Sequence[PrivateEstimator], X: Any, y: Any = None) 
     """
     first, *others = estimators
     with whole_or_nothing(first):
-        problem, result, budget = first._release(X, y, tell=lambda doubt: None)
+        problem, result, budget = first._release(X, y, tell=lambda _: None)
         found = [first._keep(problem, result, budget)]
         for one in others:
             for name in _OF_THE_FEATURES & vars(first).keys():

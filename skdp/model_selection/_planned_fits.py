@@ -39,12 +39,12 @@ from skdp.units._unit import Unit
 
 __all__ = [
     "UnknownFits",
-    "bill_of",
     "candidate_of",
     "composed",
     "is_accepted",
     "n_splits_of",
     "params_of_search",
+    "planned_cost",
     "planned_fits",
     "records_of",
 ]
@@ -52,7 +52,7 @@ __all__ = [
 #: Private estimators, and how often each is fitted.
 Fits = list[tuple[PrivateEstimator, int]]
 #: Records of one fit each, and how many such fits there are.
-Bill = Mapping[PrivacySpent, int]
+PlannedCost = Mapping[PrivacySpent, int]
 
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
 # Parameters that a record follows; all others change what is released for the same price.
@@ -141,7 +141,7 @@ def is_accepted(step: PrivateEstimator) -> bool:
     return True
 
 
-def bill_of(fits: Iterable[tuple[PrivateEstimator, int]]) -> Counter[PrivacySpent]:
+def planned_cost(fits: Iterable[tuple[PrivateEstimator, int]]) -> Counter[PrivacySpent]:
     """Count the fits of each price, as records of one fit."""
     bill: Counter[PrivacySpent] = Counter()
     for step, times in fits:
@@ -149,7 +149,7 @@ def bill_of(fits: Iterable[tuple[PrivateEstimator, int]]) -> Counter[PrivacySpen
     return bill
 
 
-def records_of(bill: Bill) -> tuple[PrivacySpent, ...]:
+def records_of(bill: PlannedCost) -> tuple[PrivacySpent, ...]:
     """Return one record for all fits of one price, with a release that is worth as much."""
     return tuple(_repeated(record, times) for record, times in bill.items() if times)
 
@@ -200,7 +200,7 @@ def _check_price(search: Any) -> None:
         drawn = [name for name, values in priced.items() if hasattr(values, "rvs")]
         if not drawn:
             bills |= {
-                frozenset(bill_of(planned_fits(candidate_of(search, params))).items())
+                frozenset(planned_cost(planned_fits(candidate_of(search, params))).items())
                 for params in ParameterGrid(priced)
             }
         if drawn or len(bills) > 1:

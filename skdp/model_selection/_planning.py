@@ -111,8 +111,8 @@ def expected_subspace_error(
 
 
 class _Noise(NamedTuple):
-    entry_scale: float  # standard deviation off the diagonal of the second moment
-    mean_scale: float  # standard deviation in a coordinate of the center
+    off_diagonal_std: float  # standard deviation off the diagonal of the second moment
+    mean_std: float  # standard deviation in a coordinate of the center
 
 
 def _predicted_error(
@@ -125,15 +125,15 @@ def _predicted_error(
             f"eigenvalues has {len(spectrum)} entries for n_components={n_components}; pass one "
             "for every feature, the small ones too: their number is the number of features."
         )
-    if noise.entry_scale == 0 or n_components == len(spectrum):
+    if noise.off_diagonal_std == 0 or n_components == len(spectrum):
         return 0.0
-    norm_squared = spectrum.sum() + len(spectrum) * noise.mean_scale**2
+    norm_squared = spectrum.sum() + len(spectrum) * noise.mean_std**2
     # Longer rows are scaled down, with what noise has added to them.
     shrinkage = min(1.0, float(estimator.row_norm or math.inf) ** 2 / max(norm_squared, _TINY))
     return _mean_sine(
-        n_samples * shrinkage * spectrum / noise.entry_scale,
+        n_samples * shrinkage * spectrum / noise.off_diagonal_std,
         n_components,
-        n_samples * shrinkage * noise.mean_scale**2 / noise.entry_scale,
+        n_samples * shrinkage * noise.mean_std**2 / noise.off_diagonal_std,
     )
 
 
@@ -186,44 +186,52 @@ def _noise_of(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int
     plan = _checked_plan(estimator, n_samples, n_features).parts
     # The mean of an uncentered fit does not touch the components.
     return _Noise(
-        entry_scale=_known_scale(plan.ways.ways[0].solver.second_moment) * math.sqrt(0.5),
-        mean_scale=0.0 if plan.center is None else _known_scale(plan.center),
+        off_diagonal_std=_known_scale(plan.ways.ways[0].solver.second_moment) * math.sqrt(0.5),
+        mean_std=0.0 if plan.center is None else _known_scale(plan.center),
     )
 
 
 def _known_scale(release: Release) -> float:
-    if release.noise_scale is None:
+    if release.noise_std is None:
         raise ValueError(
             f"{release.follows}=None is found by the fit, at a norm that is not known in advance; "
             f"pass a public bound as {release.follows}, in the units of X."
         )
-    return release.noise_scale
+    return release.noise_std
 
 
-def _mean_sine(spectrum: np.ndarray, n_components: int, mean_noise: float) -> float:
+def _mean_sine(spectrum: np.ndarray, n_components: int, mean_noise_variance: float) -> float:
     """Average the sine of the largest angle over draws of noise of scale 1 off the diagonal."""
     affordable = int(_EFFORT / (len(spectrum) * n_components**2))
     n_draws = max(_FEWEST_DRAWS, min(_MOST_DRAWS, affordable))
     # Public, and fixed, so that plans can be compared.
     generator = np.random.default_rng(0)
     return float(
-        np.mean([_draw_sine(spectrum, n_components, mean_noise, generator) for _ in range(n_draws)])
+        np.mean(
+            [
+                _draw_sine(spectrum, n_components, mean_noise_variance, generator)
+                for _ in range(n_draws)
+            ]
+        )
     )
 
 
 def _draw_sine(
-    spectrum: np.ndarray, n_components: int, mean_noise: float, generator: np.random.Generator
+    spectrum: np.ndarray,
+    n_components: int,
+    mean_noise_variance: float,
+    generator: np.random.Generator,
 ) -> float:
     n_leading = min(n_components + _N_NEIGHBORS, len(spectrum))
     leading, rest = spectrum[:n_leading], spectrum[n_leading:]
     mean_error = generator.normal(size=n_leading)
-    if mean_noise > 0 and len(rest):
+    if mean_noise_variance > 0 and len(rest):
         # One direction of the rest, that of the error of the mean, joins the leading ones.
         leading = np.append(leading, rest.mean())
         mean_error = np.append(mean_error, math.sqrt(len(rest)))
         rest = rest[:-1]
     noisy = np.diag(leading) + _symmetric_noise(len(leading), generator)
-    noisy += mean_noise * np.outer(mean_error, mean_error)
+    noisy += mean_noise_variance * np.outer(mean_error, mean_error)
     eigenvalues, vectors = np.linalg.eigh(noisy)
     overlaps = vectors[:n_components, -n_components:]
     gaps = eigenvalues[-n_components:] - rest[:, None]

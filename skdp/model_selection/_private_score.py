@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_n_features, _num_samples, check_is_fitted
 
-from skdp._estimator import doubt_of_delta
+from skdp._estimator import warnings_for_delta
 from skdp._parameters import BUDGET, SEED, validate_plain, warn_of_guesses
 from skdp.data.digest import digest
 from skdp.data.reading import read
@@ -184,19 +184,19 @@ def private_score(
     plan = Plan(cost, unit, adjacency, parts)
     if cost.is_private:
         warn_of_guesses(random_state)
-    few = [] if parts.level is None else _doubt_of_rows(parts.level, n_rows)
-    warn_of_privacy(*doubt_of_delta(cost, "rows", n_rows), *few)
+    few = [] if parts.level is None else _warning_for_rows(parts.level, n_rows)
+    warn_of_privacy(*warnings_for_delta(cost, "rows", n_rows), *few)
     seed = draw_seed(random_state)
     noise = NoiseSource(seed, () if seed is None else (digest(as_source(losses[:, np.newaxis])),))
     what = f"private_score, {n_rows} {unit}s"
     charge = None if ledger is None else lambda spent: ledger.charge(spent, what=what)
     budget = PrivacyBudget.of(plan, noise, charge)
     mean, std, level = _release_mean(losses, parts, budget, is_signed=is_signed)
-    warn_of_privacy(*budget.doubts)
+    warn_of_privacy(*budget.warnings)
     return PrivateScore(1 - mean if is_bounded else -mean, std, level, budget.spent())
 
 
-def _doubt_of_rows(level: Search, n_rows: int) -> list[str]:
+def _warning_for_rows(level: Search, n_rows: int) -> list[str]:
     """Doubt a score of so few rows that many of the losses are clipped."""
     quantile = quantile_for(level, n_rows, most=_QUANTILE)
     if quantile >= _QUANTILE:

@@ -12,13 +12,13 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import _num_samples
 
-from skdp._estimator import doubt_of_delta
+from skdp._estimator import warnings_for_delta
 from skdp._parameters import BUDGET, SEED, warn_of_guesses
 from skdp.data.digest import digest
 from skdp.data.reading import read
 from skdp.data.sources import RowBlocks, as_source
 from skdp.exceptions import warn_of_privacy
-from skdp.model_selection._allotment import Allotment, allot, fits_of_steps, spending
+from skdp.model_selection._allotment import Allotment, allot, fits_of_steps, params_for_mu
 from skdp.model_selection._candidates import (
     Candidate,
     candidates_of,
@@ -27,8 +27,8 @@ from skdp.model_selection._candidates import (
     steps_of,
 )
 from skdp.model_selection._choice import choose, plan_choice
-from skdp.model_selection._delegation import FoundEstimator
-from skdp.model_selection._fitting import Search, doubts_of_fits, fit_candidates, refit
+from skdp.model_selection._delegation import DelegatesToBestMixin
+from skdp.model_selection._fitting import Search, fit_candidates, refit, warnings_for_fits
 from skdp.model_selection._row_losses import (
     check_responses,
     check_scoring,
@@ -49,7 +49,7 @@ _ROUNDING = 1e-9  # not tuned
 _OF_THE_FEATURES = ("n_features_in_", "feature_names_in_")
 
 
-class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
+class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
     """A search whose fits and choice share one budget."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -103,19 +103,19 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
         whole = self._whole(search, allotment)
         choice = _choice_plan(search, allotment.choice, whole, is_bounded=scoring == "accuracy")
         n_rows = _num_samples(X)
-        self._warn(n_rows, allotment, doubts_of_fits(search, allotment))
+        self._warn(n_rows, allotment, warnings_for_fits(search, allotment))
         if self.ledger is not None:
             self.ledger.charge(whole, what=f"{type(self).__name__}.fit, {n_rows} {whole.unit}s")
         models = fit_candidates(search, X, y, allotment.search)
-        best, doubts = 0, list[str]()
+        best, warnings = 0, list[str]()
         if choice is not None:
             losses = np.column_stack([row_losses(scoring, model, X, y) for model in models])
-            best, doubts = _chosen(search, losses, choice)
+            best, warnings = _chosen(search, losses, choice)
         model = models[best]
         if allotment.final.mus:
             model = refit(search, best, model, min(allotment.final.mus), X, y, allotment.final)
         self._set_results(search, best, model, allotment, _total(whole, search.records))
-        warn_of_privacy(*doubts)
+        warn_of_privacy(*warnings)
         return self
 
     def _search(self, X: Any, y: Any, scoring: Any) -> Search:
@@ -160,13 +160,13 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
             guessable=noise.is_guessable,
         )
 
-    def _warn(self, n_rows: int, allotment: Allotment, doubts: Sequence[str]) -> None:
+    def _warn(self, n_rows: int, allotment: Allotment, warnings: Sequence[str]) -> None:
         """Say what public facts make of the guarantee, and of the result."""
         if math.isinf(allotment.mu):
             return
         warn_of_guesses(self.random_state)
-        own = doubt_of_delta(self._cost(), "rows", n_rows)
-        warn_of_privacy(*own, *doubts)
+        own = warnings_for_delta(self._cost(), "rows", n_rows)
+        warn_of_privacy(*own, *warnings)
         most = max(allotment.n_fits.values())
         if most > _MOST_FITS:
             warn_of_privacy(
@@ -194,7 +194,7 @@ class BaseDPSearch(MetaEstimatorMixin, FoundEstimator):
             self.best_estimator_ = model
         parts = _stamped(model, search, spent, self.ledger)
         for part in parts:
-            warn_of_privacy(*search.doubts.get(id(part), ()))
+            warn_of_privacy(*search.warnings.get(id(part), ()))
 
 
 def _choice_plan(
@@ -205,7 +205,7 @@ def _choice_plan(
         return None
     return plan_choice(
         len(search.candidates),
-        PrivacyCost(**spending(mu, whole.delta)),
+        PrivacyCost(**params_for_mu(mu, whole.delta)),
         unit=whole.unit,
         adjacency=whole.adjacency,
         is_bounded=is_bounded,
@@ -219,7 +219,7 @@ def _chosen(search: Search, losses: np.ndarray, plan: Plan) -> tuple[int, list[s
     budget = PrivacyBudget.of(plan, noise)
     best = choose(losses, plan.parts, budget)
     search.keep(budget.spent(), "choice")
-    return best, list(budget.doubts)
+    return best, list(budget.warnings)
 
 
 def _total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent:
@@ -241,7 +241,7 @@ def _total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent
 def _stamped(model: Any, search: Search, spent: PrivacySpent, ledger: Any) -> list[Any]:
     """Give a model and its private steps the record of the search.
 
-    Returned are the steps whose doubts are not about what was just chosen.
+    Returned are the steps whose warnings are not about what was just chosen.
     """
     model.privacy_spent_ = spent
     parts = []

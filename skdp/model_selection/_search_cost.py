@@ -12,12 +12,12 @@ from sklearn.utils import check_scalar
 
 from skdp._estimator import PrivateEstimator
 from skdp.model_selection._planned_fits import (
-    Bill,
-    bill_of,
+    PlannedCost,
     candidate_of,
     composed,
     n_splits_of,
     params_of_search,
+    planned_cost,
     planned_fits,
     records_of,
 )
@@ -152,7 +152,7 @@ def search_cost(
     candidates = [candidate_of(search, params) for params in params_of_search(search)]
     for candidate in candidates:
         _check_first_step(candidate, int(n_samples), int(n_features))
-    bills = [bill_of(planned_fits(candidate)) for candidate in candidates]
+    bills = [planned_cost(planned_fits(candidate)) for candidate in candidates]
     if not any(bills):
         raise ValueError(f"{type(search.estimator).__name__} has no private step.")
     n_splits = n_splits_of(search)
@@ -189,7 +189,7 @@ def _most_expensive(
     )
 
 
-def _advice(bill: Bill) -> tuple[tuple[float, float] | None, float | None]:
+def _advice(bill: PlannedCost) -> tuple[tuple[float, float] | None, float | None]:
     """Return what each step is asked for, and the epsilon that brings all of them within it."""
     asked = {(record.epsilon, record.delta) for record in bill}
     if len(asked) > 1:

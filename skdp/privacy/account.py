@@ -60,19 +60,21 @@ class Account:
         ways, taken = self._ways_with(planned), instead or planned
         self.cost.check_size(taken.name, taken.mechanism, taken.share, shape)
         entries = joint_entries(taken.mechanism, shape)
-        scale = self.cost.noise_std(taken.mechanism, sensitivity, taken.share, entries)
+        noise_std = self.cost.noise_std(taken.mechanism, sensitivity, taken.share, entries)
         smallest = sys.float_info.min if self.cost.is_private else 0.0
-        if not (sensitivity > 0 and smallest <= scale < math.inf):
+        if not (sensitivity > 0 and smallest <= noise_std < math.inf):
             raise BudgetError(
                 f"Release {taken.name!r} has sensitivity {sensitivity!r}, which asks for noise of "
-                f"scale {scale!r}; both must be positive and neither too small nor too large for a "
-                "float."
+                f"standard deviation {noise_std!r}; both must be positive, and neither too small "
+                "nor too large for a float."
             )
         if not self.releases and self.charge is not None:
             # All of it, whatever is released: before the first number leaves.
             self.charge(self.whole)
         self.ways = ways
-        self.releases.append(Release(taken.name, taken.mechanism, taken.share, sensitivity, scale))
+        self.releases.append(
+            Release(taken.name, taken.mechanism, taken.share, sensitivity, noise_std)
+        )
         return self.releases[-1]
 
     def check_share(self, name: str, share: float) -> None:

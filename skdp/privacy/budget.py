@@ -11,11 +11,11 @@ from skdp.privacy.account import Account
 from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.by_name import NamedReleases
 from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.initial_noise import InitialNoiseSums
 from skdp.privacy.mechanisms import checked_value, exact, with_noise
 from skdp.privacy.noise import NoiseSource
-from skdp.privacy.noise_first import NoisyCounts
 from skdp.privacy.plan import Plan
-from skdp.privacy.quantile import doubts_of_ends, search_quantile, search_quantiles
+from skdp.privacy.quantile import search_quantile, search_quantiles, warnings_for_ends
 from skdp.privacy.record import PrivacySpent
 from skdp.privacy.release import Release, Released, Search
 
@@ -30,7 +30,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
 
     `epsilon` and `delta` are turned into mu once. A release spends a share of the square of mu; the
     shares of a fit may add to 1. Shares must not depend on the data. Every number is released
-    rounded to a multiple of a power of two between 1/32 and 1/16 of the noise scale, so that its
+    rounded to a multiple of a power of two between 1/32 and 1/16 of the noise std, so that its
     low bits tell nothing of the value behind the noise.
 
     With a `delta` of 0 a share is one of epsilon, and Gaussian noise, which needs a delta, is
@@ -46,7 +46,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         What is protected, for the record.
     adjacency : {"replace", "zero_out"}
         How neighboring datasets differ, for counts and for the record.
-    noise : NoiseSource or None, default=None
+    noise_source : NoiseSource or None, default=None
         Where the noise comes from. ``None`` is the operating system.
     enforced : bool, default=True
         Whether the bounds behind the sensitivities are enforced by clipping, or promised by the
@@ -84,7 +84,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         *,
         unit: str,
         adjacency: str,
-        noise: NoiseSource | None = None,
+        noise_source: NoiseSource | None = None,
         enforced: bool = True,
         delta_tail: float = 0.0,
         charge: Callable[[PrivacySpent], None] | None = None,
@@ -92,7 +92,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         if adjacency not in ADJACENCIES:
             raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
         cost = PrivacyCost(float(epsilon), float(delta), float(delta_tail))
-        self._begin(Plan(cost, unit, adjacency, None, enforced), noise, charge)
+        self._begin(Plan(cost, unit, adjacency, None, enforced), noise_source, charge)
         # Whatever the shares allow.
         self._account.ways = None
 
@@ -100,7 +100,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
     def of(
         cls,
         plan: Plan,
-        noise: NoiseSource | None = None,
+        noise_source: NoiseSource | None = None,
         charge: Callable[[PrivacySpent], None] | None = None,
     ) -> Self:
         """Open the budget of a plan, which then says what comes next, and for which share.
@@ -109,7 +109,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         ----------
         plan : Plan
             All releases that are to come.
-        noise : NoiseSource or None, default=None
+        noise_source : NoiseSource or None, default=None
             Where the noise comes from.
         charge : callable or None, default=None
             Where the whole is charged.
@@ -120,17 +120,20 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
             A budget that refuses what is not the next line of the plan.
         """
         budget = cls.__new__(cls)
-        budget._begin(plan, noise, charge)
+        budget._begin(plan, noise_source, charge)
         return budget
 
     def _begin(
-        self, plan: Plan, noise: NoiseSource | None, charge: Callable[[PrivacySpent], None] | None
+        self,
+        plan: Plan,
+        noise_source: NoiseSource | None,
+        charge: Callable[[PrivacySpent], None] | None,
     ) -> None:
-        self._noise = NoiseSource() if noise is None else noise
+        self._noise_source = NoiseSource() if noise_source is None else noise_source
         self.cost, self.adjacency = plan.cost, plan.adjacency
-        seeds = () if self._noise.fingerprint is None else (self._noise.fingerprint,)
-        self._account = Account(plan, seeds, charge, is_guessable=self._noise.is_guessable)
-        self._doubts: list[str] = []
+        seeds = () if self._noise_source.fingerprint is None else (self._noise_source.fingerprint,)
+        self._account = Account(plan, seeds, charge, is_guessable=self._noise_source.is_guessable)
+        self._warnings: list[str] = []
 
     # The documentation shows what a class itself defines.
     gaussian = NamedReleases.gaussian
@@ -139,7 +142,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
     spherical = NamedReleases.spherical
     exponential = NamedReleases.exponential
     histogram = NamedReleases.histogram
-    noise_scale = NamedReleases.noise_scale
+    noise_std = NamedReleases.noise_std
 
     @property
     def is_private(self) -> bool:
@@ -147,9 +150,9 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         return self.cost.is_private
 
     @property
-    def doubts(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """What released numbers say against the grids that they were sought in."""
-        return tuple(self._doubts)
+        return tuple(self._warnings)
 
     def spent(self) -> PrivacySpent:
         """Return the record of all releases so far.
@@ -193,7 +196,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         self.cost.check(release.mechanism)
         value = checked_value(np.asarray(value, dtype=np.float64), release.mechanism)
         entered = self._account.enter(release, release.change(*facts, **more), value.shape)
-        return Released(self._publish(entered, value), entered.noise_scale or 0.0)
+        return Released(self._publish(entered, value), entered.noise_std or 0.0)
 
     def choose(self, release: Release, losses: Any, *facts: Any, **more: Any) -> int:
         """Choose one of several public options, as `exponential` does.
@@ -251,7 +254,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
             As of `release`.
         """
         found = search_quantile(values, float(q), search.grid, self._counter(search))
-        self.doubt_ends(search.name, np.array([found]), search.grid, search.remedy)
+        self.warn_at_ends(search.name, np.array([found]), search.grid, search.remedy)
         return found
 
     def quantiles(
@@ -291,13 +294,13 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         found = search_quantiles(
             counts_up_to, counter, q=q, n_rows=n_rows, grid=search.grid, n_columns=n_columns
         )
-        self.doubt_ends(search.name, found, search.grid, search.remedy)
+        self.warn_at_ends(search.name, found, search.grid, search.remedy)
         return found
 
-    def doubt_ends(
+    def warn_at_ends(
         self, name: str, found: np.ndarray, grid: np.ndarray, remedy: str | None
     ) -> None:
-        """Note in `doubts` which released points are the first or the last one of a grid.
+        """Note in `warnings` which released points are the first or the last one of a grid.
 
         Parameters
         ----------
@@ -308,14 +311,14 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         grid : ndarray of shape (n_points,)
             Ascending public grid.
         remedy : str or None
-            What to do; None doubts nothing.
+            What to do; None warns of nothing.
         """
         if remedy is not None:
-            self._doubts += doubts_of_ends(name, found, grid, remedy)
+            self._warnings += warnings_for_ends(name, found, grid, remedy)
 
-    def noise_first(
+    def sums_with_initial_noise(
         self, release: Release, *, unit: float, correlation: PrefixNoise
-    ) -> NoisyCounts:
+    ) -> InitialNoiseSums:
         """Spend on sums whose data are still to come, with Gaussian noise that is there before.
 
         The noise comes from the operating system, whatever seed there is.
@@ -334,7 +337,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
 
         Returns
         -------
-        NoisyCounts
+        InitialNoiseSums
             Sums that are to be read once, or once an epoch.
 
         Raises
@@ -370,18 +373,18 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
 
     def _start(
         self, release: Release, shape: tuple[int, ...], unit: float, correlation: PrefixNoise
-    ) -> NoisyCounts:
-        return NoisyCounts(release, shape, unit, correlation)
+    ) -> InitialNoiseSums:
+        return InitialNoiseSums(release, shape, unit, correlation)
 
     def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
         if not self.is_private:
             return exact(value, release.mechanism)
-        mechanism, scale = release.mechanism, release.noise_scale or 0.0
+        mechanism, noise_std = release.mechanism, release.noise_std or 0.0
         # The value, as it is before rounding, is part of the key: it depends on more than the data,
         # such as the container and the number of threads, and two values must never share noise.
         number = len(self._account.releases)
-        key = self._noise.key(number, release.name, mechanism, scale, value)
-        return with_noise(value, mechanism, scale, key)
+        key = self._noise_source.key(number, release.name, mechanism, noise_std, value)
+        return with_noise(value, mechanism, noise_std, key)
 
     def _counter(self, search: Search) -> Callable[..., Any]:
         """Make what releases the counts of a search, which is paid for as a whole or not at all."""

@@ -219,7 +219,7 @@ class NamedReleases:
         counts = bin_counts(values, np.asarray(edges, dtype=np.float64))
         return self.release(release, counts, sensitivity.histogram(self.adjacency))
 
-    def noise_scale(
+    def noise_std(
         self,
         sensitivity: float,
         share: float,

@@ -3,7 +3,7 @@
 Noise that is computed in floating point does not reach every number. Whoever knows its scale could
 tell from the low bits of a release which values it can have come from [1]_. So every release is
 rounded to multiples of a public power of two. Noise reaches each of these from any value, with
-nearly the probability that noise in exact arithmetic has. A noise scale that is larger by
+nearly the probability that noise in exact arithmetic has. A noise std that is larger by
 `SCALE_MARGIN` pays for the difference, for as many numbers as `largest_size` allows. The proof
 stands in the documentation, under "Floating point".
 
@@ -20,28 +20,28 @@ from scipy.special import ndtri
 
 __all__ = ["SCALE_MARGIN", "certain_part", "largest_size", "lattice_step", "round_to_lattice"]
 
-#: How much larger than in exact arithmetic a noise scale is, relatively.
+#: How much larger than in exact arithmetic a noise std is, relatively.
 SCALE_MARGIN = 1e-4  # not tuned
 
 # The entries of a row share one radius, whose errors add up where independent ones add in squares.
 _LONGEST_ROW = 150  # not tuned
 
 
-def lattice_step(noise_scale: float) -> float:
-    """Return the power of two between 1/32 and 1/16 of a noise scale.
+def lattice_step(noise_std: float) -> float:
+    """Return the power of two between 1/32 and 1/16 of a noise std.
 
     Rounding to its multiples adds at most 0.033 per cent to the variance of the noise.
     """
-    return math.ldexp(1.0, math.frexp(noise_scale)[1] - 5)
+    return math.ldexp(1.0, math.frexp(noise_std)[1] - 5)
 
 
-def round_to_lattice(values: np.ndarray, noise_scale: float) -> np.ndarray:
-    """Round `values` in place to multiples of the step that belongs to the noise scale.
+def round_to_lattice(values: np.ndarray, noise_std: float) -> np.ndarray:
+    """Round `values` in place to multiples of the step that belongs to the noise std.
 
     Division and multiplication by a power of two are exact, so the result is a function of the
     values and the step alone. It is infinite beyond the largest number times the step.
     """
-    step = lattice_step(noise_scale)
+    step = lattice_step(noise_std)
     with np.errstate(over="ignore", under="ignore"):
         values /= step
         np.rint(values, out=values)
@@ -68,12 +68,12 @@ def largest_size(mechanism: str, mu_or_epsilon: float, joint_entries: int = 1) -
     return root * root
 
 
-def certain_part(released: float, noise_scale: float, failure: float) -> float:
+def certain_part(released: float, noise_std: float, failure: float) -> float:
     """Bound the value behind a release from below, but for that probability.
 
     Beside the quantile of Gaussian noise one step of the lattice is taken off: rounding lifts a
     release by up to half of one.
     """
-    if noise_scale == 0:
+    if noise_std == 0:
         return released
-    return released + noise_scale * float(ndtri(failure)) - lattice_step(noise_scale)
+    return released + noise_std * float(ndtri(failure)) - lattice_step(noise_std)

@@ -27,12 +27,12 @@ def exact(value: np.ndarray, mechanism: str) -> np.ndarray:
     return np.array(np.argmin(value)) if mechanism == _CHOICE else value
 
 
-def with_noise(value: np.ndarray, mechanism: str, scale: float, key: bytes) -> np.ndarray:
+def with_noise(value: np.ndarray, mechanism: str, noise_std: float, key: bytes) -> np.ndarray:
     """Return what is released with noise of that scale."""
     noise = draw(mechanism, value.shape, key)
-    noise *= scale
+    noise *= noise_std
     if mechanism == _CHOICE:
         # Beside a large number that all have in common noise would be lost.
         return np.array(np.argmin(noise + (value - value.min())))
     noise += value
-    return round_to_lattice(noise, scale)
+    return round_to_lattice(noise, noise_std)

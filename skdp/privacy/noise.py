@@ -100,7 +100,7 @@ def algorithm_generator(seed: int | None) -> np.random.Generator:
 
 
 def draw(mechanism: str, shape: tuple[int, ...], key: bytes) -> np.ndarray:
-    """Draw the noise of `mechanism` for a value of `shape`, at a noise scale of 1."""
+    """Draw the noise of `mechanism` for a value of `shape`, at a noise std of 1."""
     size = math.prod(shape)
     if mechanism == "symmetric_gaussian":
         return symmetric_normal(shape[0], key)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SCALE_GRID", "doubts_of_ends", "search_quantile", "search_quantiles", "search_steps"]
+__all__ = ["SCALE_GRID", "search_quantile", "search_quantiles", "search_steps", "warnings_for_ends"]
 
 #: Public grid for norms in unknown units: 1024 points from 1e-12 to 1e12, 5.5 per cent apart.
 SCALE_GRID = np.geomspace(1e-12, 1e12, 1024)  # not studied
@@ -63,7 +63,7 @@ def search_quantiles(
     return np.asarray(grid[high], dtype=np.float64)
 
 
-def doubts_of_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: str) -> list[str]:
+def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: str) -> list[str]:
     """Doubt released points of a grid that are its first or its last; a `remedy` is a sentence."""
     least = "smaller still" + ", or 0" * bool(grid[0] > 0)
     ends = ((grid[0], "least", least), (grid[-1], "largest", "larger still"))

@@ -15,7 +15,7 @@ __all__ = ["PrivacySpent", "Release", "printed"]
 _SHOWN, _WIDTH = 30, 28  # not tuned
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
 # What a record tells of a release.
-_RECORDED = ("name", "mechanism", "sensitivity", "noise_scale", "share")
+_RECORDED = ("name", "mechanism", "sensitivity", "noise_std", "share")
 
 
 @dataclass(frozen=True, repr=False)
@@ -255,7 +255,7 @@ def printed(title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[s
     if not spent.enforced:
         lines.append("  bounds promised by the caller, not enforced")
     width = max([_WIDTH, *(len(name) + 1 for name, _ in rows)])
-    lines.append(f"  {'release':<{width}}{'share':>8}{'sensitivity':>13}{'noise scale':>13}")
+    lines.append(f"  {'release':<{width}}{'share':>8}{'sensitivity':>13}{'noise std':>13}")
     lines += [f"  {name:<{width}}{numbers}".rstrip() for name, numbers in rows[:_SHOWN]]
     if len(rows) > _SHOWN:
         lines.append(f"  and {len(rows) - _SHOWN} more")

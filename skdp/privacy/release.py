@@ -31,7 +31,7 @@ class Release:  # numpydoc ignore=PR02
         Largest change of the noiseless value between neighboring datasets, in its own units; of a
         choice, of the difference of two losses. In a plan None if something that is released before
         decides.
-    noise_scale : float or None, default=None
+    noise_std : float or None, default=None
         Standard deviation of the noise in an entry, in the same units; None with the sensitivity.
     follows : str, default=""
         In a plan, what the sensitivity follows if it is None.
@@ -54,7 +54,7 @@ class Release:  # numpydoc ignore=PR02
     mechanism: str
     share: float
     sensitivity: float | None = None
-    noise_scale: float | None = None
+    noise_std: float | None = None
     follows: str = ""
     shape: tuple[int, ...] = ()
     may_be_skipped: bool = False
@@ -109,7 +109,7 @@ class Search(Release):
                 self.mechanism,
                 self.share / n_steps,
                 self.sensitivity,
-                self.noise_scale,
+                self.noise_std,
                 shape=self.shape,
             )
             for step in range(1, n_steps + 1)
@@ -123,19 +123,19 @@ class Released(NamedTuple):  # numpydoc ignore=PR02
     ----------
     value : ndarray
         The noisy statistic.
-    scale : float
+    noise_std : float
         Standard deviation of the noise in an entry.
 
     Examples
     --------
     >>> from skdp.privacy import Released
-    >>> value, scale = Released(3.2, scale=0.5)
-    >>> scale
+    >>> value, noise_std = Released(3.2, noise_std=0.5)
+    >>> noise_std
     0.5
     """
 
     value: np.ndarray
-    scale: float
+    noise_std: float
 
 
 def summaries(releases: Iterable[Release]) -> list[tuple[str, str]]:
@@ -155,7 +155,7 @@ def search_name(name: str) -> str:
 
 def _alike(release: Release) -> tuple[str, float | None, float | None, str]:
     """Tell the counts of one search from other releases."""
-    return search_name(release.name), release.sensitivity, release.noise_scale, release.follows
+    return search_name(release.name), release.sensitivity, release.noise_std, release.follows
 
 
 def _summary(releases: list[Release]) -> tuple[str, str]:
@@ -163,4 +163,4 @@ def _summary(releases: list[Release]) -> tuple[str, str]:
     name = group_name([release.name for release in releases])
     if first.sensitivity is None:
         return name, f"{share:>8.4f}  follows {first.follows}"
-    return name, f"{share:>8.4f}{first.sensitivity:>13.4g}{first.noise_scale:>13.4g}"
+    return name, f"{share:>8.4f}{first.sensitivity:>13.4g}{first.noise_std:>13.4g}"

@@ -83,7 +83,7 @@ class MatrixUnit(ResolvedUnit, ABC):
     def product(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
         """Sensitivity of A Z."""
 
-    def adjoint(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+    def rmatmul(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
         """Sensitivity of A' Y."""
         return self.product(norms, by_rows=by_rows)
 

@@ -58,8 +58,8 @@ class ResolvedSparseRow(ResolvedEntry):
             self.largest, self.step, self.n_entries, self.adjacency, norms
         )
 
-    def adjoint(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
-        return sensitivity.short_row_adjoint(
+    def rmatmul(self, norms: np.ndarray, *, by_rows: bool = False) -> float:
+        return sensitivity.short_row_rmatmul(
             self.largest, self.step, self.n_entries, self.adjacency, norms
         )
 

@@ -83,7 +83,7 @@ def _not_finite(estimator: Any) -> str:
         and not np.isfinite(getattr(estimator, name)).all()
     ]
     for release in estimator.privacy_spent_.releases:
-        if not (math.isfinite(release.noise_scale) and math.isfinite(release.share)):
+        if not (math.isfinite(release.noise_std) and math.isfinite(release.share)):
             bad.append(release.name)
     if math.isfinite(estimator.epsilon):
         bad += [] if math.isfinite(estimator.privacy_spent_.mu) else ["mu"]

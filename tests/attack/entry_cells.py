@@ -236,7 +236,7 @@ TOO_SMALL = (
     ("entry_squares", "sum of squares", Cell("entry", model="svd", **CLICKS)),
     ("entry_step", "right product", Cell("entry", model="svd", **CLICKS)),
     ("short_row_product", "right product", Cell("row", model="svd", **CLICKS)),
-    ("short_row_adjoint", "left product", Cell("row", model="svd", **CLICKS)),
+    ("short_row_rmatmul", "left product", Cell("row", model="svd", **CLICKS)),
     (
         "short_row_squares",
         "sum of squares",

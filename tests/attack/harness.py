@@ -106,9 +106,9 @@ class WatchedRows(Rows):
         self.right.append(right)
         return super().matmul(right)
 
-    def adjoint(self, left):
+    def rmatmul(self, left):
         self.left.append(left)
-        return super().adjoint(left)
+        return super().rmatmul(left)
 
     def normal_product(self, basis, clip):
         self.right.append(basis)

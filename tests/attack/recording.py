@@ -3,8 +3,8 @@
 import numpy as np
 
 from skdp.privacy import PrivacyBudget
+from skdp.privacy.initial_noise import InitialNoiseSums
 from skdp.privacy.lattice import lattice_step
-from skdp.privacy.noise_first import NoisyCounts
 from skdp.privacy.release import Released
 
 
@@ -42,7 +42,7 @@ class RecordingBudget(PrivacyBudget):
         return WatchedCounts(self, release, shape, unit, correlation)
 
 
-class WatchedCounts(NoisyCounts):
+class WatchedCounts(InitialNoiseSums):
     """Sums that start from nothing, get their noise when they are read, and are recorded then.
 
     The sums of all epochs are one release.
@@ -64,7 +64,7 @@ class WatchedCounts(NoisyCounts):
         released = budget._answer(self.release, value, place)
         for recorded, one in ((budget.values, value), (budget.released, released)):
             recorded[place[0]][place[1]] = one
-        return Released(np.array(released), self.noise_scale)
+        return Released(np.array(released), self.noise_std)
 
 
 def root_of(correlation):
@@ -93,9 +93,9 @@ def scripted_budget(script) -> type[ReplayBudget]:
 
 
 def check_lattice(release, released):
-    """No bit of a released number may be finer than the step that its noise scale gives."""
+    """No bit of a released number may be finer than the step that its noise std gives."""
     assert np.isfinite(released).all(), release.name
-    np.testing.assert_array_equal(np.fmod(released, lattice_step(release.noise_scale)), 0)
+    np.testing.assert_array_equal(np.fmod(released, lattice_step(release.noise_std)), 0)
     assert not np.signbit(released[released == 0]).any(), release.name
     if release.mechanism == "symmetric_gaussian":
         np.testing.assert_array_equal(released, released.T)

@@ -11,7 +11,7 @@ from harness import Group, Slip, null_row
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.datasets import make_spiked
-from skdp.decomposition._rows import adaptive, fit, guide
+from skdp.decomposition._rows import adaptive, fit, positive_mean
 
 N, D = 40, 6
 MODELS = {
@@ -84,7 +84,7 @@ def setting(cell):
     """Take the branch that a cell is about."""
     with ExitStack() as changes:
         changes.enter_context(
-            patch.object(fit, "release_gate", gate_that_is(cell.solver in GUIDED))
+            patch.object(fit, "passes_positivity_test", gate_that_is(cell.solver in GUIDED))
         )
         if cell.solver == "refined":
             changes.enter_context(patch.object(adaptive, "_LEAST_GAIN", 0.0))
@@ -95,11 +95,11 @@ def setting(cell):
 def gate_that_is(is_open):
     """Make the gate answer one way, whatever it releases."""
 
-    def release_gate(*arguments):
-        guide.release_gate(*arguments)
+    def passes_positivity_test(*arguments):
+        positive_mean.passes_positivity_test(*arguments)
         return is_open
 
-    return release_gate
+    return passes_positivity_test
 
 
 def datasets(cell=None):

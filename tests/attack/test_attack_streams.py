@@ -33,7 +33,7 @@ from skdp.linalg.count_sketch import CountSketch
 from skdp.linalg.haar_sketch import HaarSketch
 from skdp.linalg.sketch import tail_factor
 from skdp.privacy import gaussian_dp
-from skdp.privacy.noise_first import NoisyCounts
+from skdp.privacy.initial_noise import InitialNoiseSums
 from skdp.units import FrobeniusChange, Update
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -141,7 +141,7 @@ def test_two_streams_with_one_seed_share_no_noise():
 def test_noise_is_there_before_the_first_update():
     stream = Cell("update", "countsketch")()
     counts = stream._counts[0]
-    assert np.std(counts.counts * counts.unit) == pytest.approx(counts.release.noise_scale, rel=0.5)
+    assert np.std(counts.counts * counts.unit) == pytest.approx(counts.release.noise_std, rel=0.5)
 
 
 def test_threads_lose_neither_updates_nor_noise():
@@ -339,7 +339,7 @@ def test_an_interrupted_release_does_not_lengthen_the_horizon():
     for horizon in (1, 3):
         stream = DPContinualFactorizer(1, shape=SHAPE, horizon=horizon, privacy_unit=Update(1.0))
         with (
-            patch.object(NoisyCounts, "read", side_effect=KeyboardInterrupt),
+            patch.object(InitialNoiseSums, "read", side_effect=KeyboardInterrupt),
             pytest.raises(KeyboardInterrupt),
         ):
             stream.release()
@@ -371,7 +371,7 @@ def test_an_epoch_that_was_paid_for_is_handed_out(interrupted, horizon):
         1, shape=SHAPE, horizon=horizon, privacy_unit=Update(1.0), epsilon=np.inf
     )
     stream.update(2, 3, 0.75)
-    doubted = patch.object(DPContinualFactorizer, "_doubts", return_value=["doubt"])
+    doubted = patch.object(DPContinualFactorizer, "_warnings", return_value=["doubt"])
     with doubted, interrupted(), pytest.raises(INTERRUPTED):
         stream.release()
     assert stream.n_epochs_ == 1
@@ -391,7 +391,7 @@ def test_an_epoch_that_was_paid_for_is_handed_out(interrupted, horizon):
 def test_an_end_that_was_interrupted_is_reached_again(interrupted):
     stream = Cell("update", "countsketch")(epsilon=np.inf)
     stream.update(2, 3, 0.5)
-    with patch.object(DPStreamingFactorizer, "_doubts", return_value=["doubt"]):
+    with patch.object(DPStreamingFactorizer, "_warnings", return_value=["doubt"]):
         with interrupted(), pytest.raises(INTERRUPTED):
             stream.finalize()
         # Who made warnings errors has been told of the doubt.

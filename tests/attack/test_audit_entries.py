@@ -53,7 +53,7 @@ def privacy_losses(change, declared, budget, mechanism, shrink=1.0):
     losses = np.zeros(N_DRAWS)
     for step, share in enumerate(step_shares()):
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        unit = budget.noise_scale(1.0, share, mechanism=mechanism)
+        unit = budget.noise_std(1.0, share, mechanism=mechanism)
         scales = shrink * unit * declared(vectors)
         # An alternating iteration multiplies by the transpose in turn.
         shifts = vectors @ (change if step % 2 else change.T)
@@ -181,6 +181,6 @@ def test_whole_fits_reveal_no_more_than_claimed(name, least):
 
 
 def test_whole_fits_with_too_little_noise_are_caught(monkeypatch):
-    noise_scale = PrivacyCost.noise_std
-    monkeypatch.setattr(PrivacyCost, "noise_std", lambda *args: 0.5 * noise_scale(*args))
+    noise_std = PrivacyCost.noise_std
+    monkeypatch.setattr(PrivacyCost, "noise_std", lambda *args: 0.5 * noise_std(*args))
     assert proven_share("entry") > 1

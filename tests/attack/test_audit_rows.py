@@ -61,10 +61,10 @@ def test_whole_fits_reveal_no_more_than_claimed(make, solver):
 
 
 def test_too_little_noise_is_caught(monkeypatch):
-    noise_scale = PrivacyCost.noise_std
+    noise_std = PrivacyCost.noise_std
 
     def too_small_a_scale(*arguments):
-        return 0.7 * noise_scale(*arguments)
+        return 0.7 * noise_std(*arguments)
 
     claim = PrivacyBudget(EPSILON, DELTA, unit="row", adjacency="replace").cost.mu
     monkeypatch.setattr(PrivacyCost, "noise_std", too_small_a_scale)

@@ -83,7 +83,7 @@ def cores(seed, n_budgets=75):
         budget = PrivacyBudget.of(whole)
         for _ in whole.releases:
             point = initial._with_core(line, records, left, right, 1.0, budget)
-            scale = budget.spent().releases[-1].noise_scale
+            scale = budget.spent().releases[-1].noise_std
             yield left.T @ point.matrix @ right * N_RECORDS / scale
 
 
@@ -133,6 +133,6 @@ def test_whole_fits_reveal_no_more_than_claimed(parameters, least):
 
 
 def test_too_little_noise_is_caught(monkeypatch):
-    noise_scale = PrivacyCost.noise_std
-    monkeypatch.setattr(PrivacyCost, "noise_std", lambda *args: 0.7 * noise_scale(*args))
+    noise_std = PrivacyCost.noise_std
+    monkeypatch.setattr(PrivacyCost, "noise_std", lambda *args: 0.7 * noise_std(*args))
     assert lower_bound_of_mu(partial(fit_of, rank=2), 600) > CLAIM

@@ -53,6 +53,6 @@ def test_whole_fits_reveal_no_more_than_claimed(parameters, least):
 
 
 def test_too_little_noise_is_caught(monkeypatch):
-    noise_scale = PrivacyCost.noise_std
-    monkeypatch.setattr(PrivacyCost, "noise_std", lambda *args: 0.6 * noise_scale(*args))
+    noise_std = PrivacyCost.noise_std
+    monkeypatch.setattr(PrivacyCost, "noise_std", lambda *args: 0.6 * noise_std(*args))
     assert lower_bound_of_mu(partial(fit_of, n_iter=0), 800) > CLAIM

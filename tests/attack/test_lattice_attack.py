@@ -77,9 +77,9 @@ def release(mechanism, value, shape=None):
     is_symmetric = mechanism == "symmetric_gaussian"
     shape = (order, order) if is_symmetric else shape or (N_NUMBERS,)
     noise = NoiseSource(SECRET, (mechanism, value))
-    budget = PrivacyBudget(1.0, 1e-6, unit="row", adjacency="replace", noise=noise)
+    budget = PrivacyBudget(1.0, 1e-6, unit="row", adjacency="replace", noise_source=noise)
     joint = {"laplace": shape[-1] if len(shape) > 1 else 1, "spherical": math.prod(shape)}
-    unit = budget.noise_scale(1.0, 1.0, mechanism=mechanism, joint_entries=joint.get(mechanism, 1))
+    unit = budget.noise_std(1.0, 1.0, mechanism=mechanism, joint_entries=joint.get(mechanism, 1))
     noisy, scale = getattr(budget, mechanism)(
         "copies", np.full(shape, value), sensitivity=SCALE / unit, share=1.0
     )
@@ -113,7 +113,7 @@ def test_without_the_lattice_the_right_guess_stands_out(monkeypatch, mechanism, 
 
 
 def coarseness(mechanism, value, shape):
-    """Tell how many of the numbers near 0 have no bits below those of a noise scale."""
+    """Tell how many of the numbers near 0 have no bits below those of a noise std."""
     released, scale = release(mechanism, value * SCALE, shape)
     small = released[np.abs(released) < scale / 16]
     assert small.size > 1000
@@ -238,7 +238,7 @@ def verdicts(fits, rounded):
         attack = partial(
             could_stem_from,
             released=budget.released[index],
-            scale=releases[index].noise_scale,
+            scale=releases[index].noise_std,
             mechanism="gaussian",
             rounded=rounded,
         )

@@ -217,7 +217,7 @@ def test_a_parameter_means_the_same_in_every_type(case):
         assert fitted.get_params()[case.name] is value
         assert fitted.privacy_spent_ == expected.privacy_spent_
         for release in fitted.privacy_spent_.releases:
-            assert type(release.noise_scale) is type(release.sensitivity) is float
+            assert type(release.noise_std) is type(release.sensitivity) is float
         for name, result in vars(expected).items():
             if name.endswith("_") and name != "privacy_spent_":
                 np.testing.assert_array_equal(getattr(fitted, name), result, err_msg=name)
@@ -301,7 +301,7 @@ def test_a_budget_is_in_double_precision(kind):
             number(2.0**-13),
             unit="row",
             adjacency="replace",
-            noise=NoiseSource(SECRET),
+            noise_source=NoiseSource(SECRET),
             delta_tail=number(2.0**-15),
         )
         values = np.arange(50.0)

@@ -190,7 +190,7 @@ def test_a_record_keeps_five_numbers_of_a_release_and_no_function():
     record = pickle.loads(pickle.dumps(spent.spent()))
     assert record == spent.spent()
     assert record.releases[0].sensitivity_of is None
-    names = ["name", "mechanism", "sensitivity", "noise_scale", "share"]
+    names = ["name", "mechanism", "sensitivity", "noise_std", "share"]
     assert list(record.as_dict()["releases"][0]) == names
 
 
@@ -220,7 +220,7 @@ def test_a_search_is_one_part_of_a_plan_and_several_lines(n_columns):
     else:
         budget.quantiles(search, lambda points: np.searchsorted(values, points), q=0.5, n_rows=30)
     assert [one.name for one in plan.releases] == [f"norm, count {step}" for step in range(1, 7)]
-    assert [one.noise_scale for one in budget.spent().releases] == [search.noise_scale] * 6
+    assert [one.noise_std for one in budget.spent().releases] == [search.noise_std] * 6
     assert budget.spent().mu == plan.mu
     assert "norm, 6 times" in repr(plan)
 

@@ -56,7 +56,7 @@ def test_a_start_is_released_where_the_gap_is_certain(cell, epsilon):
     noisy = float(budget.released[list(releases).index("start gap")])
     # Larger than the gap with the probability that a tenth of delta pays for; rounding is at most
     # half of a 16th of the scale.
-    certain = noisy + gap.noise_scale * norm.ppf(0.1 * 1e-6) - lattice_step(gap.noise_scale)
+    certain = noisy + gap.noise_std * norm.ppf(0.1 * 1e-6) - lattice_step(gap.noise_std)
     change = gap.sensitivity / 2
     assert ("start subspaces" in releases) == (certain > 2 * change)
     if certain > 2 * change:

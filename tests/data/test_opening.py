@@ -70,9 +70,9 @@ def test_what_was_found_is_of_these_rows_and_this_bound_alone():
         lambda rows: rows.clipped(BOUND / 2, half),
         lambda rows: rows.centered(center),
         lambda rows: rows.centered(center).clipped(BOUND, CLIP),
-        lambda rows: rows.thinned(100),
-        lambda rows: rows.thinned(100).clipped(BOUND, CLIP),
-        lambda rows: rows.clipped(BOUND, CLIP).thinned(100),
+        lambda rows: rows.subsample(100),
+        lambda rows: rows.subsample(100).clipped(BOUND, CLIP),
+        lambda rows: rows.clipped(BOUND, CLIP).subsample(100),
         lambda rows: rows.clipped(BOUND, CLIP).centered(center),
     ):
         for found, expected in zip(view(rows).total(), view(plain).total(), strict=True):

@@ -108,7 +108,7 @@ def assert_agree(rows, dense, rtol=1e-10, null=()):
     close(rows.total()[0], dense.sum(axis=0), atol=rtol * N * size)
     close(rows.gram()[0], dense.T @ dense, atol=rtol * N * size**2)
     close(rows.matmul(RIGHT), dense @ RIGHT, atol=rtol * size)
-    close(rows.adjoint(LEFT), dense.T @ LEFT, atol=rtol * N * size)
+    close(rows.rmatmul(LEFT), dense.T @ LEFT, atol=rtol * N * size)
     norms = np.delete(rows.projection_norms(BASIS), null)
     close(norms, np.delete(np.linalg.norm(projections, axis=1), null), atol=rtol * size)
     product, *_ = rows.normal_product(BASIS, partial(clip_rows, bound=LEVEL))
@@ -482,16 +482,16 @@ def test_blocks_do_not_depend_on_the_data():
 def test_thinned_rows_are_evenly_spread(make):
     rows = view(make(X), CENTER, weighted=True)
     dense = reference(CENTER, weighted=True)
-    thinned = rows.thinned(1000)
-    assert thinned.n_rows == 912
+    subsample = rows.subsample(1000)
+    assert subsample.n_rows == 912
     np.testing.assert_allclose(
-        thinned.projection_norms(BASIS),
+        subsample.projection_norms(BASIS),
         np.linalg.norm(dense[::9] @ BASIS, axis=1),
         rtol=1e-10,
         atol=1e-13,
     )
-    np.testing.assert_allclose(np.trace(thinned.gram()[0]), np.sum(dense[::9] ** 2))
-    assert rows.thinned(N) is rows
+    np.testing.assert_allclose(np.trace(subsample.gram()[0]), np.sum(dense[::9] ** 2))
+    assert rows.subsample(N) is rows
     assert rows.n_rows == N
 
 
@@ -514,8 +514,8 @@ def test_weights_are_the_same_whenever_they_are_taken(container):
     anew = Rows(as_source(CONTAINERS[container]())).centered(CENTER)
     anew = anew.clipped(BOUND, partial(clip_weights, bound=BOUND, n_features=D))
     _, _, weighed = anew.normal_product(BASIS, partial(clip_rows, bound=LEVEL))
-    for rows in (anew, weighed, weighed.thinned(100), anew.thinned(100)):
-        same = known if rows.n_rows == N else known.thinned(100)
+    for rows in (anew, weighed, weighed.subsample(100), anew.subsample(100)):
+        same = known if rows.n_rows == N else known.subsample(100)
         np.testing.assert_array_equal(rows.gram()[0], same.gram()[0])
 
 
@@ -526,7 +526,7 @@ def test_threads_change_no_bit(container, n_jobs):
     for take in (
         lambda rows: rows.total()[0],
         lambda rows: rows.gram()[0],
-        lambda rows: rows.adjoint(LEFT),
+        lambda rows: rows.rmatmul(LEFT),
         lambda rows: rows.normal_product(BASIS, partial(clip_rows, bound=LEVEL))[0],
         lambda rows: rows.projected_moment(BASIS)[0],
         lambda rows: rows.projection_norms(BASIS),

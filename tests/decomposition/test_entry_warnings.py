@@ -10,7 +10,7 @@ from scipy.sparse.linalg import svds
 
 from skdp import DPPCA, DPTruncatedSVD, PrivacyWarning
 from skdp.datasets import make_block_graph, make_interactions, make_low_rank
-from skdp.decomposition._products.above_noise import count_above, gaussian_norm, spherical_norm
+from skdp.decomposition._entries.above_noise import count_above, gaussian_norm, spherical_norm
 from skdp.linalg.singular_values import are_mostly_signal
 from skdp.privacy.noise import spherical_laplace
 from skdp.units import Edge, Entry, Interaction, SpectralChange
@@ -116,11 +116,13 @@ def test_spherical_noise_exceeds_its_norm_once_in_a_thousand_draws(order):
 
 def test_a_component_needs_a_value_and_a_vector():
     values = np.array([10.0, 10.0, 10.0, 10.0])
-    passed = {"floor": 9.0, "noise": np.full(4, 60.0), "core_scale": 3.0}
+    passed = {"floor": 9.0, "noise_squares": np.full(4, 60.0), "core_std": 3.0}
     assert count_above(values, **passed) == 4
     assert count_above(values, **passed | {"floor": 11.0}) == 0
-    assert count_above(values, **passed | {"core_scale": 4.0}) == 0
-    assert count_above(values, **passed | {"noise": np.array([60.0, 70.0, 60.0, 60.0])}) == 3
+    assert count_above(values, **passed | {"core_std": 4.0}) == 0
+    assert (
+        count_above(values, **passed | {"noise_squares": np.array([60.0, 70.0, 60.0, 60.0])}) == 3
+    )
 
 
 @pytest.mark.slow

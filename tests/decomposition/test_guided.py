@@ -13,11 +13,11 @@ from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_interactions, make_spiked
 from skdp.decomposition._rows import fit
-from skdp.decomposition._rows.guide import Guide
 from skdp.decomposition._rows.guided_moment import decompose_along, decompose_beside
 from skdp.decomposition._rows.guided_power import _groups
 from skdp.decomposition._rows.moment import decompose
 from skdp.decomposition._rows.plan import norm_quantile
+from skdp.decomposition._rows.positive_mean import PositiveMean
 from skdp.metrics import captured_variance
 from skdp.privacy import gaussian_dp
 
@@ -60,7 +60,7 @@ def test_components_hold_more_where_noise_hides_the_second_moment(
     epsilon = 0.5 if adjacency == "replace" else 0.25
     means = []
     for is_open in (True, False):
-        monkeypatch.setattr(fit, "release_gate", gate_that_is(is_open))
+        monkeypatch.setattr(fit, "passes_positivity_test", gate_that_is(is_open))
         fits = [
             DPTruncatedSVD(
                 n_components,
@@ -218,9 +218,9 @@ def test_the_weaker_the_signal_the_more_goes_to_the_means(adjacency):
 def test_a_guide_stands_out_if_noise_would_not_be_as_long():
     generator = np.random.default_rng(0)
     noise = generator.normal(size=(200, 400))
-    stand_out = [Guide(2.0 * row, 2.0, 0.1).stands_out for row in noise]
+    stand_out = [PositiveMean(2.0 * row, 2.0, 0.1).stands_out for row in noise]
     assert sum(stand_out) <= 2
-    assert all(Guide(2.0 * (row + 0.7), 2.0, 0.1).stands_out for row in noise)
+    assert all(PositiveMean(2.0 * (row + 0.7), 2.0, 0.1).stands_out for row in noise)
 
 
 def test_a_bound_that_ends_at_its_least_is_doubted():
@@ -235,12 +235,12 @@ def test_a_bound_that_ends_at_its_least_is_doubted():
 
 
 def test_averaged_guides_have_the_noise_of_both_shares():
-    one = Guide(np.array([1.0, 0.0]), 3.0, 0.1)
-    other = Guide(np.array([0.0, 1.0]), 1.0, 0.9)
+    one = PositiveMean(np.array([1.0, 0.0]), 3.0, 0.1)
+    other = PositiveMean(np.array([0.0, 1.0]), 1.0, 0.9)
     both = one.averaged(other)
     np.testing.assert_allclose(both.mean, [0.1, 0.9])
     assert both.share == 1.0
-    assert both.scale == pytest.approx(np.sqrt(0.01 * 9 + 0.81))
+    assert both.noise_std == pytest.approx(np.sqrt(0.01 * 9 + 0.81))
 
 
 @pytest.mark.parametrize("unit", [1e-50, 1.0, 1e50])

@@ -276,7 +276,7 @@ def test_a_longer_horizon_costs_little():
     scales = [
         DPContinualFactorizer(shape=(30, 20), horizon=horizon, privacy_unit=Update(1.0))
         .privacy_spent_.releases[0]
-        .noise_scale
+        .noise_std
         for horizon in (2**10, 2**20)
     ]
     # Of the noise of the last sum the rest is in the rows of the other factor.

@@ -84,7 +84,7 @@ def test_the_ridge_keeps_what_noise_could_do_to_the_smallest_eigenvalue(
     assert releases["design moment"].sensitivity == pytest.approx(change, rel=1e-3)
     size = len(moment)
     # With probability .95 the noise of the moment has no larger eigenvalue.
-    edge = releases["design moment"].noise_scale * math.sqrt(size * math.log(40 * size**2))
+    edge = releases["design moment"].noise_std * math.sqrt(size * math.log(40 * size**2))
     ridge = max(0.0, edge - smallest)
     assert (ridge == 0) == (epsilon == 1e6)
     solution = np.linalg.solve(moment + ridge * np.eye(size), products)

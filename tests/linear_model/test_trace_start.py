@@ -66,7 +66,7 @@ def test_a_spectral_start_without_a_gap_is_random():
         start, found, _ = start_with(plan, budget, 50, spread=2.0, seed=seed)
         assert found is start
         releases = budget.spent().releases
-        # What is not needed is forfeited.
+        # What is not needed is skip.
         assert [release.name for release in releases] == ["start gap", "skipped", "skipped"]
         assert math.fsum(release.share for release in releases) == pytest.approx(START_SHARE)
 

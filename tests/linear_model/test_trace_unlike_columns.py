@@ -11,8 +11,8 @@ from unlike_columns import linear_tails, random_table, spiked_columns
 from skdp import DPTraceRegressor, PrivacyWarning, RankOneMatrices
 from skdp.data.design import Design
 from skdp.data.sources import as_source
+from skdp.linear_model._trace.magnitude_histogram import N_POWERS, MagnitudeHistogram
 from skdp.linear_model._trace.plan import plan_trace
-from skdp.linear_model._trace.sizes import N_POWERS, Sizes
 from skdp.linear_model._trace.standardization import release_standardization
 
 SPIKED = 11_000
@@ -141,11 +141,11 @@ def test_a_tail_beside_a_spike_is_not_taken_for_as_small_as_what_is_left_of_its_
 def test_a_tail_is_seen_in_several_bins_together():
     noisy = np.zeros((2, N_POWERS))
     noisy[:, 10], noisy[0, 30:34] = 0.6, 0.1
-    sizes = Sizes(noisy, noise=0.02)
+    sizes = MagnitudeHistogram(noisy, noise_std=0.02)
     assert np.count_nonzero(sizes.fractions[0]) == 1
-    located = sizes.located()
+    located = sizes.with_pooled_bins()
     np.testing.assert_allclose(located.fractions, noisy)
-    np.testing.assert_allclose(located.hidden, [0, 0.4])
+    np.testing.assert_allclose(located.hidden_fraction, [0, 0.4])
     # Noise alone is hardly ever seen: of 500 such tables no bin.
     noise = 0.02 * np.random.default_rng(0).normal(size=(26, N_POWERS))
-    assert not Sizes(noise, 0.02).located().fractions.any()
+    assert not MagnitudeHistogram(noise, 0.02).with_pooled_bins().fractions.any()

@@ -46,7 +46,7 @@ def test_the_noise_beside_what_is_learned_is_the_same():
     for one, other in zip(private, public, strict=True):
         per_row = 1 if one.name == "mean" else 1000
         per_public = 1 if one.name == "mean" else 50
-        assert other.noise_scale / per_public == pytest.approx(one.noise_scale / per_row, rel=1e-3)
+        assert other.noise_std / per_public == pytest.approx(one.noise_std / per_row, rel=1e-3)
 
 
 def test_every_private_step_of_a_pipeline_is_matched():

@@ -76,13 +76,13 @@ def test_agrees_with_fits(name):
     assert 0.02 < planned < 0.9
 
 
-def dense_error(spectrum, n_components, noise_scale, seed=1, n_draws=300):
+def dense_error(spectrum, n_components, noise_std, seed=1, n_draws=300):
     """What the plan is about, by brute force: all directions simulated."""
     generator = np.random.default_rng(seed)
     size = len(spectrum)
     sines = []
     for _ in range(n_draws):
-        noise = generator.normal(size=(size, size)) * noise_scale
+        noise = generator.normal(size=(size, size)) * noise_std
         noisy = np.diag(spectrum) + (noise + noise.T) * np.sqrt(0.5)
         _, vectors = eigh(noisy, subset_by_index=(size - n_components, size - 1))
         sines.append(subspace_distance(vectors.T, np.eye(size)[:n_components]))
@@ -94,7 +94,7 @@ def dense_error(spectrum, n_components, noise_scale, seed=1, n_draws=300):
 @pytest.mark.parametrize("n_samples", [1_000, 4_000, 40_000])
 def test_agrees_with_a_dense_simulation(spectrum, n_samples):
     svd = DPTruncatedSVD(3, row_norm=1.0)
-    noise = _noise_of(svd, n_samples, len(spectrum)).entry_scale
+    noise = _noise_of(svd, n_samples, len(spectrum)).off_diagonal_std
     dense = dense_error(n_samples * spectrum, 3, noise)
     # Half of the errors of a direction that trades places are tiny: their mean is a blurred one.
     assert expected_subspace_error(svd, spectrum, n_samples) == pytest.approx(dense, rel=0.15)
@@ -105,7 +105,7 @@ def test_agrees_with_the_formula_for_many_features():
     spectrum = np.r_[0.2, np.zeros(n_features - 1)]
     for epsilon in [0.25, 0.5, 1.0]:
         svd = DPTruncatedSVD(1, epsilon=epsilon, row_norm=1.0, solver="covariance")
-        noise = _noise_of(svd, n_samples, len(spectrum)).entry_scale
+        noise = _noise_of(svd, n_samples, len(spectrum)).off_diagonal_std
         formula = noise * np.sqrt(n_features) / (0.2 * n_samples)
         assert expected_subspace_error(svd, spectrum, n_samples) == pytest.approx(formula, rel=0.03)
 
@@ -119,8 +119,8 @@ def test_noise_is_that_of_a_fit(make, parameters):
     estimator = make(2, **BOUNDS, **parameters)
     *_, mean, moment = estimator.fit(X).privacy_spent_.releases
     noise = _noise_of(estimator, *X.shape)
-    assert noise.entry_scale == pytest.approx(moment.noise_scale / np.sqrt(2), rel=1e-4)
-    assert noise.mean_scale == pytest.approx(mean.noise_scale if make is DPPCA else 0.0, rel=1e-4)
+    assert noise.off_diagonal_std == pytest.approx(moment.noise_std / np.sqrt(2), rel=1e-4)
+    assert noise.mean_std == pytest.approx(mean.noise_std if make is DPPCA else 0.0, rel=1e-4)
 
 
 @pytest.mark.parametrize("center", [False, np.zeros(10)], ids=["False", "public"])
@@ -128,8 +128,8 @@ def test_noise_is_that_of_a_fit_without_a_private_center(center):
     pca = DPPCA(2, center=center, row_norm=1.0)
     (moment,) = pca.fit(spiked_rows((2_000, 10), 0)).privacy_spent_.releases
     noise = _noise_of(pca, 2_000, 10)
-    assert noise.entry_scale == pytest.approx(moment.noise_scale / np.sqrt(2), rel=1e-4)
-    assert noise.mean_scale == 0
+    assert noise.off_diagonal_std == pytest.approx(moment.noise_std / np.sqrt(2), rel=1e-4)
+    assert noise.mean_std == 0
 
 
 @pytest.mark.covered(at_most=1)

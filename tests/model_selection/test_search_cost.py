@@ -43,7 +43,7 @@ from small_pipelines import (
 
 from skdp import DPPCA, DPLowRankFactorizer, DPPersonalizedRegressor, DPTruncatedSVD
 from skdp.model_selection import privacy_spent, search_cost
-from skdp.model_selection._planned_fits import bill_of, records_of
+from skdp.model_selection._planned_fits import planned_cost, records_of
 from skdp.privacy import gaussian_dp
 from skdp.units import Edge, Entry, FrobeniusChange, Interaction, SparseRow, SpectralChange
 
@@ -107,12 +107,12 @@ STEPS = [
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("times", [1, 2, 9])
 def test_a_planned_record_is_that_of_the_plan_and_repeats_as_it_composes(step, times):
-    (one,) = bill_of([(step, 1)])
+    (one,) = planned_cost([(step, 1)])
     plan = step.plan(200, 200)
     for name in ("epsilon", "delta", "unit", "adjacency", "enforced", "delta_tail"):
         assert getattr(one, name) == getattr(plan, name)
     assert one.mu >= plan.mu
-    (whole,) = records_of(bill_of([(step, times)]))
+    (whole,) = records_of(planned_cost([(step, times)]))
     expected = one.compose(*[one] * (times - 1))
     for name in ("epsilon", "delta", "mu", "delta_tail"):
         assert getattr(whole, name) == pytest.approx(getattr(expected, name), rel=1e-8)
@@ -167,7 +167,7 @@ def test_what_two_sketches_reserve_does_not_follow_the_shape(shape):
     step = DPLowRankFactorizer(2, privacy_unit=FrobeniusChange(1.0), solver="two_sketch")
     plan, seeded = step.plan(*shape), clone(step).set_params(random_state=2**100).plan(*shape)
     assert (plan.delta_tail, seeded.delta_tail) == (0.5e-6, 0)
-    (told,) = records_of(bill_of([(step, 5)]))
+    (told,) = records_of(planned_cost([(step, 5)]))
     assert told.delta == pytest.approx(3e-6)
     assert told.mu == pytest.approx(plan.mu * math.sqrt(5), rel=1e-8)
 
@@ -330,5 +330,5 @@ def test_candidates_that_are_estimators_are_not_changed():
 
 
 def test_equal_fits_have_one_bill():
-    bill = bill_of([(pca(), 2), (pca(center=False), 3), (svd(), 1)])
+    bill = planned_cost([(pca(), 2), (pca(center=False), 3), (svd(), 1)])
     assert sorted(Counter(bill).values()) == [1, 5]

@@ -21,8 +21,8 @@ SECRET = 2**127 + 99
 MARGIN = 1 + SCALE_MARGIN
 
 
-def open_budget(epsilon=1.0, delta=1e-6, adjacency="replace", noise=None, unit="row"):
-    return PrivacyBudget(epsilon, delta, unit=unit, adjacency=adjacency, noise=noise)
+def open_budget(epsilon=1.0, delta=1e-6, adjacency="replace", noise_source=None, unit="row"):
+    return PrivacyBudget(epsilon, delta, unit=unit, adjacency=adjacency, noise_source=noise_source)
 
 
 def test_noise_scale_is_sensitivity_over_mu_and_root_of_share():
@@ -35,7 +35,7 @@ def test_noise_scale_is_sensitivity_over_mu_and_root_of_share():
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_noise_has_the_scale_that_the_ledger_says(epsilon):
-    budget = open_budget(epsilon, noise=NoiseSource(SECRET, ("scale", epsilon)))
+    budget = open_budget(epsilon, noise_source=NoiseSource(SECRET, ("scale", epsilon)))
     value = np.linspace(-5, 5, 20_000).reshape(100, 200)
     noisy, scale = budget.gaussian("table", value, sensitivity=3.0, share=0.5)
     noise = noisy - value
@@ -76,13 +76,13 @@ def test_a_release_is_its_value_and_the_scale_in_the_ledger(mechanism, epsilon):
     released = getattr(budget, mechanism)("value", np.eye(2), sensitivity=2.0, share=0.5)
     assert isinstance(released, Released)
     assert released.value.shape == (2, 2)
-    assert released.scale == budget.spent().releases[-1].noise_scale
+    assert released.noise_std == budget.spent().releases[-1].noise_std
     # The scale goes with its own release, whatever is released after it.
     later = getattr(budget, mechanism)("value", np.eye(2), sensitivity=9.0, share=0.25)
-    assert (later.scale > released.scale) == budget.is_private
-    assert [released.scale, later.scale] == [r.noise_scale for r in budget.spent().releases]
+    assert (later.noise_std > released.scale) == budget.is_private
+    assert [released.noise_std, later.scale] == [r.noise_std for r in budget.spent().releases]
     with pytest.raises(AttributeError):
-        released.scale = 0.0
+        released.noise_std = 0.0
     assert not hasattr(budget, "last_scale")
 
 
@@ -93,8 +93,8 @@ def test_the_ledger_holds_every_release_in_order():
     spent = budget.spent()
     half = MARGIN / (budget.cost.mu * 0.5)
     assert spent.releases == (
-        Release("sum", "gaussian", 0.25, sensitivity=2.0, noise_scale=2.0 * half),
-        Release("moment", "symmetric_gaussian", 0.25, sensitivity=4.0, noise_scale=4.0 * half),
+        Release("sum", "gaussian", 0.25, sensitivity=2.0, noise_std=2.0 * half),
+        Release("moment", "symmetric_gaussian", 0.25, sensitivity=4.0, noise_std=4.0 * half),
     )
     assert (spent.epsilon, spent.delta, spent.unit) == (1.0, 1e-7, "row")
     assert (spent.adjacency, spent.seeded, spent.enforced) == ("zero_out", False, True)
@@ -185,7 +185,7 @@ def test_infinite_epsilon_adds_no_noise():
     assert budget.quantile(budget.cost.search("q", 0.2, np.arange(4)), np.arange(4.0), q=0.5) == 1
     spent = budget.spent()
     assert spent.mu == spent.rho == math.inf
-    assert {release.noise_scale for release in spent.releases} == {0.0}
+    assert {release.noise_std for release in spent.releases} == {0.0}
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_epsilon_and_delta_out_of_range_are_refused(epsilon, delta):
 
 @pytest.mark.parametrize(("adjacency", "sensitivity"), [("replace", math.sqrt(2)), ("zero_out", 1)])
 def test_histogram_is_charged_by_adjacency(adjacency, sensitivity):
-    budget = open_budget(100.0, adjacency=adjacency, noise=NoiseSource(SECRET, (adjacency,)))
+    budget = open_budget(100.0, adjacency=adjacency, noise_source=NoiseSource(SECRET, (adjacency,)))
     values = np.array([1.0] * 500 + [3.0] * 1500 + [np.nan])
     counts, scale = budget.histogram("bins", values, edges=np.array([2.0, 4.0, 8.0]), share=0.5)
     assert budget.spent().releases[0].sensitivity == pytest.approx(sensitivity)
@@ -214,7 +214,7 @@ def test_histogram_is_charged_by_adjacency(adjacency, sensitivity):
 
 
 def test_quantile_spreads_its_share_over_the_steps():
-    budget = open_budget(50.0, noise=NoiseSource(SECRET, ("quantile",)))
+    budget = open_budget(50.0, noise_source=NoiseSource(SECRET, ("quantile",)))
     values = np.random.default_rng(0).uniform(0, 1000, size=5000)
     grid = np.arange(1.0, 1025.0)
     found = budget.quantile(budget.cost.search("bound", 0.5, grid), values, q=0.9)
@@ -227,7 +227,7 @@ def test_quantile_spreads_its_share_over_the_steps():
 
 
 def filled(seed=None, context=(), **keywords):
-    budget = open_budget(noise=NoiseSource(seed, context), **keywords)
+    budget = open_budget(noise_source=NoiseSource(seed, context), **keywords)
     budget.gaussian("column sums", np.zeros(3), sensitivity=2.0, share=0.5)
     budget.quantile(budget.cost.search("row_norm", 0.5, np.arange(1, 9)), np.ones(20), q=0.5)
     return budget.spent()
@@ -265,7 +265,7 @@ def test_record_goes_through_json():
         "name": "column sums",
         "mechanism": "gaussian",
         "sensitivity": 2.0,
-        "noise_scale": spent.releases[0].noise_scale,
+        "noise_std": spent.releases[0].noise_std,
         "share": 0.5,
     }
 
@@ -281,7 +281,7 @@ def test_records_compose_by_adding_squares():
         assert composed == dataclasses.replace(alone, share=composed.share)
         # A share is one of the square of the mu of the record it stands in.
         scale = composed.sensitivity / (both.mu * math.sqrt(composed.share))
-        assert MARGIN * scale == pytest.approx(alone.noise_scale)
+        assert MARGIN * scale == pytest.approx(alone.noise_std)
     assert math.fsum(release.share for release in both.releases) == pytest.approx(1.0)
     assert both.delta == 1e-6
     assert both.epsilon == gaussian_dp.epsilon_at(both.mu, 1e-6)
@@ -404,7 +404,7 @@ def test_a_record_tells_whether_its_seed_may_be_guessed():
 
 def gaussian_outputs(value, sensitivity, n_draws, label):
     # Every copy has noise of its own, so that each is a draw of the mechanism.
-    budget = open_budget(20.0, noise=NoiseSource(SECRET, (label,)))
+    budget = open_budget(20.0, noise_source=NoiseSource(SECRET, (label,)))
     copies = np.broadcast_to(value, (n_draws, *value.shape))
     return budget.gaussian("value", copies, sensitivity=sensitivity, share=1.0).value
 
@@ -412,7 +412,7 @@ def gaussian_outputs(value, sensitivity, n_draws, label):
 def symmetric_outputs(value, sensitivity, n_draws, label):
     outputs = []
     for draw in range(n_draws):
-        budget = open_budget(20.0, noise=NoiseSource(SECRET, (label, draw)))
+        budget = open_budget(20.0, noise_source=NoiseSource(SECRET, (label, draw)))
         noisy, _ = budget.symmetric_gaussian("value", value, sensitivity=sensitivity, share=1.0)
         outputs.append(noisy)
     return np.stack(outputs)
@@ -469,7 +469,7 @@ def test_audit_catches_noise_that_is_too_small(cached_mu, monkeypatch, outputs, 
 
 
 def seeded_release(value, epsilon, context=(), mechanism="gaussian"):
-    budget = open_budget(epsilon, noise=NoiseSource(SECRET, context))
+    budget = open_budget(epsilon, noise_source=NoiseSource(SECRET, context))
     return getattr(budget, mechanism)("value", value, sensitivity=1.0, share=1.0)
 
 
@@ -491,7 +491,7 @@ def test_equal_data_and_seed_at_two_epsilons_share_no_noise(monkeypatch, mechani
     assert two_epsilon_attack(value, contexts, mechanism) > 1
     # Shared noise would be solved for: two equations, two unknowns, up to a step of the lattice.
     monkeypatch.setattr(NoiseSource, "key", lambda self, *release: bytes(32))
-    steps = [lattice_step(seeded_release(value, e, (), mechanism).scale) for e in (1.0, 2.0)]
+    steps = [lattice_step(seeded_release(value, e, (), mechanism).noise_std) for e in (1.0, 2.0)]
     assert two_epsilon_attack(value, mechanism=mechanism) < 2 * max(steps)
 
 
@@ -500,7 +500,7 @@ def test_mechanisms_share_no_noise():
     source = NoiseSource(SECRET)
     source.key = lambda *release: keys.append(NoiseSource.key(source, *release)) or keys[-1]
     for mechanism in ("gaussian", "symmetric_gaussian", "laplace", "spherical"):
-        budget = open_budget(noise=source)
+        budget = open_budget(noise_source=source)
         # Whatever the scale: the name of the mechanism alone tells them apart.
         with patch.object(PrivacyCost, "noise_std", lambda *release: 1.0):
             getattr(budget, mechanism)("value", np.eye(3), sensitivity=1.0, share=1.0)
@@ -521,7 +521,7 @@ def test_equal_seed_on_neighboring_data_shares_no_noise():
 
 
 def test_releases_of_one_fit_share_no_noise():
-    budget = open_budget(noise=NoiseSource(SECRET))
+    budget = open_budget(noise_source=NoiseSource(SECRET))
     with drawn_noise() as draws:
         for _ in range(4):
             budget.gaussian("same", np.zeros(20), sensitivity=1.0, share=0.25)

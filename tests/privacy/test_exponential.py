@@ -13,13 +13,13 @@ from skdp.privacy.noise import NoiseSource, standard_gumbel
 
 
 def budget(epsilon=1.0, delta=1e-6, seed=None):
-    noise = NoiseSource(seed) if seed is not None else None
-    return PrivacyBudget(epsilon, delta, unit="row", adjacency="replace", noise=noise)
+    noise_source = NoiseSource(seed) if seed is not None else None
+    return PrivacyBudget(epsilon, delta, unit="row", adjacency="replace", noise_source=noise_source)
 
 
 def eta_of(spent_budget, share):
     """What a share buys: the largest change of the log-odds of a set of options."""
-    scale = spent_budget.noise_scale(1.0, share, mechanism="exponential")
+    scale = spent_budget.noise_std(1.0, share, mechanism="exponential")
     return math.pi / math.sqrt(6) / scale
 
 

@@ -40,7 +40,7 @@ def test_the_step_is_a_power_of_two_between_a_32nd_and_a_16th(scale):
 @pytest.mark.parametrize("size", [0.0, 1e-20, 1.0, 1e5, 1e12, 1e20])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_released_numbers_are_multiples_of_the_step(mechanism, size, scale):
-    budget = open_budget(noise=NoiseSource(SECRET))
+    budget = open_budget(noise_source=NoiseSource(SECRET))
     value = np.random.default_rng(0).uniform(-1, 1, size=(20, 20)) * min(size * scale, 1e307)
     value += value.T
     noisy, own_scale = getattr(budget, mechanism)(
@@ -98,7 +98,7 @@ def test_no_noise_no_lattice():
 def test_scales_are_larger_than_in_exact_arithmetic(mechanism, delta):
     budget = open_budget(2.0, delta)
     price = budget.cost.guarantee(mechanism, 0.25)
-    scale = budget.noise_scale(3.0, 0.25, mechanism=mechanism, joint_entries=5)
+    scale = budget.noise_std(3.0, 0.25, mechanism=mechanism, joint_entries=5)
     exact = 3.0 / price * (1 if "gaussian" in mechanism else math.sqrt(6))
     assert scale / exact - 1 == pytest.approx(SCALE_MARGIN, rel=1e-6)
     # The record says what was asked for.

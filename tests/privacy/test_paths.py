@@ -101,4 +101,4 @@ def test_the_noise_of_every_way_is_that_of_its_shares():
     plan = plan_of(USUAL, HALVES)
     for way in plan.paths:
         for one in way:
-            assert one.noise_scale == pytest.approx(1 / (plan.mu * math.sqrt(one.share)), rel=1e-3)
+            assert one.noise_std == pytest.approx(1 / (plan.mu * math.sqrt(one.share)), rel=1e-3)

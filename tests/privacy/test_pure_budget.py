@@ -20,8 +20,10 @@ MARGIN = 1 + SCALE_MARGIN
 DELTAS = (1e-12, 1e-9, 1e-6, 1e-3, 0.1)
 
 
-def open_budget(epsilon=1.0, delta=0.0, *, noise=None, **keywords):
-    return PrivacyBudget(epsilon, delta, unit="row", adjacency="replace", noise=noise, **keywords)
+def open_budget(epsilon=1.0, delta=0.0, *, noise_source=None, **keywords):
+    return PrivacyBudget(
+        epsilon, delta, unit="row", adjacency="replace", noise_source=noise_source, **keywords
+    )
 
 
 def spent_on(*shares, epsilon=1.0, delta=0.0, mechanism="laplace", **keywords):
@@ -50,11 +52,9 @@ def test_noise_scale_is_the_standard_deviation_of_an_entry(delta):
         budget._account.releases.clear()
         released = release("value", np.zeros(shape), sensitivity=5.0, share=0.25)
         assert released.value.shape == shape
-        assert released.scale == pytest.approx(MARGIN * 5.0 / epsilon * math.sqrt(variance))
-        scale = budget.noise_scale(
-            5.0, 0.25, mechanism=release.__name__, joint_entries=variance - 1
-        )
-        assert released.scale == scale
+        assert released.noise_std == pytest.approx(MARGIN * 5.0 / epsilon * math.sqrt(variance))
+        scale = budget.noise_std(5.0, 0.25, mechanism=release.__name__, joint_entries=variance - 1)
+        assert released.noise_std == scale
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -63,7 +63,7 @@ def test_noise_scale_is_the_standard_deviation_of_an_entry(delta):
     [("laplace", (40_000,)), ("laplace", (10_000, 4)), ("spherical", (400, 100))],
 )
 def test_noise_has_the_scale_that_the_ledger_says(mechanism, shape, delta):
-    budget = open_budget(2.0, delta, noise=NoiseSource(SECRET, ("scale",)))
+    budget = open_budget(2.0, delta, noise_source=NoiseSource(SECRET, ("scale",)))
     value = np.linspace(-5, 5, math.prod(shape)).reshape(shape)
     noisy, scale = getattr(budget, mechanism)("table", value, sensitivity=3.0, share=0.5)
     # The kurtosis of these laws is at most 6, hence the spread of a mean of squares.
@@ -84,7 +84,7 @@ def test_gaussian_noise_is_refused_before_the_data_are_read():
     with pytest.raises(BudgetError, match="delta=0 admits laplace, spherical and exponential"):
         budget.cost.search("name", 0.5, np.ones(4))
     with pytest.raises(BudgetError, match="got 'gaussian'"):
-        budget.noise_scale(1.0, 0.5)
+        budget.noise_std(1.0, 0.5)
     assert budget.spent().releases == ()
     budget.laplace("all is left", 0.0, sensitivity=1.0, share=1.0)
 
@@ -155,7 +155,7 @@ def test_the_curve_is_the_lower_of_the_pure_one_and_that_of_mu(shares, epsilon):
 
 def test_pure_records_compose_by_adding_epsilons():
     first = spent_on(0.5, 0.25, epsilon=1.0)
-    second = spent_on(0.5, epsilon=3.0, mechanism="spherical", noise=NoiseSource(SECRET))
+    second = spent_on(0.5, epsilon=3.0, mechanism="spherical", noise_source=NoiseSource(SECRET))
     both = first.compose(second)
     assert (both.epsilon, both.delta, both.epsilon_at(0.0)) == (2.25, 0.0, 2.25)
     assert both.delta_at(2.25) == 0.0
@@ -194,7 +194,7 @@ def test_pure_and_gaussian_records_compose_by_mu(delta):
                 scale = math.sqrt(2) * 3.0 / pure_dp.epsilon_from_mu(mu)
             else:
                 scale = 3.0 / mu
-            assert release.noise_scale == pytest.approx(MARGIN * scale)
+            assert release.noise_std == pytest.approx(MARGIN * scale)
 
 
 def test_pure_noise_in_a_gaussian_budget_is_paid_in_mu():
@@ -206,8 +206,8 @@ def test_pure_noise_in_a_gaussian_budget_is_paid_in_mu():
     assert spent.mu == pytest.approx(budget.cost.mu)
     assert spent.epsilon_at(1e-6) == pytest.approx(1.0, rel=1e-8)
     epsilon = pure_dp.epsilon_from_mu(budget.cost.mu / 2)
-    assert spent.releases[1].noise_scale == pytest.approx(MARGIN * math.sqrt(7) / epsilon)
-    assert spent.releases[2].noise_scale == pytest.approx(MARGIN * math.sqrt(3) / epsilon)
+    assert spent.releases[1].noise_std == pytest.approx(MARGIN * math.sqrt(7) / epsilon)
+    assert spent.releases[2].noise_std == pytest.approx(MARGIN * math.sqrt(3) / epsilon)
     assert spent.epsilon_at(0.0) == math.inf
 
 
@@ -222,7 +222,7 @@ def least_epsilon(distributions, delta):
 def laplace_losses(spent):
     return [
         pld.from_laplace_mechanism(
-            release.noise_scale / math.sqrt(2),
+            release.noise_std / math.sqrt(2),
             sensitivity=release.sensitivity,
             pessimistic_estimate=False,
         )
@@ -233,7 +233,7 @@ def laplace_losses(spent):
 def gaussian_losses(spent):
     return [
         pld.from_gaussian_mechanism(
-            release.noise_scale, sensitivity=release.sensitivity, pessimistic_estimate=False
+            release.noise_std, sensitivity=release.sensitivity, pessimistic_estimate=False
         )
         for release in spent.releases
     ]
@@ -300,7 +300,7 @@ AUDIT_EPSILON, SENSITIVITY = 2.0, 2.5
 
 def laplace_outputs(value, n_draws, label):
     # Entries or rows have noise of their own, so that each copy is a draw of the mechanism.
-    budget = open_budget(AUDIT_EPSILON, noise=NoiseSource(SECRET, (label,)))
+    budget = open_budget(AUDIT_EPSILON, noise_source=NoiseSource(SECRET, (label,)))
     copies = np.concatenate([value] * n_draws)
     noisy, _ = budget.laplace("value", copies, sensitivity=SENSITIVITY, share=1.0)
     return noisy.reshape(n_draws, len(value), -1)
@@ -309,7 +309,7 @@ def laplace_outputs(value, n_draws, label):
 def spherical_outputs(value, n_draws, label):
     outputs = []
     for draw in range(n_draws):
-        budget = open_budget(AUDIT_EPSILON, noise=NoiseSource(SECRET, (label, draw)))
+        budget = open_budget(AUDIT_EPSILON, noise_source=NoiseSource(SECRET, (label, draw)))
         outputs.append(budget.spherical("value", value, sensitivity=SENSITIVITY, share=1.0).value)
     return np.stack(outputs).reshape(n_draws, 1, -1)
 

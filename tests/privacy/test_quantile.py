@@ -149,7 +149,7 @@ def test_every_column_is_searched_as_if_it_were_alone(n_points, noise):
 
 
 def open_budget(make=PrivacyBudget, epsilon=1.0, seed=None, adjacency="replace"):
-    return make(epsilon, 1e-6, unit="row", adjacency=adjacency, noise=NoiseSource(seed))
+    return make(epsilon, 1e-6, unit="row", adjacency=adjacency, noise_source=NoiseSource(seed))
 
 
 def quantiles_of(columns, budget, share=0.5):

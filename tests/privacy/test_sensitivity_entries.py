@@ -231,7 +231,7 @@ def test_short_rows_do_not_exceed_their_sensitivities(adjacency, n_entries, valu
         core = row_norms(left).max() * products.max()
         of_core.append(core / unit.core(row_norms(left), row_norms(right)))
         adjoint = row_norms(left).max() * lengths.max()
-        assert adjoint <= unit.adjoint(row_norms(left)) * EXCEEDED
+        assert adjoint <= unit.rmatmul(row_norms(left)) * EXCEEDED
         rows = rows_of(generator, value_range, n_entries, right)
         for point in (
             np.zeros(N),

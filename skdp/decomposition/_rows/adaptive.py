@@ -69,11 +69,11 @@ class _Estimate:
     """
 
     matrix: np.ndarray
-    scale: float
+    noise_std: float
 
     @property
-    def entry_scale(self) -> float:
-        return self.scale * np.sqrt(0.5)
+    def off_diagonal_std(self) -> float:
+        return self.noise_std * np.sqrt(0.5)
 
 
 def solve_adaptive(
@@ -93,10 +93,10 @@ def solve_adaptive(
     if level is None or not _can_be_refined(values[:n_components], estimate):
         for release in more:
             estimate = _average(estimate, _release_moment(release, rows, budget, moment))
-        return decomposed(estimate.matrix, estimate.scale, squared_bound=rows.bound**2)
+        return decomposed(estimate.matrix, estimate.noise_std, squared_bound=rows.bound**2)
     for step in refinement.steps:
-        columns, scale = _release_step(step, rows, budget, basis, level)
-        estimate = _refine(estimate, basis, columns, scale)
+        columns, noise_std = _release_step(step, rows, budget, basis, level)
+        estimate = _refine(estimate, basis, columns, noise_std)
         basis = _turn_to_leading(estimate.matrix, basis)
     return _release_variances(refinement.variances, rows, budget, moment, basis[:, :n_components])
 
@@ -105,19 +105,19 @@ def _release_moment(
     release: Release, rows: Rows, budget: PrivacyBudget, moment: tuple[np.ndarray, float]
 ) -> _Estimate:
     exact, rounding = moment
-    noisy, scale = budget.release(release, exact, rows.bound, rounding=rounding)
+    noisy, noise_std = budget.release(release, exact, rows.bound, rounding=rounding)
     squared_bound = rows.bound**2
     noisy /= squared_bound
-    return _Estimate(noisy, scale / squared_bound)
+    return _Estimate(noisy, noise_std / squared_bound)
 
 
 def _average(one: _Estimate, other: _Estimate) -> _Estimate:
     """Weight two releases by their precision."""
-    weight = 1 / (1 + np.square(np.float64(one.scale) / other.scale))
+    weight = 1 / (1 + np.square(np.float64(one.noise_std) / other.noise_std))
     matrix = other.matrix
     matrix *= 1 - weight
     matrix += weight * one.matrix
-    return _Estimate(matrix, one.scale * np.sqrt(weight))
+    return _Estimate(matrix, one.noise_std * np.sqrt(weight))
 
 
 def _turn_to_leading(matrix: np.ndarray, basis: np.ndarray) -> np.ndarray:
@@ -133,7 +133,7 @@ def _release_squares(
 ) -> np.ndarray:
     """Release the squared coordinates in `basis`, summed over rows: one row for each clip level."""
     weighting = partial(_level_weights, bound=rows.bound, n_features=basis.shape[1])
-    squares, rounding = rows.thinned(_PROBE_ROWS).clipped_squares(basis, weighting)
+    squares, rounding = rows.subsample(_PROBE_ROWS).clipped_squares(basis, weighting)
     return budget.release(release, squares, rows.bound, rounding=rounding).value
 
 
@@ -157,10 +157,15 @@ def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
 def _can_be_refined(values: np.ndarray, estimate: _Estimate) -> bool:
     """Whether all of these eigenvalues stand out, and still suffer from noise."""
     n_features = len(estimate.matrix)
-    if values.min() < _MARGIN * noise_edge(estimate.entry_scale, n_features):
+    if values.min() < _MARGIN * noise_edge(estimate.off_diagonal_std, n_features):
         return False
     # What the matrix would lose of the captured variance, with the whole share.
-    loss = estimate.entry_scale * _FIRST_SHARE * n_features * np.sum(estimate.entry_scale / values)
+    loss = (
+        estimate.off_diagonal_std
+        * _FIRST_SHARE
+        * n_features
+        * np.sum(estimate.off_diagonal_std / values)
+    )
     return bool(loss >= _LEAST_LOSS * values.sum())
 
 
@@ -170,19 +175,21 @@ def _release_step(
     """Release the second moment times `basis`, with clipped projections; return its noise too."""
     level = fraction * rows.bound
     product, rounding, _ = rows.normal_product(basis, partial(clip_rows, bound=level))
-    noisy, scale = budget.release(release, product, rows.bound, level, rounding=rounding)
+    noisy, noise_std = budget.release(release, product, rows.bound, level, rounding=rounding)
     squared_bound = rows.bound**2
-    return noisy / squared_bound, scale / squared_bound
+    return noisy / squared_bound, noise_std / squared_bound
 
 
-def _refine(estimate: _Estimate, basis: np.ndarray, columns: np.ndarray, scale: float) -> _Estimate:
+def _refine(
+    estimate: _Estimate, basis: np.ndarray, columns: np.ndarray, noise_std: float
+) -> _Estimate:
     """Replace what the estimate says about the span of `basis` by its average with `columns`."""
     before = estimate.matrix @ basis
     # Clipping has shrunk every column: compare with the estimate along the diagonal.
     diagonal = np.einsum("ij,ij->j", basis, before)
     shrunk = np.einsum("ij,ij->j", basis, columns)
     kept = np.clip(shrunk / np.where(diagonal > 0, diagonal, np.inf), _SMALLEST_SIGNAL, 1.0)
-    relative_variances = np.square(scale / kept / estimate.entry_scale)
+    relative_variances = np.square(noise_std / kept / estimate.off_diagonal_std)
     # In the second step the scale of the estimate is still that of the first release: the step,
     # whose share is larger, gets more weight than its precision alone would give.
     weights = 1 / (1 + relative_variances)
@@ -193,7 +200,7 @@ def _refine(estimate: _Estimate, basis: np.ndarray, columns: np.ndarray, scale: 
     change = (after - basis @ (basis.T @ after)) - _KEPT_OUTSIDE * (before - basis @ inner_before)
     change += basis @ (inner_after - _KEPT_OUTSIDE * inner_before) / 2
     update = change @ basis.T
-    return _Estimate(_KEPT_OUTSIDE * estimate.matrix + update + update.T, estimate.scale)
+    return _Estimate(_KEPT_OUTSIDE * estimate.matrix + update + update.T, estimate.noise_std)
 
 
 def _release_variances(
@@ -212,12 +219,12 @@ def _release_variances(
     rounding *= 2 + np.sqrt(basis.shape[1])
     rounding += 4 * rows.n_features * basis.shape[1] * rows.n_rows * UNIT_ROUNDOFF
     values = np.append(along, outside)
-    noisy, scale = budget.release(release, values, rows.bound, rounding=rounding)
+    noisy, noise_std = budget.release(release, values, rows.bound, rounding=rounding)
     order = np.argsort(-noisy[:-1], kind="stable")
     return Factors(
         components=basis.T[order],
         eigenvalues=np.maximum(noisy[order], 0.0),
         total=float(noisy.sum()),
-        noise_scale=scale,
+        eigenvalue_noise=noise_std,
         n_above_noise=basis.shape[1],
     )

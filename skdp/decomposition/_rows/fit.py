@@ -14,7 +14,6 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import RowsProblem, rank_of
 from skdp.decomposition._rows.adaptive import solve_adaptive
 from skdp.decomposition._rows.covariance import solve_covariance
-from skdp.decomposition._rows.guide import Guide, release_gate, release_guide, release_mean
 from skdp.decomposition._rows.guided_moment import decompose_beside
 from skdp.decomposition._rows.guided_power import solve_guided_power
 from skdp.decomposition._rows.moment import Decomposition, decompose
@@ -26,6 +25,12 @@ from skdp.decomposition._rows.plan import (
     SolverReleases,
     Way,
     norm_quantile,
+)
+from skdp.decomposition._rows.positive_mean import (
+    PositiveMean,
+    passes_positivity_test,
+    release_mean,
+    release_positive_mean,
 )
 from skdp.decomposition._rows.power import solve_power
 from skdp.linalg.spectrum import noise_edge
@@ -62,7 +67,7 @@ def solve_rows(
     generator: np.random.Generator,
 ) -> Factors:
     """Release the norms and the mean that are asked for, and the factors."""
-    mean, scale, rows = np.zeros(raw.n_features), 0.0, raw
+    mean, noise_std, rows = np.zeros(raw.n_features), 0.0, raw
     if isinstance(problem.center, np.ndarray):
         mean = problem.center
     if plan.center is not None:
@@ -76,11 +81,11 @@ def solve_rows(
         clipped = rows
         if problem.mean_norm is not None:
             clipped = clip_to_norm(raw, None, problem.mean_norm, problem, budget)
-        if plan.positivity is not None and release_gate(plan.positivity, raw, budget):
+        if plan.positivity is not None and passes_positivity_test(plan.positivity, raw, budget):
             return _solve_guided(problem, guided, rows, clipped, budget, generator)
-        mean, scale = release_mean(way.means[0], clipped, budget)
+        mean, noise_std = release_mean(way.means[0], clipped, budget)
     factors = solve_clipped(problem, way.solver, rows, budget, generator)
-    return replace(factors, mean=mean, mean_noise=scale**2, row_norm=float(rows.bound))
+    return replace(factors, mean=mean, mean_noise_variance=noise_std**2, row_norm=float(rows.bound))
 
 
 # What underflows is 0, also where the caller asks for an error.
@@ -95,27 +100,38 @@ def _solve_guided(
 ) -> Factors:
     """Release the mean of rows that are mostly positive, and what lies beside it."""
     # Both begin with the same mean, which an iteration has twice.
-    guide = release_guide(ways[0].means[0], clipped, budget)
+    positive_mean = release_positive_mean(ways[0].means[0], clipped, budget)
     by_solver = next((way for way in ways if len(way.means) == 1), None)
     by_power = next((way for way in ways if len(way.means) == 2), None)
-    if by_solver is None or (by_power and not _shows(problem, by_solver.solver, rows, guide)):
+    if by_solver is None or (
+        by_power and not _shows(problem, by_solver.solver, rows, positive_mean)
+    ):
         assert by_power is not None
         assert isinstance(by_power.solver, PowerReleases)
-        guide = guide.averaged(release_guide(by_power.means[1], clipped, budget))
-        factors = solve_guided_power(rows, by_power.solver, budget, guide, generator)
+        positive_mean = positive_mean.averaged(
+            release_positive_mean(by_power.means[1], clipped, budget)
+        )
+        factors = solve_guided_power(rows, by_power.solver, budget, positive_mean, generator)
     else:
-        beside = partial(decompose_beside, axis=guide.axis)
+        beside = partial(decompose_beside, axis=positive_mean.axis)
         factors = solve_clipped(problem, by_solver.solver, rows, budget, generator, beside)
-    return replace(factors, mean=guide.mean, mean_noise=guide.scale**2, row_norm=float(rows.bound))
+    return replace(
+        factors,
+        mean=positive_mean.mean,
+        mean_noise_variance=positive_mean.noise_std**2,
+        row_norm=float(rows.bound),
+    )
 
 
-def _shows(problem: RowsProblem, plan: SolverReleases, rows: Rows, guide: Guide) -> bool:
+def _shows(
+    problem: RowsProblem, plan: SolverReleases, rows: Rows, positive_mean: PositiveMean
+) -> bool:
     """Tell whether a noisy second moment would show what the mean shows."""
     least = _LEAST_RATIO if rank_of(problem) > 1 else _LEAST_RATIO_OF_ONE
     change = sensitivity.second_moment(rows.bound, problem.unit.adjacency)
-    scale = problem.cost.noise_std("gaussian", change, share_of(plan))
-    edge = noise_edge(scale * np.sqrt(0.5), rows.n_features)
-    return bool(rows.n_rows * (guide.cleaned @ guide.cleaned) >= least * edge)
+    noise_std = problem.cost.noise_std("gaussian", change, share_of(plan))
+    edge = noise_edge(noise_std * np.sqrt(0.5), rows.n_features)
+    return bool(rows.n_rows * (positive_mean.cleaned @ positive_mean.cleaned) >= least * edge)
 
 
 def clip_to_norm(

@@ -21,47 +21,49 @@ _FAR = 10.0  # not tuned
 
 
 def decompose_beside(
-    noisy: np.ndarray, scale: float, axis: np.ndarray, squared_bound: float = 1.0
+    noisy: np.ndarray, noise_std: float, axis: np.ndarray, squared_bound: float = 1.0
 ) -> Factors:
     """Decompose a released second moment beside a direction, unless that holds little.
 
     The moment and its scale are relative to `squared_bound`.
     """
     value, total = float(axis @ noisy @ axis), float(np.trace(noisy))
-    if value < _LEAST_VALUE * max(scale, total / len(noisy)):
-        return decompose(noisy, scale, squared_bound)
-    return decompose_along(noisy, scale, axis, squared_bound)
+    if value < _LEAST_VALUE * max(noise_std, total / len(noisy)):
+        return decompose(noisy, noise_std, squared_bound)
+    return decompose_along(noisy, noise_std, axis, squared_bound)
 
 
 def decompose_along(
-    noisy: np.ndarray, scale: float, axis: np.ndarray, squared_bound: float = 1.0
+    noisy: np.ndarray, noise_std: float, axis: np.ndarray, squared_bound: float = 1.0
 ) -> Factors:
     """Decompose the moment beside a direction that holds something."""
     # Squares of its entries must not overflow.
     unit = max(float(noisy.max()), -float(noisy.min()))
-    noisy, scale, squared_bound = noisy / unit, scale / unit, squared_bound * unit
-    along, entry_scale = noisy @ axis, scale * np.sqrt(0.5)
+    noisy, noise_std, squared_bound = noisy / unit, noise_std / unit, squared_bound * unit
+    along, off_diagonal_std = noisy @ axis, noise_std * np.sqrt(0.5)
     value = float(axis @ along)
-    cross = _shrunk_cross(along - value * axis, entry_scale)
+    cross = _shrunk_cross(along - value * axis, off_diagonal_std)
     eigenvalues, vectors = _decompose_rest(noisy, axis, along, cross / np.sqrt(value))
     # Noise pushes the variance along a vector down as it pushes its eigenvalue up.
-    captured = eigenvalues - 2 * eigenvalue_pushes(eigenvalues, entry_scale)
+    captured = eigenvalues - 2 * eigenvalue_pushes(eigenvalues, off_diagonal_std)
     captured = np.maximum(np.minimum.accumulate(captured), 0.0)
     values, components = _joined(value, axis + cross / value, axis, captured, vectors)
     return Factors(
         components=components,
         eigenvalues=squared_bound * values,
         total=squared_bound * float(np.trace(noisy)),
-        noise_scale=squared_bound * scale,
-        n_above_noise=1 + int(np.sum(eigenvalues > noise_edge(entry_scale, len(noisy)))),
+        eigenvalue_noise=squared_bound * noise_std,
+        n_above_noise=1 + int(np.sum(eigenvalues > noise_edge(off_diagonal_std, len(noisy)))),
     )
 
 
-def _shrunk_cross(cross: np.ndarray, entry_scale: float) -> np.ndarray:
+def _shrunk_cross(cross: np.ndarray, off_diagonal_std: float) -> np.ndarray:
     """Shrink a vector to what stands out from noise in its entries."""
     length = float(np.linalg.norm(cross))
-    noise = (len(cross) - 1) * np.square(entry_scale / max(length, np.finfo(np.float64).tiny))
-    return max(1.0 - noise, 0.0) * cross
+    noise_ratio = (len(cross) - 1) * np.square(
+        off_diagonal_std / max(length, np.finfo(np.float64).tiny)
+    )
+    return max(1.0 - noise_ratio, 0.0) * cross
 
 
 def _decompose_rest(

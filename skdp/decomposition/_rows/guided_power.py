@@ -17,14 +17,14 @@ import numpy as np
 
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._rows.guide import Guide
 from skdp.decomposition._rows.guided_moment import decompose_along
 from skdp.decomposition._rows.plan import PowerReleases
+from skdp.decomposition._rows.positive_mean import PositiveMean
 from skdp.decomposition._rows.power import (
     count_above_noise,
     release_projected_moment,
     release_step,
-    thinned,
+    subsample,
 )
 from skdp.linalg.subspace import orthonormal_basis
 from skdp.privacy import PrivacyBudget, Release
@@ -41,35 +41,41 @@ def solve_guided_power(
     rows: Rows,
     plan: PowerReleases,
     budget: PrivacyBudget,
-    guide: Guide,
+    positive_mean: PositiveMean,
     generator: np.random.Generator,
 ) -> Factors:
     """Find the leading directions beside the guide: time O(nnz p) a step, memory O(n + d p)."""
-    axis = guide.axis
+    axis = positive_mean.axis
     groups = _groups(axis)
-    sample = thinned(rows)
+    sample = subsample(rows)
     columns = generator.normal(size=plan.steps[0][1].shape)
     for step in plan.steps:
         basis = orthonormal_basis(_beside(axis, columns))
-        (noisy, scale), rows = release_step(step, rows, sample, budget, basis)
+        (noisy, noise_std), rows = release_step(step, rows, sample, budget, basis)
         noisy = _beside(axis, noisy)
-        columns = _shrunk_by_group(noisy, scale, groups)
-    n_above_noise = int(guide.stands_out) + count_above_noise(noisy, scale)
-    factors = _release_beside(rows, plan.projected_moment, budget, guide, columns)
+        columns = _shrunk_by_group(noisy, noise_std, groups)
+    n_above_noise = int(positive_mean.stands_out) + count_above_noise(noisy, noise_std)
+    factors = _release_beside(rows, plan.projected_moment, budget, positive_mean, columns)
     return replace(factors, n_above_noise=n_above_noise)
 
 
 def _release_beside(
-    rows: Rows, spectrum: Release, budget: PrivacyBudget, guide: Guide, columns: np.ndarray
+    rows: Rows,
+    spectrum: Release,
+    budget: PrivacyBudget,
+    positive_mean: PositiveMean,
+    columns: np.ndarray,
 ) -> Factors:
     """Rayleigh-Ritz in the span of the mean and the columns, as of a matrix beside the mean."""
-    basis = orthonormal_basis(np.column_stack([guide.axis, columns]))
-    noisy, scale = release_projected_moment(spectrum, rows, budget, basis)
+    basis = orthonormal_basis(np.column_stack([positive_mean.axis, columns]))
+    noisy, noise_std = release_projected_moment(spectrum, rows, budget, basis)
     total, inner = float(np.trace(noisy)), noisy[:-1, :-1].copy()
     # The sum of squares along the mean is at least that of the mean itself, which may be known
     # better; a number below its noise would deflate the rest by anything.
-    inner[0, 0] = max(inner[0, 0], rows.n_rows * float(guide.cleaned @ guide.cleaned), scale)
-    factors = decompose_along(inner, scale, np.eye(len(inner))[0])
+    inner[0, 0] = max(
+        inner[0, 0], rows.n_rows * float(positive_mean.cleaned @ positive_mean.cleaned), noise_std
+    )
+    factors = decompose_along(inner, noise_std, np.eye(len(inner))[0])
     return replace(factors, components=factors.components @ basis.T, total=total)
 
 
@@ -85,10 +91,10 @@ def _groups(axis: np.ndarray) -> list[np.ndarray]:
     return np.split(np.argsort(-axis, kind="stable"), ends[ends < len(axis)])
 
 
-def _shrunk_by_group(noisy: np.ndarray, scale: float, groups: list[np.ndarray]) -> np.ndarray:
+def _shrunk_by_group(noisy: np.ndarray, noise_std: float, groups: list[np.ndarray]) -> np.ndarray:
     """Turn columns to their singular vectors, and shrink them where they are noise."""
     columns = np.asarray(noisy @ np.linalg.svd(noisy, full_matrices=False)[2].T)
     for group in groups:
-        energy = np.mean(np.square(columns[group] / scale), axis=0)
+        energy = np.mean(np.square(columns[group] / noise_std), axis=0)
         columns[group] *= np.maximum(1 - 1 / np.maximum(energy, 1e-12), _LEAST_KEPT)
     return columns

@@ -13,15 +13,15 @@ __all__ = ["Decomposition", "decompose"]
 Decomposition = Callable[..., Factors]
 
 
-def decompose(noisy: np.ndarray, scale: float, squared_bound: float = 1.0) -> Factors:
+def decompose(noisy: np.ndarray, noise_std: float, squared_bound: float = 1.0) -> Factors:
     """Decompose a released second moment; it and its scale are relative to `squared_bound`."""
     eigenvalues, vectors = np.linalg.eigh(noisy)
     eigenvalues = eigenvalues[::-1]
-    entry_scale = scale * np.sqrt(0.5)
+    off_diagonal_std = noise_std * np.sqrt(0.5)
     return Factors(
         components=vectors.T[::-1],
-        eigenvalues=squared_bound * denoise_eigenvalues(eigenvalues, entry_scale),
+        eigenvalues=squared_bound * denoise_eigenvalues(eigenvalues, off_diagonal_std),
         total=squared_bound * float(eigenvalues.sum()),
-        noise_scale=squared_bound * scale,
-        n_above_noise=int(np.sum(eigenvalues > noise_edge(entry_scale, len(eigenvalues)))),
+        eigenvalue_noise=squared_bound * noise_std,
+        n_above_noise=int(np.sum(eigenvalues > noise_edge(off_diagonal_std, len(eigenvalues)))),
     )

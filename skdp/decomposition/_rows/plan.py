@@ -26,17 +26,17 @@ __all__ = [
     "RowReleases",
     "SolverReleases",
     "Way",
-    "doubts_of_rows",
     "norm_quantile",
     "plan_norm",
     "plan_rows",
     "plan_solver",
+    "warnings_for_rows",
 ]
 
 _MEAN_NORM, ROW_NORM = "mean norm", "row norm"
 # Of a guided fit: share of the count that opens it. That of the mean falls with the square root of
 # its signal, within limits; that of both means before an iteration does so, too.
-_GATE_SHARE = 0.005  # not studied
+_POSITIVITY_SHARE = 0.005  # not studied
 _GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)  # not studied
 _ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)  # not studied
 # Of its iteration: steps, columns beside those sought, and how many times the share of a step the
@@ -114,7 +114,7 @@ class RowReleases(NamedTuple):
     ways: OneOf  # the first one is not guided
 
 
-def doubts_of_rows(problem: RowsProblem, plan: Plan) -> list[str]:
+def warnings_for_rows(problem: RowsProblem, plan: Plan) -> list[str]:
     """Doubt norms that are sought among too few rows."""
     n_rows = problem.shape[0]
     return [
@@ -141,7 +141,7 @@ def norm_quantile(search: Search, problem: RowsProblem) -> float:
 
 
 def _quantile(search: Search, n_rows: int) -> float:
-    return min(_NORM_QUANTILE, 1 - _COUNT_MARGIN * (search.noise_scale or 0.0) / n_rows)
+    return min(_NORM_QUANTILE, 1 - _COUNT_MARGIN * (search.noise_std or 0.0) / n_rows)
 
 
 def _signal(problem: RowsProblem) -> float:
@@ -157,7 +157,7 @@ def plan_rows(problem: RowsProblem) -> RowReleases:
     seeks_mean_norm = is_centered and problem.mean_norm is None
     if problem.is_guided:
         count = sensitivity.count
-        positivity = problem.cost.release("positive rows", "gaussian", _GATE_SHARE, count, {})
+        positivity = problem.cost.release("positive rows", "gaussian", _POSITIVITY_SHARE, count, {})
     before = (
         plan_norm(problem, _MEAN_NORM) if seeks_mean_norm else None,
         _plan_mean(problem, MEAN, _CENTER_SHARE) if is_centered else None,

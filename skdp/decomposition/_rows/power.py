@@ -35,7 +35,7 @@ __all__ = [
     "release_projected_moment",
     "release_step",
     "solve_power",
-    "thinned",
+    "subsample",
 ]
 
 _LEVEL_QUANTILE = 0.2  # not studied
@@ -48,7 +48,7 @@ def solve_power(
     rows: Rows, plan: PowerReleases, budget: PrivacyBudget, generator: np.random.Generator
 ) -> Factors:
     """Find the leading directions of clipped rows: time O(nnz p) a step, memory O(n + d p)."""
-    sample = thinned(rows)
+    sample = subsample(rows)
     basis = random_basis(rows.n_features, plan.steps[0][1].shape[1], generator)
     for step in plan.steps:
         (noisy, step_noise), rows = release_step(step, rows, sample, budget, basis)
@@ -74,15 +74,15 @@ def release_step(
     return budget.release(of_product, product, rows.bound, level, rounding=rounding), rows
 
 
-def count_above_noise(noisy: np.ndarray, scale: float) -> int:
+def count_above_noise(noisy: np.ndarray, noise_std: float) -> int:
     """Count the singular values that are larger than those of noise alone."""
-    edge = scale * np.sum(np.sqrt(noisy.shape))
+    edge = noise_std * np.sum(np.sqrt(noisy.shape))
     return int(np.sum(np.linalg.svd(noisy, compute_uv=False) > edge))
 
 
-def thinned(rows: Rows) -> Rows:
+def subsample(rows: Rows) -> Rows:
     """Return as many of the rows as the choice of a level needs."""
-    return rows.thinned(_LEVEL_ROWS)
+    return rows.subsample(_LEVEL_ROWS)
 
 
 def release_level(level: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray) -> float:
@@ -97,14 +97,14 @@ def _solve_projected(
 ) -> Factors:
     """Rayleigh-Ritz: decompose the second moment of the projections."""
     size = basis.shape[1]
-    noisy, scale = release_projected_moment(spectrum, rows, budget, basis)
+    noisy, noise_std = release_projected_moment(spectrum, rows, budget, basis)
     eigenvalues, turn = eigh(noisy[:size, :size], check_finite=False)
     eigenvalues = eigenvalues[::-1]
     return Factors(
         components=(basis @ turn[:, ::-1]).T,
-        eigenvalues=denoise_eigenvalues(eigenvalues, scale * np.sqrt(0.5)),
+        eigenvalues=denoise_eigenvalues(eigenvalues, noise_std * np.sqrt(0.5)),
         total=float(np.trace(noisy)),
-        noise_scale=scale,
+        eigenvalue_noise=noise_std,
         n_above_noise=n_above_noise,
     )
 

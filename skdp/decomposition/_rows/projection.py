@@ -78,9 +78,9 @@ def solve_projection(
     factors = solve_clipped(problem, plan.components, rows, budget, generator)
     factors = factors.leading(rank_of(problem))
     projected = rows.matmul(factors.components.T)
-    released, scale = budget.release(plan.projected_rows, projected, rows.bound)
-    noise = len(released) * scale**2
-    signal = _signal_of(factors.eigenvalues, noise)
+    released, noise_std = budget.release(plan.projected_rows, projected, rows.bound)
+    noise_square = len(released) * noise_std**2
+    signal = _signal_of(factors.eigenvalues, noise_square)
     weights = np.where(signal > _LEAST_SIGNAL, signal, 0.0)
     left, singular_values, turn = np.linalg.svd(released * weights, full_matrices=False)
     return replace(
@@ -100,7 +100,7 @@ def _projection_change(row_norm: float, problem: RowsProblem) -> float:
     return sensitivity.row_sum(row_norm, problem.unit.adjacency, rounding)
 
 
-def _signal_of(eigenvalues: np.ndarray, noise: float) -> np.ndarray:
+def _signal_of(eigenvalues: np.ndarray, noise_square: float) -> np.ndarray:
     """Share of the squared length of noisy coordinates that is not noise."""
-    total = eigenvalues + noise
+    total = eigenvalues + noise_square
     return np.divide(eigenvalues, total, out=np.zeros_like(total), where=total > 0)

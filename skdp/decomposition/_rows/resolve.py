@@ -10,7 +10,7 @@ from skdp._estimator import check_finite_bound
 from skdp.decomposition._problem import Asked, RowsProblem, check_solver
 from skdp.linalg.norms import row_norms
 
-__all__ = ["settle_rows"]
+__all__ = ["resolve_rows"]
 
 # Where rows may be spread over many more dimensions than matter, and eigenvectors cost little.
 _ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp, adaptive"
@@ -23,7 +23,7 @@ _LARGEST_RATIO = 1e8  # not tuned
 _FEWEST_GUIDED_FEATURES, _FEWEST_ITERATED_FEATURES = 3, 400  # not studied
 
 
-def settle_rows(problem: RowsProblem, asked: Asked) -> RowsProblem:
+def resolve_rows(problem: RowsProblem, asked: Asked) -> RowsProblem:
     """Refuse what contradicts itself, and replace what is "auto", from public facts only."""
     if problem.solver != "auto" or problem.cost.is_pure:
         check_solver(problem, asked)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.decomposition._products.above_noise import gaussian_norm
+from skdp.decomposition._entries.above_noise import gaussian_norm
 from skdp.decomposition._sketches.plan import Sketches
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.linalg.sketch import Sketch
@@ -44,7 +44,7 @@ class Side:
 
     values: np.ndarray
     sketch: Sketch
-    noise: float
+    noise_std: float
 
     def project(self, factor: np.ndarray) -> np.ndarray:
         """Sketch a factor."""
@@ -67,7 +67,8 @@ def fit_sketches(
         for singular_values, released in zip((seen, also_seen), values, strict=True)
     ]
     edges = [
-        gaussian_norm(one.value.shape, scale) for one, scale in zip(values, scales, strict=True)
+        gaussian_norm(one.value.shape, noise_std)
+        for one, noise_std in zip(values, scales, strict=True)
     ]
     basis, other_basis = basis[:, :n_components], other_basis[:, :n_components]
     seen, also_seen = seen[:n_components], also_seen[:n_components]
@@ -75,8 +76,8 @@ def fit_sketches(
     if rank == 0:
         return SketchFactors(basis, np.zeros(n_components), other_basis, 0)
     right, left = (
-        _side(one.value, sketch, scale)
-        for one, sketch, scale in zip(values, pair, scales, strict=True)
+        _side(one.value, sketch, noise_std)
+        for one, sketch, noise_std in zip(values, pair, scales, strict=True)
     )
     rows, columns = _least_squares(right, left, basis[:, :rank])
     rows, singular_values, columns = _singular_factors(rows, columns)
@@ -104,14 +105,14 @@ def _noise_beside(singular_values: np.ndarray, released: Released, n_components:
     rounding = UNIT_ROUNDOFF * float(singular_values[0]) + np.finfo(np.float64).tiny
     n_left = (n_rows - n_components) * (size - n_components)
     rest = float(np.linalg.norm(singular_values[n_components:])) / np.sqrt(max(n_left, 1))
-    return max(released.scale, rest, rounding)
+    return max(released.noise_std, rest, rounding)
 
 
-def _side(values: np.ndarray, sketch: Sketch, noise_scale: float) -> Side:
+def _side(values: np.ndarray, sketch: Sketch, noise_std: float) -> Side:
     """Divide by the norms of the columns of the sketch, and average the noise over them."""
     norms = sketch.column_norms
-    noise = noise_scale * float(np.sqrt(np.mean(np.square(1 / norms))))
-    return Side(values / norms, sketch, noise)
+    whitened_std = noise_std * float(np.sqrt(np.mean(np.square(1 / norms))))
+    return Side(values / norms, sketch, whitened_std)
 
 
 def _least_squares(right: Side, left: Side, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -135,7 +136,7 @@ def _fitted(seen: Side, sketched: Side, other: np.ndarray) -> np.ndarray:
     gram, full_gram = projected.T @ projected, other.T @ other
     inside = sketched.project(products)
     outside = (products - sketched.lift(inside)) @ np.linalg.pinv(gram)
-    weight = (seen.noise / sketched.noise) ** 2
+    weight = (seen.noise_std / sketched.noise_std) ** 2
     inside = inside + weight * (sketched.values.T @ other)
     inside = inside @ np.linalg.pinv(gram + weight * full_gram)
     return outside + sketched.lift(inside)

@@ -65,7 +65,7 @@ def solve_one_pass(
         components=found.right.T,
         eigenvalues=squares,
         total=float(squares.sum()),
-        noise_scale=right.scale**2,
+        eigenvalue_noise=right.noise_std**2,
         n_above_noise=found.rank,
         left=found.left,
     )

@@ -96,7 +96,7 @@ class StreamProblem:
 
     unit: StreamUnit
     sketches: Sketches
-    noise: PrefixNoise
+    correlation: PrefixNoise
     cost: PrivacyCost
 
     @property
@@ -169,12 +169,12 @@ def plan_stream(problem: StreamProblem, count_unit: float = 0.0) -> SketchReleas
     Those of all epochs are one release, whose sensitivity is larger by the norm of a column of the
     square root of the prefix sums.
     """
-    unit, sketches, noise = problem.unit, problem.sketches, problem.noise
+    unit, sketches, correlation = problem.unit, problem.sketches, problem.correlation
     change = unit.change if isinstance(unit, ResolvedFrobeniusChange) else unit.step
     change += count_unit / sketches.right.unit * _rounded_cells(unit, sketches.shape)
     sizes = sketches.right.shape[1], sketches.left.shape[1]
-    right, left = (change * norm * noise.column_norm for norm in _norms(unit, sketches))
-    return planned_sketches(problem.cost, sketches.shape, sizes, (right, left), noise.horizon)
+    right, left = (change * norm * correlation.column_norm for norm in _norms(unit, sketches))
+    return planned_sketches(problem.cost, sketches.shape, sizes, (right, left), correlation.horizon)
 
 
 def _rounded_cells(unit: StreamUnit, shape: tuple[int, int]) -> float:

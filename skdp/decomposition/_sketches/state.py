@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp.decomposition._sketches.plan import Sketches
-from skdp.privacy.noise_first import EXACT, to_counts
+from skdp.privacy.initial_noise import EXACT, to_counts
 
 __all__ = ["StreamState"]
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdp.data.users import UserBatch, Users, in_company
+from skdp.data.users import UserBatch, Users, map_batch
 from skdp.linalg.norms import row_norms
 from skdp.linear_model._personal.gradient import oriented_basis
 from skdp.linear_model._personal.levels import loses_digits, release_level
@@ -53,9 +53,9 @@ def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyB
     for of_matrix, of_sides in plan.steps:
         prior, mean_head = start.prior, start.mean_head
         total, products = _clipped_sums(users, prior, mean_head, levels)
-        matrix, scale = budget.release(of_matrix, total, levels[0], rounding=users.rounding)
+        matrix, noise_std = budget.release(of_matrix, total, levels[0], rounding=users.rounding)
         sides, _ = budget.release(of_sides, products, levels[1], rounding=users.rounding)
-        solved = _floored_solution(matrix, sides, scale).reshape(prior.basis.shape, order="F")
+        solved = _floored_solution(matrix, sides, noise_std).reshape(prior.basis.shape, order="F")
         start = replace(start, prior=replace(prior, basis=oriented_basis(solved)))
     return start
 
@@ -105,7 +105,7 @@ def _clipped(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sum what the users of a batch contribute, a pair of components at a time."""
     size, k = prior.basis.shape
-    terms = in_company(partial(_terms, prior=prior, mean_head=mean_head), batch)
+    terms = map_batch(partial(_terms, prior=prior, mean_head=mean_head), batch)
     weights = np.minimum(
         clip_weights(terms.matrix_norms, levels[0], (size * k) ** 2),
         clip_weights(terms.product_norms, levels[1], size * k),
@@ -121,9 +121,9 @@ def _clipped(
     return matrix, weighted.T @ terms.products
 
 
-def _floored_solution(matrix: np.ndarray, sides: np.ndarray, scale: float) -> np.ndarray:
+def _floored_solution(matrix: np.ndarray, sides: np.ndarray, noise_std: float) -> np.ndarray:
     """Solve a system whose eigenvalues noise of that scale may have made small or negative."""
     values, vectors = np.linalg.eigh(matrix)
-    floor = max(scale * np.sqrt(2 * len(values)), 1e-12 * float(values[-1]), 1e-200)
+    floor = max(noise_std * np.sqrt(2 * len(values)), 1e-12 * float(values[-1]), 1e-200)
     solution: np.ndarray = vectors @ ((vectors.T @ sides) / np.maximum(values, floor))
     return solution

@@ -29,9 +29,9 @@ def release_row_center(plan: ClippedSum, users: Users, budget: PrivacyBudget) ->
     means = users.fill(_mean_rows)
     level = release_level(plan.norm, row_norms(means), _QUANTILE, budget)
     total = clipped_total(means, level)
-    released, scale = budget.release(plan.total, total, level, rounding=users.rounding)
-    center, noise = released / users.n_users, scale / users.n_users
-    return above_noise(center, noise, CENTER_CERTAINTY, len(center))
+    released, noise_std = budget.release(plan.total, total, level, rounding=users.rounding)
+    center, noise_std = released / users.n_users, noise_std / users.n_users
+    return above_noise(center, noise_std, CENTER_CERTAINTY, len(center))
 
 
 def release_response_center(
@@ -43,9 +43,9 @@ def release_response_center(
         return median_of_responses(plan, means, budget)
     level = release_level(plan.norm, np.abs(means), _QUANTILE, budget)
     total = clipped_total(means[:, np.newaxis], level)[0]
-    released, scale = budget.release(plan.total, total, level, rounding=users.rounding)
-    center, noise = float(released) / users.n_users, scale / users.n_users
-    least = _LEAST_NOISE * noise
+    released, noise_std = budget.release(plan.total, total, level, rounding=users.rounding)
+    center, noise_std = float(released) / users.n_users, noise_std / users.n_users
+    least = _LEAST_NOISE * noise_std
     return center if abs(center) > max(least, min(_LEAST_LEVEL * level, 2 * least)) else 0.0
 
 

@@ -99,7 +99,7 @@ def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> floa
     losses = np.abs(below - _QUANTILE * users.n_users)
     losses[0] = max(_QUANTILE * users.n_users - below[0], 0.0)
     chosen = budget.choose(release, losses)
-    budget.doubt_ends(release.name, SIZES[[chosen]], SIZES, OTHER_UNITS_OF_Y)
+    budget.warn_at_ends(release.name, SIZES[[chosen]], SIZES, OTHER_UNITS_OF_Y)
     return float(SIZES[chosen])
 
 

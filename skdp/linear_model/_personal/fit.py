@@ -5,7 +5,6 @@ import numpy as np
 from skdp.data.users import Users
 from skdp.linear_model._personal.altmin import alternate
 from skdp.linear_model._personal.center import release_response_center, release_row_center
-from skdp.linear_model._personal.doubts import doubts_of_prior
 from skdp.linear_model._personal.gradient import descend
 from skdp.linear_model._personal.heads import choose_prior
 from skdp.linear_model._personal.model import SharedModel
@@ -13,6 +12,7 @@ from skdp.linear_model._personal.plan import AltminReleases, MeanReleases, Perso
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.linear_model._personal.start import release_mean_model, release_row_count, release_start
 from skdp.linear_model._personal.user_levels import UserLevels, release_user_levels
+from skdp.linear_model._personal.warnings import warnings_for_prior
 from skdp.linear_model._personal.whitening import release_user_whitening
 from skdp.privacy import PrivacyBudget
 
@@ -40,9 +40,9 @@ def solve_personal(
         users.shift_rows(shift)
         center = center + shift
     whitening: np.ndarray | None = None
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     if plan.user_moment is not None:
-        whitening, doubts = release_user_whitening(plan.user_moment, users, budget)
+        whitening, warnings = release_user_whitening(plan.user_moment, users, budget)
         users.multiply_rows(whitening)
     model = plan.model
     if isinstance(model, MeanReleases):
@@ -54,7 +54,7 @@ def solve_personal(
         else:
             found = descend(model.steps, found, users, budget)
         start = choose_prior(model.prior_vote, found, users, budget)
-        doubts += doubts_of_prior(found.prior, start.prior)
+        warnings += warnings_for_prior(found.prior, start.prior)
     return SharedModel(
-        center, response_center, whitening, start.mean_head, start.prior, start.snr, doubts
+        center, response_center, whitening, start.mean_head, start.prior, start.snr, warnings
     )

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdp.data.reduce import PerRow
-from skdp.data.users import UserBatch, Users, in_company
+from skdp.data.users import UserBatch, Users, map_batch
 from skdp.linalg.norms import row_norms
 from skdp.linear_model._descent import DescentStep, followed_level, release_vote
 from skdp.linear_model._personal.levels import clip_level, loses_digits
@@ -93,7 +93,7 @@ def _clipped(
     _: slice, batch: UserBatch, prior: Prior, mean_head: np.ndarray, level: float
 ) -> tuple[np.ndarray, PerRow]:
     gradients = partial(_gradients, prior=prior, mean_head=mean_head)
-    slopes, heads, norms = in_company(gradients, batch)
+    slopes, heads, norms = map_batch(gradients, batch)
     weights = clip_weights(norms, level, prior.basis.size)
     # What overflows has the weight 0, and 0 times infinity is NaN.
     is_null = weights == 0

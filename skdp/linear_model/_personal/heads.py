@@ -30,8 +30,8 @@ def choose_prior(vote: Release, start: Start, users: Users, budget: PrivacyBudge
     choices = users.fill(
         partial(best_priors, prior=start.prior, mean_head=start.mean_head, choices=PRIORS)
     )
-    counts, noise = budget.release(vote, bin_counts(choices, np.arange(len(PRIORS))))
-    lead = counts - np.array([_handicap(*choice, users.n_users, noise) for choice in PRIORS])
+    counts, noise_std = budget.release(vote, bin_counts(choices, np.arange(len(PRIORS))))
+    lead = counts - np.array([_handicap(*choice, users.n_users, noise_std) for choice in PRIORS])
     return replace(start, prior=start.prior.changed(*PRIORS[int(np.argmax(lead))]))
 
 
@@ -105,8 +105,10 @@ def _errors_of_long(
     for choice in choices:
         chosen = prior.changed(*choice)
         features, responses = features_of(batch, chosen, mean_head)
-        noise = chosen.noise_variance
-        found.append(leave_one_out_errors_by_features(features, responses, batch.counts, noise))
+        errors = leave_one_out_errors_by_features(
+            features, responses, batch.counts, chosen.noise_variance
+        )
+        found.append(errors)
     return np.stack(found)
 
 
@@ -121,11 +123,12 @@ def _errors(batch: UserBatch, prior: Prior, mean_head: np.ndarray, choices: Choi
     everywhere -= inside
     found = []
     for mix, factor in choices:
-        noise = factor * prior.noise_variance
+        noise_variance = factor * prior.noise_variance
         if mix == 0:
             # Without a mix the features are few, and no kernel is needed.
-            found.append(leave_one_out_errors_by_features(features, responses, counts, noise))
+            errors = leave_one_out_errors_by_features(features, responses, counts, noise_variance)
         else:
             kernel = inside + mix * everywhere
-            found.append(leave_one_out_errors_by_kernels(kernel, responses, counts, noise))
+            errors = leave_one_out_errors_by_kernels(kernel, responses, counts, noise_variance)
+        found.append(errors)
     return np.stack(found)

@@ -67,7 +67,7 @@ def loses_digits(sizes: np.ndarray) -> np.ndarray:
     return ~((sizes >= _SIZES[0]) & (sizes <= _SIZES[1]) | (sizes == 0))
 
 
-def above_noise(average: np.ndarray, noise: float, certainty: float, size: int) -> np.ndarray:
+def above_noise(average: np.ndarray, noise_std: float, certainty: float, size: int) -> np.ndarray:
     """Shrink a noisy average by the fraction of its squared length that noise has (James-Stein).
 
     It is 0 where it is no longer than noise is likely to be. `noise` is its standard deviation
@@ -75,6 +75,6 @@ def above_noise(average: np.ndarray, noise: float, certainty: float, size: int) 
     """
     length = float(np.linalg.norm(average))
     # Noise is longer with a probability of exp(-certainty**2 / 2) at most.
-    if length <= noise * (np.sqrt(size) + certainty):
+    if length <= noise_std * (np.sqrt(size) + certainty):
         return np.zeros_like(average)
-    return average * (1 - size * np.square(noise / length))
+    return average * (1 - size * np.square(noise_std / length))

@@ -53,4 +53,4 @@ class SharedModel:
     prior: Prior
     # How far the weakest component stands out from the noise.
     snr: float
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()

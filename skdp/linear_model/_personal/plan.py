@@ -36,7 +36,7 @@ _CENTER_SHARE, _RESPONSE_SHARE, _MEAN_SHARE = 0.01, 0.01, 0.02
 # Noise of a mean, in units of the level that it is clipped to, beyond which it tells nothing.
 _LARGEST_NOISE, _LARGEST_RESPONSE_NOISE = 0.8, 0.3  # not studied
 # How many searches close in on the median of the responses.
-_N_CLOSER = 2  # not studied
+_N_REFINEMENTS = 2  # not studied
 _MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26  # not studied
 _PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)  # not studied
 # With one model for all: the share of the moment, and about what is left for the mean products.
@@ -113,8 +113,8 @@ def mean_clip(problem: PersonalProblem) -> float:
     one is right where its noise is small beside the level.
     """
     share = _POOLED_MEAN_SHARE if problem.is_pooled else _MEAN_SHARE
-    noise = _noise_of_mean(problem, share) * math.sqrt(problem.n_features)
-    return float(np.clip(_MEAN_NOISE / max(noise, 1e-9), 1.0, _LARGEST_MEAN_CLIP))
+    noise_std = _noise_of_mean(problem, share) * math.sqrt(problem.n_features)
+    return float(np.clip(_MEAN_NOISE / max(noise_std, 1e-9), 1.0, _LARGEST_MEAN_CLIP))
 
 
 def _plan_response_center(problem: PersonalProblem) -> tuple[Search, ...] | ClippedSum:
@@ -124,7 +124,9 @@ def _plan_response_center(problem: PersonalProblem) -> tuple[Search, ...] | Clip
         return ()
     if _counts_are_cheap(problem):
         share = _count_share(problem)
-        return plan_medians(problem.cost, name, share, ANY_SIZE, _N_CLOSER, remedy=OTHER_UNITS_OF_Y)
+        return plan_medians(
+            problem.cost, name, share, ANY_SIZE, _N_REFINEMENTS, remedy=OTHER_UNITS_OF_Y
+        )
     if _noise_of_mean(problem, _RESPONSE_SHARE) > _LARGEST_RESPONSE_NOISE:
         return ()
     norm = _level(problem, f"{name} norm", OTHER_UNITS_OF_Y)
@@ -150,8 +152,8 @@ def _plan_row_center(problem: PersonalProblem) -> tuple[ClippedSum, ...]:
     """
     n_rounds = 1 + _counts_are_cheap(problem)
     size, share = problem.n_features, _CENTER_SHARE / n_rounds
-    noise = _noise_of_mean(problem, share) * (math.sqrt(size) + CENTER_CERTAINTY)
-    if not problem.fit_intercept or noise > _LARGEST_NOISE:
+    noise_std = _noise_of_mean(problem, share) * (math.sqrt(size) + CENTER_CERTAINTY)
+    if not problem.fit_intercept or noise_std > _LARGEST_NOISE:
         return ()
     rounds = list[ClippedSum]()
     for one in range(1, 1 + n_rounds):

@@ -56,7 +56,7 @@ class Start:
     # Mean of the products of rows and responses.
     mean: np.ndarray
     # Standard deviation of its errors along each direction.
-    mean_noise: float
+    mean_noise_std: float
     # How many rows users have.
     row_count: float
     # How far the weakest component stands out from the noise.
@@ -65,11 +65,11 @@ class Start:
     @property
     def mean_head(self) -> np.ndarray:
         """Mean model: its coefficients for whitened rows, within the basis and outside of it."""
-        basis, noise = self.prior.basis, self.mean_noise
+        basis, noise_std = self.prior.basis, self.mean_noise_std
         inside = basis @ (basis.T @ self.mean)
         size = basis.shape[1]
-        return above_noise(inside, noise, MEAN_CERTAINTY, size) + above_noise(
-            self.mean - inside, noise, MEAN_CERTAINTY, len(basis) - size
+        return above_noise(inside, noise_std, MEAN_CERTAINTY, size) + above_noise(
+            self.mean - inside, noise_std, MEAN_CERTAINTY, len(basis) - size
         )
 
 
@@ -101,13 +101,13 @@ def release_start(
     products, size = _release_size(plan.product_norm, users, levels, budget)
     level = clip_level(size, budget)
     total = clipped_moment(products, level)
-    released, scale = budget.release(plan.products, total, level, rounding=users.rounding)
+    released, noise_std = budget.release(plan.products, total, level, rounding=users.rounding)
     mean = np.zeros(users.n_features), 0.0
     if plan.mean_products is not None:
         mean = _release_mean(problem, plan.mean_products, products, size, users, budget)
     moment = released / users.n_users
     spread = moment - _outer_of_mean(moment, *mean)
-    prior, snr = _spectral(spread, scale / users.n_users, row_count, problem)
+    prior, snr = _spectral(spread, noise_std / users.n_users, row_count, problem)
     start = _with_scale(plan.head_norm, Start(prior, *mean, row_count, snr), users, budget)
     intercept = max(start.prior.intercept_variance, levels.between)
     return replace(start, prior=replace(start.prior, intercept_variance=intercept))
@@ -140,15 +140,15 @@ def _release_mean(
     """Release the mean of the products, clipped to a multiple of their size, and its errors."""
     level = clip_level(size * mean_clip(problem), budget)
     total = clipped_total(products, level)
-    released, scale = budget.release(release, total, level, rounding=users.rounding)
+    released, noise_std = budget.release(release, total, level, rounding=users.rounding)
     # Beside the noise there is the error of a mean over so many users, as it is of products of that
     # size in no particular direction.
     error = size / np.sqrt(users.n_users * users.n_features)
-    return released / users.n_users, float(np.hypot(scale / users.n_users, error))
+    return released / users.n_users, float(np.hypot(noise_std / users.n_users, error))
 
 
 def _spectral(
-    moment: np.ndarray, noise: float, row_count: float, problem: PersonalProblem
+    moment: np.ndarray, noise_std: float, row_count: float, problem: PersonalProblem
 ) -> tuple[Prior, float]:
     """Read the prior off a noisy second moment."""
     k, size = problem.n_components, len(moment)
@@ -160,17 +160,17 @@ def _spectral(
     largest = max(float(values[0]) - bulk, _TINY)
     variances = np.maximum(values[:k] - bulk, _LEAST_VARIANCE * largest)
     total = float(variances.sum())
-    least = _LEAST_NOISE if noise > 0 else _LEAST_OF_EXACT
+    least = _LEAST_NOISE if noise_std > 0 else _LEAST_OF_EXACT
     noise_variance = max(bulk * row_count - total, least * total)
     intercept = _INTERCEPT_VARIANCE * total / k if problem.fit_intercept else 0.0
-    edge = noise * np.sqrt(2 * size)
+    edge = noise_std * np.sqrt(2 * size)
     snr = float((values[k - 1] - bulk) / edge) if edge > 0 else np.inf
     return Prior(basis, variances, intercept, noise_variance), snr
 
 
-def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise: float) -> np.ndarray:
+def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise_std: float) -> np.ndarray:
     """Return what the mean adds to the second moment, at most so much that nothing turns over."""
-    value = above_noise(mean, noise, 0.0, len(moment))
+    value = above_noise(mean, noise_std, 0.0, len(moment))
     square = float(value @ value)
     if square == 0:
         return np.zeros_like(moment)

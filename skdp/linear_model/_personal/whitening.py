@@ -34,14 +34,14 @@ def release_user_whitening(
     level = release_level(plan.norm, norms, _QUANTILE, budget)
     weights = clip_weights(norms, level, users.n_features**2)
     total = users.add_up(partial(_weighted_moment, weights=weights), users.n_features**2)
-    released, scale = budget.release(plan.total, total, level, rounding=users.rounding)
-    released, scale = released / users.n_users, scale / users.n_users
-    noise = scale / np.sqrt(users.n_features)
-    if np.diagonal(released).mean() <= _CERTAINTY * noise:
+    released, noise_std = budget.release(plan.total, total, level, rounding=users.rounding)
+    released, noise_std = released / users.n_users, noise_std / users.n_users
+    mean_std = noise_std / np.sqrt(users.n_features)
+    if np.diagonal(released).mean() <= _CERTAINTY * mean_std:
         return np.eye(users.n_features), (_HIDDEN,)
-    found = whitening_of(released, scale).symmetric_map
+    found = whitening_of(released, noise_std).symmetric_map
     assert found is not None
-    return found, _doubts(released, scale)
+    return found, _warnings(released, noise_std)
 
 
 def moment_norms(batch: UserBatch) -> np.ndarray:
@@ -60,11 +60,11 @@ def _weighted_moment(_: slice, batch: UserBatch, weights: np.ndarray) -> np.ndar
     return scaled.reshape(-1, n_features).T @ batch.rows.reshape(-1, n_features)
 
 
-def _doubts(moment: np.ndarray, noise: float) -> tuple[str, ...]:
+def _warnings(moment: np.ndarray, noise_std: float) -> tuple[str, ...]:
     """Doubt features that are too small beside the others to be seen through the noise."""
     variances = np.diagonal(moment)
-    edge = noise * np.sqrt(2 * len(variances))
-    is_lost = (variances < edge) & (variances + 2 * noise < _SMALL * variances.max())
+    edge = noise_std * np.sqrt(2 * len(variances))
+    is_lost = (variances < edge) & (variances + 2 * noise_std < _SMALL * variances.max())
     n_lost = int(np.count_nonzero(is_lost))
     if n_lost == 0:
         return ()

@@ -18,7 +18,7 @@ import numpy as np
 from skdp.linalg.fixed_rank import truncate
 from skdp.linalg.matrices import DenseCoordinates, Matrices
 from skdp.linear_model._trace.estimate import Estimate
-from skdp.linear_model._trace.public_rows import even_weights, usual_rows
+from skdp.linear_model._trace.public_rows import downweight_long_rows, inlier_mask
 from skdp.linear_model._trace.records import NO_CLIPPING, Records
 from skdp.linear_model._trace.releases import MomentReleases
 from skdp.linear_model._trace.scales import release_norm
@@ -82,10 +82,10 @@ def solve_public_design(
     response_bound = min(response_bound, NO_CLIPPING)
     design = records.design.written_out()
     norms = design.map_rows(partial(_row_norms, intercept=records.intercept))
-    evens_out = response_bound < NO_CLIPPING
-    if evens_out:
-        norms[~usual_rows(records.design)] = 0.0
-    weights = even_weights(norms, evens_out=evens_out)
+    downweights = response_bound < NO_CLIPPING
+    if downweights:
+        norms[~inlier_mask(records.design)] = 0.0
+    weights = downweight_long_rows(norms, downweights=downweights)
     moment, sums = _sufficient_statistics(records, NO_CLIPPING, response_bound, weights)
     # What has no weight contributes nothing to the sums.
     norms[weights == 0] = 0.0

@@ -10,7 +10,7 @@ import numpy as np
 from skdp.data.reduce import PerRow
 from skdp.linalg.fixed_rank import FixedRank, project_coordinates
 from skdp.linalg.matrices import Coordinates, Matrices
-from skdp.linear_model._trace.public_rows import even_weights, usual_rows
+from skdp.linear_model._trace.public_rows import downweight_long_rows, inlier_mask
 from skdp.linear_model._trace.records import NO_CLIPPING, Records, Vectors, clipped_sum
 
 __all__ = ["Clipping", "RecordClipping", "ResponseClipping"]
@@ -88,7 +88,7 @@ class ResponseClipping(Clipping):
     response_range: float
 
     def __post_init__(self) -> None:
-        self._is_usual = usual_rows(self.records.design)
+        self._is_inlier = inlier_mask(self.records.design)
 
     def largest_level(self, spread: float, dimension: int) -> float:
         """Return the spread itself."""
@@ -98,10 +98,10 @@ class ResponseClipping(Clipping):
         """Sum the gradients at a released point and intercept."""
         design, intercept = self.records.design, self.records.intercept
         lengths = design.map_rows(partial(_lengths, point=point, intercept=intercept))
-        evens_out = level < NO_CLIPPING
-        if evens_out:
-            lengths[~self._is_usual] = 0.0
-        weights = even_weights(lengths, evens_out=evens_out)
+        downweights = level < NO_CLIPPING
+        if downweights:
+            lengths[~self._is_inlier] = 0.0
+        weights = downweight_long_rows(lengths, downweights=downweights)
         lengths[weights == 0] = 0.0
         vectors = self._vectors(point, offset)
         kernel = partial(_clipped_responses, vectors=vectors, weights=weights, level=level)

@@ -14,7 +14,7 @@ import numpy as np
 
 from skdp.data.design import Design
 from skdp.linalg.matrices import Matrices
-from skdp.linear_model._trace.public_rows import usual_rows
+from skdp.linear_model._trace.public_rows import inlier_mask
 from skdp.linear_model._trace.records import NO_CLIPPING
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_weights
@@ -57,14 +57,14 @@ def release_whitening(
     for side, moment in _moments(design, is_null, bound).items():
         release, n_vectors = plan[side], design.n_records * design.matrix_shape[1 - side]
         assert release is not None
-        released, scale = budget.release(release, moment, bound, rounding=design.rounding)
-        maps[side] = whitening_of(released / n_vectors, scale / n_vectors)
+        released, noise_std = budget.release(release, moment, bound, rounding=design.rounding)
+        maps[side] = whitening_of(released / n_vectors, noise_std / n_vectors)
     return maps
 
 
 def exact_whitening(design: Design) -> list[Whitening]:
     """Compute the maps that `release_whitening` releases, of usual public matrices."""
-    is_usual = usual_rows(design)
+    is_usual = inlier_mask(design)
     maps = [Whitening(), Whitening()]
     for side, moment in _moments(design, ~is_usual, NO_CLIPPING).items():
         n_vectors = max(int(np.count_nonzero(is_usual)), 1) * design.matrix_shape[1 - side]
@@ -104,13 +104,15 @@ def diagonal_reach(size: int) -> float:
     return math.sqrt(2 * math.log(2 * size))
 
 
-def whitening_of(moment: np.ndarray, noise: float) -> Whitening:
+def whitening_of(moment: np.ndarray, noise_std: float) -> Whitening:
     """Invert the root of a covariance, or of a diagonal, with noise of that standard deviation."""
     if moment.ndim == 1:
-        variances, least_variance = _cleaned(moment, noise * diagonal_reach(len(moment)), noise**2)
+        variances, least_variance = _cleaned(
+            moment, noise_std * diagonal_reach(len(moment)), noise_std**2
+        )
         return Whitening(1 / np.sqrt(variances), least_variance)
     values, vectors = np.linalg.eigh(moment)
-    edge, variance = noise * math.sqrt(2 * len(values)), noise**2 * (len(values) + 1) / 2
+    edge, variance = noise_std * math.sqrt(2 * len(values)), noise_std**2 * (len(values) + 1) / 2
     variances, least_variance = _cleaned(values, edge, variance)
     return Whitening((vectors / np.sqrt(variances)) @ vectors.T, least_variance)
 

@@ -79,19 +79,19 @@ def descend(
     votes = []
     for step in plan:
         gradient = _release_gradient(step, clipping, (point, offset, level), budget)
-        votes.append((gradient.kept, gradient.vote_noise))
+        votes.append((gradient.kept, gradient.vote_std))
         curvature.update(gradient)
         length = curvature.limit(usual)
         point = retract(point, gradient.coordinates, -length)
         point = within_norm(point, largest_coefficients)
         offset -= length * gradient.slope
         decay = 1 - _STEP * least_curvature / max(1.0, curvature.steepest)
-        variance = decay**2 * variance + np.square(length * gradient.noise)
+        variance = decay**2 * variance + np.square(length * gradient.noise_std)
         if clips:
             limits = _LEAST_LEVEL * largest, largest
             level = followed_level(level, gradient.kept, quantile, limits)
     estimate = _cut(point, offset, math.sqrt(variance))
-    return replace(estimate, doubts=_doubts(votes, quantile) if clips else ())
+    return replace(estimate, warnings=_warnings(votes, quantile) if clips else ())
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,9 @@ class _Gradient:
     coordinates: np.ndarray
     direction: FixedRank
     slope: float
-    noise: np.float64
+    noise_std: np.float64
     kept: float
-    vote_noise: float
+    vote_std: float
 
     @property
     def flattening(self) -> float:
@@ -126,22 +126,22 @@ def _release_gradient(
     point, offset, level = where
     total, facts, sizes, gain = clipping.gradient(point, offset, level)
     design = clipping.records.design
-    released, scale = budget.release(plan.gradient, total, *facts, rounding=design.rounding)
+    released, noise_std = budget.release(plan.gradient, total, *facts, rounding=design.rounding)
     divisor = design.n_records * gain
-    released, noise = released / divisor, np.float64(scale) / divisor
+    released, noise_std = released / divisor, np.float64(noise_std) / divisor
     # Without clipping, too: which releases there are does not depend on bounds.
-    kept, vote_noise = release_vote(plan.vote, sizes, level, design.n_records, budget)
+    kept, vote_std = release_vote(plan.vote, sizes, level, design.n_records, budget)
     slope = float(released[-1]) if clipping.has_intercept else 0.0
     coordinates = released[:-1] if clipping.has_intercept else released
     coordinates = project_coordinates(point, coordinates)
     direction = tangent_vector(point, coordinates)
-    return _Gradient(point, offset, coordinates, direction, slope, noise, kept, vote_noise)
+    return _Gradient(point, offset, coordinates, direction, slope, noise_std, kept, vote_std)
 
 
-def _doubts(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...]:
+def _warnings(votes: list[tuple[float, float]], quantile: float) -> tuple[str, ...]:
     """Doubt a descent near the end of which far more gradients are clipped than are to be."""
-    kept, noise = min(votes[-_LAST_VOTES:])
-    if kept + _CERTAINTY * noise >= _LEAST_OF_WANTED * quantile:
+    kept, noise_std = min(votes[-_LAST_VOTES:])
+    if kept + _CERTAINTY * noise_std >= _LEAST_OF_WANTED * quantile:
         return ()
     return (
         f"At the end of the descent only {kept:.0%} of the gradients of a step were not clipped, "
@@ -191,18 +191,18 @@ class _Curvature:
         """Bound the curvature along the way from below."""
         # The step followed the noise of the gradient at its start, and the same noise is in the
         # difference of the two gradients.
-        common = self._length * np.square(before.noise)
-        error = np.hypot(gradient.noise, before.noise) * math.sqrt(squares)
+        common = self._length * np.square(before.noise_std)
+        error = np.hypot(gradient.noise_std, before.noise_std) * math.sqrt(squares)
         error += common * math.sqrt(2 * self.dimension)
         flattening = (gradient.flattening + before.flattening) / 2
         return float((change - common * self.dimension - 2 * error) / (squares * flattening))
 
 
-def _cut(point: FixedRank, offset: float, noise: float) -> Estimate:
+def _cut(point: FixedRank, offset: float, noise_std: float) -> Estimate:
     """Set to 0 the singular values that a matrix of noise reaches, and shrink those just beyond."""
-    if noise == 0:
+    if noise_std == 0:
         return Estimate(point, offset)
-    edge = noise * sum(np.sqrt(point.shape))
+    edge = noise_std * sum(np.sqrt(point.shape))
     is_noise = point.values <= edge
     # Squares of signal and noise add up, so that a value just beyond the edge is mostly noise.
     added = np.square(edge / np.where(is_noise, np.inf, point.values))

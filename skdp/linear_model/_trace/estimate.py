@@ -20,5 +20,5 @@ class Estimate:
     point: FixedRank
     offset: float
     n_cut: int = 0
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     bounds: np.ndarray | None = None

@@ -16,7 +16,6 @@ from skdp.linear_model._trace.adassp import (
 from skdp.linear_model._trace.clipping import Clipping, RecordClipping, ResponseClipping
 from skdp.linear_model._trace.covariances import exact_whitening, release_whitening
 from skdp.linear_model._trace.descent import descend
-from skdp.linear_model._trace.doubts import doubts_of_fit, signal_strength
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.initial import random_start, release_start
 from skdp.linear_model._trace.problem import TraceProblem
@@ -27,6 +26,7 @@ from skdp.linear_model._trace.standardization import (
     release_standardization,
 )
 from skdp.linear_model._trace.transform import RareFeatures, Transform, inverse_root
+from skdp.linear_model._trace.warnings import signal_strength, warnings_for_fit
 from skdp.privacy import PrivacyBudget, Release
 
 __all__ = ["solve_trace"]
@@ -75,11 +75,11 @@ def solve_trace(
     else:
         estimate = _solve_moments(problem, plan.solver, records, spread.size, transform, budget)
     point, offset = transform.undo(estimate)
-    found = doubts_of_fit(problem, spread, transform, estimate.n_cut)
+    found = warnings_for_fit(problem, spread, transform, estimate.n_cut)
     return Estimate(
         point,
         center + offset,
-        doubts=(*estimate.doubts, *found),
+        warnings=(*estimate.warnings, *found),
         bounds=transform.bounds,
     )
 

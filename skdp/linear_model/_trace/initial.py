@@ -52,8 +52,8 @@ def release_start(
     rounding = records.design.rounding * math.sqrt(min(shape))
     left, values, right = np.linalg.svd(total.reshape(shape), full_matrices=False)
     gap = values[rank - 1] - (values[rank] if rank < len(values) else 0.0)
-    released, scale = budget.release(plan.gap, gap, level, rounding=rounding)
-    certain = certain_part(float(released), scale, budget.cost.delta_tail)
+    released, noise_std = budget.release(plan.gap, gap, level, rounding=rounding)
+    certain = certain_part(float(released), noise_std, budget.cost.delta_tail)
     # A gap may move by twice the change of the products.
     moved = plan.gap.change(level, rounding=rounding)
     if budget.is_private and certain <= moved:

@@ -13,11 +13,12 @@ from skdp.linear_model._medians import (
     ANY_SIZE,
     RESPONSE_CENTER,
     UP_TO_ONE,
-    affordable_searches,
+    affordable_refinements,
     n_counts,
     plan_medians,
 )
 from skdp.linear_model._trace.covariances import diagonal_reach, norm_bound
+from skdp.linear_model._trace.magnitude_histogram import N_POWERS
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.records import NO_CLIPPING
 from skdp.linear_model._trace.releases import (
@@ -27,7 +28,6 @@ from skdp.linear_model._trace.releases import (
     StartReleases,
     TraceReleases,
 )
-from skdp.linear_model._trace.sizes import N_POWERS
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.quantile import SCALE_GRID, search_steps
@@ -110,14 +110,14 @@ def _plan_center(problem: TraceProblem) -> tuple[Search, ...]:
     bound, n_records = problem.response_bound, problem.n_units
     grid = ANY_SIZE if bound is None or math.isinf(bound) else bound * UP_TO_ONE
     largest = _LEAST_SHARE * (_PRECISION * n_records * problem.cost.mu) ** 2
-    n_searches = affordable_searches(len(grid), 1, largest)
-    count = n_counts(len(grid), n_searches)
+    n_refinements = affordable_refinements(len(grid), 1, largest)
+    count = n_counts(len(grid), n_refinements)
     share = _share_of_counts(count, problem)
-    noise = problem.cost.noise_std("gaussian", sensitivity.count(), share / count)
-    if noise > _USELESS * n_records:
+    noise_std = problem.cost.noise_std("gaussian", sensitivity.count(), share / count)
+    if noise_std > _USELESS * n_records:
         return ()
     name, own = RESPONSE_CENTER, share / count
-    return plan_medians(problem.cost, name, own, grid, n_searches, remedy=OTHER_UNITS_OF_Y)
+    return plan_medians(problem.cost, name, own, grid, n_refinements, remedy=OTHER_UNITS_OF_Y)
 
 
 def _plan_spread(problem: TraceProblem) -> Release:
@@ -162,8 +162,8 @@ def _plan_features(problem: TraceProblem) -> FeatureReleases | None:
         for precision in (_LEAST_SPREAD_PRECISION, _SPREAD_PRECISION)
     )
     largest = _SPARE_SHARE * (_COUNT_PRECISION * problem.n_units * problem.cost.mu) ** 2
-    n_searches = affordable_searches(len(ANY_SIZE), n_features, largest)
-    count = n_counts(len(ANY_SIZE), n_searches)
+    n_refinements = affordable_refinements(len(ANY_SIZE), n_features, largest)
+    count = n_counts(len(ANY_SIZE), n_refinements)
     center_share = _share_of_counts(count * n_features, problem, _COUNT_PRECISION)
     if max(least, center_share if centered else 0.0) > _LARGEST_FEATURE_SHARE:
         return None
@@ -176,7 +176,7 @@ def _plan_features(problem: TraceProblem) -> FeatureReleases | None:
         "feature centers",
         center_share / count,
         ANY_SIZE,
-        n_searches,
+        n_refinements,
         n_columns=n_features,
         remedy=OTHER_UNITS_OF_X,
     )

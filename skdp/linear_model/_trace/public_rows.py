@@ -9,7 +9,7 @@ from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import ArraySource
 from skdp.linear_model._trace.records import NO_CLIPPING
 
-__all__ = ["even_weights", "largest_usual", "sample_rows", "usual_rows"]
+__all__ = ["downweight_long_rows", "inlier_mask", "outlier_threshold", "sample_rows"]
 
 # What is more than so many times as large as all but the largest few are is not usual. It is never
 # more than these few that are left out: there may be more to them than an error. Not studied.
@@ -20,7 +20,7 @@ _LONGEST = 5.0
 _LONGEST_COORDINATES = 1e3
 
 
-def largest_usual(sizes: np.ndarray) -> float:
+def outlier_threshold(sizes: np.ndarray) -> float:
     """Compute the largest size that is not far beyond all but a few of those that are not 0."""
     positive = sizes[(sizes > 0) & (sizes <= NO_CLIPPING)]
     if positive.size == 0:
@@ -29,7 +29,7 @@ def largest_usual(sizes: np.ndarray) -> float:
     return float(min(_LONGEST * reached, NO_CLIPPING))
 
 
-def usual_rows(design: Design) -> np.ndarray:
+def inlier_mask(design: Design) -> np.ndarray:
     """Tell the matrices that are not much longer than all but a few.
 
     The features of sparse ones are compared by themselves, as their units may differ.
@@ -40,7 +40,7 @@ def usual_rows(design: Design) -> np.ndarray:
         maps = [_inverse_sizes(part) if issparse(part) else None for part in parts]
         design = design.mapped(*maps)
     norms = design.norms()
-    return norms <= largest_usual(norms)
+    return norms <= outlier_threshold(norms)
 
 
 def _inverse_sizes(part: sparse.csr_array) -> np.ndarray:
@@ -58,13 +58,13 @@ def _inverse_sizes(part: sparse.csr_array) -> np.ndarray:
     return inverses
 
 
-def even_weights(lengths: np.ndarray, *, evens_out: bool) -> np.ndarray:
+def downweight_long_rows(lengths: np.ndarray, *, downweights: bool) -> np.ndarray:
     """Weight vectors of these lengths down to the median of those that are not 0, if wanted.
 
     What could overflow gets the weight 0, and, if wanted, what is very much longer than usual.
     """
     is_usable = (lengths > 0) & (lengths <= NO_CLIPPING)
-    if not evens_out or not is_usable.any():
+    if not downweights or not is_usable.any():
         return is_usable.astype(np.float64)
     usual = float(np.median(lengths[is_usable]))
     is_usable &= lengths <= _LONGEST_COORDINATES * usual

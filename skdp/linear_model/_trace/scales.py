@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.data.design import Design
-from skdp.linear_model._trace.sizes import count_powers, release_sizes
+from skdp.linear_model._trace.magnitude_histogram import count_by_power, release_magnitudes
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.quantile import SCALE_GRID
@@ -48,10 +48,10 @@ def release_spread(
     Of responses most of which are at the center it is that of the others, and `largest`, their
     public bound, where noise hides all of these.
     """
-    counts = count_powers(responses[:, np.newaxis])
-    sizes = release_sizes(plan, counts, len(responses), budget, OTHER_UNITS_OF_Y)
-    size = float(sizes.root_mean_squares(_HIDDEN_SIZE)[0])
-    central = float(sizes.central[0])
+    counts = count_by_power(responses[:, np.newaxis])
+    magnitudes = release_magnitudes(plan, counts, len(responses), budget, OTHER_UNITS_OF_Y)
+    size = float(magnitudes.root_mean_squares(_HIDDEN_SIZE)[0])
+    central = float(magnitudes.central[0])
     if central <= 0.5:
         return Spread(max(size, _LEAST_SPREAD))
     others = max(1 - central, _LEAST_OTHERS)

@@ -10,15 +10,15 @@ from skdp.data.design import Design, entries_of
 from skdp.linalg.matrices import Matrices
 from skdp.linear_model._medians import release_medians
 from skdp.linear_model._trace.covariances import norm_bound
-from skdp.linear_model._trace.public_rows import largest_usual, sample_rows
-from skdp.linear_model._trace.releases import FeatureReleases
-from skdp.linear_model._trace.sizes import (
+from skdp.linear_model._trace.magnitude_histogram import (
     N_POWERS,
-    Sizes,
-    count_powers,
+    MagnitudeHistogram,
+    count_by_power,
     exponents,
-    release_sizes,
+    release_magnitudes,
 )
+from skdp.linear_model._trace.public_rows import outlier_threshold, sample_rows
+from skdp.linear_model._trace.releases import FeatureReleases
 from skdp.linear_model._trace.transform import RareFeatures, Transform
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, Release
@@ -68,16 +68,18 @@ def release_standardization(
         )
     kernel = partial(_count_sizes, center=center, least=least)
     counts = design.add_up(kernel, design.n_entries * N_POWERS)
-    sizes = release_sizes(plan.spreads, counts, design.n_records, budget, OTHER_UNITS_OF_X)
+    magnitudes = release_magnitudes(
+        plan.spreads, counts, design.n_records, budget, OTHER_UNITS_OF_X
+    )
     # Where all that is seen is as far off as 0 is, it may be 0: the median of a feature half of
     # which is 0 is some number of no meaning.
-    is_mostly_zero = (center != 0) & (sizes.central == 0)
-    is_mostly_zero &= exponents(center) == sizes.only_exponents
+    is_mostly_zero = (center != 0) & (magnitudes.central == 0)
+    is_mostly_zero &= exponents(center) == magnitudes.only_exponents
     center, least = np.where(is_mostly_zero, 0.0, center), np.where(is_mostly_zero, 0.0, least)
-    spread, rare = _spreads(sizes.located(), ~is_mostly_zero)
+    spread, rare = _spreads(magnitudes.with_pooled_bins(), ~is_mostly_zero)
     # What is left of a center far from 0 must not rule the other features.
     spread = np.maximum(spread, least)
-    largest = _largest_sizes(sizes) if budget.is_private else np.full(len(spread), math.inf)
+    largest = _largest_sizes(magnitudes) if budget.is_private else np.full(len(spread), math.inf)
     if plan.means is not None:
         shift = _release_means(plan.means, design, center, spread, largest, budget)
         center = center + shift * spread
@@ -91,23 +93,25 @@ def release_standardization(
     )
 
 
-def _largest_sizes(sizes: Sizes) -> np.ndarray:
+def _largest_sizes(magnitudes: MagnitudeHistogram) -> np.ndarray:
     """Bound standardized entries: those of a rare feature are long beside the spread of all."""
-    others = np.clip(1 - sizes.central, max(sizes.noise, _LEAST_RARE), 1.0)
+    others = np.clip(1 - magnitudes.central, max(magnitudes.noise_std, _LEAST_RARE), 1.0)
     return np.maximum(_LARGEST, _LARGEST_RARE / np.sqrt(others))
 
 
-def _spreads(sizes: Sizes, is_usable: np.ndarray) -> tuple[np.ndarray, RareFeatures | None]:
+def _spreads(
+    magnitudes: MagnitudeHistogram, is_usable: np.ndarray
+) -> tuple[np.ndarray, RareFeatures | None]:
     """Read the spreads off released sizes, where these are usable."""
-    spread = np.where(is_usable, sizes.root_mean_squares(_HIDDEN_SIZE), 0.0)
-    is_rare = (spread == 0) & (1 - sizes.noisy[:, 0] < _RARE)
+    spread = np.where(is_usable, magnitudes.root_mean_squares(_HIDDEN_SIZE), 0.0)
+    is_rare = (spread == 0) & (1 - magnitudes.noisy[:, 0] < _RARE)
     # What differs often, but not as far as can be seen, gets the largest spread: right in a table
     # of like features, and next to nothing among unlike ones.
     largest = float(spread.max()) or 1.0
     spread[spread == 0] = largest
     if not is_rare.any():
         return spread, None
-    rare = _rare_features(sizes.pooled(is_rare).located(), is_rare, largest)
+    rare = _rare_features(magnitudes.averaged(is_rare).with_pooled_bins(), is_rare, largest)
     spread[is_rare] = rare.spread
     return spread, rare
 
@@ -128,7 +132,9 @@ def _release_means(
     return np.asarray(released / design.n_records)
 
 
-def _rare_features(pooled: Sizes, is_rare: np.ndarray, largest_spread: float) -> RareFeatures:
+def _rare_features(
+    pooled: MagnitudeHistogram, is_rare: np.ndarray, largest_spread: float
+) -> RareFeatures:
     """Find the spread of features that are hidden one by one, from the histogram of all of them.
 
     Where that is hidden, too, they are taken for as large as the others where they are not 0; and
@@ -136,8 +142,8 @@ def _rare_features(pooled: Sizes, is_rare: np.ndarray, largest_spread: float) ->
     variance in too small a unit is mostly noise.
     """
     fraction = float(1 - pooled.noisy[0, 0])
-    is_clear = fraction > _CLEAR * pooled.noise
-    fraction = float(np.clip(fraction, max(pooled.noise, _LEAST_RARE), 1.0))
+    is_clear = fraction > _CLEAR * pooled.noise_std
+    fraction = float(np.clip(fraction, max(pooled.noise_std, _LEAST_RARE), 1.0))
     seen = float(pooled.root_mean_squares(_HIDDEN_SIZE)[0])
     guess = largest_spread * (math.sqrt(fraction) if is_clear else 1.0)
     return RareFeatures(
@@ -145,7 +151,7 @@ def _rare_features(pooled: Sizes, is_rare: np.ndarray, largest_spread: float) ->
         are_many=bool(is_clear and is_rare.mean() >= 0.5),
         fraction=fraction,
         spread=seen or guess,
-        is_guess=seen == 0 < pooled.noise,
+        is_guess=seen == 0 < pooled.noise_std,
     )
 
 
@@ -158,7 +164,7 @@ def _count_up_to(_: slice, matrices: Matrices, points: np.ndarray) -> np.ndarray
 
 def _count_sizes(_: slice, matrices: Matrices, center: np.ndarray, least: np.ndarray) -> np.ndarray:
     differences = entries_of(matrices) - center
-    return count_powers(np.where(np.abs(differences) < least, 0.0, differences))
+    return count_by_power(np.where(np.abs(differences) < least, 0.0, differences))
 
 
 def _clipped_rows(
@@ -193,7 +199,7 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
     sample = sample_rows(design, int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS)))
     sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
     middle = np.median(sample, axis=0) if centered else np.zeros(design.n_entries)
-    largest = np.array([largest_usual(np.abs(column)) for column in (sample - middle).T])
+    largest = np.array([outlier_threshold(np.abs(column)) for column in (sample - middle).T])
     usual = partial(_usual_differences, middle=middle, largest=largest)
     shift = np.zeros(design.n_entries)
     if centered:

@@ -67,8 +67,8 @@ from skdp.privacy.sensitivity.rows import (
 )
 from skdp.privacy.sensitivity.short_rows import (
     short_row,
-    short_row_adjoint,
     short_row_product,
+    short_row_rmatmul,
     short_row_squares,
 )
 from skdp.privacy.sensitivity.users import count_distance, loss_range, user_moment
@@ -103,8 +103,8 @@ __all__ = [
     "row_sum",
     "second_moment",
     "short_row",
-    "short_row_adjoint",
     "short_row_product",
+    "short_row_rmatmul",
     "short_row_squares",
     "singular_gap",
     "smallest_eigenvalue",

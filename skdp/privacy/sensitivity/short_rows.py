@@ -10,8 +10,8 @@ from skdp.privacy.sensitivity.entries import entry_squares
 
 __all__ = [
     "short_row",
-    "short_row_adjoint",
     "short_row_product",
+    "short_row_rmatmul",
     "short_row_squares",
 ]
 
@@ -30,7 +30,7 @@ def short_row(largest: float, step: float, n_entries: int, adjacency: str) -> fl
 
 
 @in_double_precision
-def short_row_adjoint(
+def short_row_rmatmul(
     largest: float, step: float, n_entries: int, adjacency: str, norms: np.ndarray
 ) -> float:
     """Sensitivity of A' Y to such a row: the change of the row, times a row norm of Y."""

@@ -17,8 +17,8 @@ __all__ = [
     "DeflationReleases",
     "EntryReleases",
     "IterationReleases",
-    "plan_by_products",
-    "settle_products",
+    "plan_entries",
+    "resolve_entries",
 ]
 
 # Shares of the budget, of which the solver takes the rest. With delta=0 they are shares of epsilon
@@ -40,7 +40,7 @@ _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the 
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
 
 
-def settle_products(problem: EntriesProblem, asked: Asked) -> EntriesProblem:
+def resolve_entries(problem: EntriesProblem, asked: Asked) -> EntriesProblem:
     """Refuse what contradicts itself, and replace what is "auto", from public facts only."""
     support, (n_rows, n_features) = asked.support, problem.shape
     _check_norms(problem, asked)
@@ -176,7 +176,7 @@ class EntryReleases(NamedTuple):
     solver: Release | IterationReleases | DeflationReleases  # all entries, or products
 
 
-def plan_by_products(problem: EntriesProblem) -> EntryReleases:
+def plan_entries(problem: EntriesProblem) -> EntryReleases:
     """Plan all releases in their order."""
     unit, cost = cast(MatrixUnit, problem.unit), problem.cost
     mean_share, total_share = _total_shares(problem, unit)

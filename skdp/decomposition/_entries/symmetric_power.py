@@ -17,11 +17,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from skdp.decomposition._entries.iteration import N_KEPT, Bases, next_basis
+from skdp.decomposition._entries.noisy_matrix import NoisyMatrix
+from skdp.decomposition._entries.plan import IterationReleases
+from skdp.decomposition._entries.rotation import rotate_to_eigenvectors
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._products.iteration import N_KEPT, Bases, next_basis
-from skdp.decomposition._products.noisy_matrix import NoisyMatrix
-from skdp.decomposition._products.plan import IterationReleases
-from skdp.decomposition._products.rotation import rotate_to_eigenvectors
 from skdp.linalg.averaging import ProductAverage, count_above_noise
 from skdp.linalg.subspace import random_basis
 from skdp.privacy import Release
@@ -56,10 +56,10 @@ def find_basis(
     for number, product in enumerate(steps):
         if matrix.refuses(basis):
             matrix.skip(*steps[number:])
-            return Bases(basis, basis, 0, failed=True, noise=np.zeros((size, size)))
+            return Bases(basis, basis, 0, failed=True, noise_gram=np.zeros((size, size)))
         products.add(matrix.matmul(product, basis))
         basis = next_basis(products, basis, shrink=matrix.is_cut)
     basis = next_basis(products, basis, shrink=True)
     estimate, covariance = products.estimate(basis)
     n_above_noise = count_above_noise(estimate, covariance)
-    return Bases(basis, basis, n_above_noise, failed=False, noise=len(basis) * covariance)
+    return Bases(basis, basis, n_above_noise, failed=False, noise_gram=len(basis) * covariance)

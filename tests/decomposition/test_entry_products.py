@@ -11,7 +11,7 @@ from scipy import sparse
 
 from skdp import DPPCA, DPTruncatedSVD
 from skdp.datasets import make_block_graph, make_low_rank
-from skdp.decomposition._products import fit as by_products
+from skdp.decomposition._entries import fit as by_products
 from skdp.linalg.norms import row_norms
 from skdp.privacy.gaussian_dp import delta_at, mu_from_epsilon_delta
 from skdp.privacy.lattice import SCALE_MARGIN
@@ -90,7 +90,7 @@ def test_any_matrix_goes_through_and_spends_the_whole_budget(parameters, name):
     spent = svd.privacy_spent_
     assert_allclose(math.fsum(release.share for release in spent.releases), 1.0, atol=1e-9)
     if "delta" not in parameters:
-        squares = [(r.sensitivity / r.noise_scale) ** 2 for r in spent.releases]
+        squares = [(r.sensitivity / r.noise_std) ** 2 for r in spent.releases]
         # Noise scales are larger, for the rounding of releases.
         assert_allclose(math.fsum(squares) * (1 + SCALE_MARGIN) ** 2, spent.mu**2, rtol=1e-9)
 
@@ -114,7 +114,7 @@ def entry_changes(n_draws, random, n_rows, n_columns, is_symmetric):
 
 STATISTICS = {
     "A Z": (lambda C, Y, Z: C @ Z, lambda unit, Y, Z: unit.product(row_norms(Z))),
-    "A' Y": (lambda C, Y, Z: C.T @ Y, lambda unit, Y, Z: unit.adjoint(row_norms(Y))),
+    "A' Y": (lambda C, Y, Z: C.T @ Y, lambda unit, Y, Z: unit.rmatmul(row_norms(Y))),
     "Y' A Z": (
         lambda C, Y, Z: Y.T @ C @ Z,
         lambda unit, Y, Z: unit.core(row_norms(Y), row_norms(Z)),

@@ -6,29 +6,29 @@ from typing import cast
 import numpy as np
 
 from skdp.data.rows import Rows
-from skdp.decomposition._factors import Factors
-from skdp.decomposition._problem import EntriesProblem, rank_of
-from skdp.decomposition._products.alternating import solve_alternating
-from skdp.decomposition._products.deflation import solve_deflation
-from skdp.decomposition._products.input_perturbation import solve_input
-from skdp.decomposition._products.noisy_matrix import CenteredMatrix, NoisyMatrix, NoisyMoment
-from skdp.decomposition._products.plan import (
+from skdp.decomposition._entries.alternating import solve_alternating
+from skdp.decomposition._entries.deflation import solve_deflation
+from skdp.decomposition._entries.input_perturbation import solve_input
+from skdp.decomposition._entries.noisy_matrix import CenteredMatrix, NoisyMatrix, NoisyMoment
+from skdp.decomposition._entries.plan import (
     DeflationReleases,
     EntryReleases,
     IterationReleases,
 )
-from skdp.decomposition._products.symmetric_power import solve_symmetric_power
+from skdp.decomposition._entries.symmetric_power import solve_symmetric_power
+from skdp.decomposition._factors import Factors
+from skdp.decomposition._problem import EntriesProblem, rank_of
 from skdp.privacy import PrivacyBudget, Release
 from skdp.units._resolved import MatrixUnit
 
-__all__ = ["BASIS_CUT", "PURE_CUT", "solve_by_products"]
+__all__ = ["BASIS_CUT", "PURE_CUT", "solve_entries"]
 
 #: What the rows of a basis are cut to, in units of their mean square; and what without delta, where
 #: products are not shrunk and a basis has no column to spare: benchmarks/entries/cut.md.
 BASIS_CUT, PURE_CUT = 0.25, 1.0
 
 
-def solve_by_products(
+def solve_entries(
     problem: EntriesProblem,
     plan: EntryReleases,
     raw: Rows,
@@ -38,15 +38,17 @@ def solve_by_products(
     """Release the means of the columns, the sum of squares, and the singular factors."""
     unit = cast(MatrixUnit, problem.unit)
     rows = unit.weighted(raw)
-    mean, scale = np.zeros(rows.n_features), 0.0
+    mean, noise_std = np.zeros(rows.n_features), 0.0
     if plan.mean is not None:
         total, rounding = rows.total()
-        mean, scale = budget.release(plan.mean, total / rows.n_rows, rounding)
+        mean, noise_std = budget.release(plan.mean, total / rows.n_rows, rounding)
     elif isinstance(problem.center, np.ndarray):
         mean = problem.center
     squares = None
     if plan.total is not None:
-        about = (mean, scale**2) if problem.center is not None else (np.zeros(rows.n_features), 0.0)
+        about = (
+            (mean, noise_std**2) if problem.center is not None else (np.zeros(rows.n_features), 0.0)
+        )
         squares = _release_total(plan.total, rows, budget, unit, *about)
     matrix = _matrix_of(problem, unit, rows, budget)
     factors = _decompose(problem, plan.solver, unit, matrix, generator)
@@ -55,7 +57,7 @@ def solve_by_products(
         left=factors.left if unit.has_left_factors else None,
         total=factors.total if squares is None else squares,
         mean=mean,
-        mean_noise=scale**2,
+        mean_noise_variance=noise_std**2,
     )
 
 

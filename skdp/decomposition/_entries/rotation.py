@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from skdp.decomposition._entries.above_noise import count_above, gaussian_norm, spherical_norm
+from skdp.decomposition._entries.iteration import Bases
+from skdp.decomposition._entries.noisy_matrix import NoisyMatrix
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._products.above_noise import count_above, gaussian_norm, spherical_norm
-from skdp.decomposition._products.iteration import Bases
-from skdp.decomposition._products.noisy_matrix import NoisyMatrix
 from skdp.privacy import Released
 
 __all__ = ["rotate_to_eigenvectors", "rotate_to_singular_vectors"]
@@ -22,9 +22,9 @@ def rotate_to_singular_vectors(
         bases.left @ left_turn,
         singular_values,
         bases.right @ right_turn,
-        noise_scale=core.scale,
+        noise_std=core.noise_std,
         n_above_noise=_count_found(
-            bases, singular_values, left_turn, core.scale, is_pure=matrix.is_pure
+            bases, singular_values, left_turn, core.noise_std, is_pure=matrix.is_pure
         ),
         failed=bases.failed,
     )
@@ -49,9 +49,9 @@ def rotate_to_eigenvectors(
         right * np.where(eigenvalues[order] < 0, -1.0, 1.0),
         singular_values,
         right,
-        noise_scale=core.scale,
+        noise_std=core.noise_std,
         n_above_noise=_count_found(
-            bases, singular_values, turn, core.scale, is_pure=matrix.is_pure
+            bases, singular_values, turn, core.noise_std, is_pure=matrix.is_pure
         ),
         failed=bases.failed,
     )
@@ -61,7 +61,7 @@ def _count_found(
     bases: Bases,
     singular_values: np.ndarray,
     left_turn: np.ndarray,
-    core_scale: float,
+    core_std: float,
     *,
     is_pure: bool,
 ) -> int:
@@ -69,8 +69,8 @@ def _count_found(
     noise_norm = spherical_norm if is_pure else gaussian_norm
     n_found = count_above(
         singular_values,
-        floor=noise_norm(bases.noise.shape, core_scale),
-        noise=np.einsum("ij,ik,kj->j", left_turn, bases.noise, left_turn),
-        core_scale=core_scale,
+        floor=noise_norm(bases.noise_gram.shape, core_std),
+        noise_squares=np.einsum("ij,ik,kj->j", left_turn, bases.noise_gram, left_turn),
+        core_std=core_std,
     )
     return min(bases.n_above_noise, n_found)

@@ -25,7 +25,7 @@ from skdp.privacy.lattice import round_to_lattice
 from skdp.privacy.noise import NoiseSource, draw
 from skdp.privacy.release import Release, Released
 
-__all__ = ["EXACT", "NoisyCounts", "fixed_point_unit", "to_counts"]
+__all__ = ["EXACT", "InitialNoiseSums", "fixed_point_unit", "to_counts"]
 
 # The unit is so many powers of two below the noise, which leaves 22 bits above it.
 _BITS_BELOW_NOISE = 40  # not tuned
@@ -36,7 +36,7 @@ _WORD = 2.0**64  # not tuned
 EXACT = 2.0**53  # not tuned
 
 
-class NoisyCounts:
+class InitialNoiseSums:
     """Integer sums that hold noise from the start, until they become the `release`.
 
     One count stands for the `unit`, a power of two. The `correlation` says how the noise of an
@@ -46,7 +46,7 @@ class NoisyCounts:
     def __init__(
         self, release: Release, shape: tuple[int, ...], unit: float, correlation: PrefixNoise
     ) -> None:
-        self.release, self._scale = release, release.noise_scale or 0.0
+        self.release, self._scale = release, release.noise_std or 0.0
         self.unit = unit
         self.counts = np.zeros(shape, dtype=np.int64)
         self._correlation = correlation
@@ -79,10 +79,10 @@ class NoisyCounts:
         values = self.counts * self.unit
         if self._scale > 0:
             round_to_lattice(values, self._scale)
-        return Released(values, self.noise_scale)
+        return Released(values, self.noise_std)
 
     @property
-    def noise_scale(self) -> float:
+    def noise_std(self) -> float:
         """Standard deviation of the noise in a sum, of all epochs so far."""
         return self._scale * math.sqrt(self._squares)
 
@@ -98,9 +98,9 @@ def fixed_point_unit(releases: Iterable[Release]) -> float:
     At most 2 ** -40 of the smallest scale, or of a sixteenth of the smallest sensitivity, so that
     sums up to 2 ** 22 times as large as either do not wrap around.
     """
-    planned = [(one.noise_scale or 0.0, one.sensitivity or 0.0) for one in releases]
-    noise_scales, sensitivities = zip(*planned, strict=True)
-    size = max(min(noise_scales), _LEAST_NOISE * min(sensitivities))
+    planned = [(one.noise_std or 0.0, one.sensitivity or 0.0) for one in releases]
+    noise_stds, sensitivities = zip(*planned, strict=True)
+    size = max(min(noise_stds), _LEAST_NOISE * min(sensitivities))
     return math.ldexp(1.0, math.frexp(size)[1] - 1 - _BITS_BELOW_NOISE)
 
 

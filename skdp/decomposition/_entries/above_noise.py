@@ -40,7 +40,7 @@ _TRACY_WIDOM = 3.84  # not studied
 _CORE_DEVIATIONS = 2.0  # benchmarks/entries/warned.md, "edge alone"
 
 
-def gaussian_norm(shape: tuple[int, ...], scale: float) -> float:
+def gaussian_norm(shape: tuple[int, ...], noise_std: float) -> float:
     """Compute what the spectral norm of independent Gaussian noise exceeds once in 1000 times."""
     # Centering and scaling are those of Ma (2012), which converge faster.
     m, n = np.array(shape) - 0.5
@@ -48,18 +48,18 @@ def gaussian_norm(shape: tuple[int, ...], scale: float) -> float:
     fluctuation = edge * (1 / math.sqrt(m) + 1 / math.sqrt(n)) ** (1 / 3)
     # The limit is not meant for a single row or column, whose norm has a chi-squared law.
     column = float(chdtri(max(shape), _RISK))
-    return scale * math.sqrt(max(edge**2 + _TRACY_WIDOM * fluctuation, column))
+    return noise_std * math.sqrt(max(edge**2 + _TRACY_WIDOM * fluctuation, column))
 
 
-def spherical_norm(shape: tuple[int, ...], scale: float) -> float:
+def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
     """Compute what the Frobenius norm of spherical noise exceeds once in 1000 times."""
     size = math.prod(shape)
-    return scale * float(gammainccinv(size, _RISK)) / math.sqrt(size + 1)
+    return noise_std * float(gammainccinv(size, _RISK)) / math.sqrt(size + 1)
 
 
 def count_above(
-    singular_values: np.ndarray, *, floor: float, noise: np.ndarray, core_scale: float
+    singular_values: np.ndarray, *, floor: float, noise_squares: np.ndarray, core_std: float
 ) -> int:
-    """Count the components that pass both tests; `noise` is what is expected of squared lengths."""
-    least = np.sqrt(noise + (_CORE_DEVIATIONS * core_scale) ** 2)
+    """Count the components that pass both tests; noise has these expected squared lengths."""
+    least = np.sqrt(noise_squares + (_CORE_DEVIATIONS * core_std) ** 2)
     return int(np.sum((singular_values > floor) & (singular_values >= least)))

@@ -22,11 +22,11 @@ from itertools import chain
 
 import numpy as np
 
+from skdp.decomposition._entries.iteration import N_KEPT, Bases, next_basis
+from skdp.decomposition._entries.noisy_matrix import NoisyMatrix
+from skdp.decomposition._entries.plan import IterationReleases
+from skdp.decomposition._entries.rotation import rotate_to_singular_vectors
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._products.iteration import N_KEPT, Bases, next_basis
-from skdp.decomposition._products.noisy_matrix import NoisyMatrix
-from skdp.decomposition._products.plan import IterationReleases
-from skdp.decomposition._products.rotation import rotate_to_singular_vectors
 from skdp.linalg.averaging import ProductAverage, count_above_noise
 from skdp.linalg.subspace import random_basis
 from skdp.privacy import Release
@@ -63,7 +63,7 @@ def find_bases(
         left, n_taken = next_basis(of_right, right, shrink=shrink), n_taken + 1
         if matrix.refuses(left):
             break
-        of_left.add(matrix.adjoint(left_product, left))
+        of_left.add(matrix.rmatmul(left_product, left))
         right, n_taken = next_basis(of_left, left, shrink=shrink), n_taken + 1
     rest = list(chain.from_iterable(steps))[n_taken:]
     failed = bool(rest)

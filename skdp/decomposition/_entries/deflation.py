@@ -13,13 +13,13 @@ M. Hardt, A. Roth (2013). "Beyond worst-case analysis in private singular vector
 
 import numpy as np
 
+from skdp.decomposition._entries.alternating import find_bases
+from skdp.decomposition._entries.iteration import Bases
+from skdp.decomposition._entries.noisy_matrix import NoisyMatrix
+from skdp.decomposition._entries.plan import DeflationReleases, IterationReleases
+from skdp.decomposition._entries.rotation import rotate_to_eigenvectors, rotate_to_singular_vectors
+from skdp.decomposition._entries.symmetric_power import find_basis
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._products.alternating import find_bases
-from skdp.decomposition._products.iteration import Bases
-from skdp.decomposition._products.noisy_matrix import NoisyMatrix
-from skdp.decomposition._products.plan import DeflationReleases, IterationReleases
-from skdp.decomposition._products.rotation import rotate_to_eigenvectors, rotate_to_singular_vectors
-from skdp.decomposition._products.symmetric_power import find_basis
 from skdp.linalg.subspace import orthonormal_basis
 
 __all__ = ["solve_deflation"]
@@ -46,7 +46,7 @@ def solve_deflation(
         failed=any(bases.failed for bases in found),
         # Every pair of vectors was found with noise of its own, and hardly turns when they are made
         # orthogonal.
-        noise=np.diag([bases.noise.item() for bases in found]),
+        noise_gram=np.diag([bases.noise_gram.item() for bases in found]),
     )
     if is_symmetric:
         core = matrix.symmetric_core(plan.core, together.right)

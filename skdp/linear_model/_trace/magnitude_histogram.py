@@ -12,7 +12,7 @@ import numpy as np
 
 from skdp.privacy import PrivacyBudget, Release
 
-__all__ = ["N_POWERS", "Sizes", "count_powers", "exponents", "release_sizes"]
+__all__ = ["N_POWERS", "MagnitudeHistogram", "count_by_power", "exponents", "release_magnitudes"]
 
 # From 1e-12 to 1e18; what is smaller is as good as 0. Not studied.
 _EXPONENTS = np.arange(-40, 61)
@@ -30,7 +30,7 @@ _MARGIN = 1.5
 
 
 @dataclass(frozen=True)
-class Sizes:
+class MagnitudeHistogram:
     """Released fractions of the sizes of columns, by powers of two; the first ones are those of 0.
 
     `noise` is the standard deviation of each. `seen` has 0 where noise hides them; without it those
@@ -38,7 +38,7 @@ class Sizes:
     """
 
     noisy: np.ndarray
-    noise: float
+    noise_std: float
     seen: np.ndarray | None = None
 
     @property
@@ -47,7 +47,7 @@ class Sizes:
         if self.seen is not None:
             return self.seen
         # A single bin that noise fills, many powers too high or too low, would decide.
-        edge = self.noise * (math.sqrt(2 * math.log(self.noisy.size)) + 2.5)
+        edge = self.noise_std * (math.sqrt(2 * math.log(self.noisy.size)) + 2.5)
         return np.where(self.noisy > edge, self.noisy, 0.0)
 
     @property
@@ -56,7 +56,7 @@ class Sizes:
         return np.asarray(self.fractions[:, 0])
 
     @property
-    def hidden(self) -> np.ndarray:
+    def hidden_fraction(self) -> np.ndarray:
         """The fraction that is in no bin that is seen."""
         return np.clip(1 - self.fractions.sum(axis=1), 0.0, 1.0)
 
@@ -74,25 +74,25 @@ class Sizes:
         values = _OF_BIN * 2.0**_EXPONENTS
         values[0] = 0.0
         hidden_squares = np.square(hidden_size * values[self._largest()])
-        return np.sqrt(self.fractions @ values**2 + self.hidden * hidden_squares)
+        return np.sqrt(self.fractions @ values**2 + self.hidden_fraction * hidden_squares)
 
-    def located(self) -> "Sizes":
+    def with_pooled_bins(self) -> "MagnitudeHistogram":
         """See in neighboring bins together, too, what stands out from noise beyond the others.
 
         A tail over several powers of two may be seen in none of them by itself. It would be taken
         for as small as what is seen.
         """
         seen = self.fractions.copy()
-        edge = self.noise * (math.sqrt(2 * math.log(_WIDEST * seen.size)) + _MARGIN)
+        edge = self.noise_std * (math.sqrt(2 * math.log(_WIDEST * seen.size)) + _MARGIN)
         for noisy, row in zip(self.noisy, seen, strict=True):
             while (bins := _next_bins(noisy, row, edge)) is not None:
                 row[bins] = np.maximum(noisy[bins], 0.0)
         return replace(self, seen=seen)
 
-    def pooled(self, is_chosen: np.ndarray) -> "Sizes":
+    def averaged(self, is_chosen: np.ndarray) -> "MagnitudeHistogram":
         """Average columns, at least one, into a single one, which has less noise."""
-        noise = self.noise / math.sqrt(np.count_nonzero(is_chosen))
-        return Sizes(self.noisy[is_chosen].mean(axis=0, keepdims=True), noise)
+        noise_std = self.noise_std / math.sqrt(np.count_nonzero(is_chosen))
+        return MagnitudeHistogram(self.noisy[is_chosen].mean(axis=0, keepdims=True), noise_std)
 
     def _largest(self) -> np.ndarray:
         return np.where(self.fractions > 0, np.arange(len(_EXPONENTS)), 0).max(axis=1)
@@ -111,16 +111,16 @@ def _next_bins(noisy: np.ndarray, seen: np.ndarray, edge: float) -> slice | None
     return bins
 
 
-def release_sizes(
+def release_magnitudes(
     release: Release, counts: np.ndarray, n_records: int, budget: PrivacyBudget, remedy: str
-) -> Sizes:
-    """Release what `count_powers` has counted, of shape (n_columns, n_powers)."""
-    released, scale = budget.release(release, counts)
-    sizes = Sizes(released / n_records, scale / n_records)
+) -> MagnitudeHistogram:
+    """Release what `count_by_power` has counted, of shape (n_columns, n_powers)."""
+    released, noise_std = budget.release(release, counts)
+    histogram = MagnitudeHistogram(released / n_records, noise_std / n_records)
     # What is in the first bin is as good as 0, as constant features are: that is no doubt.
     powers = 2.0**_EXPONENTS
-    budget.doubt_ends(release.name, powers[np.maximum(sizes._largest(), 1)], powers, remedy)
-    return sizes
+    budget.warn_at_ends(release.name, powers[np.maximum(histogram._largest(), 1)], powers, remedy)
+    return histogram
 
 
 def exponents(values: np.ndarray) -> np.ndarray:
@@ -128,7 +128,7 @@ def exponents(values: np.ndarray) -> np.ndarray:
     return np.asarray(np.frexp(np.abs(values) * math.sqrt(2))[1] - 1)
 
 
-def count_powers(values: np.ndarray) -> np.ndarray:
+def count_by_power(values: np.ndarray) -> np.ndarray:
     """Count the values of each column near each power of two; NaN is not counted."""
     sizes = np.minimum(np.abs(values), _LARGEST)
     bins = np.clip(exponents(sizes), _EXPONENTS[0], _EXPONENTS[-1]) - _EXPONENTS[0]

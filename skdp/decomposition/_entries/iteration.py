@@ -23,7 +23,7 @@ class Bases:
     n_above_noise: int
     failed: bool  # one exceeded the coherence bound
     # (size, size), expected inner products of columns of the noise that `right` has
-    noise: np.ndarray
+    noise_gram: np.ndarray
 
 
 def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> np.ndarray:

@@ -17,21 +17,21 @@ from skdp.linalg.norms import row_norms
 from skdp.linalg.positive_means import positive_means
 from skdp.privacy import PrivacyBudget, Release, Released
 
-__all__ = ["Guide", "release_gate", "release_guide", "release_mean"]
+__all__ = ["PositiveMean", "passes_positivity_test", "release_mean", "release_positive_mean"]
 
 
 @dataclass(frozen=True)
-class Guide:
+class PositiveMean:
     """A released mean of rows that are mostly positive."""
 
     mean: np.ndarray  # with its noise
-    scale: float  # standard deviation of the noise in an entry
+    noise_std: float  # standard deviation of the noise in an entry
     share: float  # what has been spent on it
 
     @cached_property
     def cleaned(self) -> np.ndarray:
         """The mean with as little noise as its entries, which are not negative, allow."""
-        return positive_means(self.mean, self.scale)
+        return positive_means(self.mean, self.noise_std)
 
     @property
     def axis(self) -> np.ndarray:
@@ -43,25 +43,25 @@ class Guide:
     def stands_out(self) -> bool:
         """Whether it is longer than noise alone is, but for a chance of about .001."""
         n_features = len(self.mean)
-        length = float(np.sum(np.square(self.mean / self.scale)))
+        length = float(np.sum(np.square(self.mean / self.noise_std)))
         return length > n_features + 3 * np.sqrt(2 * n_features)
 
-    def averaged(self, other: "Guide") -> "Guide":
+    def averaged(self, other: "PositiveMean") -> "PositiveMean":
         """Average with another release, by what was spent."""
         share = self.share + other.share
         mean = (self.share * self.mean + other.share * other.mean) / share
-        return Guide(mean, float(self.scale * np.sqrt(self.share / share)), share)
+        return PositiveMean(mean, float(self.noise_std * np.sqrt(self.share / share)), share)
 
 
-def release_gate(gate: Release, rows: Rows, budget: PrivacyBudget) -> bool:
+def passes_positivity_test(gate: Release, rows: Rows, budget: PrivacyBudget) -> bool:
     """Release how many rows are mostly positive; tell whether most of them are."""
     noisy, _ = budget.release(gate, rows.mostly_positive().sum())
     return bool(noisy > rows.n_rows / 2)
 
 
-def release_guide(mean: Release, rows: Rows, budget: PrivacyBudget) -> Guide:
+def release_positive_mean(mean: Release, rows: Rows, budget: PrivacyBudget) -> PositiveMean:
     """Release the mean of rows, clipped to ``rows.bound``, as a guide."""
-    return Guide(*release_mean(mean, rows, budget), mean.share)
+    return PositiveMean(*release_mean(mean, rows, budget), mean.share)
 
 
 def release_mean(mean: Release, rows: Rows, budget: PrivacyBudget) -> Released:

@@ -10,11 +10,11 @@ from recording import check_lattice
 
 from skdp import BudgetError
 from skdp.linalg.prefix_sums import prefix_noise
-from skdp.privacy import PrivacyBudget, Release, noise_first
-from skdp.privacy.noise_first import NoisyCounts, fixed_point_unit, to_counts
+from skdp.privacy import PrivacyBudget, Release, initial_noise
+from skdp.privacy.initial_noise import InitialNoiseSums, fixed_point_unit, to_counts
 
 ONCE = prefix_noise(1)
-RELEASE = Release("sums", "gaussian", 1.0, sensitivity=1.0, noise_scale=3.0)
+RELEASE = Release("sums", "gaussian", 1.0, sensitivity=1.0, noise_std=3.0)
 
 
 def opened(epsilon=1.0, delta=1e-6):
@@ -24,24 +24,24 @@ def opened(epsilon=1.0, delta=1e-6):
 def test_the_budget_is_spent_before_there_are_data():
     budget = opened()
     sums = Release("sums", "gaussian", 0.25, sensitivity=2.0, shape=(4, 3))
-    counts = budget.noise_first(sums, unit=2.0**-40, correlation=ONCE)
+    counts = budget.sums_with_initial_noise(sums, unit=2.0**-40, correlation=ONCE)
     (release,) = budget.spent().releases
     assert (release.name, release.share, release.sensitivity) == ("sums", 0.25, 2.0)
-    assert release.noise_scale == budget.noise_scale(2.0, 0.25)
+    assert release.noise_std == budget.noise_std(2.0, 0.25)
     assert counts.counts.dtype == np.int64
     with pytest.raises(BudgetError, match="asks for a share"):
-        budget.noise_first(replace(sums, share=0.8), unit=1.0, correlation=ONCE)
+        budget.sums_with_initial_noise(replace(sums, share=0.8), unit=1.0, correlation=ONCE)
     with pytest.raises(BudgetError, match="gaussian"):
-        opened(delta=0).noise_first(sums, unit=1.0, correlation=ONCE)
+        opened(delta=0).sums_with_initial_noise(sums, unit=1.0, correlation=ONCE)
 
 
 def test_what_is_read_is_on_the_lattice_of_the_noise():
-    counts = NoisyCounts(RELEASE, (300,), 2.0**-38, ONCE)
+    counts = InitialNoiseSums(RELEASE, (300,), 2.0**-38, ONCE)
     counts.counts += to_counts(np.linspace(-1e3, 1e3, 300), 2.0**-38)
     released, scale = counts.read()
     check_lattice(RELEASE, released)
     assert np.abs(released - np.linspace(-1e3, 1e3, 300)).max() < 40 * scale
-    assert scale == RELEASE.noise_scale
+    assert scale == RELEASE.noise_std
     with pytest.raises(BudgetError, match="has been read"):
         counts.read()
 
@@ -49,8 +49,8 @@ def test_what_is_read_is_on_the_lattice_of_the_noise():
 def test_rounding_the_noise_is_rounding_the_noisy_sum():
     unit, values = 2.0**-10, np.arange(-50, 50) * 2.0**-9
     noise = np.random.default_rng(0).normal(size=100)
-    with patch.object(noise_first, "draw", lambda *_: noise.copy()):
-        counts = NoisyCounts(RELEASE, (100,), unit, ONCE)
+    with patch.object(initial_noise, "draw", lambda *_: noise.copy()):
+        counts = InitialNoiseSums(RELEASE, (100,), unit, ONCE)
     counts.counts += to_counts(values, unit)
     exact = [
         round((Fraction(v) + 3 * Fraction(z)) / Fraction(unit))
@@ -61,15 +61,15 @@ def test_rounding_the_noise_is_rounding_the_noisy_sum():
 
 def test_noise_has_its_scale_and_is_never_the_same():
     one, other = (
-        NoisyCounts(RELEASE, (20_000,), 2.0**-38, ONCE).counts * 2.0**-38 for _ in range(2)
+        InitialNoiseSums(RELEASE, (20_000,), 2.0**-38, ONCE).counts * 2.0**-38 for _ in range(2)
     )
     assert np.std(one) == pytest.approx(3.0, rel=0.05)
     assert not np.isin(one, other).any()
 
 
 def test_without_noise_nothing_is_added():
-    counts = NoisyCounts(
-        Release("sums", "gaussian", 1.0, sensitivity=1.0, noise_scale=0.0), (5,), 1.0, ONCE
+    counts = InitialNoiseSums(
+        Release("sums", "gaussian", 1.0, sensitivity=1.0, noise_std=0.0), (5,), 1.0, ONCE
     )
     counts.counts[:] = [1, -2, 3, 2**40 + 1, 0]
     released, scale = counts.read()
@@ -97,9 +97,9 @@ def test_counts_are_rounded_and_wrap_around(unit):
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0, 1e6, np.inf])
 def test_the_unit_is_far_below_the_noise_and_leaves_room_above(epsilon):
-    scale = opened(epsilon).noise_scale(1.0, 0.35)
+    scale = opened(epsilon).noise_std(1.0, 0.35)
     sums = [
-        Release("", "gaussian", 0.5, sensitivity=size, noise_scale=size * scale)
+        Release("", "gaussian", 0.5, sensitivity=size, noise_std=size * scale)
         for size in (1.0, 3.0)
     ]
     unit = fixed_point_unit(sums)
@@ -109,7 +109,7 @@ def test_the_unit_is_far_below_the_noise_and_leaves_room_above(epsilon):
 
 
 def test_every_epoch_has_noise_that_is_read_once():
-    counts = NoisyCounts(RELEASE, (4000,), 2.0**-38, prefix_noise(3))
+    counts = InitialNoiseSums(RELEASE, (4000,), 2.0**-38, prefix_noise(3))
     for epoch in range(3):
         if epoch:
             counts.open_epoch()

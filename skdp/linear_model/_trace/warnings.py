@@ -11,7 +11,7 @@ from skdp.linear_model._trace.scales import Spread
 from skdp.linear_model._trace.transform import Transform
 from skdp.privacy import Plan
 
-__all__ = ["doubts_of_fit", "doubts_of_size", "signal_strength"]
+__all__ = ["signal_strength", "warnings_for_fit", "warnings_for_size"]
 
 # benchmarks/trace_regression/errors.md, "How many records it takes": below so many times the noise
 # in all directions together, a fit is no better than none.
@@ -22,7 +22,7 @@ _LEAST_SIGNAL = 2.0
 _LEAST_SIGNAL_OF_OUTER, _LEAST_SIGNAL_OF_CELLS = 5.0, 7.0
 
 
-def doubts_of_size(problem: TraceProblem, plan: Plan) -> Iterator[str]:
+def warnings_for_size(problem: TraceProblem, plan: Plan) -> Iterator[str]:
     """Doubt fits whose noise is larger than any signal, from public facts only."""
     if not problem.cost.is_private:
         return
@@ -44,7 +44,7 @@ def doubts_of_size(problem: TraceProblem, plan: Plan) -> Iterator[str]:
         )
 
 
-def doubts_of_fit(
+def warnings_for_fit(
     problem: TraceProblem, spread: Spread, transform: Transform, n_cut: int
 ) -> Iterator[str]:
     """Doubt, by released values, scales and singular values that noise hides."""

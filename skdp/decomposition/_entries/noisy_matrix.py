@@ -74,7 +74,7 @@ class NoisyMatrix:
         singular_values: np.ndarray,
         right: np.ndarray,
         *,
-        noise_scale: float,
+        noise_std: float,
         n_above_noise: int,
         failed: bool = False,
     ) -> Factors:
@@ -84,7 +84,7 @@ class NoisyMatrix:
             components=right.T,
             eigenvalues=eigenvalues,
             total=float(eigenvalues.sum()),
-            noise_scale=noise_scale**self._power,
+            eigenvalue_noise=noise_std**self._power,
             n_above_noise=n_above_noise,
             left=left,
             failed=failed,
@@ -109,22 +109,22 @@ class NoisyMatrix:
         basis, norms = self._cut_rows(basis)
         value, rounding = self._multiply(basis, norms)
         change = self._unit.product(norms, by_rows=_is_by_rows(release))
-        noisy, scale = self._budget.release(release, value, change, rounding)
+        noisy, noise_std = self._budget.release(release, value, change, rounding)
         left, right = self._known
-        return NoisyProduct(basis, noisy - left @ (right.T @ basis), scale, not self.is_pure)
+        return NoisyProduct(basis, noisy - left @ (right.T @ basis), noise_std, not self.is_pure)
 
-    def adjoint(self, release: Release, basis: np.ndarray) -> NoisyProduct:
+    def rmatmul(self, release: Release, basis: np.ndarray) -> NoisyProduct:
         """Release the transposed matrix times `basis`, of shape (n_rows, size)."""
         basis, norms = self._cut_left_rows(basis)
         # All rows of the product may round differently: which entries are added up first may depend
         # on where a sparse matrix has zeros.
         n_sums = self.shape[1] if _is_by_rows(release) else math.sqrt(self.shape[1])
         rounding = self._rounding(self._rows.depth, norms) * n_sums
-        change = self._unit.adjoint(norms, by_rows=_is_by_rows(release))
-        value = self._rows.adjoint(basis)
-        noisy, scale = self._budget.release(release, value, change, rounding)
+        change = self._unit.rmatmul(norms, by_rows=_is_by_rows(release))
+        value = self._rows.rmatmul(basis)
+        noisy, noise_std = self._budget.release(release, value, change, rounding)
         left, right = self._known
-        return NoisyProduct(basis, noisy - right @ (left.T @ basis), scale, not self.is_pure)
+        return NoisyProduct(basis, noisy - right @ (left.T @ basis), noise_std, not self.is_pure)
 
     def core(self, release: Release, left: np.ndarray, right: np.ndarray) -> Released:
         """Release ``left.T @ matrix @ right``."""
@@ -136,15 +136,15 @@ class NoisyMatrix:
         """Release ``basis.T @ matrix @ basis`` of a symmetric matrix."""
         norms = self._norms(basis)
         change = self._unit.symmetric_core(norms)
-        noisy, scale = self._release_core(release, basis, basis, (norms, norms), change)
+        noisy, noise_std = self._release_core(release, basis, basis, (norms, norms), change)
         # Averaging with the transpose makes no noise larger.
-        return Released((noisy + noisy.T) / 2, scale)
+        return Released((noisy + noisy.T) / 2, noise_std)
 
     def perturbed(self, release: Release) -> Released:
         """Release the matrix itself."""
-        noisy, scale = self._budget.release(release, self._rows.dense())
+        noisy, noise_std = self._budget.release(release, self._rows.dense())
         left, right = self._known
-        return Released(noisy - left @ right.T, scale)
+        return Released(noisy - left @ right.T, noise_std)
 
     def _multiply(self, basis: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, float]:
         """Multiply, and bound the rounding error of the rows that one unit may change."""
@@ -187,9 +187,9 @@ class NoisyMatrix:
         change: float,
     ) -> Released:
         value = left.T @ self._multiply(right, norms[1])[0]
-        noisy, scale = self._budget.release(release, value, change, self._core_rounding(norms))
+        noisy, noise_std = self._budget.release(release, value, change, self._core_rounding(norms))
         known_left, known_right = self._known
-        return Released(noisy - (left.T @ known_left) @ (known_right.T @ right), scale)
+        return Released(noisy - (left.T @ known_left) @ (known_right.T @ right), noise_std)
 
     def _rounding(self, depth: int, norms: np.ndarray) -> float:
         """Bound the rounding error of a sum of so many entries times the rows of a basis."""
@@ -214,8 +214,8 @@ class CenteredMatrix(NoisyMatrix):
 
     def perturbed(self, release: Release) -> Released:
         """Release the matrix itself."""
-        noisy, scale = super().perturbed(release)
-        return Released(_centered(noisy), scale)
+        noisy, noise_std = super().perturbed(release)
+        return Released(_centered(noisy), noise_std)
 
     def _cut_left_rows(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         # Cutting comes first: cutting a centered basis would give its columns means again.

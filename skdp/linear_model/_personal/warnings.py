@@ -8,7 +8,7 @@ from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.privacy import Plan
 from skdp.units._rows import ResolvedRow
 
-__all__ = ["doubts_of_model", "doubts_of_prior", "doubts_of_users"]
+__all__ = ["warnings_for_model", "warnings_for_prior", "warnings_for_users"]
 
 # The largest eigenvalue that users can give to a sum of products, in units of that of its noise,
 # below which a representation is no better than none: it would take users who all agree.
@@ -16,32 +16,32 @@ __all__ = ["doubts_of_model", "doubts_of_prior", "doubts_of_users"]
 _LEAST_SIGNAL = 3.0
 
 
-def doubts_of_users(problem: PersonalProblem, plan: Plan) -> list[str]:
+def warnings_for_users(problem: PersonalProblem, plan: Plan) -> list[str]:
     """Doubt fits without ids, and those whose noise is larger than any signal."""
-    doubts: list[str] = []
+    warnings: list[str] = []
     if not problem.cost.is_private:
-        return doubts
+        return warnings
     if isinstance(problem.unit, ResolvedRow):
-        doubts.append(
+        warnings.append(
             "There are no ids of users: every row is taken for a user of its own, and who has "
             "several is protected for one of them only. Pass groups to fit, or user_column; "
             "require_groups=True makes an error of this."
         )
     if problem.solver == "exponential":
-        return doubts
-    doubts += _doubts_of_centers(problem, plan.parts)
+        return warnings
+    warnings += _warnings_for_centers(problem, plan.parts)
     signal = _signal(problem, plan.parts.model)
     if signal < _LEAST_SIGNAL:
-        doubts.append(
+        warnings.append(
             f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are "
             f"too few for {problem.n_features} features: the noise is as large as any "
             f"signal. It takes {_LEAST_SIGNAL / signal:.2g} times as many at least, a larger "
             "epsilon, or fewer features."
         )
-    return doubts
+    return warnings
 
 
-def _doubts_of_centers(problem: PersonalProblem, plan: PersonalReleases) -> list[str]:
+def _warnings_for_centers(problem: PersonalProblem, plan: PersonalReleases) -> list[str]:
     """Doubt fits that are asked for centers which noise would hide."""
     if not problem.fit_intercept:
         return []
@@ -56,27 +56,27 @@ def _doubts_of_centers(problem: PersonalProblem, plan: PersonalReleases) -> list
     ]
 
 
-def doubts_of_model(model: SharedModel, problem: PersonalProblem) -> list[str]:
+def warnings_for_model(model: SharedModel, problem: PersonalProblem) -> list[str]:
     """Doubt a representation that does not stand out from the noise, or is of no use to users."""
-    doubts = list(model.doubts)
+    warnings = list(model.warnings)
     if problem.is_pooled:
-        return doubts
+        return warnings
     if model.snr < 1 and problem.solver != "exponential":
-        doubts.append(
+        warnings.append(
             f"The weakest of {problem.n_components} components does not stand out from the noise "
             f"(snr_ is {model.snr:.2g}, below 1). Pass fewer n_components, a larger epsilon, or "
             "more users."
         )
     if model.prior.mix == 1:
-        doubts.append(
+        warnings.append(
             "Most users are predicted best without the representation (prior_mix_ is 1): a ridge "
             "regression of each user by itself is as good, and needs no budget. More users, a "
             "larger epsilon, or more or fewer n_components may help."
         )
-    return doubts
+    return warnings
 
 
-def doubts_of_prior(found: Prior, chosen: Prior) -> tuple[str, ...]:
+def warnings_for_prior(found: Prior, chosen: Prior) -> tuple[str, ...]:
     """Doubt heads if users have voted for a prior with so much noise that these are next to 0."""
     if chosen.noise_variance <= found.noise_variance:
         return ()
@@ -92,5 +92,5 @@ def _signal(problem: PersonalProblem, plan: MeanReleases | HeadReleases) -> floa
         release, size = plan.mean_products, problem.n_features
     else:
         release, size = plan.products, 2 * problem.n_features
-    noise = problem.cost.noise_std(release.mechanism, release.change(1.0), release.share)
-    return problem.n_units / (noise * math.sqrt(size))
+    noise_std = problem.cost.noise_std(release.mechanism, release.change(1.0), release.share)
+    return problem.n_units / (noise_std * math.sqrt(size))
