@@ -79,8 +79,8 @@ def test_a_release_is_its_value_and_the_scale_in_the_ledger(mechanism, epsilon):
     assert released.noise_std == budget.spent().releases[-1].noise_std
     # The scale goes with its own release, whatever is released after it.
     later = getattr(budget, mechanism)("value", np.eye(2), sensitivity=9.0, share=0.25)
-    assert (later.noise_std > released.scale) == budget.is_private
-    assert [released.noise_std, later.scale] == [r.noise_std for r in budget.spent().releases]
+    assert (later.noise_std > released.noise_std) == budget.is_private
+    assert [released.noise_std, later.noise_std] == [r.noise_std for r in budget.spent().releases]
     with pytest.raises(AttributeError):
         released.noise_std = 0.0
     assert not hasattr(budget, "last_scale")

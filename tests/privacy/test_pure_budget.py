@@ -115,7 +115,7 @@ def test_tiny_shares_are_refused_rather_than_divided_by():
         with pytest.raises(BudgetError, match="has 1 numbers"):
             budget.laplace("part", 0.0, sensitivity=1e300, share=5e-324)
         # What has no numbers has nothing to round.
-        with pytest.raises(BudgetError, match="scale inf"):
+        with pytest.raises(BudgetError, match="deviation inf"):
             budget.laplace("part", np.zeros(0), sensitivity=1e300, share=5e-324)
         assert budget.spent().releases == ()
 
