@@ -59,7 +59,7 @@ class Plan:  # numpydoc ignore=PR02
     >>> pca = DPPCA(n_components=5, mean_norm=64, row_norm=40)
     >>> pca.plan(n_samples=1797, n_features=64)
     Plan: (1, 1e-06)-DP per row, adjacency 'replace', mu=0.2367
-      release                        share  sensitivity  noise std
+      release                        share  sensitivity    noise std
       mean                          0.1500      0.07123       0.7771
       second moment                 0.8500         2263    1.037e+04
     """
