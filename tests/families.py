@@ -199,6 +199,8 @@ FAMILIES = (
             "that bad updates change nothing is to be seen in tests/decomposition/test_streams.py",
             "the_record_is_what_was_planned": "a stream has no plan to be looked at: making it is "
             "what spends the budget",
+            "rows_are_transformed_one_by_one": "a stream transforms nothing; what it publishes "
+            "does, which holds nothing else",
         },
     ),
     Family(

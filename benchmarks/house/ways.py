@@ -30,6 +30,8 @@ from skdp.units._unit import Unit
 ROOT = str(Path(skdp.__file__).parent)
 _INNER = ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<module>", "<lambda>")
 _VIEWS = ("skdp.data.", "skdp.linalg.")
+_NOTHING_RELEASED = ("datasets/",)
+_OTHER_WORDS = {("step", "model_selection/_privacy_report.py")}  # a heading
 # What stands for a number, or comes behind a name, in names of releases.
 _NUMBERED = re.compile(r"(, (count|closer) \d+.*)|(^component \d+: )|( \d+$)")
 
@@ -177,21 +179,43 @@ def _docstrings(tree: ast.AST) -> Iterator[Any]:
                 yield first.value
 
 
-def files_of_names(names: set[str]) -> dict[str, list[str]]:
-    """Find the files of `skdp` in whose code a name of a release stands as a string."""
+def files_of_names(names: set[str], root: Path = Path(ROOT)) -> dict[str, list[str]]:
+    """Find the files in whose code a name of a release stands as a string.
+
+    A value of a parameter, such as "gradient" of a solver, is no such name: what `StrOptions` and
+    defaults hold. Nor is a word in a room where nothing is released, or a heading.
+    """
     found: dict[str, list[str]] = {name: [] for name in names}
-    for path in sorted(Path(ROOT).rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        told = set(map(id, _docstrings(tree)))
-        strings = {
-            node.value.strip()
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Constant) and isinstance(node.value, str)
-            if id(node) not in told
-        }
-        for name in names & strings:
-            found[name].append(str(path.relative_to(ROOT)))
+    for path in sorted(root.rglob("*.py")):
+        source, place = path.read_text(), path.relative_to(root).as_posix()
+        if any(f'"{name}' in source for name in names) and not place.startswith(_NOTHING_RELEASED):
+            for name in names & _strings_of(ast.parse(source)):
+                if (name, place) not in _OTHER_WORDS:
+                    found[name].append(place)
     return found
+
+
+def _strings_of(tree: ast.AST) -> set[str]:
+    """Give the strings of a module, but for docstrings and values of parameters."""
+    nodes = list(ast.walk(tree))
+    left_out = set(map(id, _docstrings(tree)))
+    for node in nodes:
+        left_out |= {id(one) for part in _parameter_values(node) for one in ast.walk(part)}
+    return {
+        node.value.strip()
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if id(node) not in left_out
+    }
+
+
+def _parameter_values(node: ast.AST) -> list[ast.AST]:
+    """Give what says which values parameters may have, and have by default."""
+    if isinstance(node, ast.arguments):
+        return [*node.defaults, *(one for one in node.kw_defaults if one is not None)]
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "StrOptions":
+        return [*node.args]
+    return []
 
 
 def stem(name: str) -> str:
