@@ -7,6 +7,7 @@ import runpy
 from pathlib import Path
 
 import pytest
+from public import ESTIMATORS
 
 import skdp
 import skdp.model_selection
@@ -14,14 +15,8 @@ import skdp.units
 
 DOCS = Path(__file__).parent.parent / "docs"
 API_PAGE = DOCS / "api.rst"
+README = DOCS.parent / "README.md"
 INVENTORY = DOCS / "inventories" / "sklearn.inv"
-ESTIMATORS = [
-    skdp.DPPCA,
-    skdp.DPLowRankFactorizer,
-    skdp.DPPersonalizedRegressor,
-    skdp.DPTraceRegressor,
-    skdp.DPTruncatedSVD,
-]
 SEARCHES = [skdp.model_selection.DPGridSearch, skdp.model_selection.DPRandomizedSearch]
 STREAMS = [skdp.DPStreamingFactorizer, skdp.DPContinualFactorizer, skdp.LowRankFactors]
 UNITS = [getattr(skdp.units, name) for name in skdp.units.__all__]
@@ -72,6 +67,11 @@ def public_names():
 def test_api_page_lists_the_public_names():
     listed = re.findall(r"^   (skdp\.[\w.]+)$", API_PAGE.read_text(), flags=re.MULTILINE)
     assert sorted(listed) == sorted(public_names())
+
+
+def test_the_readme_has_a_row_for_every_estimator():
+    rows = re.findall(r"^\| `(\w+)` \|", README.read_text(), flags=re.MULTILINE)
+    assert {one.__name__ for one in ESTIMATORS + STREAMS[:2]} <= set(rows)
 
 
 def test_of_each_method_it_is_said_what_the_guarantee_covers():
