@@ -15,7 +15,8 @@ import skdp.units
 
 DOCS = Path(__file__).parent.parent / "docs"
 API_PAGE = DOCS / "api.rst"
-README = DOCS.parent / "README.md"
+README, CONTRIBUTING = (DOCS.parent / name for name in ("README.md", "CONTRIBUTING.md"))
+SOURCES = Path(skdp.__file__).parent
 INVENTORY = DOCS / "inventories" / "sklearn.inv"
 SEARCHES = [skdp.model_selection.DPGridSearch, skdp.model_selection.DPRandomizedSearch]
 STREAMS = [skdp.DPStreamingFactorizer, skdp.DPContinualFactorizer, skdp.LowRankFactors]
@@ -72,6 +73,19 @@ def test_api_page_lists_the_public_names():
 def test_the_readme_has_a_row_for_every_estimator():
     rows = re.findall(r"^\| `(\w+)` \|", README.read_text(), flags=re.MULTILINE)
     assert {one.__name__ for one in ESTIMATORS + STREAMS[:2]} <= set(rows)
+
+
+def code_lines(page):
+    """Give the lines of code of a page, without their remarks."""
+    for block in re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL):
+        yield from (line.partition("  #")[0].strip() for line in block.splitlines())
+
+
+def test_the_code_that_contributors_are_shown_is_that_of_the_package():
+    sources = "\n".join(path.read_text() for path in SOURCES.rglob("*.py"))
+    lines = list(code_lines(CONTRIBUTING.read_text()))
+    assert len(lines) > 7
+    assert [line for line in lines if line not in sources] == []
 
 
 def test_of_each_method_it_is_said_what_the_guarantee_covers():
