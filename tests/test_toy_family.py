@@ -8,6 +8,11 @@ import toy_leaks
 from attack_laws import attack_laws_for
 from contract_laws import CONTRACT_LAWS
 from families import FAMILIES
+from sklearn.utils.estimator_checks import (
+    check_dataframe_column_names_consistency,
+    check_estimator,
+    check_get_feature_names_out_error,
+)
 
 from skdp import PrivacyWarning
 
@@ -123,7 +128,16 @@ def test_a_leak_that_is_documented_is_one_all_the_same(leak):
         laws_for(cell)["all_that_is_told_follows_the_releases"](family, cell)
 
 
-def test_the_toy_warns_of_public_facts_and_of_released_values():
-    with pytest.warns(PrivacyWarning) as caught:
-        SHORTENED(epsilon=0.01).fit(*TOY.arguments(TOY.ordinary(SHORTENED)))
-    assert [str(one.message).partition(" ")[0] for one in caught] == ["With", "The"]
+# With so little no number stands out, nor, at .8, a direction; that most rows are long does.
+@pytest.mark.parametrize(("epsilon", "word"), [(0.01, "With"), (0.8, "The")])
+def test_the_toy_warns_of_public_facts_and_of_released_values(epsilon, word):
+    with pytest.warns(PrivacyWarning, match=f"^{word} .* Use more rows"):
+        SHORTENED(epsilon=epsilon).fit(TOY.ordinary(SHORTENED))
+
+
+def test_the_toy_keeps_to_the_conventions_of_estimators():
+    # Those that are copied from it have to.
+    told = check_estimator(toy.ClippedMean(), on_fail=None, on_skip=None)
+    assert [one["check_name"] for one in told if one["status"] == "failed"] == []
+    for check in (check_dataframe_column_names_consistency, check_get_feature_names_out_error):
+        check("ClippedMean", toy.ClippedMean())

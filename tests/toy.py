@@ -16,10 +16,10 @@ from harness import Group, null_row
 from scipy.sparse import csr_array, issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import N_JOBS, PrivateEstimator
-from skdp._reading import check_rows, check_rows_of
+from skdp._reading import check_features, check_rows, check_rows_of
 from skdp.data.digest import digest
 from skdp.data.reduce import sum_rounding
 from skdp.data.rows import Rows
@@ -154,6 +154,8 @@ class ClippedMean(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
         Released mean.
     n_features_in_ : int
         Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, if X has such that are strings.
     privacy_spent_ : PrivacySpent
         What has been spent.
     """
@@ -163,7 +165,6 @@ class ClippedMean(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
         **N_JOBS,
         "row_norm": [Interval(Real, 0, None, closed="neither")],
     }
-    _n_features_out = 1
 
     def __init__(
         self,
@@ -196,7 +197,7 @@ class ClippedMean(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
 
     def _problem(self, X, y):
         checked = check_rows(X, type(self).__name__)
-        validate_data(self, checked, skip_check_array=True)
+        check_features(X, self, reset=True)
         source = as_source(checked)
         problem = self._problem_of(*checked.shape, issparse(checked))
         return problem, (Rows(source, self.n_jobs), lambda: digest(source))
@@ -229,6 +230,16 @@ class ClippedMean(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
         self.mean_ = result
         if not result.any():
             yield f"The mean is lost in the noise, and set to 0. Use {problem.unit.remedy}."
+
+    @property
+    def _n_features_out(self):
+        # 1, and not before a fit.
+        return self.mean_.ndim
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 # What the laws are shown: a row in `families.py` names it
