@@ -1,6 +1,7 @@
 """The tests that every family takes catch the mistakes that they are for."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import toy
@@ -112,6 +113,12 @@ def test_every_law_is_broken_by_some_copy():
     # Noise that stays at epsilon=inf would be the budget's doing.
     others = {"without_noise_what_is_released_is_exact"}
     assert set.union(*CAUGHT_BY.values(), others) == laws_for(USUAL).keys()
+
+
+def test_contributors_are_told_of_all_copies():
+    page = Path(__file__).parents[1] / "CONTRIBUTING.md"
+    assert toy_leaks.LEAKS.keys() == CAUGHT_BY.keys()
+    assert f" {len(CAUGHT_BY)} copies that leak" in page.read_text()
 
 
 @pytest.mark.parametrize("cell", toy.CELLS, ids=str)
