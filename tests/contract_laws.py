@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from harness import SEED, assert_same_fit, fit_with
+from harness import SEED, assert_holds, assert_same_fit, contents_of, fit_with
 from noise_records import drawn_noise, noise_of
 from recording import RecordingBudget
 from scipy import sparse
@@ -312,8 +312,9 @@ def check_plan(make_estimator, arguments, n_units=None):
         # Ways of a plan spend the same, but for the rounding of their sums.
         np.testing.assert_allclose(planned.mu, record.mu, rtol=1e-14)
     names = [release.name for release in record.releases]
-    (path,) = (one for one in planned.paths if is_path(one, names))
-    for line, release in zip(path, record.releases, strict=True):
+    taken = [path for path in planned.paths if is_path(path, names)]
+    assert len(taken) == 1, names
+    for line, release in zip(taken[0], record.releases, strict=True):
         assert line.mechanism == release.mechanism or release.name == SKIPPED, (line, release)
         assert line.share == release.share, line
         if line.sensitivity is not None:
@@ -332,6 +333,18 @@ def is_path(path, names):
     )
 
 
+def rows_are_transformed_one_by_one(family, cell):
+    """A row becomes what it is and what was released make of it; nothing of it is kept."""
+    X, *others = family.arguments(family.ordinary(cell))
+    estimator = cell(random_state=SECRET).fit(X, *others)
+    fitted = contents_of(estimator)
+    whole = estimator.transform(X)
+    assert_holds(estimator, fitted)
+    # Sums of fewer rows may round otherwise.
+    tolerance = 1e-5 * np.abs(whole).max(initial=0.0)
+    np.testing.assert_allclose(estimator.transform(X[2:5]), whole[2:5], rtol=0, atol=tolerance)
+
+
 CONTRACT_LAWS = (
     noise_is_fresh_without_a_seed,
     a_seed_repeats_a_fit,
@@ -344,6 +357,7 @@ CONTRACT_LAWS = (
     without_noise_what_is_released_is_exact,
     any_finite_data_fit_without_warnings_about_them,
     the_record_is_what_was_planned,
+    rows_are_transformed_one_by_one,
 )
 
 

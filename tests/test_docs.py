@@ -7,22 +7,43 @@ import runpy
 from pathlib import Path
 
 import pytest
+from public import ESTIMATORS
 
 import skdp
 import skdp.model_selection
+import skdp.units
 
 DOCS = Path(__file__).parent.parent / "docs"
 API_PAGE = DOCS / "api.rst"
+README, CONTRIBUTING = (DOCS.parent / name for name in ("README.md", "CONTRIBUTING.md"))
+SOURCES = Path(skdp.__file__).parent
 INVENTORY = DOCS / "inventories" / "sklearn.inv"
-ESTIMATORS = [
-    skdp.DPPCA,
-    skdp.DPLowRankFactorizer,
-    skdp.DPPersonalizedRegressor,
-    skdp.DPTraceRegressor,
-    skdp.DPTruncatedSVD,
-]
 SEARCHES = [skdp.model_selection.DPGridSearch, skdp.model_selection.DPRandomizedSearch]
 STREAMS = [skdp.DPStreamingFactorizer, skdp.DPContinualFactorizer, skdp.LowRankFactors]
+UNITS = [getattr(skdp.units, name) for name in skdp.units.__all__]
+# Parameters that mean something else in each algorithm.
+OF_EACH_CLASS = {
+    *("fit_intercept", "mean_norm", "n_components", "n_iter", "privacy_unit", "row_norm", "solver")
+}
+# Classes that say more, or less, of a parameter than all others do.
+STREAM_NAMES, SEARCH_NAMES = ({one.__name__ for one in kind} for kind in (STREAMS[:2], SEARCHES))
+DECOMPOSITIONS = {"DPPCA", "DPTruncatedSVD"}
+OWN_WORDS = {
+    "adjacency": {"DPLowRankFactorizer", "DPPersonalizedRegressor", "DPTraceRegressor"}
+    | STREAM_NAMES,
+    "bounds": {"Edge", "SparseRow"},
+    "coherence_bound": {"DPPCA"},
+    "delta": {"DPLowRankFactorizer", "DPPersonalizedRegressor", "DPTraceRegressor"}
+    | DECOMPOSITIONS
+    | SEARCH_NAMES,
+    "epsilon": {"DPPersonalizedRegressor", "DPTraceRegressor"} | SEARCH_NAMES | STREAM_NAMES,
+    "largest": {"SpectralChange"},
+    "ledger": SEARCH_NAMES | STREAM_NAMES,
+    "n_jobs": {"DPPersonalizedRegressor", "DPTraceRegressor"},
+    "n_oversamples": {"DPLowRankFactorizer"},
+    "random_state": {"DPPersonalizedRegressor"} | SEARCH_NAMES | STREAM_NAMES,
+    "zero_is_missing": {"Edge"},
+}
 PUBLIC_MODULES = [
     "skdp",
     "skdp.datasets",
@@ -47,6 +68,24 @@ def public_names():
 def test_api_page_lists_the_public_names():
     listed = re.findall(r"^   (skdp\.[\w.]+)$", API_PAGE.read_text(), flags=re.MULTILINE)
     assert sorted(listed) == sorted(public_names())
+
+
+def test_the_readme_has_a_row_for_every_estimator():
+    rows = re.findall(r"^\| `(\w+)` \|", README.read_text(), flags=re.MULTILINE)
+    assert {one.__name__ for one in ESTIMATORS + STREAMS[:2]} <= set(rows)
+
+
+def code_lines(page):
+    """Give the lines of code of a page, without their remarks."""
+    for block in re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL):
+        yield from (line.partition("  #")[0].strip() for line in block.splitlines())
+
+
+def test_the_code_that_contributors_are_shown_is_that_of_the_package():
+    sources = "\n".join(path.read_text() for path in SOURCES.rglob("*.py"))
+    lines = list(code_lines(CONTRIBUTING.read_text()))
+    assert len(lines) > 7
+    assert [line for line in lines if line not in sources] == []
 
 
 def test_of_each_method_it_is_said_what_the_guarantee_covers():
@@ -74,3 +113,53 @@ def test_names_of_scikit_learn_exist(entry):
 @pytest.mark.parametrize("estimator", ESTIMATORS + SEARCHES + STREAMS[:2])
 def test_the_docstring_of_an_estimator_is_no_manual(estimator):
     assert inspect.getdoc(estimator).splitlines().index("Examples") <= 120
+
+
+def parameters_of(cls):
+    """Give the text of each parameter of a class, its type included."""
+    texts, names = {}, []
+    section = inspect.getdoc(cls).partition("Parameters\n----------\n")[2]
+    for line in re.split(r"\n\w[\w ]*\n-{3,}\n", section)[0].splitlines():
+        if line.strip() and not line.startswith(" "):
+            names, _, kind = line.partition(" : ")
+            names = names.split(", ")
+            texts |= dict.fromkeys(names, kind)
+        elif line.strip():
+            texts |= {name: f"{texts[name]} {line.strip()}" for name in names}
+    return texts
+
+
+def told_in_two_ways(classes, own_words):
+    """Give the parameters whose texts differ, but for classes that have their own words.
+
+    Also those whose own words are those of the others. To refer to another class is no text.
+    """
+    texts, own = {}, {}
+    for one in classes:
+        for name, text in parameters_of(one).items():
+            is_own = one.__name__ in own_words.get(name, ())
+            if not re.search(r"As (in|of) :class:`\w+`\.$", text):
+                (own if is_own else texts).setdefault(name, []).append(text)
+    differ = {name for name, found in texts.items() if len(set(found)) > 1}
+    return differ | {name for name, found in own.items() if set(found) & set(texts.get(name, ()))}
+
+
+def test_a_parameter_of_one_name_has_one_text():
+    classes = ESTIMATORS + SEARCHES + STREAMS[:2] + UNITS
+    assert told_in_two_ways(classes, OWN_WORDS) == OF_EACH_CLASS
+
+
+def documented(name, text):
+    doc = f"Title.\n\nParameters\n----------\n{name} : int\n    {text}\n\nNotes\n-----\nMore."
+    return type(name.title() + text.title(), (), {"__doc__": doc})
+
+
+def test_two_texts_of_one_parameter_are_seen():
+    one, other = documented("size", "one"), documented("size", "other")
+    assert told_in_two_ways([one, documented("rank", "x"), one], {}) == set()
+    assert told_in_two_ways([one, other], {}) == {"size"}
+    assert told_in_two_ways([one, other], {"size": {"SizeOther"}}) == set()
+    # Own words that are none.
+    same = type("Same", (), {"__doc__": one.__doc__})
+    assert told_in_two_ways([one, same], {"size": {"Same"}}) == {"size"}
+    assert told_in_two_ways([one, documented("size", "As in :class:`SizeOne`.")], {}) == set()

@@ -1,19 +1,40 @@
 """The tests that every family takes catch the mistakes that they are for."""
 
 from dataclasses import replace
-from itertools import product
+from pathlib import Path
 
 import pytest
 import toy
+import toy_leaks
 from attack_laws import attack_laws_for
 from contract_laws import CONTRACT_LAWS
 from families import FAMILIES
+from sklearn.utils.estimator_checks import (
+    check_dataframe_column_names_consistency,
+    check_estimator,
+    check_get_feature_names_out_error,
+)
+
+from skdp import PrivacyWarning
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning"),
     pytest.mark.filterwarnings("ignore:X has large numbers"),
 ]
 
+# Of rows most of which are shortened, and of few.
+SHORTENED, USUAL = toy.Cell("replace", 0.1, "dense"), toy.Cell("zero_out", 2.0, "csr")
+# Others show themselves in both.
+ONLY_IN = {
+    # A sparse array prints none of its values.
+    "error": SHORTENED,
+    # Where units are replaced, none is null.
+    "null": USUAL,
+    "plan": USUAL,
+    "way": SHORTENED,
+    "skip": SHORTENED,
+    "stored": USUAL,
+}
 (TOY,) = (family for family in FAMILIES if family.name == "toy")
 CAUGHT_BY = {
     "sensitivity": {"neighbors_move_no_release_further_than_declared"},
@@ -46,6 +67,18 @@ CAUGHT_BY = {
         "a_null_unit_contributes_nothing",
         "neighbors_move_no_release_further_than_declared",
     },
+    "way": {"all_that_is_told_follows_the_releases"},
+    "skip": {"the_whole_budget_is_spent_and_no_more", "the_record_is_what_was_planned"},
+    "tail": {"the_record_is_what_was_planned"},
+    "quoted": {"all_that_is_told_follows_the_releases"},
+    "stored": {
+        "neighbors_move_no_release_further_than_declared",
+        "all_that_is_told_follows_the_releases",
+        # Of an array that stores nothing.
+        "any_finite_data_fit_without_warnings_about_them",
+    },
+    "transformed": {"rows_are_transformed_one_by_one"},
+    "compared": {"rows_are_transformed_one_by_one"},
 }
 
 
@@ -65,18 +98,27 @@ def broken_laws(cell):
 
 
 @pytest.mark.parametrize(
-    ("leak", "adjacency"),
-    # Where units are replaced, none is null.
-    [pair for pair in product(toy.LEAKS, ("replace", "zero_out")) if pair != ("null", "replace")],
+    ("leak", "cell"),
+    [
+        pytest.param(leak, cell, id=f"{leak}: {cell}", marks=[pytest.mark.slow] * number)
+        for leak in toy_leaks.LEAKS
+        for number, cell in enumerate([ONLY_IN[leak]] if leak in ONLY_IN else [SHORTENED, USUAL])
+    ],
 )
-def test_a_copy_that_leaks_breaks_the_laws_that_are_for_it(leak, adjacency):
-    assert broken_laws(toy.Cell(adjacency, toy.LEAKS[leak])) == CAUGHT_BY[leak]
+def test_a_copy_that_leaks_breaks_the_laws_that_are_for_it(leak, cell):
+    assert broken_laws(replace(cell, make=toy_leaks.LEAKS[leak])) == CAUGHT_BY[leak]
 
 
 def test_every_law_is_broken_by_some_copy():
     # Noise that stays at epsilon=inf would be the budget's doing.
     others = {"without_noise_what_is_released_is_exact"}
-    assert set.union(*CAUGHT_BY.values(), others) == laws_for(toy.Cell("zero_out")).keys()
+    assert set.union(*CAUGHT_BY.values(), others) == laws_for(USUAL).keys()
+
+
+def test_contributors_are_told_of_all_copies():
+    page = Path(__file__).parents[1] / "CONTRIBUTING.md"
+    assert toy_leaks.LEAKS.keys() == CAUGHT_BY.keys()
+    assert f" {len(CAUGHT_BY)} copies that leak" in page.read_text()
 
 
 @pytest.mark.parametrize("cell", toy.CELLS, ids=str)
@@ -86,8 +128,23 @@ def test_the_copies_differ_in_their_leaks_alone(cell):
 
 @pytest.mark.parametrize("leak", ["attribute", "kept row"])
 def test_a_leak_that_is_documented_is_one_all_the_same(leak):
-    kept = {"attribute": "spread_", "kept row": "_first"}[leak]
+    kept = {"attribute": "total_", "kept row": "_first"}[leak]
     family = replace(TOY, public=lambda cell: {*TOY.public(cell), kept})
-    cell = toy.Cell("replace", toy.LEAKS[leak])
+    cell = replace(SHORTENED, make=toy_leaks.LEAKS[leak])
     with pytest.raises(AssertionError, match=kept):
         laws_for(cell)["all_that_is_told_follows_the_releases"](family, cell)
+
+
+# With so little no number stands out, nor, at .8, a direction; that most rows are long does.
+@pytest.mark.parametrize(("epsilon", "word"), [(0.01, "With"), (0.8, "The")])
+def test_the_toy_warns_of_public_facts_and_of_released_values(epsilon, word):
+    with pytest.warns(PrivacyWarning, match=f"^{word} .* Use more rows"):
+        SHORTENED(epsilon=epsilon).fit(TOY.ordinary(SHORTENED))
+
+
+def test_the_toy_keeps_to_the_conventions_of_estimators():
+    # Those that are copied from it have to.
+    told = check_estimator(toy.ClippedMean(), on_fail=None, on_skip=None)
+    assert [one["check_name"] for one in told if one["status"] == "failed"] == []
+    for check in (check_dataframe_column_names_consistency, check_get_feature_names_out_error):
+        check("ClippedMean", toy.ClippedMean())

@@ -1,34 +1,39 @@
-"""A family as small as one can be, the mean of clipped rows, and copies of it that leak.
+"""A family as small as one can be: a mean of rows that are clipped in norm.
 
-It shows what a new family has to bring, and whether the tests that every family takes would notice
-a mistake.
+It shows what a new family has to bring: a plan with ways, a release whose sensitivity follows a
+released value and that may be skipped, a tail of delta, warnings, sparse rows and `transform`.
+`toy_leaks.py` has copies of it that leak.
 """
 
-import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from itertools import product, starmap
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from harness import Group, null_row
-from sklearn.base import _fit_context
+from scipy.sparse import csr_array, issparse
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import N_JOBS, PrivateEstimator
-from skdp._reading import check_rows
+from skdp._reading import check_features, check_rows, check_rows_of
 from skdp.data.digest import digest
 from skdp.data.reduce import sum_rounding
 from skdp.data.rows import Rows
-from skdp.data.sources import as_source, block_starts
-from skdp.privacy import PrivacyBudget, Release, sensitivity
+from skdp.data.sources import as_source, block_starts, holds_sparse
+from skdp.privacy import Release, sensitivity
 from skdp.privacy.clipping import clip_weights
 from skdp.privacy.cost import PrivacyCost
-from skdp.privacy.noise import NoiseSource
+from skdp.privacy.lattice import certain_part
+from skdp.privacy.plan import OneOf
 from skdp.units._rows import ResolvedRow
 
-N_ROWS, N_FEATURES = 30, 4
+N_ROWS, N_FEATURES = 120, 4
+# Part of delta for a length that is taken for more than it is.
+TAIL = 0.1
 
 
 @dataclass(frozen=True)
@@ -38,32 +43,98 @@ class MeanProblem:
     unit: ResolvedRow
     n_units: int
     n_features: int
+    is_sparse: bool
     cost: PrivacyCost
     row_norm: float
 
-    def sensitivity(self, rounding):
-        """Return how far one row moves the mean."""
+    def change(self, rounding):
+        """Return how far one row moves the mean, and its length."""
         return sensitivity.row_sum(self.row_norm, self.unit.adjacency, rounding) / self.n_units
+
+    def turn(self, certain, rounding):
+        """Return how far one row turns a mean that is at least `certain` long.
+
+        The directions of u and v differ by at most 2 |u - v| / (|u| + |v|).
+        """
+        change = self.change(rounding)
+        return 2 * change / (2 * certain - change)
+
+
+# The plan: of real families it has a module of its own, as the solver has
+
+
+class Shortened(NamedTuple):
+    """What is released of a mean whose length is that of the bound."""
+
+    length: Release
+    direction: Release
 
 
 class MeanReleases(NamedTuple):
-    """What a mean releases."""
+    """What a fit releases, in this order."""
 
-    mean: Release
+    long_rows: Release
+    ways: OneOf  # the mean; of rows most of which are shortened, a `Shortened`
 
 
-def plan_mean(problem, share=1.0):
-    """Plan the only release, with the whole budget."""
-    starts = block_starts(problem.n_units, problem.n_features, is_sparse=False)
-    known, shape = {"rounding": sum_rounding(starts, problem.n_features)}, (problem.n_features,)
-    change = problem.sensitivity
-    return MeanReleases(problem.cost.release("mean", "gaussian", share, change, known, shape=shape))
+def plan_mean(problem):
+    """Plan all releases, from public facts."""
+    release, shape = problem.cost.release, (problem.n_features,)
+    starts = block_starts(problem.n_units, problem.n_features, is_sparse=problem.is_sparse)
+    known = {"rounding": sum_rounding(starts, problem.n_features)}
+    change = problem.change
+    turned = {"follows": "mean length", "shape": shape, "may_be_skipped": True}
+    return MeanReleases(
+        release("long rows", "gaussian", 0.3, sensitivity.count, {}),
+        OneOf(
+            (
+                release("mean", "gaussian", 0.7, change, known, shape=shape),
+                Shortened(
+                    release("mean length", "gaussian", 0.1, change, known),
+                    release("mean direction", "gaussian", 0.6, problem.turn, **turned),
+                ),
+            )
+        ),
+    )
+
+
+# The solver
 
 
 def solve_mean(problem, plan, rows, budget):
-    """Release the mean of clipped rows."""
+    """Count the rows that are too long, and release the mean in the way that is for them."""
+    n_long, _ = budget.release(plan.long_rows, count_long(rows, problem.row_norm))
+    return release_mean(problem, way_for(plan, n_long, rows.n_rows), rows, budget)
+
+
+def way_for(plan, n_long, n_rows):
+    """Choose the way, by a released number."""
+    usual, shortened = plan.ways.ways
+    return shortened if n_long > n_rows / 2 else usual
+
+
+def release_mean(problem, way, rows, budget):
+    """Release the mean as a whole, or length and direction; 0 where the latter is uncertain.
+
+    Propose, test, release: what the length is at least fails with the probability of the tail.
+    """
     total, rounding = clipped(rows, problem.row_norm).total()
-    return budget.release(plan.mean, total / rows.n_rows, rounding).value
+    mean = total / rows.n_rows
+    if isinstance(way, Release):
+        return budget.release(way, mean, rounding).value
+    length = np.linalg.norm(mean)
+    noisy, noise_std = budget.release(way.length, length, rounding)
+    certain = certain_part(float(noisy), noise_std, budget.cost.delta_tail)
+    if certain <= problem.change(rounding):
+        budget.skip(way.direction)
+        return np.zeros_like(mean)
+    direction = mean / length if length else mean
+    return noisy * budget.release(way.direction, direction, certain, rounding).value
+
+
+def count_long(rows, bound):
+    """Count the rows that exceed a norm; those that are null have none."""
+    return np.count_nonzero(rows.norms() > bound)
 
 
 def clipped(rows, bound):
@@ -71,7 +142,10 @@ def clipped(rows, bound):
     return rows.clipped(bound, partial(clip_weights, bound=bound, n_features=rows.n_features))
 
 
-class ClippedMean(PrivateEstimator):
+# The shell
+
+
+class ClippedMean(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
     """Mean of rows, clipped in norm.
 
     Attributes
@@ -80,6 +154,8 @@ class ClippedMean(PrivateEstimator):
         Released mean.
     n_features_in_ : int
         Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, if X has such that are strings.
     privacy_spent_ : PrivacySpent
         What has been spent.
     """
@@ -114,209 +190,117 @@ class ClippedMean(PrivateEstimator):
         self._fit(X)
         return self
 
+    def transform(self, X):
+        """Multiply rows by the mean: not covered by the guarantee."""
+        check_is_fitted(self)
+        return check_rows_of(X, self) @ self.mean_[:, np.newaxis]
+
     def _problem(self, X, y):
         checked = check_rows(X, type(self).__name__)
-        validate_data(self, checked, skip_check_array=True)
+        check_features(X, self, reset=True)
         source = as_source(checked)
-        return self._problem_of(*checked.shape), (Rows(source, self.n_jobs), lambda: digest(source))
+        problem = self._problem_of(*checked.shape, issparse(checked))
+        return problem, (Rows(source, self.n_jobs), lambda: digest(source))
 
     def _problem_like(self, n_samples, n_features, like):
-        return self._problem_of(n_samples, n_features)
+        return self._problem_of(n_samples, n_features, holds_sparse(like))
 
-    def _problem_of(self, n_rows, n_features):
-        unit = ResolvedRow(self.adjacency)
-        return self._asked(MeanProblem, unit=unit, n_units=n_rows, n_features=n_features)
+    def _problem_of(self, n_rows, n_features, is_sparse):
+        facts = {"n_units": n_rows, "n_features": n_features, "is_sparse": is_sparse}
+        return self._asked(MeanProblem, unit=ResolvedRow(self.adjacency), **facts)
+
+    def _reserved_part(self):
+        return TAIL
 
     def _plan(self, problem):
         return plan_mean(problem)
+
+    def _warnings(self, problem, plan):
+        usual, _ = plan.parts.ways.ways
+        if usual.noise_std > problem.row_norm:
+            yield (
+                f"With epsilon={problem.cost.epsilon} the noise exceeds row_norm="
+                f"{problem.row_norm}. Use {problem.unit.remedy}."
+            )
 
     def _solve(self, problem, plan, rows, budget, generator):
         return solve_mean(problem, plan, rows, budget)
 
     def _set_attributes(self, result, problem):
         self.mean_ = result
-        return ()
+        if not result.any():
+            yield f"The mean is lost in the noise, and set to 0. Use {problem.unit.remedy}."
+
+    @property
+    def _n_features_out(self):
+        # 1, and not before a fit.
+        return self.mean_.ndim
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
-# Copies that leak, each in another way
-
-
-@dataclass(frozen=True)
-class TooSmall(MeanProblem):
-    """The sensitivity of a row that is lost, whatever the adjacency."""
-
-    def sensitivity(self, rounding):
-        return 0.5 * super().sensitivity(rounding)
-
-
-class WrongSensitivity(ClippedMean):
-    """Declares half of what a row can do."""
-
-    def _problem_of(self, *shape):
-        return TooSmall(**vars(super()._problem_of(*shape)))
-
-
-class LeakedAttribute(ClippedMean):
-    """Sets a statistic that was not released."""
-
-    def _problem(self, X, y):
-        self.spread_ = float(np.std(X))
-        return super()._problem(X, y)
-
-
-class LeakedBranch(ClippedMean):
-    """Turns the mean round where many rows are long."""
-
-    def _solve(self, problem, plan, rows, *others):
-        mean = super()._solve(problem, plan, rows, *others)
-        return -mean if np.median(rows.norms()) > problem.row_norm else mean
-
-
-class KeptRow(ClippedMean):
-    """Remembers a row that it was fitted to."""
-
-    def _problem(self, X, y):
-        self._first = np.array(X[0])
-        return super()._problem(X, y)
-
-
-class KeptByTheClass(ClippedMean):
-    """Remembers data where no pickle looks."""
-
-    def _problem(self, X, y):
-        type(self).last = X
-        return super()._problem(X, y)
-
-
-class BranchesOnTheHuge(ClippedMean):
-    """Does something else if a row is huge."""
-
-    def _solve(self, problem, plan, rows, *others):
-        mean = super()._solve(problem, plan, rows, *others)
-        return mean * (1 + (np.nanmax(rows.norms()) > 1e6))
-
-
-class SpentTooLittle(ClippedMean):
-    """Pays less than it takes."""
-
-    def _plan(self, problem):
-        return plan_mean(problem, share=0.9)
-
-
-class WrongPlan(ClippedMean):
-    """Announces another sensitivity than the one that counts."""
-
-    def _plan(self, problem):
-        return MeanReleases(replace(plan_mean(problem).mean, sensitivity=0.5))
-
-
-class RemembersTheLastFit(ClippedMean):
-    """Averages with what another fit has released."""
-
-    def _set_attributes(self, result, problem):
-        self.mean_ = (result + getattr(self, "mean_", result)) / 2
-        return ()
-
-
-class TalksOfValues(ClippedMean):
-    """Prints what it refuses."""
-
-    def _problem(self, X, y):
-        if not np.isfinite(X).all():
-            raise ValueError(f"X contains NaN or infinity: {X!r}")
-        return super()._problem(X, y)
-
-
-class GlobalNoise(ClippedMean):
-    """Takes its seed from numpy's global generator."""
-
-    def _open(self, data, problem, plan):
-        opened, _, generator = super()._open(data, problem, plan)
-        noise = NoiseSource(int(np.random.randint(2**31)))  # noqa: NPY002
-        return opened, PrivacyBudget.of(plan, noise), generator
-
-
-class SharedNoise(ClippedMean):
-    """Has the same noise for all data that come to the same value."""
-
-    def _noise_source(self, seed, digest):
-        return NoiseSource(seed)
-
-
-class WarnsOfValues(ClippedMean):
-    """Tells that some number is large."""
-
-    def _solve(self, problem, plan, rows, *others):
-        if np.nanmax(rows.norms()) > 1e200:
-            warnings.warn("X has large numbers", RuntimeWarning, stacklevel=2)
-        return super()._solve(problem, plan, rows, *others)
-
-
-class CountsTheNull(ClippedMean):
-    """Lets a null unit take part."""
-
-    def _solve(self, problem, plan, rows, *others):
-        # As they were opened: none of them is null yet.
-        return super()._solve(problem, plan, getattr(rows, "as_opened", rows), *others)
-
-
-LEAKS: dict[str, Any] = {
-    "sensitivity": WrongSensitivity,
-    "attribute": LeakedAttribute,
-    "branch": LeakedBranch,
-    "kept row": KeptRow,
-    "class": KeptByTheClass,
-    "huge": BranchesOnTheHuge,
-    "share": SpentTooLittle,
-    "plan": WrongPlan,
-    "last fit": RemembersTheLastFit,
-    "error": TalksOfValues,
-    "global noise": GlobalNoise,
-    "shared noise": SharedNoise,
-    "warning": WarnsOfValues,
-    "null": CountsTheNull,
-}
-for leak in LEAKS.values():
-    # What is not documented is a fault of its own.
-    leak.__doc__ = ClippedMean.__doc__
+# What the laws are shown: a row in `families.py` names it
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One way to ask for a mean."""
+    """One way to ask for a mean: of rows most of which are shortened, or few."""
 
-    adjacency: str
+    adjacency: str = "replace"
+    row_norm: float = 2.0
+    container: str = "dense"
     make: type = ClippedMean
 
     def __call__(self, **more):
-        return self.make(**{"adjacency": self.adjacency, **more})
+        # Noise has to leave something that can be attacked.
+        given = {"adjacency": self.adjacency, "row_norm": self.row_norm, "epsilon": 100.0}
+        return self.make(**{**given, **more})
 
     def __str__(self):
-        return self.adjacency
+        return f"{self.adjacency}, row_norm={self.row_norm}, {self.container}"
+
+    def contain(self, X):
+        """Put dense rows into a container."""
+        return X if self.container == "dense" else csr_array(X)
 
 
-CELLS = (Cell("replace"), Cell("zero_out"))
+CELLS = tuple(starmap(Cell, product(("replace", "zero_out"), (2.0, 0.1), ("dense", "csr"))))
 
 
 def datasets(cell):
-    """Short rows, which are not clipped."""
-    return {"short": 0.3 * np.random.default_rng(0).normal(size=(N_ROWS, N_FEATURES))}
+    """Rows that are near each other."""
+    rows = np.random.default_rng(0).normal(0.1, 0.3, size=(N_ROWS, N_FEATURES))
+    return {"near": cell.contain(rows)}
 
 
 def strange_datasets(cell):
     """Finite numbers that are far from ordinary."""
     ones = np.ones((N_ROWS, N_FEATURES))
-    return {"zeros": 0 * ones, "huge": 1e300 * ones, "denormal": 5e-324 * ones}
+    strange = {"zeros": 0 * ones, "huge": 1e300 * ones, "denormal": 5e-324 * ones}
+    return {name: cell.contain(X) for name, X in strange.items()}
+
+
+def strangers(cell, X):
+    """Rows that have nothing but their number in common with X."""
+    return [(cell.contain(np.zeros(X.shape)),), (cell.contain(1e4 - 3 * dense(X)[::-1, ::-1]),)]
 
 
 def groups(cell, X):
-    """Rows in the place of the first one: long, opposite, of any scale."""
-    direction = np.ones(N_FEATURES)
+    """Rows in the place of the first one: long, opposite, across, of any scale."""
+    ones, across = np.ones(N_FEATURES), np.array([1.0, -1.0, 0.0, 0.0])
     found = []
-    for size in (0.0, 1.0, -1.0, 1e9, 2e9, -1e300, 5e-324):
-        neighbor = X.copy()
-        neighbor[0] = size * direction
-        found.append((neighbor,))
+    for row in (0 * ones, ones, -ones, 1e9 * ones, -1e300 * ones, 5e-324 * ones, across, -across):
+        neighbor = dense(X)
+        neighbor[0] = row
+        found.append((cell.contain(neighbor),))
     if cell.adjacency == "replace":
         return [Group(found)]
     return [Group(found, origin=(X,), make_null=lambda: null_row(0))]
+
+
+def dense(X):
+    """Copy rows out of their container."""
+    return X.toarray() if issparse(X) else X.copy()

@@ -1,7 +1,8 @@
 """How long the way of a fit is: functions and files before its first noise, and kinds of carriers.
 
-`python -m benchmarks.house.ways` prints the tables of ways.md. With `--tree NAME` it prints the
-calls of one case before the first noise, each function once where it is first entered.
+`python -m benchmarks.house.ways --write` writes what stands behind "After" in ways.md, and without
+`--write` prints it. With `--tree NAME` it prints the calls of one case before the first noise, each
+function once where it is first entered.
 
 A function counts if it is defined in `skdp` and entered, generators and lambdas included; so does
 every nested one. A carrier is a class of `skdp` with data of its own of which an instance is passed
@@ -11,7 +12,6 @@ number leaves out the rooms data/ and linalg/, whose classes are views of X and 
 
 import argparse
 import ast
-import math
 import re
 import sys
 import warnings
@@ -28,8 +28,11 @@ from skdp.units import Edge, Entry, FrobeniusChange, Interaction
 from skdp.units._unit import Unit
 
 ROOT = str(Path(skdp.__file__).parent)
+PAGE, AFTER = Path(__file__).with_suffix(".md"), "## After"
 _INNER = ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<module>", "<lambda>")
 _VIEWS = ("skdp.data.", "skdp.linalg.")
+_NOTHING_RELEASED = ("datasets/",)
+_OTHER_WORDS = {("step", "model_selection/_privacy_report.py")}  # a heading
 # What stands for a number, or comes behind a name, in names of releases.
 _NUMBERED = re.compile(r"(, (count|closer) \d+.*)|(^component \d+: )|( \d+$)")
 
@@ -177,21 +180,43 @@ def _docstrings(tree: ast.AST) -> Iterator[Any]:
                 yield first.value
 
 
-def files_of_names(names: set[str]) -> dict[str, list[str]]:
-    """Find the files of `skdp` in whose code a name of a release stands as a string."""
+def files_of_names(names: set[str], root: Path = Path(ROOT)) -> dict[str, list[str]]:
+    """Find the files in whose code a name of a release stands as a string.
+
+    A value of a parameter, such as "gradient" of a solver, is no such name: what `StrOptions` and
+    defaults hold. Nor is a word in a room where nothing is released, or a heading.
+    """
     found: dict[str, list[str]] = {name: [] for name in names}
-    for path in sorted(Path(ROOT).rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        told = set(map(id, _docstrings(tree)))
-        strings = {
-            node.value.strip()
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Constant) and isinstance(node.value, str)
-            if id(node) not in told
-        }
-        for name in names & strings:
-            found[name].append(str(path.relative_to(ROOT)))
+    for path in sorted(root.rglob("*.py")):
+        source, place = path.read_text(), path.relative_to(root).as_posix()
+        if any(f'"{name}' in source for name in names) and not place.startswith(_NOTHING_RELEASED):
+            for name in names & _strings_of(ast.parse(source)):
+                if (name, place) not in _OTHER_WORDS:
+                    found[name].append(place)
     return found
+
+
+def _strings_of(tree: ast.AST) -> set[str]:
+    """Give the strings of a module, but for docstrings and values of parameters."""
+    nodes = list(ast.walk(tree))
+    left_out = set(map(id, _docstrings(tree)))
+    for node in nodes:
+        left_out |= {id(one) for part in _parameter_values(node) for one in ast.walk(part)}
+    return {
+        node.value.strip()
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if id(node) not in left_out
+    }
+
+
+def _parameter_values(node: ast.AST) -> list[ast.AST]:
+    """Give what says which values parameters may have, and have by default."""
+    if isinstance(node, ast.arguments):
+        return [*node.defaults, *(one for one in node.kw_defaults if one is not None)]
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "StrOptions":
+        return [*node.args]
+    return []
 
 
 def stem(name: str) -> str:
@@ -205,34 +230,51 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tree", help="a case whose calls before the first noise are printed")
     parser.add_argument("--carriers", help="a case whose carriers are printed")
+    parser.add_argument("--write", action="store_true", help="write into ways.md")
     arguments = parser.parse_args()
     names: set[str] = set()
-    print("| fit | functions, files before noise | budgeting | in all | kinds of carriers |")
-    print("|---|---|---|---|---|")
+    lines = [
+        "| fit | functions, files before noise | budgeting | in all | kinds of carriers |",
+        "|---|---|---|---|---|",
+    ]
     for case, (make, data) in cases().items():
         if arguments.tree not in (None, case) or arguments.carriers not in (None, case):
             continue
         way, estimator = followed(make, data)
-        plan = estimator.privacy_spent_.releases
-        names |= {stem(one.name) for one in plan}
-        counts = [f"{len(seen)}, {len({one[0] for one in seen})}" for seen in way.functions]
-        budgeting = sum(
-            one[0].startswith(("privacy/", "ledger/", "units/")) or "plan" in one[0]
-            for one in way.functions[0]
-        )
-        kinds = [name for name in way.carriers[1] if not name.startswith(_VIEWS)]
-        carriers = f"{len(way.carriers[1])}, {len(kinds)}"
-        print(f"| {case} | {counts[0]} | {budgeting} | {counts[1]} | {carriers} |")
-        if arguments.tree:
-            print("\n".join(way.tree))
+        names |= {stem(one.name) for one in estimator.privacy_spent_.releases}
+        lines.append(row_of(case, way))
+        lines += way.tree if arguments.tree else []
         if arguments.carriers:
-            print("\n".join(f"{n:6} {name}" for name, n in way.carriers[1].most_common()))
+            lines += [f"{n:6} {name}" for name, n in way.carriers[1].most_common()]
+    lines += ["", *totals(names)]
+    if arguments.write:
+        before = PAGE.read_text().partition(AFTER)[0]
+        PAGE.write_text("\n".join([before + AFTER, "", *lines, ""]))
+    else:
+        print("\n".join(lines))
+
+
+def row_of(case: str, way: Way) -> str:
+    """Write a row of the table."""
+    counts = [f"{len(seen)}, {len({one[0] for one in seen})}" for seen in way.functions]
+    budgeting = sum(
+        one[0].startswith(("privacy/", "ledger/", "units/")) or "plan" in one[0]
+        for one in way.functions[0]
+    )
+    kinds = [name for name in way.carriers[1] if not name.startswith(_VIEWS)]
+    carriers = f"{len(way.carriers[1])}, {len(kinds)}"
+    return f"| {case} | {counts[0]} | {budgeting} | {counts[1]} | {carriers} |"
+
+
+def totals(names: set[str]) -> list[str]:
+    """Write which names stand in more than one file, and how much code there is."""
     shared = {name: files for name, files in files_of_names(names).items() if len(files) > 1}
-    print(f"\nNames of releases in more than one file: {len(shared)} of {len(names)}")
-    for name, files in sorted(shared.items()):
-        print(f"  {name}: {', '.join(files)}")
     total = sum(map(code_lines, Path(ROOT).rglob("*.py")))
-    print(f"\nCode lines: {math.floor(total)}")
+    return [
+        f"Names of releases in more than one file: {len(shared)} of {len(names)}. "
+        f"Code lines: {total}.",
+        *(f"- {name}: {', '.join(files)}" for name, files in sorted(shared.items())),
+    ]
 
 
 if __name__ == "__main__":

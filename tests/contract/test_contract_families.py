@@ -5,6 +5,7 @@ from attack_laws import ATTACK_LAWS
 from contract_laws import CONTRACT_LAWS, contract_laws_for
 from covers import single_cover, slow_outside
 from families import FAMILIES
+from public import ESTIMATORS
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -33,6 +34,10 @@ def test_laws_outside_the_cover(family, cell):
     with family.setting(cell):
         for law in contract_laws_for(family):
             law(family, cell)
+
+
+def test_every_estimator_is_of_a_family():
+    assert set(ESTIMATORS) <= {type(cell()) for family in FAMILIES for cell in family.cells}
 
 
 def test_what_a_family_is_exempt_from_is_a_law():

@@ -4,6 +4,7 @@ One instance of each class is checked by default, the others with the slow tests
 """
 
 import numpy as np
+import public
 import pytest
 from sklearn.base import clone
 from sklearn.utils import estimator_checks
@@ -130,6 +131,10 @@ KEPT_BACK_OF_TRANSFORMERS = [
     "check_transformer_get_feature_names_out",
     "check_transformer_get_feature_names_out_pandas",
 ]
+
+
+def test_every_estimator_is_checked():
+    assert set(public.ESTIMATORS) <= set(map(type, ESTIMATORS))
 
 
 @parametrize_with_checks(FIRST_OF_CLASS)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from public import ESTIMATORS
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Binarizer
@@ -29,6 +30,9 @@ from tests.contract.entry_points import (
     stream,
 )
 
+# What takes data, of those methods that estimators have.
+TAKES_DATA = {"fit", "predict", "score", "transform"}
+
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 SECRET = "my salary is 31415.9"
 
@@ -44,6 +48,13 @@ def spoiled(form, index):
     else:
         matrix.indices[5] = index
     return matrix
+
+
+def test_every_estimator_is_shown_hostile_data():
+    methods = {
+        f"{one.__name__}.{name}" for one in ESTIMATORS for name in TAKES_DATA if hasattr(one, name)
+    }
+    assert methods <= OF_ROWS.keys()
 
 
 @pytest.mark.covered

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from public import ESTIMATORS
 from sklearn.base import clone
 from sklearn.utils._param_validation import Interval
 
@@ -192,10 +193,7 @@ def accepts_numbers(constraints):
     return any(isinstance(each, Interval) or each in ("array-like", tuple) for each in constraints)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [DPPCA, DPTruncatedSVD, DPLowRankFactorizer, DPTraceRegressor, DPPersonalizedRegressor],
-)
+@pytest.mark.parametrize("make", ESTIMATORS)
 def test_every_parameter_that_takes_numbers_is_tried(make):
     numeric = {
         name

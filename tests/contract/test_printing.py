@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from public import ESTIMATORS
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -13,23 +14,12 @@ from sklearn.preprocessing import StandardScaler
 
 from skdp import (
     DPPCA,
-    DPLowRankFactorizer,
-    DPPersonalizedRegressor,
-    DPTraceRegressor,
-    DPTruncatedSVD,
     PrivacyLedger,
     PrivacyWarning,
 )
 from skdp.ledger import LEFT_OUT
 
 SEED = 3141592653589793238462643383279
-ESTIMATORS = [
-    DPPCA,
-    DPTruncatedSVD,
-    DPLowRankFactorizer,
-    DPTraceRegressor,
-    DPPersonalizedRegressor,
-]
 
 
 def inside(make):

@@ -10,6 +10,7 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
+from public import ESTIMATORS
 from sklearn.base import clone
 from sklearn.ensemble import BaggingRegressor
 from sklearn.exceptions import FitFailedWarning
@@ -62,6 +63,10 @@ def ledger(tmp_path):
     return PrivacyLedger.create(
         tmp_path / "people.skdp", dataset="people", epsilon=10.0, delta=1e-5, unit=UNITS
     )
+
+
+def test_every_estimator_is_charged():
+    assert set(ESTIMATORS) == {type(estimator) for estimator, _, _ in FITS.values()}
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -273,11 +278,7 @@ def test_what_is_left_tells_how_large_a_search_may_be(nearly_empty):
 
 
 CHECKED = {
-    "DPPCA": DPPCA,
-    "DPTruncatedSVD": DPTruncatedSVD,
-    "DPLowRankFactorizer": DPLowRankFactorizer,
-    "DPTraceRegressor": DPTraceRegressor,
-    "DPPersonalizedRegressor": DPPersonalizedRegressor,
+    **{one.__name__: one for one in ESTIMATORS},
     "DPGridSearch": partial(DPGridSearch, DPTraceRegressor(), {"n_iter": [2, 3]}),
 }
 

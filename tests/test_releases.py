@@ -1,0 +1,99 @@
+"""What all plans declare: names that stand once, spelled alike, and sensitivities."""
+
+import math
+import re
+from functools import cache
+
+import pytest
+from contract_laws import without_values
+from covers import single_cover
+from families import FAMILIES
+
+from benchmarks.house.ways import files_of_names, stem
+from skdp.privacy import Release
+from skdp.privacy.budget import SKIPPED
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+# Lower case words, the number of several alike, and which step of a search it is.
+NAME = re.compile(r"(component \d+: )?[a-z]+( [a-z]+)*(, refinement)?( \d+)?(, count \d+)?")
+
+
+def planned(family):
+    """Give all releases of all ways of a family's fits; those of streams, which have no plan."""
+    if family.name == "streams":
+        for cell in single_cover(family.cells):
+            arguments = family.arguments(family.ordinary(cell))
+            yield from cell().fit(*arguments).privacy_spent_.releases
+        return
+    for cell in family.cells:
+        with family.setting(cell):
+            X, *others = family.arguments(family.ordinary(cell))
+            n_features = math.prod(X.shape[1:])
+            like = without_values(X)
+            plan = cell().plan(family.n_units((X, *others)), n_features, like=like)
+        for path in plan.paths:
+            yield from path
+
+
+@cache
+def releases():
+    """Give all releases of all families, each with the family."""
+    return [(family.name, one) for family in FAMILIES for one in dict.fromkeys(planned(family))]
+
+
+def faults_of(release):
+    """Say what is wrong with a release of a plan."""
+    faults = [] if NAME.fullmatch(release.name) else ["name"]
+    if release.sensitivity is None and not (release.sensitivity_of and release.follows):
+        return [*faults, "sensitivity unknown"]
+    is_number = release.sensitivity is None or 0 < release.sensitivity < math.inf
+    return faults if is_number else [*faults, "sensitivity"]
+
+
+def test_every_release_has_a_plain_name_and_a_sensitivity():
+    assert [(family, one) for family, one in releases() if faults_of(one)] == []
+
+
+@pytest.mark.parametrize(
+    ("release", "faults"),
+    [
+        (Release("row norm, count 1", "gaussian", 0.5, 1.0), []),
+        (Release("core", "gaussian", 0.5, follows="bases", sensitivity_of=float), []),
+        (Release("row_norm", "gaussian", 0.5, 1.0), ["name"]),
+        (Release("Core", "gaussian", 0.5, 1.0), ["name"]),
+        (Release("core", "gaussian", 0.5), ["sensitivity unknown"]),
+        (Release("core", "gaussian", 0.5, follows="bases"), ["sensitivity unknown"]),
+        (Release("core", "gaussian", 0.5, sensitivity_of=float), ["sensitivity unknown"]),
+        (Release("core", "gaussian", 0.5, math.inf), ["sensitivity"]),
+    ],
+)
+def test_what_is_wrong_with_a_release_is_seen(release, faults):
+    assert faults_of(release) == faults
+
+
+def shared_names(names, *root):
+    """Give the names that stand as strings in several files."""
+    return {name: files for name, files in files_of_names(names, *root).items() if len(files) > 1}
+
+
+def test_the_name_of_a_release_stands_in_one_file():
+    names = {stem(release.name) for family, release in releases() if family != "toy"}
+    assert len(names) > 50
+    assert shared_names(names - {SKIPPED}) == {}
+
+
+def test_a_name_that_stands_in_two_files_is_seen(tmp_path):
+    declares, other = tmp_path / "plan.py", tmp_path / "solver.py"
+    declares.write_text('release("row norm", step(f"core {n}"), "mean")')
+    for source, seen in (
+        ('budget.sought("row norm")', {"row norm"}),
+        ('value = found[f"core {number}"]', {"core"}),
+        ('if name == "mean":\n    pass', {"mean"}),
+        # Words about it, and parameters.
+        ('"""Finds the "row norm"."""\n"The row norm is wrong."', set()),
+        ('def f(kind="mean"):\n    pass', set()),
+        ('constraints = {"kind": [StrOptions({"mean"})]}', set()),
+    ):
+        other.write_text(source)
+        assert shared_names({"row norm", "core", "mean"}, tmp_path).keys() == seen, source

@@ -1,0 +1,216 @@
+"""Copies of the toy family that leak, each in another way: every law has to notice its own."""
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from toy import ClippedMean, MeanProblem, count_long, plan_mean, release_mean, way_for
+
+from skdp.exceptions import warn_of_privacy
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.noise import NoiseSource
+from skdp.privacy.plan import OneOf
+
+
+@dataclass(frozen=True)
+class TooSmall(MeanProblem):
+    """Half of what a row can do."""
+
+    def change(self, rounding):
+        return 0.5 * super().change(rounding)
+
+
+class WrongSensitivity(ClippedMean):
+    """Declares half of what a row can do."""
+
+    def _problem_of(self, *shape):
+        return TooSmall(**vars(super()._problem_of(*shape)))
+
+
+class LeakedAttribute(ClippedMean):
+    """Sets a statistic that was not released."""
+
+    def _problem(self, X, y):
+        self.total_ = float(X.sum())
+        return super()._problem(X, y)
+
+
+class LeakedBranch(ClippedMean):
+    """Turns the mean round where many rows are long."""
+
+    def _solve(self, problem, plan, rows, *others):
+        mean = super()._solve(problem, plan, rows, *others)
+        return -mean if np.median(rows.norms()) > problem.row_norm else mean
+
+
+class KeptRow(ClippedMean):
+    """Remembers a row that it was fitted to."""
+
+    def _problem(self, X, y):
+        self._first = X[:1].copy()
+        return super()._problem(X, y)
+
+
+class KeptByTheClass(ClippedMean):
+    """Remembers data where no pickle looks."""
+
+    def _problem(self, X, y):
+        type(self).last = X
+        return super()._problem(X, y)
+
+
+class BranchesOnTheHuge(ClippedMean):
+    """Does something else if a row is huge."""
+
+    def _solve(self, problem, plan, rows, *others):
+        mean = super()._solve(problem, plan, rows, *others)
+        return mean * (1 + (np.nanmax(rows.norms()) > 1e6))
+
+
+class SpentTooLittle(ClippedMean):
+    """Pays less than it takes."""
+
+    def _plan(self, problem):
+        return plan_mean(replace(problem, cost=replace(problem.cost, part=0.9)))
+
+
+class WrongPlan(ClippedMean):
+    """Announces another sensitivity than the one that counts."""
+
+    def _plan(self, problem):
+        plan = plan_mean(problem)
+        mean, shortened = plan.ways.ways
+        return plan._replace(ways=OneOf((replace(mean, sensitivity=0.5), shortened)))
+
+
+class RemembersTheLastFit(ClippedMean):
+    """Averages with what another fit has released."""
+
+    def _set_attributes(self, result, problem):
+        return super()._set_attributes((result + getattr(self, "mean_", result)) / 2, problem)
+
+
+class TalksOfValues(ClippedMean):
+    """Prints what it refuses."""
+
+    def _problem(self, X, y):
+        if not np.isfinite(X.sum()):
+            raise ValueError(f"X contains NaN or infinity: {X!r}")
+        return super()._problem(X, y)
+
+
+class GlobalNoise(ClippedMean):
+    """Takes its seed from numpy's global generator."""
+
+    def _open(self, data, problem, plan):
+        opened, _, generator = super()._open(data, problem, plan)
+        noise = NoiseSource(int(np.random.randint(2**31)))  # noqa: NPY002
+        return opened, PrivacyBudget.of(plan, noise), generator
+
+
+class SharedNoise(ClippedMean):
+    """Has the same noise for all data that come to the same value."""
+
+    def _noise_source(self, seed, digest):
+        return NoiseSource(seed)
+
+
+class WarnsOfValues(ClippedMean):
+    """Tells that some number is large."""
+
+    def _solve(self, problem, plan, rows, *others):
+        if np.nanmax(rows.norms()) > 1e200:
+            warnings.warn("X has large numbers", RuntimeWarning, stacklevel=2)
+        return super()._solve(problem, plan, rows, *others)
+
+
+class CountsTheNull(ClippedMean):
+    """Lets a null unit take part."""
+
+    def _solve(self, problem, plan, rows, *others):
+        # As they were opened: none of them is null yet.
+        return super()._solve(problem, plan, getattr(rows, "as_opened", rows), *others)
+
+
+class ChoosesByTheData(ClippedMean):
+    """Takes the way of an exact count, and releases a noisy one beside it."""
+
+    def _solve(self, problem, plan, rows, budget, generator):
+        n_long = count_long(rows, problem.row_norm)
+        budget.release(plan.long_rows, n_long)
+        return release_mean(problem, way_for(plan, n_long, rows.n_rows), rows, budget)
+
+
+class SavesWhatItSkips(ClippedMean):
+    """Spends less where it releases less."""
+
+    def _solve(self, problem, plan, rows, budget, generator):
+        budget.skip = lambda *releases: None
+        return super()._solve(problem, plan, rows, budget, generator)
+
+
+class SpendsTheTail(ClippedMean):
+    """Plans with the part of delta that it has set aside."""
+
+    def _plan(self, problem):
+        return plan_mean(replace(problem, cost=replace(problem.cost, delta_tail=0.0)))
+
+
+class QuotesData(ClippedMean):
+    """Tells in a warning how long rows are."""
+
+    def _solve(self, problem, plan, rows, *others):
+        warn_of_privacy(f"Rows have a length of {np.median(rows.norms())}.")
+        return super()._solve(problem, plan, rows, *others)
+
+
+class TrustsWhatIsStored(ClippedMean):
+    """Takes the number of stored entries for a public fact."""
+
+    def _solve(self, problem, plan, rows, *others):
+        return super()._solve(problem, plan, rows, *others) / rows.source.X.nnz
+
+
+class KeepsWhatItTransforms(ClippedMean):
+    """Remembers the rows that it was shown last."""
+
+    def transform(self, X):
+        self._last = X
+        return super().transform(X)
+
+
+class ComparesWhatItTransforms(ClippedMean):
+    """Makes of a row what other rows beside it say."""
+
+    def transform(self, X):
+        scores = super().transform(X)
+        return scores - scores.mean(axis=0)
+
+
+LEAKS: dict[str, Any] = {
+    "sensitivity": WrongSensitivity,
+    "attribute": LeakedAttribute,
+    "branch": LeakedBranch,
+    "kept row": KeptRow,
+    "class": KeptByTheClass,
+    "huge": BranchesOnTheHuge,
+    "share": SpentTooLittle,
+    "plan": WrongPlan,
+    "last fit": RemembersTheLastFit,
+    "error": TalksOfValues,
+    "global noise": GlobalNoise,
+    "shared noise": SharedNoise,
+    "warning": WarnsOfValues,
+    "null": CountsTheNull,
+    "way": ChoosesByTheData,
+    "skip": SavesWhatItSkips,
+    "tail": SpendsTheTail,
+    "quoted": QuotesData,
+    "stored": TrustsWhatIsStored,
+    "transformed": KeepsWhatItTransforms,
+    "compared": ComparesWhatItTransforms,
+}
+for leak in LEAKS.values():
+    # What is not documented is a fault of its own.
+    leak.__doc__ = ClippedMean.__doc__
