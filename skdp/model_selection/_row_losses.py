@@ -19,7 +19,7 @@ from skdp.linear_model._responses import checked_responses
 from skdp.model_selection._kinds import real_numbers
 from skdp.model_selection._public_steps import losses_by_rows, quietly, restored, transformed
 
-__all__ = ["NAMES", "SCORES", "check_responses", "check_scoring", "row_losses", "usual_scoring"]
+__all__ = ["NAMES", "SCORES", "check_responses", "check_scoring", "default_scoring", "row_losses"]
 
 # Rows that are written out together.
 _BATCH = 4096  # not studied
@@ -148,7 +148,7 @@ def _check_labels(y: Any) -> None:
     assert_all_finite(column_or_1d(y), input_name="y")
 
 
-def usual_scoring(estimator: Any) -> str:
+def default_scoring(estimator: Any) -> str:
     """Return the score that fits what an estimator can do."""
     if is_classifier(estimator):
         return "accuracy"
