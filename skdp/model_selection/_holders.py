@@ -1,16 +1,11 @@
-"""What estimators of scikit-learn that hold others learn themselves, as their settings tell."""
+"""What estimators of scikit-learn that hold others learn themselves, without privacy."""
 
 from collections.abc import Callable
 from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
-from sklearn.ensemble import (
-    BaggingClassifier,
-    BaggingRegressor,
-    VotingClassifier,
-    VotingRegressor,
-)
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor, VotingClassifier, VotingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -32,17 +27,17 @@ _GIVES_DENSE = frozenset({DPPCA, DPLowRankFactorizer, DPTruncatedSVD})
 
 
 def is_holder(estimator: Any) -> bool:
-    """Tell whether it is known what a class learns itself; of a subclass it never is."""
+    """Tell whether it is known what an estimator learns itself; of a subclass it never is."""
     return type(estimator) in _COMPLAINTS
 
 
 def complaint_of(holder: Any) -> str:
-    """Say what an estimator of a known class has learned itself, without privacy, if anything."""
+    """Say what a holder has learned itself, without privacy; empty if nothing."""
     return _COMPLAINTS[type(holder)](holder)
 
 
 def complaint_of_function(step: Any) -> str:
-    """Say what a step that learns nothing tells of the rows all the same."""
+    """Say what a step that learns nothing gives away of the rows nevertheless; empty if nothing."""
     if not isinstance(step, FunctionTransformer):
         return ""
     is_checked = step.check_inverse and step.func is not None and step.inverse_func is not None
