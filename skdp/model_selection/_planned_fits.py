@@ -69,8 +69,8 @@ def planned_fits(estimator: Any) -> Fits:
     if parts is None:
         if isinstance(estimator, BaseDPSearch):
             raise UnknownFits(
-                f"{type(estimator).__name__} costs its whole epsilon and delta in each fit, and the "
-                "fits are not added up here. Keep a ledger, which adds them up."
+                f"{type(estimator).__name__} costs its whole epsilon and delta in each fit. They "
+                "are not added up here: keep a ledger, which adds them up."
             )
         if isinstance(estimator, BaseEstimator) and private_steps(estimator):
             raise UnknownFits(
