@@ -30,8 +30,8 @@ def make_spiked(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Make rows near a random subspace: Gaussian scores of falling spread plus isotropic noise.
 
-    The scores have standard deviations from 3 down to 2, the noise .5 in every feature; then all is
-    scaled so that 95% of the rows have a Euclidean norm of at most 1.
+    The scores have standard deviations from 3 down to 2, and the noise .5 in every feature. Then X
+    is scaled so that 95% of the rows have a Euclidean norm of at most 1.
 
     Parameters
     ----------
@@ -109,12 +109,12 @@ def make_low_rank(
         `symmetric`, eigenvalues, which may be negative.
     coherence : float or None, default=None
         Coherence C of every singular vector, between 1 and the smaller of `n_samples` and
-        `n_features`. The entries of a vector with n entries are then plus or minus the same number
-        on about n / C places and zero elsewhere. Vectors have disjoint places where k n / C <= n;
-        where they have not, some share their places and are orthogonal by their signs. None takes
-        uniformly random vectors, of coherence about 2 ln n.
+        `n_features`. A vector with n entries then has about n / C entries of the same size, with
+        random signs, and zeros elsewhere. If k n / C <= n, no two vectors share a place. Otherwise
+        some share all their places and are orthogonal by their signs. None takes uniformly random
+        vectors, of coherence about 2 ln n.
     symmetric : bool, default=False
-        Whether X is symmetric, which takes as many rows as columns.
+        Whether X is symmetric, which requires as many rows as columns.
     random_state : int, RandomState instance or None, default=None
         Seed of the singular vectors.
 
@@ -123,16 +123,16 @@ def make_low_rank(
     X : ndarray of shape (n_samples, n_features)
         The matrix.
     left : ndarray of shape (n_samples, k)
-        Left singular vectors. If `symmetric`, those of negative eigenvalues are the negatives of
-        the right ones.
+        Left singular vectors. If `symmetric`, those of negative eigenvalues are the negative right
+        singular vectors.
     components : ndarray of shape (k, n_features)
         Right singular vectors.
 
     Raises
     ------
     ValueError
-        If `singular_values` has too many entries or negative ones, `coherence` is too large, or
-        `symmetric` is asked of a matrix that is not square.
+        If `singular_values` has too many or negative entries, `coherence` is too large, or
+        `symmetric` is True for a matrix that is not square.
 
     See Also
     --------
@@ -140,10 +140,11 @@ def make_low_rank(
 
     Notes
     -----
-    The number of places m must be a whole number, and a multiple of the least power of two that
-    admits as many sign patterns as vectors share the places. Of the numbers that allow k vectors,
-    the one is taken for which n / m is nearest to C. With C=1 and k=3, for instance, the vectors
-    are exactly flat if n is a multiple of 4; otherwise one to three entries are zero.
+    Let m be the number of nonzero entries of a vector. If s vectors share their places, m must be a
+    multiple of the smallest power of two that is at least s, so that there are s orthogonal sign
+    patterns. Among the m that allow k vectors, the one with n / m nearest to C is taken. With C=1
+    and k=3, for instance, the vectors are exactly flat if n is a multiple of 4; otherwise one to
+    three entries are zero.
 
     Examples
     --------
@@ -175,7 +176,7 @@ def make_low_rank(
 
 
 def _checked_values(singular_values: Any, n_most: int, symmetric: bool) -> np.ndarray:
-    """Convert the singular values or eigenvalues to an array, and refuse what cannot be them."""
+    """Convert the singular values or eigenvalues to an array; refuse unacceptable ones."""
     values = check_array(
         singular_values, dtype=np.float64, ensure_2d=False, input_name="singular_values"
     )
@@ -209,7 +210,7 @@ def _singular_vectors(
 
 
 def _places(size: int, n_vectors: int, coherence: float) -> tuple[int, int]:
-    """Choose how many entries of a vector are not zero, and how many vectors share them."""
+    """Choose how many entries of a vector are nonzero, and how many vectors share their places."""
     n_patterns = 2 ** np.arange(int(size).bit_length())
     n_groups = -(-n_vectors // n_patterns)
     most = size // n_groups // n_patterns

@@ -55,13 +55,13 @@ def make_personalized_regression(
     n_components : int, default=2
         Number of columns of U, at most `n_features`.
     rows_per_user : int or tuple of two ints, default=20
-        Number of rows of a user; of a pair, a number from the first to the second, all of them
-        equally likely.
+        Number of rows of each user. A pair gives the smallest and the largest number, between which
+        all numbers are equally likely.
     scales : array-like of shape (n_components,) or None, default=None
         Standard deviations of the entries of :math:`v_j`, None for 1.
     mean : float, array-like of shape (n_components,) or None, default=None
-        Mean of :math:`v_j`, None for 0; a single number is the mean of its first entry, the others
-        having mean 0.
+        Mean of :math:`v_j`, None for 0. A single number is the mean of the first entry; the other
+        entries then have mean 0.
     intercept : float, default=0.0
         Intercept of all users.
     correlation : float, default=0.0
@@ -70,7 +70,7 @@ def make_personalized_regression(
     noise : float, default=0.5
         Standard deviation of the noise of a response.
     random_state : int, RandomState instance or None, default=None
-        Seed of all that is drawn.
+        Seed of everything that is drawn.
 
     Returns
     -------
@@ -79,15 +79,15 @@ def make_personalized_regression(
     y : ndarray of shape (n_rows,)
         Responses.
     groups : ndarray of shape (n_rows,)
-        Whose rows these are, from 0 to ``n_users - 1``, in this order.
+        User of each row, from 0 to ``n_users - 1``, ascending.
     coef : ndarray of shape (n_users, n_features)
         Coefficients :math:`U v_j` of the users.
 
     Raises
     ------
     ValueError
-        If `n_components` is too large, `rows_per_user` is not a number or a pair of numbers of rows
-        in ascending order, or `scales` or `mean` has another shape, or is not acceptable.
+        If `n_components` is too large, `rows_per_user` is neither a positive integer nor two of
+        them in ascending order, or `scales` or `mean` has another shape or is not acceptable.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def _row_limits(rows_per_user: Any) -> tuple[int, int]:
 
 
 def _numbers(name: str, given: Any, default: np.ndarray) -> np.ndarray:
-    """Return a number for each component, and refuse what cannot be that."""
+    """Return a number for each component; refuse another shape."""
     if given is None:
         return default
     numbers: np.ndarray = check_array(given, dtype=np.float64, ensure_2d=False, input_name=name)

@@ -80,8 +80,8 @@ def make_trace_regression(
     Raises
     ------
     ValueError
-        If `shape` is not a pair of positive integers, `rank` is too large, `singular_values` are
-        too many or negative, or `column_correlation` is given for a design without it.
+        If `shape` is not a pair of positive integers, `rank` is too large, there are too many or
+        negative `singular_values`, or `column_correlation` is given for a design without it.
 
     Notes
     -----
@@ -130,7 +130,7 @@ def make_trace_regression(
 
 
 def _values_of_matrix(singular_values: Any, rank: int, norm: float, n_most: int) -> np.ndarray:
-    """Choose the singular values, and refuse what cannot be them."""
+    """Return the singular values; refuse unacceptable ones."""
     if singular_values is None:
         if rank > n_most:
             raise ValueError(f"rank={rank} must be at most {n_most}, the smaller number in shape.")

@@ -16,6 +16,7 @@ from skdp.model_selection._private_steps import private_steps
 
 __all__ = ["complaint_of", "complaint_of_function", "is_holder"]
 
+# What a holder learns itself, or gives away, in the words of a report.
 _CLASSES = "learned from y, without privacy, which classes there are"
 _SEEDS = "gives its members seeds that may be guessed, and keeps these"
 _REPEATS = "has memory, which repeats a fit, noise and all, where the data are the same"
@@ -23,6 +24,7 @@ _DENSITY = "may have learned from the data how dense its output is (sparse_thres
 _COLUMNS = "chose columns by a function, which may look at values"
 _INVERSE = "warns by the values whether functions are inverse to each other (check_inverse=False)"
 
+# Transformers whose output is always dense.
 _GIVES_DENSE = frozenset({DPPCA, DPLowRankFactorizer, DPTruncatedSVD})
 
 
