@@ -4,9 +4,10 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, validate_params
 
+from skdp.datasets._shared import checked_singular_values
 from skdp.linalg.subspace import orthonormal_basis
 
 __all__ = ["make_low_rank", "make_spiked"]
@@ -155,7 +156,10 @@ def make_low_rank(
     >>> bool((abs(components) == 0.125).all())
     True
     """
-    values = _checked_values(singular_values, min(n_samples, n_features), symmetric)
+    limit = "the smaller of n_samples and n_features"
+    values = checked_singular_values(
+        singular_values, min(n_samples, n_features), limit, may_be_negative=symmetric
+    )
     if symmetric and n_samples != n_features:
         raise ValueError(
             f"symmetric=True needs a square matrix, got n_samples={n_samples} and "
@@ -163,8 +167,7 @@ def make_low_rank(
         )
     if coherence is not None and coherence > min(n_samples, n_features):
         raise ValueError(
-            f"coherence={coherence} must be at most {min(n_samples, n_features)}, the smaller of "
-            "n_samples and n_features."
+            f"coherence={coherence} must be at most {min(n_samples, n_features)}, {limit}."
         )
     random = check_random_state(random_state)
     right = _singular_vectors(n_features, len(values), coherence, random)
@@ -173,24 +176,6 @@ def make_low_rank(
         return (X + X.T) / 2, right * np.where(values < 0, -1.0, 1.0), right.T
     left = _singular_vectors(n_samples, len(values), coherence, random)
     return (left * values) @ right.T, left, right.T
-
-
-def _checked_values(singular_values: Any, n_most: int, symmetric: bool) -> np.ndarray:
-    """Convert the singular values or eigenvalues to an array; refuse unacceptable ones."""
-    values = check_array(
-        singular_values, dtype=np.float64, ensure_2d=False, input_name="singular_values"
-    )
-    if values.ndim != 1 or len(values) > n_most:
-        raise ValueError(
-            f"singular_values has shape {values.shape}, but must have one dimension and at most "
-            f"{n_most} entries, the smaller of n_samples and n_features."
-        )
-    if not symmetric and values.min() < 0:
-        raise ValueError(
-            f"singular_values holds {values.min()}, but must not be negative; eigenvalues of a "
-            "symmetric matrix may be, with symmetric=True."
-        )
-    return values
 
 
 def _singular_vectors(

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, validate_params
 
+from skdp.datasets._shared import correlated
 from skdp.linalg.subspace import orthonormal_basis
 
 __all__ = ["make_personalized_regression"]
@@ -113,11 +114,7 @@ def make_personalized_regression(
     coef = (center + spread * random.normal(size=(n_users, n_components))) @ basis.T
     counts = random.randint(fewest, most + 1, size=n_users)
     groups = np.repeat(np.arange(n_users), counts)
-    X = random.normal(size=(len(groups), n_features))
-    if correlation != 0:
-        fresh = np.sqrt(1 - correlation**2)
-        for column in range(1, n_features):
-            X[:, column] = fresh * X[:, column] + correlation * X[:, column - 1]
+    X = correlated(random.normal(size=(len(groups), n_features)), correlation)
     y = np.einsum("ij,ij->i", X, coef[groups]) + intercept
     return X, y + noise * random.normal(size=len(y)), groups, coef
 

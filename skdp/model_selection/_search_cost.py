@@ -186,9 +186,7 @@ def _most_expensive(
     )
 
 
-def _affordable_epsilon(
-    cost: PlannedCost,
-) -> tuple[tuple[float, float] | None, float | None]:
+def _affordable_epsilon(cost: PlannedCost) -> tuple[tuple[float, float] | None, float | None]:
     """Return the epsilon and delta of each step, and the epsilon that keeps the search within."""
     asked = {(record.epsilon, record.delta) for record in cost}
     if len(asked) > 1:
