@@ -29,10 +29,10 @@ def make_block_graph(
     p_between: float = 0.05,
     random_state: Any = None,
 ) -> tuple[sparse.csr_array, np.ndarray]:
-    """Make a graph of communities, which has more edges within them than between them.
+    """Make a random graph of communities, by default with more edges within than between them.
 
-    This is the stochastic block model [1]_ with communities of equal size, up to one node. The time
-    and memory grow with the numbers of nodes and edges, not of pairs of nodes [2]_.
+    This is the stochastic block model [1]_. The sizes of the communities differ by at most one
+    node. Time and memory grow with the numbers of nodes and edges, not of pairs of nodes [2]_.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def make_block_graph(
     Returns
     -------
     adjacency : sparse array of shape (n_nodes, n_nodes)
-        Symmetric CSR array of float64, 1 for an edge, without any on the diagonal.
+        Symmetric CSR array of float64, 1 for an edge; the diagonal is empty.
     labels : ndarray of shape (n_nodes,)
         Community of each node, ascending.
 
@@ -78,6 +78,7 @@ def make_block_graph(
     random = check_random_state(random_state)
     nodes = np.arange(n_nodes)
     labels = nodes * n_communities // n_nodes
+    # For each node, the first node of the next community.
     ends = np.searchsorted(labels, labels, side="right")
     rows, columns = np.hstack(
         [
@@ -94,7 +95,7 @@ def make_block_graph(
 def _bernoulli_pairs(
     first: np.ndarray, n_partners: np.ndarray, probability: float, random: np.random.RandomState
 ) -> np.ndarray:
-    """Choose each pair of a node i and one of ``first[i] ... first[i] + n_partners[i] - 1``."""
+    """Draw edges: node i meets each of ``first[i] ... first[i] + n_partners[i] - 1`` or not."""
     offsets = np.concatenate([[0], np.cumsum(n_partners)])
     chosen = _bernoulli_indices(int(offsets[-1]), probability, random)
     nodes = np.searchsorted(offsets, chosen, side="right") - 1
@@ -112,7 +113,7 @@ def _bernoulli_indices(size: int, probability: float, random: np.random.RandomSt
     parts, last = [], -1
     while last < size:
         n_gaps = int(expected + 4 * np.sqrt(expected)) + 10
-        # A gap beyond the end is as good as one just beyond it, and cannot overflow.
+        # Gaps beyond the end are shortened to just beyond it, so that their sums cannot overflow.
         with np.errstate(over="ignore"):
             gaps = np.clip(np.ceil(random.exponential(size=n_gaps) / rate), 1, size + 1)
         parts.append(last + np.cumsum(gaps.astype(np.int64)))

@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, validate_params
 
 __all__ = ["make_interactions"]
 
-# Spread of the logarithm of the users' activities, and concentration of the tastes: with these and
+# Standard deviation of the log-activities of users, and concentration of the tastes. With these and
 # the defaults, `make_interactions` has the leading singular value and coherence of its docstring.
 _ACTIVITY_SPREAD = 0.5  # not tuned
 _TASTE_CONCENTRATION = 0.5  # not tuned
@@ -39,11 +39,11 @@ def make_interactions(
 ) -> sparse.csr_array:
     r"""Make a table of which user met which item, as recommender systems learn from.
 
-    The j-th item attracts :math:`j^{-a}` of the interactions of the first, a being `popularity`, so
-    the items are in the order of their popularity. The activities of the users are log-normal.
-    Users and items are mixtures of a few tastes, and meet in proportion to what they have in
-    common. With the defaults the largest singular value is about 99, and the coherence of its right
-    singular vector, 1500 times its largest squared entry, about 100.
+    Items are sorted by popularity: the j-th item has :math:`j^{-a}` times the interactions of the
+    first, where a is `popularity`. The activities of the users are log-normal. Users and items are
+    mixtures of a few tastes, and the more their mixtures agree, the more likely they meet. With the
+    defaults the largest singular value is about 99, and the coherence of its right singular vector
+    (1500 times its largest squared entry) is about 100.
 
     Parameters
     ----------
@@ -69,13 +69,13 @@ def make_interactions(
     Raises
     ------
     ValueError
-        If there are not as many distinct interactions to be found as `n_interactions`.
+        If `n_interactions` is too large, or so many distinct interactions cannot be found.
 
     Notes
     -----
-    Interactions are drawn with repetition, and further ones until enough are distinct. So the most
-    popular items, which most users meet anyway, have fewer than their share. The time and memory
-    grow with the interactions, not with the cells.
+    Interactions are drawn with repetition until enough of them are distinct. So the most popular
+    items, which most users meet anyway, have fewer interactions than their popularity says. Time
+    and memory grow with the interactions, not with the cells.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def make_interactions(
     if len(cells) < n_interactions:
         raise ValueError(
             f"n_interactions={n_interactions} are too many for popularity={popularity}, which "
-            f"leaves most items unseen: {len(cells)} distinct ones were found."
+            f"leaves most items unseen: {len(cells)} distinct interactions were found."
         )
     indptr = np.searchsorted(cells, np.arange(n_users + 1) * n_items)
     dtype = np.int32 if max(n_items, len(cells)) < 2**31 else np.int64
@@ -109,14 +109,14 @@ def make_interactions(
 def _interaction_model(
     n_users: int, n_items: int, popularity: float, n_tastes: int, random: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the rates of users and tastes, which sum to 1, and for each taste cumulated items."""
+    """Draw the rates of each user and taste, of sum 1, and each taste's distribution of items."""
     concentration = np.full(n_tastes, _TASTE_CONCENTRATION)
     attraction = np.arange(1.0, n_items + 1) ** -popularity
     items = random.dirichlet(concentration, size=n_items).T * attraction
     users = random.dirichlet(concentration, size=n_users)
     activities = random.lognormal(sigma=_ACTIVITY_SPREAD, size=(n_users, 1))
     tables = np.cumsum(items, axis=1)
-    # A taste that more items share is met more often: that leaves the popularity as it is.
+    # Weighting the tastes by their items keeps the popularity of the items as it is.
     rates = activities * users * tables[:, -1]
     return rates / rates.sum(), tables / tables[:, -1:]
 
@@ -135,14 +135,14 @@ def _distinct_cells(
         cells = np.sort(np.concatenate([cells, np.delete(fresh, surplus)]))
         if len(fresh) >= missing:
             break
-        # As many as the fraction of fresh ones asks for, and some more, for it falls.
+        # Extrapolated from the fraction of fresh cells; some more, because that fraction falls.
         still_missing = missing - len(fresh)
         n_draws = min(1.1 * still_missing * len(drawn) / max(len(fresh), 1), 2.0 * size) + 10
     return cells
 
 
 def _fresh_cells(drawn: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Find the distinct ones of `drawn`, which is sorted here, that are not in sorted `cells`."""
+    """Return the distinct entries of `drawn` that are not in sorted `cells`; sorts `drawn`."""
     # On tens of millions, sorting is many times faster than numpy's set functions, which hash.
     drawn.sort()
     fresh = drawn[np.diff(drawn, prepend=-1) > 0]
@@ -157,7 +157,7 @@ def _draw_cells(rates: np.ndarray, tables: np.ndarray, random: np.random.RandomS
     n_tastes, n_items = tables.shape
     counts = random.poisson(rates).ravel()
     users, tastes = np.divmod(np.repeat(np.arange(len(counts)), counts), n_tastes)
-    # Table after table ascends, each by one: one search serves all.
+    # Each cumulative table ascends from 0 to 1. Shifted by its number, one search serves all.
     stacked = (tables + np.arange(n_tastes)[:, None]).ravel()
     found = np.searchsorted(stacked, tastes + random.uniform(size=len(tastes)), side="right")
     return users * n_items + np.minimum(found - tastes * n_items, n_items - 1)

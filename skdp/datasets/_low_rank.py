@@ -4,9 +4,10 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, validate_params
 
+from skdp.datasets._shared import checked_singular_values
 from skdp.linalg.subspace import orthonormal_basis
 
 __all__ = ["make_low_rank", "make_spiked"]
@@ -30,8 +31,8 @@ def make_spiked(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Make rows near a random subspace: Gaussian scores of falling spread plus isotropic noise.
 
-    The scores have standard deviations from 3 down to 2, the noise .5 in every feature; then all is
-    scaled so that 95% of the rows have a Euclidean norm of at most 1.
+    The scores have standard deviations from 3 down to 2, and the noise .5 in every feature. Then X
+    is scaled so that 95% of the rows have a Euclidean norm of at most 1.
 
     Parameters
     ----------
@@ -109,12 +110,12 @@ def make_low_rank(
         `symmetric`, eigenvalues, which may be negative.
     coherence : float or None, default=None
         Coherence C of every singular vector, between 1 and the smaller of `n_samples` and
-        `n_features`. The entries of a vector with n entries are then plus or minus the same number
-        on about n / C places and zero elsewhere. Vectors have disjoint places where k n / C <= n;
-        where they have not, some share their places and are orthogonal by their signs. None takes
-        uniformly random vectors, of coherence about 2 ln n.
+        `n_features`. A vector with n entries then has about n / C entries of the same size, with
+        random signs, and zeros elsewhere. If k n / C <= n, no two vectors share a place. Otherwise
+        some share all their places and are orthogonal by their signs. None takes uniformly random
+        vectors, of coherence about 2 ln n.
     symmetric : bool, default=False
-        Whether X is symmetric, which takes as many rows as columns.
+        Whether X is symmetric, which requires as many rows as columns.
     random_state : int, RandomState instance or None, default=None
         Seed of the singular vectors.
 
@@ -123,16 +124,16 @@ def make_low_rank(
     X : ndarray of shape (n_samples, n_features)
         The matrix.
     left : ndarray of shape (n_samples, k)
-        Left singular vectors. If `symmetric`, those of negative eigenvalues are the negatives of
-        the right ones.
+        Left singular vectors. If `symmetric`, those of negative eigenvalues are the negative right
+        singular vectors.
     components : ndarray of shape (k, n_features)
         Right singular vectors.
 
     Raises
     ------
     ValueError
-        If `singular_values` has too many entries or negative ones, `coherence` is too large, or
-        `symmetric` is asked of a matrix that is not square.
+        If `singular_values` has too many or negative entries, `coherence` is too large, or
+        `symmetric` is True for a matrix that is not square.
 
     See Also
     --------
@@ -140,10 +141,11 @@ def make_low_rank(
 
     Notes
     -----
-    The number of places m must be a whole number, and a multiple of the least power of two that
-    admits as many sign patterns as vectors share the places. Of the numbers that allow k vectors,
-    the one is taken for which n / m is nearest to C. With C=1 and k=3, for instance, the vectors
-    are exactly flat if n is a multiple of 4; otherwise one to three entries are zero.
+    Let m be the number of nonzero entries of a vector. If s vectors share their places, m must be a
+    multiple of the smallest power of two that is at least s, so that there are s orthogonal sign
+    patterns. Among the m that allow k vectors, the one with n / m nearest to C is taken. With C=1
+    and k=3, for instance, the vectors are exactly flat if n is a multiple of 4; otherwise one to
+    three entries are zero.
 
     Examples
     --------
@@ -154,7 +156,10 @@ def make_low_rank(
     >>> bool((abs(components) == 0.125).all())
     True
     """
-    values = _checked_values(singular_values, min(n_samples, n_features), symmetric)
+    limit = "the smaller of n_samples and n_features"
+    values = checked_singular_values(
+        singular_values, min(n_samples, n_features), limit, may_be_negative=symmetric
+    )
     if symmetric and n_samples != n_features:
         raise ValueError(
             f"symmetric=True needs a square matrix, got n_samples={n_samples} and "
@@ -162,8 +167,7 @@ def make_low_rank(
         )
     if coherence is not None and coherence > min(n_samples, n_features):
         raise ValueError(
-            f"coherence={coherence} must be at most {min(n_samples, n_features)}, the smaller of "
-            "n_samples and n_features."
+            f"coherence={coherence} must be at most {min(n_samples, n_features)}, {limit}."
         )
     random = check_random_state(random_state)
     right = _singular_vectors(n_features, len(values), coherence, random)
@@ -172,24 +176,6 @@ def make_low_rank(
         return (X + X.T) / 2, right * np.where(values < 0, -1.0, 1.0), right.T
     left = _singular_vectors(n_samples, len(values), coherence, random)
     return (left * values) @ right.T, left, right.T
-
-
-def _checked_values(singular_values: Any, n_most: int, symmetric: bool) -> np.ndarray:
-    """Convert the singular values or eigenvalues to an array, and refuse what cannot be them."""
-    values = check_array(
-        singular_values, dtype=np.float64, ensure_2d=False, input_name="singular_values"
-    )
-    if values.ndim != 1 or len(values) > n_most:
-        raise ValueError(
-            f"singular_values has shape {values.shape}, but must have one dimension and at most "
-            f"{n_most} entries, the smaller of n_samples and n_features."
-        )
-    if not symmetric and values.min() < 0:
-        raise ValueError(
-            f"singular_values holds {values.min()}, but must not be negative; eigenvalues of a "
-            "symmetric matrix may be, with symmetric=True."
-        )
-    return values
 
 
 def _singular_vectors(
@@ -209,7 +195,7 @@ def _singular_vectors(
 
 
 def _places(size: int, n_vectors: int, coherence: float) -> tuple[int, int]:
-    """Choose how many entries of a vector are not zero, and how many vectors share them."""
+    """Choose how many entries of a vector are nonzero, and how many vectors share their places."""
     n_patterns = 2 ** np.arange(int(size).bit_length())
     n_groups = -(-n_vectors // n_patterns)
     most = size // n_groups // n_patterns

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, validate_params
 
+from skdp.datasets._shared import correlated
 from skdp.linalg.subspace import orthonormal_basis
 
 __all__ = ["make_personalized_regression"]
@@ -55,13 +56,13 @@ def make_personalized_regression(
     n_components : int, default=2
         Number of columns of U, at most `n_features`.
     rows_per_user : int or tuple of two ints, default=20
-        Number of rows of a user; of a pair, a number from the first to the second, all of them
-        equally likely.
+        Number of rows of each user. A pair gives the smallest and the largest number, between which
+        all numbers are equally likely.
     scales : array-like of shape (n_components,) or None, default=None
         Standard deviations of the entries of :math:`v_j`, None for 1.
     mean : float, array-like of shape (n_components,) or None, default=None
-        Mean of :math:`v_j`, None for 0; a single number is the mean of its first entry, the others
-        having mean 0.
+        Mean of :math:`v_j`, None for 0. A single number is the mean of the first entry; the other
+        entries then have mean 0.
     intercept : float, default=0.0
         Intercept of all users.
     correlation : float, default=0.0
@@ -70,7 +71,7 @@ def make_personalized_regression(
     noise : float, default=0.5
         Standard deviation of the noise of a response.
     random_state : int, RandomState instance or None, default=None
-        Seed of all that is drawn.
+        Seed of everything that is drawn.
 
     Returns
     -------
@@ -79,15 +80,15 @@ def make_personalized_regression(
     y : ndarray of shape (n_rows,)
         Responses.
     groups : ndarray of shape (n_rows,)
-        Whose rows these are, from 0 to ``n_users - 1``, in this order.
+        User of each row, from 0 to ``n_users - 1``, ascending.
     coef : ndarray of shape (n_users, n_features)
         Coefficients :math:`U v_j` of the users.
 
     Raises
     ------
     ValueError
-        If `n_components` is too large, `rows_per_user` is not a number or a pair of numbers of rows
-        in ascending order, or `scales` or `mean` has another shape, or is not acceptable.
+        If `n_components` is too large, `rows_per_user` is neither a positive integer nor two of
+        them in ascending order, or `scales` or `mean` has another shape or is not acceptable.
 
     Examples
     --------
@@ -113,11 +114,7 @@ def make_personalized_regression(
     coef = (center + spread * random.normal(size=(n_users, n_components))) @ basis.T
     counts = random.randint(fewest, most + 1, size=n_users)
     groups = np.repeat(np.arange(n_users), counts)
-    X = random.normal(size=(len(groups), n_features))
-    if correlation != 0:
-        fresh = np.sqrt(1 - correlation**2)
-        for column in range(1, n_features):
-            X[:, column] = fresh * X[:, column] + correlation * X[:, column - 1]
+    X = correlated(random.normal(size=(len(groups), n_features)), correlation)
     y = np.einsum("ij,ij->i", X, coef[groups]) + intercept
     return X, y + noise * random.normal(size=len(y)), groups, coef
 
@@ -136,7 +133,7 @@ def _row_limits(rows_per_user: Any) -> tuple[int, int]:
 
 
 def _numbers(name: str, given: Any, default: np.ndarray) -> np.ndarray:
-    """Return a number for each component, and refuse what cannot be that."""
+    """Return a number for each component; refuse another shape."""
     if given is None:
         return default
     numbers: np.ndarray = check_array(given, dtype=np.float64, ensure_2d=False, input_name=name)

@@ -4,10 +4,11 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
 from skdp.data.rank_one import RankOneMatrices
+from skdp.datasets._shared import checked_singular_values, correlated
 from skdp.linalg.subspace import orthonormal_basis
 
 __all__ = ["make_trace_regression"]
@@ -80,8 +81,8 @@ def make_trace_regression(
     Raises
     ------
     ValueError
-        If `shape` is not a pair of positive integers, `rank` is too large, `singular_values` are
-        too many or negative, or `column_correlation` is given for a design without it.
+        If `shape` is not a pair of positive integers, `rank` is too large, there are too many or
+        negative `singular_values`, or `column_correlation` is given for a design without it.
 
     Notes
     -----
@@ -119,7 +120,7 @@ def make_trace_regression(
     left, right = (orthonormal_basis(random.normal(size=(size, len(values)))) for size in shape)
     X: np.ndarray | RankOneMatrices
     if design == "gaussian":
-        X = _gaussian_matrices(n_samples, *shape, column_correlation, random)
+        X = correlated(random.normal(size=(n_samples, *shape)), column_correlation)
     elif design == "completion":
         X = _single_cells(n_samples, *shape, random)
     else:
@@ -130,36 +131,13 @@ def make_trace_regression(
 
 
 def _values_of_matrix(singular_values: Any, rank: int, norm: float, n_most: int) -> np.ndarray:
-    """Choose the singular values, and refuse what cannot be them."""
-    if singular_values is None:
-        if rank > n_most:
-            raise ValueError(f"rank={rank} must be at most {n_most}, the smaller number in shape.")
-        values = np.linspace(2, 1, rank)
-        return norm / np.linalg.norm(values) * values
-    values = check_array(
-        singular_values, dtype=np.float64, ensure_2d=False, input_name="singular_values"
-    )
-    if values.ndim != 1 or len(values) > n_most:
-        raise ValueError(
-            f"singular_values has shape {values.shape}, but must have one dimension and at most "
-            f"{n_most} entries, the smaller number in shape."
-        )
-    if values.min() < 0:
-        raise ValueError(f"singular_values holds {values.min()}, but must not be negative.")
-    return values
-
-
-def _gaussian_matrices(
-    n_samples: int, n_rows: int, n_columns: int, correlation: float, random: np.random.RandomState
-) -> np.ndarray:
-    """Draw matrices with standard normal entries, whose rows are autoregressive series."""
-    X = random.normal(size=(n_samples, n_rows, n_columns))
-    if correlation != 0:
-        fresh = np.sqrt(1 - correlation**2)
-        for column in range(1, n_columns):
-            X[:, :, column] *= fresh
-            X[:, :, column] += correlation * X[:, :, column - 1]
-    return X
+    """Return the singular values; refuse unacceptable ones."""
+    if singular_values is not None:
+        return checked_singular_values(singular_values, n_most, "the smaller number in shape")
+    if rank > n_most:
+        raise ValueError(f"rank={rank} must be at most {n_most}, the smaller number in shape.")
+    values = np.linspace(2, 1, rank)
+    return norm / np.linalg.norm(values) * values
 
 
 def _single_cells(

@@ -1,4 +1,4 @@
-"""Choosing settings: before a fit, on public rows and privately; and what whole jobs have spent."""
+"""Choosing hyperparameters on public rows or privately, and counting what whole jobs spend."""
 
 from skdp.model_selection._fitted_steps import PrivacyStep
 from skdp.model_selection._grid_search import DPGridSearch

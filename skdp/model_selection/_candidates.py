@@ -1,7 +1,7 @@
-"""The candidates of a search, step by step: refused where they may not be, planned, and counted.
+"""The candidates of a search: they are checked, split by steps, and planned.
 
-A fit of a step serves all candidates that agree in the steps before it and in all of its own
-parameters but the free ones, which no release depends on.
+One fit of a step serves all candidates that agree in the steps before it and in the parameters of
+the step. Free parameters, on which no release depends, may differ.
 """
 
 import math
@@ -34,30 +34,23 @@ __all__ = [
     "common_unit",
     "configured_step",
     "free_parameters",
-    "paths_of",
+    "path_of",
     "steps_of",
 ]
 
 _GUARANTEE = {"epsilon", "delta", "adjacency", "privacy_unit"}
 _NOT_TUNED = {"random_state", "ledger", "n_jobs"}
-# What one row is, or its response; a record is a row with its response where both are fitted to.
-_UNITS = {
-    frozenset({"row"}): "row",
-    frozenset({"record"}): "record",
-    frozenset({"response"}): "response",
-    frozenset({"row", "record"}): "record",
-}
 
 
 class Step(NamedTuple):
-    """One step of what is searched; the only one of an estimator that is no pipeline."""
+    """A step of the searched pipeline; any other estimator is one step without a name."""
 
     name: str
     estimator: Any
 
     @property
     def is_private(self) -> bool:
-        """Whether its fits cost something."""
+        """Whether its fits spend budget."""
         return isinstance(self.estimator, PrivateEstimator)
 
 
@@ -70,16 +63,16 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class Path:
-    """What a candidate leads through; candidates with an equal number in `fits` share that fit."""
+    """Keys that tell which fits a candidate shares with others; one entry for each step."""
 
-    fits: tuple[Hashable, ...]  # which fit it takes of each step
-    results: tuple[Hashable, ...]  # the same, with the free parameters of the step
-    # public facts of what its private steps are fitted to, as far as they can be known
+    fits: tuple[Hashable, ...]  # equal for candidates that share the fit of the step
+    results: tuple[Hashable, ...]  # the same, but free parameters of the step are equal too
+    # arguments of `_problem_like` for private steps, where they can be known, else None
     facts: tuple[Any, ...]
 
 
 def steps_of(estimator: Any) -> list[Step]:
-    """Return the steps of an estimator; refuse what may learn without privacy."""
+    """Return the steps of an estimator; refuse steps that may learn without privacy."""
     steps = [Step("", estimator)]
     if type(estimator) is Pipeline:
         if estimator.memory is not None:
@@ -89,64 +82,56 @@ def steps_of(estimator: Any) -> list[Step]:
         steps = [Step(name, step) for name, step in estimator.steps]
     for number, step in enumerate(steps):
         _check_step(step, is_behind=any(one.is_private for one in steps[:number]))
-    private = [step.estimator for step in steps if step.is_private]
-    if not private:
+    adjacencies = {step.estimator.adjacency for step in steps if step.is_private}
+    if not adjacencies:
         raise ValueError(
-            f"estimator={type(estimator).__name__} has no private step, so that there is nothing "
-            "to pay for: use GridSearchCV."
+            f"estimator={type(estimator).__name__} has no private step: use GridSearchCV."
         )
-    adjacencies = {one.adjacency for one in private}
     if len(adjacencies) > 1:
         raise ValueError(
             f"The private steps of estimator must have one adjacency, got {sorted(adjacencies)}."
         )
-    # Refuses what does not go together.
     common_unit(steps)
     return steps
 
 
 def _check_step(step: Step, *, is_behind: bool) -> None:
+    """Refuse a step that a search cannot keep private; `is_behind` if it follows a private one."""
     name, estimator = step
+    where = f"estimator, step {name!r}: " if name else "estimator: "
     if is_behind and isinstance(estimator, AdditiveChi2Sampler):
         raise ValueError(
-            f"{_called(name)}AdditiveChi2Sampler refuses rows with negative entries, which would "
-            "tell of single rows behind a private step. Put it before all private steps."
+            f"{where}AdditiveChi2Sampler refuses negative entries. Behind a private step its error "
+            "would tell of single rows. Put it before all private steps."
         )
     if isinstance(estimator, FrozenEstimator):
         check_is_fitted(estimator)
     if not step.is_private:
         if not is_stateless(estimator) and not is_passed_through(estimator):
             raise ValueError(
-                f"{_called(name)}{type(estimator).__name__} may learn from the rows without "
-                "privacy. Take a private step, one that learns nothing, such as Normalizer, or "
-                "wrap what was fitted on public rows in sklearn.frozen.FrozenEstimator. A Pipeline "
-                "within a Pipeline, and what else holds estimators, is not looked into."
+                f"{where}{type(estimator).__name__} may learn from the rows without privacy. "
+                "Use a private step, or one that learns nothing, such as Normalizer, or wrap an "
+                "estimator fitted on public rows in sklearn.frozen.FrozenEstimator. Steps inside "
+                "of other steps, such as a Pipeline within a Pipeline, are not supported."
             )
         return
     for parameter in ("ledger", "random_state"):
         if getattr(estimator, parameter) is not None:
-            raise ValueError(
-                f"{_called(name)}{parameter} must be None: pass it to the search, whose fits it is "
-                "for."
-            )
+            raise ValueError(f"{where}{parameter} must be None: pass it to the search instead.")
     if estimator.delta == 0:
-        raise ValueError(f"{_called(name)}delta must be positive, got 0.")
-
-
-def _called(name: str) -> str:
-    return f"estimator, step {name!r}: " if name else "estimator: "
+        raise ValueError(f"{where}delta must be positive, got 0.")
 
 
 def candidates_of(
     grid: Iterable[dict[str, Any]], estimator: Any, steps: Sequence[Step]
 ) -> list[Candidate]:
-    """Split candidates by steps; refuse parameters that are not there, or not to be searched."""
+    """Split candidates by steps; refuse unknown parameters, and those that must not be searched."""
     candidates = []
     for parameters in grid:
         for name in parameters:
             _check_searched(name)
         candidates.append(Candidate(parameters, _split(parameters, steps)))
-        # Refuses what is no parameter.
+        # Refuses unknown parameters.
         clone(estimator).set_params(**parameters)
     if not candidates:
         raise ValueError("There are no candidates.")
@@ -154,50 +139,45 @@ def candidates_of(
 
 
 def _check_searched(name: str) -> None:
-    """Refuse parameters that a search promises to keep, or that it sets itself."""
+    """Refuse parameters that belong to the guarantee, or that the search sets itself."""
     parts = set(name.split("__"))
+    # Parameters of a unit itself, such as privacy_unit__bounds, may be searched.
     if parts & _GUARANTEE and "privacy_unit__" not in name:
         raise ValueError(
-            f"{name!r} must not be searched: it is what the search promises, not how well it "
-            "learns. What more epsilon buys is what skdp.model_selection.epsilon_curve tells, from "
-            "public rows."
+            f"{name!r} must not be searched: it is part of the guarantee that the search gives. "
+            "skdp.model_selection.epsilon_curve tells, from public rows, what more epsilon buys."
         )
     if parts & _NOT_TUNED:
         raise ValueError(
-            f"{name!r} must not be searched: ledger and random_state are those of the search, and "
-            "n_jobs is to be set on the estimator."
+            f"{name!r} must not be searched: pass ledger and random_state to the search, and set "
+            "n_jobs on the estimator."
         )
 
 
 def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str, Any], ...]:
-    """Return the parameters of each step; steps themselves are not exchanged."""
+    """Return the parameters of each step; a step itself cannot be exchanged."""
     if not steps[0].name:
         return (parameters,)
     split: dict[str, dict[str, Any]] = {step.name: {} for step in steps}
-    fitted = {step.name for step in steps if is_passed_through(step.estimator)}
+    not_fitted = {step.name for step in steps if is_passed_through(step.estimator)}
     for name, value in parameters.items():
-        step, _, own = name.partition("__")
-        if step not in split or not own or step in fitted:
+        step, _, own_name = name.partition("__")
+        if step not in split or not own_name or step in not_fitted:
             raise ValueError(
-                f"{name!r} must not be searched: only parameters of steps that are fitted are, as "
-                "'step__name'."
+                f"{name!r} must not be searched: pass 'step__parameter', of a step that is fitted."
             )
-        split[step][own] = value
+        split[step][own_name] = value
     return tuple(split.values())
 
 
-def paths_of(
-    candidates: Sequence[Candidate], steps: Sequence[Step], X: Any, y: Any, *, epsilon: float
-) -> list[Path]:
-    """Plan all candidates by public facts of X; refuse what any fit would refuse."""
-    return [_path(candidate, steps, X, y, epsilon) for candidate in candidates]
-
-
-def _path(candidate: Candidate, steps: Sequence[Step], X: Any, y: Any, epsilon: float) -> Path:
+def path_of(candidate: Candidate, steps: Sequence[Step], X: Any, y: Any, epsilon: float) -> Path:
+    """Plan a candidate from public facts of X; refuse what any of its fits would refuse."""
     fits: list[Hashable] = []
     results: list[Hashable] = []
     facts: list[Any] = []
     before: Hashable = ()
+    # Up to the first private step `like` is what X becomes. Behind it, where `is_checked`, only the
+    # shape is known, and whether the width is exact (`is_known`) or an upper limit.
     like, n_rows, width, is_checked, is_known = X, 0, None, False, True
     for step, parameters in zip(steps, candidate.of_steps, strict=True):
         configured, free, own = configured_step(step, parameters), frozenset[str](), parameters
@@ -206,21 +186,22 @@ def _path(candidate: Candidate, steps: Sequence[Step], X: Any, y: Any, epsilon: 
             configured.set_params(epsilon=epsilon)
             configured._validate_params()
             if not is_checked:
-                # What follows gets rows that are fine if these are.
+                # Rows that pass here stay acceptable: what later steps get is made finite.
                 with np.errstate(all="ignore"):
                     configured._problem(like, y)
-                (n_rows, width), is_checked = _sizes(like), True
+                (n_rows, width), is_checked = _shape_of(like), True
             if width is not None:
                 facts[-1] = n_rows, width, like
                 problem = configured._problem_like(*facts[-1])
                 if is_known:
                     free = free_parameters(configured, problem)
             own = configured.get_params(deep=False)
+        # Which parameters are free may differ between candidates, so it is part of the key.
         fits.append((before, tuple(sorted(free)), _key(own, without=free)))
         before = (before, _key(own))
         results.append(before)
         if is_checked:
-            is_known = is_known and _leaves_known_width(configured, step)
+            is_known = is_known and (not step.is_private or _n_components(configured) != "data")
             width, like = _width_behind(configured, step, n_rows, width), None
         else:
             like = _public_result(step.name, configured, like)
@@ -231,13 +212,14 @@ def free_parameters(step: Any, problem: Any) -> frozenset[str]:
     """Return the parameters that no release depends on: they only say what to make of it."""
     if not isinstance(step, DPPCA | DPTruncatedSVD) or not isinstance(problem, RowsProblem):
         return frozenset()
-    # Only the second moment of all rows has no basis of as many columns as are asked for.
+    # A solver that releases the second moment of all rows serves any number of components. Others
+    # release a basis of `n_components` columns.
     is_whole = problem.solver == "covariance" and not problem.has_guided_power
     return frozenset({"n_components", "whiten"} if is_whole else {"whiten"})
 
 
 def configured_step(step: Step, parameters: dict[str, Any]) -> Any:
-    """Clone a step with the parameters of a candidate; what was fitted stays as it is."""
+    """Clone a step with the parameters of a candidate; a frozen estimator stays as it is."""
     if is_passed_through(step.estimator):
         return step.estimator
     return clone(step.estimator).set_params(**parameters)
@@ -250,60 +232,60 @@ def _public_result(name: str, step: Any, rows: Any) -> Any:
     return transformed([(name, step)], rows)
 
 
-def _sizes(X: Any) -> tuple[int, int | None]:
-    """Return how many rows X has, and how wide they are if that can be known."""
+def _shape_of(X: Any) -> tuple[int, int | None]:
+    """Return the number of rows, and of features if X has any."""
     shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
     return shape[0], math.prod(shape[1:]) if len(shape) > 1 else None
 
 
-def _width_behind(fitted: Any, step: Step, n_rows: int, width: int | None) -> int | None:
-    """Return how many features a step leaves, or may leave if its fit decides; None if none."""
-    if width is None or fitted is None or isinstance(fitted, str):
+def _width_behind(configured: Any, step: Step, n_rows: int, width: int | None) -> int | None:
+    """Return how many features a step leaves, or may leave at most; None if it predicts."""
+    if width is None or configured is None or isinstance(configured, str):
         return width
-    if not step.is_private:
-        # Public rows tell whether it takes as many features.
-        some = np.ones((3, width))
-        if is_stateless(fitted):
-            fitted = fitted_to_nothing(step.name, fitted, some)
-        if not hasattr(fitted, "transform"):
-            quiet(fitted.predict)(some)
-            return None
-        shape = np.shape(transformed([(step.name, fitted)], some))
-        if len(shape) != 2 or shape[0] != 3:
-            raise ValueError(f"Step {step.name!r} makes {shape} of rows of shape {some.shape}.")
-        return int(shape[1])
-    n_components = plain(getattr(fitted, "n_components", 0))
-    return n_components if isinstance(n_components, int) else min(n_rows, width)
+    if step.is_private:
+        n_components = _n_components(configured)
+        return n_components if isinstance(n_components, int) else min(n_rows, width)
+    # Public rows tell whether the step takes as many features, and how many it makes of them.
+    some = np.ones((3, width))
+    if not hasattr(configured, "transform"):
+        quiet(configured.predict)(some)
+        return None
+    shape = np.shape(_public_result(step.name, configured, some))
+    if len(shape) != 2 or shape[0] != 3:
+        raise ValueError(f"Step {step.name!r} makes {shape} of rows of shape {some.shape}.")
+    return int(shape[1])
 
 
-def _leaves_known_width(fitted: Any, step: Step) -> bool:
-    n_components = plain(getattr(fitted, "n_components", 0))
-    return not step.is_private or n_components is None or isinstance(n_components, int)
+def _n_components(step: Any) -> Any:
+    """Return the number of components as an int, None for all, or "data" if a fit decides."""
+    n_components = plain(getattr(step, "n_components", 0))
+    return n_components if n_components is None or isinstance(n_components, int) else "data"
 
 
 def _key(parameters: dict[str, Any], without: frozenset[str] = frozenset()) -> Hashable:
-    """Make what is equal for equal parameters, arrays among them."""
-    kept = {name: value for name, value in parameters.items() if name not in without}
-    return tuple((name, _value_key(kept[name])) for name in sorted(kept))
+    """Make a key that is equal for equal parameters, arrays among them."""
+    return tuple((name, _value_key(parameters[name])) for name in sorted({*parameters} - without))
 
 
 def _value_key(value: Any) -> Hashable:
     try:
         return str(joblib.hash(plain(value)))
     except Exception:
-        # What cannot be pickled is equal to nothing, which costs more, and no privacy.
+        # What cannot be pickled equals nothing else. That may cost fits, but no privacy.
         return object()
 
 
 def common_unit(steps: Sequence[Step]) -> str:
-    """Return what all private steps protect together; refuse what is not one row."""
+    """Return the unit that all private steps protect together; refuse units that are no rows."""
     units = {_unit_of(step.estimator) for step in steps if step.is_private}
-    if frozenset(units) not in _UNITS:
+    # A record is a row with its response, where a pipeline is fitted to both.
+    unit = "record" if units == {"row", "record"} else " and ".join(sorted(units))
+    if unit not in ("row", "record", "response"):
         raise ValueError(
             "The private steps of estimator must protect one row, one record or one response, all "
-            f"of them the same, got {sorted(units)}."
+            f"of them the same, got {unit}."
         )
-    return _UNITS[frozenset(units)]
+    return unit
 
 
 def _unit_of(estimator: Any) -> str:

@@ -1,9 +1,10 @@
 """The private choice among candidates that are judged on the same rows.
 
-Only the differences between candidates matter, so that no bound of the losses is needed. The losses
-of a row, less their median, are clipped to half of C on both sides. Whatever they are, the row then
-moves the difference between two candidates by at most C, and its exchange by 2 C. C is a private
-quantile of the ranges of the rows' losses. Losses that are 0 or 1 are summed as they are.
+Only the differences between candidates matter, so the losses need no public bound. The median of a
+row's losses is subtracted from them, and the result is clipped to [-C / 2, C / 2]. So a row moves
+the difference between two candidates by at most C whatever its losses are, and exchanging the row
+moves it by at most 2 C. C is a private quantile of the ranges of the rows' losses. Losses that are
+0 or 1 are summed as they are.
 """
 
 from functools import partial
@@ -27,17 +28,17 @@ __all__ = [
     "release_level",
 ]
 
-# Part of the choice's share for the range.
+# Part of the budget of the choice that the search for C takes.
 _RANGE_SHARE = 0.1  # not studied
-# The quantile that is sought, and less of it with few rows: a count of all rows stays above it.
+# C is the quantile _MOST of the ranges, or with few rows a lower one, down to _LEAST: the noisy
+# count of all n rows must reach it, even if it is _COUNT_MARGIN standard deviations below n.
 _MOST, _LEAST, _COUNT_MARGIN = 0.75, 0.5, 4.0  # not studied
-# What regrets are rounded to, as a part of C. Their sums are then exact, and one row moves them by
-# no more than its own.
+# What regrets are rounded to, as a part of C. Their sums are then exact in floating point, so that
+# one row moves a sum by its own regret and not by the rounding of others.
 _STEP = 2.0**-20  # not tuned
-#: Where losses are small because they are all the same, nothing is wrong.
-OTHER_UNITS = (
-    "If that is for their units only, take others for y, or a callable scoring that has others."
-)
+#: What to do where a level is at an end of the public grid. Nothing is wrong where all losses are
+#: alike, and therefore small.
+OTHER_UNITS = "If only their units are to blame, rescale y, or pass a callable scoring in others."
 
 
 class ChoiceReleases(NamedTuple):
@@ -48,25 +49,21 @@ class ChoiceReleases(NamedTuple):
 
 
 def plan_choice(
-    n_candidates: int,
-    cost: PrivacyCost,
-    *,
-    unit: str,
-    adjacency: str,
-    is_bounded: bool,
+    n_candidates: int, cost: PrivacyCost, unit: str, adjacency: str, *, is_bounded: bool
 ) -> Plan:
-    """Plan the choice."""
+    """Plan the choice; losses that are 0 or 1 (`is_bounded`) need no search for a level."""
     share, search = 0.0, None
     if not is_bounded:
         share = _RANGE_SHARE
         search = cost.search("range of losses", share, SCALE_GRID, remedy=OTHER_UNITS)
+    # Of losses in units of C, or of losses in [0, 1].
     change, shape = partial(sensitivity.loss_range, 1.0, adjacency), (n_candidates,)
     choice = cost.release("candidate", "exponential", 1 - share, change, {}, shape=shape)
     return Plan(cost, unit, adjacency, ChoiceReleases(search, choice))
 
 
 def choose(losses: np.ndarray, plan: ChoiceReleases, budget: PrivacyBudget) -> int:
-    """Choose the number of a candidate, the likelier the smaller its sum of finite losses."""
+    """Choose the number of a candidate, with high probability one of small total loss."""
     if plan.loss_range is None:
         losses = np.clip(losses, 0.0, 1.0)
     else:
@@ -76,7 +73,7 @@ def choose(losses: np.ndarray, plan: ChoiceReleases, budget: PrivacyBudget) -> i
 
 
 def regrets(losses: np.ndarray, level: float) -> np.ndarray:
-    """Clip the losses of each row to half a `level` around their median, in units of it."""
+    """Clip the losses of each row to half a `level` around their median, in units of `level`."""
     around = losses - np.median(losses, axis=1, keepdims=True)
     return in_steps(np.clip(around / level, -0.5, 0.5))
 
@@ -84,19 +81,20 @@ def regrets(losses: np.ndarray, level: float) -> np.ndarray:
 def release_level(
     search: Search, values: np.ndarray, budget: PrivacyBudget, *, most: float
 ) -> float:
-    """Release a quantile of values: `most`, or a lower one with few rows, or the median."""
+    """Release the `most` quantile of values; with few rows a lower one, at least the median."""
     q = max(_LEAST, quantile_for(search, len(values), most=most))
     return budget.quantile(search, values, q=q)
 
 
 def quantile_for(search: Search, n_rows: int, *, most: float) -> float:
-    """Return the largest quantile up to `most` that counts can tell; not positive if none."""
+    """Return the largest quantile up to `most` that noisy counts can find; not positive if none."""
     return min(most, 1 - _COUNT_MARGIN * (search.noise_std or 0.0) / n_rows)
 
 
 def in_steps(values: np.ndarray) -> np.ndarray:
-    """Round values of at most 1 in size to multiples of a power of two, whose sums are exact.
+    """Round values of size at most 1 to multiples of a power of two, whose sums are exact.
 
-    Those that are such a multiple apart get no further apart.
+    Two values whose distance is such a multiple, such as the clipping limits, get no further apart:
+    rounding leaves the sensitivity as it is.
     """
     return np.asarray(np.rint(values / _STEP) * _STEP)

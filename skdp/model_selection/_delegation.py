@@ -1,4 +1,4 @@
-"""What a fitted search does by the estimator that it has found."""
+"""Methods that a fitted search passes on to the estimator that it has chosen."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,12 +13,12 @@ __all__ = ["DelegatesToBestMixin"]
 
 
 def _delegates(name: str) -> Callable[[Any], bool]:
-    """Make the check that what is searched, or found, has a method."""
+    """Make a check whether the chosen estimator, or before a fit the searched one, has a method."""
 
     def _has(search: Any) -> bool:
         if not search.refit:
             raise AttributeError(
-                f"{type(search).__name__} with refit=False has no estimator, and no {name}."
+                f"{type(search).__name__} with refit=False keeps no estimator, so it has no {name}."
             )
         getattr(getattr(search, "best_estimator_", search.estimator), name)
         return True
@@ -27,7 +27,7 @@ def _delegates(name: str) -> Callable[[Any], bool]:
 
 
 class DelegatesToBestMixin(SeededEstimator):
-    """Predicts, transforms and scores by `best_estimator_`."""
+    """Predicts, transforms and scores with `best_estimator_`."""
 
     estimator: Any
     refit: bool
@@ -35,7 +35,7 @@ class DelegatesToBestMixin(SeededEstimator):
 
     @available_if(_delegates("predict"))
     def predict(self, X: Any) -> Any:
-        """Predict with the estimator that was chosen.
+        """Predict with the chosen estimator.
 
         Parameters
         ----------
@@ -51,7 +51,7 @@ class DelegatesToBestMixin(SeededEstimator):
 
     @available_if(_delegates("predict_proba"))
     def predict_proba(self, X: Any) -> Any:
-        """Predict probabilities with the estimator that was chosen.
+        """Predict probabilities with the chosen estimator.
 
         Parameters
         ----------
@@ -67,7 +67,7 @@ class DelegatesToBestMixin(SeededEstimator):
 
     @available_if(_delegates("predict_log_proba"))
     def predict_log_proba(self, X: Any) -> Any:
-        """Predict logarithms of probabilities with the estimator that was chosen.
+        """Predict logarithms of probabilities with the chosen estimator.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class DelegatesToBestMixin(SeededEstimator):
 
     @available_if(_delegates("decision_function"))
     def decision_function(self, X: Any) -> Any:
-        """Compute the decision function of the estimator that was chosen.
+        """Compute the decision function of the chosen estimator.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class DelegatesToBestMixin(SeededEstimator):
 
     @available_if(_delegates("score_samples"))
     def score_samples(self, X: Any) -> Any:
-        """Score rows with the estimator that was chosen.
+        """Score rows with the chosen estimator.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class DelegatesToBestMixin(SeededEstimator):
 
     @available_if(_delegates("transform"))
     def transform(self, X: Any) -> Any:
-        """Transform rows with the estimator that was chosen.
+        """Transform rows with the chosen estimator.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class DelegatesToBestMixin(SeededEstimator):
 
     @available_if(_delegates("inverse_transform"))
     def inverse_transform(self, X: Any) -> Any:
-        """Map rows back with the estimator that was chosen.
+        """Map rows back with the chosen estimator.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class DelegatesToBestMixin(SeededEstimator):
 
     @available_if(_delegates("score"))
     def score(self, X: Any, y: Any = None) -> float:
-        """Score rows with the estimator that was chosen.
+        """Score rows with the chosen estimator.
 
         Parameters
         ----------
@@ -193,7 +193,8 @@ class DelegatesToBestMixin(SeededEstimator):
         Returns
         -------
         float
-            What its `score` returns, whatever `scoring` is, which the guarantee does not cover.
+            What its `score` returns, which does not depend on `scoring`. The guarantee does not
+            cover it.
         """
         return float(self._best().score(X) if y is None else self._best().score(X, y))
 
@@ -204,10 +205,10 @@ class DelegatesToBestMixin(SeededEstimator):
 
     @property
     def best_score_(self) -> float:
-        """Not there: no score is released."""
+        """Raise an error, because no score is released."""
         raise AttributeError(
             f"{type(self).__name__} has no best_score_: no score is released. "
-            "skdp.model_selection.private_score releases one, of rows of their own."
+            "skdp.model_selection.private_score releases one, on rows that no fit has used."
         )
 
     def _best(self) -> Any:

@@ -1,4 +1,4 @@
-"""The steps of a fitted estimator: what each has learned, and at what price."""
+"""The steps of a fitted estimator: whether each has learned privately, and what it has spent."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -18,16 +18,8 @@ from sklearn.model_selection._search_successive_halving import (
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from skdp import decomposition, linear_model
 from skdp._estimator import PrivateEstimator
-from skdp.decomposition import (
-    DPPCA,
-    DPContinualFactorizer,
-    DPLowRankFactorizer,
-    DPStreamingFactorizer,
-    DPTruncatedSVD,
-    LowRankFactors,
-)
-from skdp.linear_model import DPPersonalizedRegressor, DPTraceRegressor
 from skdp.model_selection._grid_search import DPGridSearch
 from skdp.model_selection._holders import complaint_of, complaint_of_function, is_holder
 from skdp.model_selection._planned_fits import (
@@ -57,18 +49,12 @@ __all__ = [
 PRIVATE, NOT_PRIVATE = "private", "not private"
 LEARNS_NOTHING, FROZEN = "learns nothing", "frozen"
 
-# Whose records tell all that was learned. Of no subclass is that known.
+# Classes whose records tell all that was learned; a subclass may keep more.
 _OURS = (
-    DPPCA,
-    DPContinualFactorizer,
+    *(getattr(decomposition, name) for name in decomposition.__all__),
+    *(getattr(linear_model, name) for name in linear_model.__all__),
     DPGridSearch,
-    DPLowRankFactorizer,
-    DPPersonalizedRegressor,
     DPRandomizedSearch,
-    DPStreamingFactorizer,
-    DPTraceRegressor,
-    DPTruncatedSVD,
-    LowRankFactors,
 )
 _SEARCHES = (GridSearchCV, HalvingGridSearchCV, HalvingRandomSearchCV, RandomizedSearchCV)
 AS_DECLARED = "as its author declares"
@@ -85,22 +71,22 @@ _UNCOUNTED = "fitted private steps more often than is counted"
 
 
 class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
-    """What a step of a fitted estimator has learned, and at what price.
+    """Whether a step of a fitted estimator has learned privately, and what it has spent.
 
     Parameters
     ----------
     path : str
-        Where it is, such as ``"dppca"`` or ``"union__svd"``; of the estimator itself ``""``.
+        Where it is, such as ``"dppca"`` or ``"union__svd"``; ``""`` for the estimator itself.
     class_name : str
         Name of its class.
     status : str
         ``"private"``, ``"learns nothing"``, ``"frozen"`` or ``"not private"``.
     records : tuple of PrivacySpent, default=()
-        What it has spent. Those of a frozen step are not part of any total.
+        What it has spent. The records of a frozen step are not part of any total.
     note : str, default=""
-        What is to be said of it.
+        Why it is not private, or only as its author declares.
     seeded : bool, default=False
-        Whether noise of it came from a seed.
+        Whether any of its noise came from a seed.
 
     Examples
     --------
@@ -127,10 +113,10 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
 def fitted_steps(
     estimator: Any, path: str = "", met: dict[int, str] | None = None
 ) -> Iterator[PrivacyStep]:
-    """Walk through a fitted estimator, the outer step first, without data.
+    """Walk through a fitted estimator, outer steps first; no data are read.
 
-    A private step may not stand in two places: `met` has the paths of those so far, by ``id``, and
-    of what holds them.
+    A private estimator must not stand in two places. `met` maps the ``id`` of every private
+    estimator so far, and of the estimators that hold the present one, to its path.
     """
     met = {} if met is None else met
     record = _own_record(estimator)
@@ -148,7 +134,8 @@ def fitted_steps(
     elif record is None and isinstance(estimator, BaseSearchCV):
         yield from _steps_of_search(estimator, path, met)
     elif record is not None or id(estimator) not in met:
-        # Seen before the step itself: trees of a forest need not be told one by one.
+        # What a step holds is looked at first: where none of it is private, as in a forest, the
+        # step stands for all of it.
         yield from _with_itself(estimator, record, path, _inner_steps(estimator, path, met))
 
 
@@ -161,7 +148,7 @@ def _inner_steps(estimator: Any, path: str, met: dict[int, str]) -> tuple[Privac
         for step in fitted_steps(part, _joined(path, name), met)
     )
     if _own_record(estimator) is None:
-        # It may stand in several places, unlike what is private.
+        # What is not private may stand in several places.
         del met[id(estimator)]
     return inner
 
@@ -169,7 +156,7 @@ def _inner_steps(estimator: Any, path: str, met: dict[int, str]) -> tuple[Privac
 def _with_itself(
     estimator: Any, record: PrivacySpent | None, path: str, inner: tuple[PrivacyStep, ...]
 ) -> Iterable[PrivacyStep]:
-    """Put a step before those that it holds, unless it is no more than these."""
+    """Put a step before those that it holds; leave it out if it learns nothing beyond these."""
     name = type(estimator).__name__
     if record is not None:
         return (_private(path, estimator, record), *inner)
@@ -184,6 +171,7 @@ def _with_itself(
         note = _MAY_HAVE
     else:
         inner, holds_private = (), isinstance(estimator, BaseEstimator) and private_steps(estimator)
+        # Without records its private estimators, if any, are patterns for fits it did not keep.
         note = _MAY_HAVE if holds_private else _LEARNED
     if not inner and note != _LEARNED:
         check_is_fitted(estimator)
@@ -202,7 +190,7 @@ def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
         _INFINITE: np.isinf(record.epsilon),
         _GUESSABLE: record.guessable,
     }
-    note = _told(complaints)
+    note = _note(complaints)
     status = NOT_PRIVATE if note else PRIVATE
     if not note and others:
         note = AS_DECLARED
@@ -210,7 +198,7 @@ def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
 
 
 class _FrozenPath(str):
-    """Where a frozen estimator stands: it may stand in several places, which fit nothing."""
+    """Path of a frozen estimator. It may stand in several places, as none of them fits it."""
 
     __slots__ = ()
 
@@ -220,8 +208,8 @@ def _check_met_once(estimator: int, path: str, met: dict[int, str]) -> None:
     first = met.get(estimator)
     if first is not None and not (type(first) is type(path) is _FrozenPath):
         raise ValueError(
-            f"{str(first)!r} and {str(path)!r} are one and the same private estimator: its second "
-            "fit has replaced the record of the first. Put sklearn.base.clone(...) of it into one "
+            f"{str(first)!r} and {str(path)!r} are one and the same private estimator. Its second "
+            "fit has replaced the record of the first. Put a sklearn.base.clone(...) of it in one "
             "of the two places, and fit again."
         )
     met[estimator] = path
@@ -235,7 +223,7 @@ def _as_frozen(step: PrivacyStep) -> PrivacyStep:
 
 
 def _steps_of_search(search: Any, path: str, met: dict[int, str]) -> Iterator[PrivacyStep]:
-    """Walk through a search of scikit-learn, with all fits that it has made."""
+    """Walk through a search of scikit-learn, and count all fits that it has made."""
     if not hasattr(search, "cv_results_"):
         raise _not_fitted(search)
     yield _search_itself(search, path)
@@ -244,7 +232,7 @@ def _steps_of_search(search: Any, path: str, met: dict[int, str]) -> Iterator[Pr
 
 
 def _search_itself(search: Any, path: str) -> PrivacyStep:
-    """Count what the candidates have cost on the folds, and judge the choice."""
+    """Return the search as a step: what its fits on the folds have cost, and how it chose."""
     name, n_candidates = type(search).__name__, len(search.cv_results_["params"])
     fits, is_known = _fits_of_candidates(search)
     seeds = [getattr(step, "random_state", None) for step, _ in fits]
@@ -262,16 +250,16 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
         _ONE_SEED: seeded,
         _MAY_HAVE: type(search) not in _SEARCHES,
     }
-    status, note = PRIVATE if records else LEARNS_NOTHING, _told(complaints)
+    status, note = PRIVATE if records else LEARNS_NOTHING, _note(complaints)
     return PrivacyStep(path, name, NOT_PRIVATE if note else status, records, note, seeded)
 
 
-def _told(complaints: dict[str, bool]) -> str:
+def _note(complaints: dict[str, bool]) -> str:
     return ", and ".join(complaint for complaint, applies in complaints.items() if applies)
 
 
 def _fits_of_candidates(search: Any) -> tuple[list[tuple[Any, int]], bool]:
-    """List the private fits on the folds, and tell whether these are all."""
+    """List the private fits on the folds, and tell whether the list is complete."""
     fits, is_known = [], True
     for params in search.cv_results_["params"]:
         try:
@@ -279,15 +267,15 @@ def _fits_of_candidates(search: Any) -> tuple[list[tuple[Any, int]], bool]:
         except UnknownFits:
             is_known = False
         else:
-            # One that `fit` refused has no score, and has released nothing.
+            # A candidate that `fit` refuses has no score, and has released nothing.
             fits += [(step, n * int(search.n_splits_)) for step, n in planned if is_accepted(step)]
     return fits, is_known
 
 
 def _own_record(estimator: Any) -> PrivacySpent | None:
-    """Return the record that a class has set: others may show that of an estimator they hold."""
+    """Return the record that a class has set; others may show the record of what they hold."""
     record = None
-    # Not isinstance, which asks an object that stands for another one.
+    # Not isinstance, which a proxy answers for the object that it stands for.
     if issubclass(type(estimator), (PrivateEstimator, *_OURS)):
         record = vars(estimator).get("privacy_spent_")
     return record if isinstance(record, PrivacySpent) else None
@@ -304,7 +292,7 @@ def _joined(path: str, name: str) -> str:
 
 
 def _fitted_parts(estimator: Any) -> list[tuple[str, Any]]:
-    """Return what an estimator has fitted, by names, as far as it can be known."""
+    """Return the names and the fitted parts of an estimator, as far as they can be known."""
     if isinstance(estimator, Pipeline):
         return list(estimator.steps)
     if isinstance(estimator, FeatureUnion):
@@ -324,26 +312,26 @@ def _fitted_parts(estimator: Any) -> list[tuple[str, Any]]:
 
 def _held_parts(estimator: Any) -> list[tuple[str, Any]]:
     """Return the fitted estimators that any other kind of estimator holds."""
-    # Its own: what it passes on of another one is not what it holds.
-    own = getattr(estimator, "__dict__", {})
-    several = _flattened(own.get("estimators_", ()))
+    # Only its own attributes: others may be forwarded from an estimator that it wraps.
+    attributes = getattr(estimator, "__dict__", {})
+    several = _flattened(attributes.get("estimators_", ()))
     names = [str(number) for number in range(len(several))]
-    given = own.get("estimators")
+    given = attributes.get("estimators")
     if isinstance(given, list) and all(isinstance(one, tuple) for one in given):
-        named = [name for name, part in given if not is_passed_through(part)]
-        names = named if len(named) == len(several) else names
+        given_names = [name for name, part in given if not is_passed_through(part)]
+        names = given_names if len(given_names) == len(several) else names
     parts = list(zip(names, several, strict=True))
-    # Beside several ones, a single one is the pattern for these.
+    # Beside `estimators_`, a single estimator is the unfitted pattern for these.
     single = () if several else ("best_estimator_", "estimator_", "base_estimator_")
-    first = next((name for name in single if _is_fitted(own.get(name))), None)
+    first = next((name for name in single if _is_fitted(attributes.get(name))), None)
     if first is not None:
-        parts.append(("estimator", own[first]))
-    if _is_fitted(own.get("final_estimator_")):
-        parts.append(("final_estimator", own["final_estimator_"]))
+        parts.append(("estimator", attributes[first]))
+    if _is_fitted(attributes.get("final_estimator_")):
+        parts.append(("final_estimator", attributes["final_estimator_"]))
     return parts or [
         (f"{name}{number or ''}", part)
-        for name in own
-        for number, part in enumerate(_flattened(own[name]))
+        for name in attributes
+        for number, part in enumerate(_flattened(attributes[name]))
         if isinstance(part, BaseEstimator) and _is_fitted(part)
     ]
 

@@ -11,42 +11,44 @@ __all__ = ["DPGridSearch"]
 
 
 class DPGridSearch(BaseDPSearch):
-    r"""Search over a grid of hyperparameters whose whole cost is what the user asks for.
+    """Search over a grid of hyperparameters; the whole search costs one `epsilon` and `delta`.
 
-    Every distinct fit takes its part of one budget, one of the candidates is chosen privately by
-    the rows that all were fitted to, and it is fitted again with most of the budget where the fits
-    differ. Parameters that only say what to make of released numbers are free: one fit serves any
-    number of them, such as `n_components` of :class:`skdp.DPPCA` with ``solver="covariance"``.
+    All distinct fits share one budget. One candidate is chosen privately, by the rows that all
+    candidates were fitted to. If the candidates needed different fits, the chosen one is fitted
+    again with most of the budget. Parameters that only say what to make of released numbers are
+    free: one fit serves all of their values, as for `n_components` of :class:`skdp.DPPCA` with
+    ``solver="covariance"``.
 
     Parameters
     ----------
     estimator : estimator
-        A private estimator for rows, records or responses, or one
-        :class:`~sklearn.pipeline.Pipeline` of such steps, steps that learn nothing (`Binarizer`,
-        `Normalizer`, `FunctionTransformer`, `AdditiveChi2Sampler`, `HashingVectorizer`,
-        `FeatureHasher`) and :class:`~sklearn.frozen.FrozenEstimator`. That a function of a
-        `FunctionTransformer` takes every row by itself, and that what is frozen was fitted to
-        public rows, is for the caller to see to. Its own epsilons only say in which ratio private
-        steps share the budget.
+        A private estimator that protects rows, records or responses, or a
+        :class:`~sklearn.pipeline.Pipeline` of such estimators, of steps that learn nothing
+        (`Binarizer`, `Normalizer`, `FunctionTransformer`, `AdditiveChi2Sampler`,
+        `HashingVectorizer`, `FeatureHasher`) and of :class:`~sklearn.frozen.FrozenEstimator`. The
+        caller has to make sure that the function of a `FunctionTransformer` takes every row by
+        itself, and that frozen estimators were fitted to public rows. The epsilons of private steps
+        only say in which proportions they share the budget.
     param_grid : dict or list of dict
-        Parameters mapped to lists of values, as of :class:`~sklearn.model_selection.GridSearchCV`.
-        Those of the guarantee are refused: :func:`skdp.model_selection.epsilon_curve` tells what
-        more epsilon buys. More than five distinct fits of a step are warned of.
+        Parameters mapped to lists of values, as in :class:`~sklearn.model_selection.GridSearchCV`.
+        Parameters of the guarantee are refused: :func:`skdp.model_selection.epsilon_curve` tells
+        what more epsilon buys. A warning is given if a step needs more than five distinct fits.
     epsilon : float, default=1.0
         Privacy budget of everything that `fit` publishes, dimensionless, ``0 < epsilon <= inf``.
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
         number of rows.
     scoring : str, callable or None, default=None
-        What candidates are judged by: ``"neg_mean_squared_error"`` (which has the order of
-        ``"r2"``), ``"neg_mean_absolute_error"``, ``"accuracy"``, ``"log_likelihood"``,
+        What candidates are judged by: ``"neg_mean_squared_error"`` (which orders them as ``"r2"``
+        does), ``"neg_mean_absolute_error"``, ``"accuracy"``, ``"log_likelihood"``,
         ``"reconstruction"``, or a callable ``(estimator, X, y)`` that returns one score for each
-        row, computed from that row alone, which is for the caller to see to. ``None`` takes the
-        accuracy of a classifier, the squared error of what predicts, the log-likelihood of what has
-        one, and the reconstruction error of others, which is least with most components.
+        row. The caller has to make sure that it computes each score from that row alone. ``None``
+        takes the accuracy for classifiers, the squared error for estimators that predict, the
+        log-likelihood for those with `score_samples`, and else the reconstruction error, which is
+        smallest with the most components.
     refit : bool, default=True
-        Whether there is an estimator in the end. Without it the fits of the search have what a last
-        fit would have had.
+        Whether to keep an estimator. Without it the budget of the last fit goes to the fits of the
+        search.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged, once, before the first release.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -56,18 +58,19 @@ class DPGridSearch(BaseDPSearch):
     Attributes
     ----------
     best_estimator_ : estimator
-        The estimator that was chosen, with ``refit=True``. Covered by the guarantee. Its `epsilon`
-        and `delta` are those that were given; what was spent is in its `privacy_spent_`.
+        The chosen estimator, with ``refit=True``. Covered by the guarantee. Its parameters
+        `epsilon` and `delta` are those of `estimator`; what was spent is in its `privacy_spent_`.
     best_params_ : dict
-        Its parameters in the grid. Covered by the guarantee.
+        Parameters of the chosen candidate. Covered by the guarantee.
     best_index_ : int
-        Their number. Covered by the guarantee.
+        Number of the chosen candidate. Covered by the guarantee.
     cv_results_ : dict
-        The candidates: ``params``, ``param_*`` and ``selected``. No scores: none are released.
+        The candidates: ``params``, ``param_*`` and ``selected``. No scores are released.
     n_distinct_fits_ : dict
         How many fits each private step took for all candidates. Public.
     privacy_spent_ : PrivacySpent
-        Record of every release of the search, also of `best_estimator_` and its private steps.
+        Record of every release of the search. `best_estimator_` and its private steps have the same
+        record.
     n_features_in_ : int
         Number of features. Public.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -75,25 +78,26 @@ class DPGridSearch(BaseDPSearch):
 
     See Also
     --------
-    DPRandomizedSearch : The same with candidates drawn at random.
+    DPRandomizedSearch : The same search with candidates drawn at random.
     skdp.model_selection.matched_noise : For a search on public rows, which costs nothing.
 
     Notes
     -----
-    **Privacy.** Unit and adjacency: those of the private steps, which have to agree; a record is
-    then a row with its response. Mechanism: those of the fits; a binary search by Gaussian counts
-    for the level that losses are clipped to; and the exponential mechanism [1]_ for the choice,
-    exact in Gaussian differential privacy. The losses of a row, less their median, are clipped to
-    half of the level, so that one row moves the difference of two candidates by at most twice the
-    level. Released: all that the fits release, ten counts, and the choice. Assumed public: the
-    shape of X and the parameters. The squares of mu of all fits and of the choice add to that of
-    (`epsilon`, `delta`); of it the choice takes 5% where one fit serves all candidates, else 10%,
-    and a last fit nine times as much as one of the search. Not covered: what `predict`, `transform`
-    and `score` return.
+    **Privacy.** Unit and adjacency: those of the private steps, which have to agree; rows and
+    records together are records, a record being a row with its response. Mechanisms: those of the
+    fits; a binary search with Gaussian counts for the level that losses are clipped to; and the
+    exponential mechanism [1]_ for the choice, whose cost is exact in Gaussian differential privacy.
+    The median of a row's losses is subtracted from them, and the differences are clipped to half of
+    the level. So one row moves the difference between two candidates by at most twice the level.
+    Released: all that the fits release, ten counts, and the choice. Assumed public: the shape of X
+    and the parameters. The squares of mu of all fits and of the choice add up to that of
+    (`epsilon`, `delta`). The choice takes 5% of it where one fit serves all candidates, else 10%. A
+    last fit takes nine times as much as a fit of the search. Not covered: what `predict`,
+    `transform` and `score` return.
 
-    There is no `n_jobs`, no `cv` and no `error_score`: set the threads of the estimator. Candidates
-    are judged by the rows that they were fitted to: holding rows back costs more than
-    it gains, as privacy bounds overfitting. Where every candidate takes a fit of its own, a search
+    There is no `n_jobs`, no `cv` and no `error_score`; set the threads on the estimator. Candidates
+    are judged by the rows that they were fitted to: holding rows back costs more than it gains,
+    because privacy limits overfitting. Where every candidate needs a fit of its own, a search
     seldom beats a sensible default at an epsilon up to 2: :doc:`/user_guide/choosing_settings`.
 
     References

@@ -1,16 +1,11 @@
-"""What estimators of scikit-learn that hold others learn themselves, as their settings tell."""
+"""What estimators of scikit-learn that hold others learn themselves, without privacy."""
 
 from collections.abc import Callable
 from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
-from sklearn.ensemble import (
-    BaggingClassifier,
-    BaggingRegressor,
-    VotingClassifier,
-    VotingRegressor,
-)
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor, VotingClassifier, VotingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -21,6 +16,7 @@ from skdp.model_selection._private_steps import private_steps
 
 __all__ = ["complaint_of", "complaint_of_function", "is_holder"]
 
+# What a holder learns itself, or gives away, in the words of a report.
 _CLASSES = "learned from y, without privacy, which classes there are"
 _SEEDS = "gives its members seeds that may be guessed, and keeps these"
 _REPEATS = "has memory, which repeats a fit, noise and all, where the data are the same"
@@ -28,21 +24,22 @@ _DENSITY = "may have learned from the data how dense its output is (sparse_thres
 _COLUMNS = "chose columns by a function, which may look at values"
 _INVERSE = "warns by the values whether functions are inverse to each other (check_inverse=False)"
 
+# Transformers whose output is always dense.
 _GIVES_DENSE = frozenset({DPPCA, DPLowRankFactorizer, DPTruncatedSVD})
 
 
 def is_holder(estimator: Any) -> bool:
-    """Tell whether it is known what a class learns itself; of a subclass it never is."""
+    """Tell whether it is known what an estimator learns itself; of a subclass it never is."""
     return type(estimator) in _COMPLAINTS
 
 
 def complaint_of(holder: Any) -> str:
-    """Say what an estimator of a known class has learned itself, without privacy, if anything."""
+    """Say what a holder has learned itself, without privacy; empty if nothing."""
     return _COMPLAINTS[type(holder)](holder)
 
 
 def complaint_of_function(step: Any) -> str:
-    """Say what a step that learns nothing tells of the rows all the same."""
+    """Say what a step that learns nothing gives away of the rows nevertheless; empty if nothing."""
     if not isinstance(step, FunctionTransformer):
         return ""
     is_checked = step.check_inverse and step.func is not None and step.inverse_func is not None

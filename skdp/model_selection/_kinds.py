@@ -1,8 +1,8 @@
-"""What functions of rows return: its kind is that of what they make of public rows.
+"""Kinds of results of functions of rows: container, shape, and type of numbers.
 
-The type of numbers, the container and the names of a result may follow the values of single rows:
-one negative number makes all roots complex. Here results of the public kind are told from others.
-What a single row gives of another kind is converted, quietly.
+The kind of a result may follow the values of single rows: one negative number makes all roots
+complex. So the kind that a function gives for public rows decides. Results of other kinds are
+recognized here, and converted to the public kind without a warning.
 """
 
 from dataclasses import dataclass
@@ -21,20 +21,20 @@ _REAL = "biuf"
 
 
 class Kind(Protocol):
-    """What results are like."""
+    """A kind of results."""
 
-    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
-        """Tell whether a result is of this kind, or of a narrower one that nothing is lost from."""
+    def admits(self, result: Any, n_rows: int, exactly: bool) -> bool:
+        """Tell whether a result is of this kind, or unless `exactly`, converts to it losslessly."""
 
     def converted(self, result: Any, fill: float) -> Any:
-        """Convert a result of this kind to one type, of real numbers."""
+        """Convert a result of this kind to the real type of the kind; no number becomes `fill`."""
 
     def made_of(self, results: list[Any], fill: float) -> Any:
-        """Make rows of this kind of the first rows of results of any; None where that cannot be."""
+        """Convert the first row of each result, of any kind, to this kind; None if impossible."""
 
 
 def kind_of(like: Any, are_numbers: bool) -> Kind | None:
-    """Describe what was made of public rows; None where it is not looked into."""
+    """Return the kind of a result for public rows; None for unknown containers of no numbers."""
     if issparse(like) and like.ndim == 2 and like.dtype.kind in "biufc":
         return _SparseKind(like.dtype, like.shape[1])
     if hasattr(like, "select_dtypes"):
@@ -46,7 +46,7 @@ def kind_of(like: Any, are_numbers: bool) -> Kind | None:
 
 
 def kind_of_losses(like: Any) -> Kind | None:
-    """Describe one number for each row; None if public rows gave something else."""
+    """Return the kind of one number for each row; None if public rows gave something else."""
     try:
         array = _dense(like)
     except Exception:
@@ -57,9 +57,10 @@ def kind_of_losses(like: Any) -> Kind | None:
 
 
 def real_numbers(values: np.ndarray, fill: float) -> np.ndarray:
-    """Convert each entry by itself to a real number, else `fill`; complex ones to their real part.
+    """Convert each entry by itself to a real number; what is no number becomes `fill`.
 
-    Real numbers keep their type, complex ones become float32 or float64, others float64.
+    Real numbers keep their type. Of complex numbers the real part is taken, in the precision that
+    they have. Others become float64.
     """
     if values.dtype.kind in _REAL:
         return values
@@ -79,13 +80,13 @@ def _real_number(entry: Any, fill: Any) -> Any:
 
 
 def _dense(result: Any) -> np.ndarray:
-    """Write a result out; what is masked is NaN."""
+    """Convert a result to a dense array; masked entries become NaN."""
     if issparse(result):
         read(result)
         return np.asarray(result.toarray())
     if not _is_masked(result):
         array = np.asarray(result)
-        # In a list each number has a type of its own.
+        # In a list each number has a type of its own, so that floats may appear in other rows.
         is_whole = isinstance(result, list | tuple) and array.dtype.kind in "biu"
         return array.astype(np.float64) if is_whole else array
     is_whole = result.dtype.kind in "biu"
@@ -109,16 +110,17 @@ def _is_number(entry: Any) -> bool:
 
 
 def _fits(given: np.dtype, dtype: np.dtype, exactly: bool) -> bool:
-    """Tell whether numbers lose nothing in a type; in objects each is what it is."""
+    """Tell whether a type is `dtype`, or unless `exactly`, converts to it losslessly."""
     if exactly:
         return given == dtype
     if dtype.kind == "O":
+        # Objects keep every number as it is.
         return given.kind == "O" or given.kind in _REAL
     return np.can_cast(given, dtype)
 
 
-def _settled(dtype: np.dtype) -> np.dtype:
-    """Return the type that numbers are converted to."""
+def _real_type(dtype: np.dtype) -> np.dtype:
+    """Return the real type that numbers of a type are converted to."""
     if dtype.kind in "biu":
         return dtype
     is_single = dtype in (np.float32, np.complex64)
@@ -126,10 +128,10 @@ def _settled(dtype: np.dtype) -> np.dtype:
 
 
 def _cast(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Convert real numbers; whole ones are clipped to their limits, and NaN becomes 0."""
+    """Convert real numbers; for integer types they are clipped to its limits, and NaN becomes 0."""
     if dtype.kind in "iu" and values.dtype.kind == "f":
         limits = np.iinfo(dtype)
-        # What rounds up to a power of two would be one too large.
+        # As a float the limit of 64 bits rounds up to a power of two, which is one too large.
         most = np.nextafter(float(limits.max), 0.0) if limits.bits == 64 else float(limits.max)
         values = np.clip(np.nan_to_num(values, nan=0.0), float(limits.min), most)
     return values.astype(dtype, copy=False)
@@ -143,7 +145,7 @@ class _ArrayKind:
     shape: tuple[int, ...]
     is_masked: bool = False
 
-    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
+    def admits(self, result: Any, n_rows: int, exactly: bool) -> bool:
         if issparse(result) or hasattr(result, "select_dtypes"):
             return False
         if _is_masked(result) > self.is_masked or (exactly and _is_masked(result) < self.is_masked):
@@ -152,11 +154,10 @@ class _ArrayKind:
         return array.shape == (n_rows, *self.shape) and _fits(array.dtype, self.dtype, exactly)
 
     def converted(self, result: Any, fill: float) -> Any:
-        return _cast(real_numbers(_dense(result), fill), _settled(self.dtype))
+        return _cast(real_numbers(_dense(result), fill), _real_type(self.dtype))
 
     def made_of(self, results: list[Any], fill: float) -> Any:
-        rows = _numbers_of(results, self.shape, fill)
-        return _cast(rows, _settled(self.dtype))
+        return _cast(_numbers_of(results, self.shape, fill), _real_type(self.dtype))
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ class _SparseKind:
     dtype: np.dtype
     width: int
 
-    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
+    def admits(self, result: Any, n_rows: int, exactly: bool) -> bool:
         if not issparse(result) or result.shape != (n_rows, self.width):
             return False
         read(result)
@@ -174,21 +175,21 @@ class _SparseKind:
 
     def converted(self, result: Any, fill: float) -> Any:
         result = canonical_csr(result)
-        values = _cast(real_numbers(result.data, fill), _settled(self.dtype))
+        values = _cast(real_numbers(result.data, fill), _real_type(self.dtype))
         return csr_array((values, result.indices, result.indptr), shape=result.shape)
 
     def made_of(self, results: list[Any], fill: float) -> Any:
         rows = _numbers_of(results, (self.width,), fill)
-        return csr_array(_cast(rows, _settled(self.dtype)))
+        return csr_array(_cast(rows, _real_type(self.dtype)))
 
 
 class _Losses(_ArrayKind):
-    """A number a row: each real one is what it is, whatever type they have together."""
+    """One number for each row; every real type is admitted, as all losses become floats."""
 
-    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
+    def admits(self, result: Any, n_rows: int, exactly: bool) -> bool:
         array = _dense(result)
         is_real = array.dtype.kind in _REAL and array.shape == (n_rows,) and not exactly
-        return is_real or super().admits(result, n_rows, exactly=exactly)
+        return is_real or super().admits(result, n_rows, exactly)
 
     def converted(self, result: Any, fill: float) -> Any:
         return real_numbers(_dense(result), fill).astype(np.float64)
@@ -197,7 +198,7 @@ class _Losses(_ArrayKind):
         return _numbers_of(results, (), fill)
 
 
-# Of what takes no public rows.
+# For functions that accept no public rows.
 LOSSES = _Losses(np.dtype(np.float64), ())
 
 
@@ -209,7 +210,7 @@ class _FrameKind:
         columns = [like.iloc[:, number] for number in range(like.shape[1])]
         self.types = [_type_of_column(one, are_numbers) for one in columns]
 
-    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
+    def admits(self, result: Any, n_rows: int, exactly: bool) -> bool:
         if not hasattr(result, "select_dtypes") or len(result) != n_rows:
             return False
         return result.columns.equals(self.like.columns) and all(
@@ -218,33 +219,33 @@ class _FrameKind:
         )
 
     def converted(self, result: Any, fill: float) -> Any:
-        is_new = False
+        made = result
         for number, dtype in enumerate(self.types):
-            if dtype is None or result.dtypes.iloc[number] == _settled(dtype):
+            if dtype is None or result.dtypes.iloc[number] == _real_type(dtype):
                 continue
-            if not is_new:
-                result, is_new = result.copy(), True
+            # A frame that needs no conversion is not copied.
+            made = result.copy() if made is result else made
             values = _dense_column(result.iloc[:, number])
-            result.isetitem(number, _cast(real_numbers(values, fill), _settled(dtype)))
-        return result
+            made.isetitem(number, _cast(real_numbers(values, fill), _real_type(dtype)))
+        return made
 
     def made_of(self, results: list[Any], fill: float) -> Any:
         rows = _numbers_of(results, (len(self.types),), fill)
         made = self.like.iloc[[0] * len(results)].reset_index(drop=True)
         for number, dtype in enumerate(self.types):
             if dtype is not None:
-                made.isetitem(number, _cast(rows[:, number], _settled(dtype)))
+                made.isetitem(number, _cast(rows[:, number], _real_type(dtype)))
         return made
 
 
 class _OtherKind:
-    """Texts, or what else a next step takes."""
+    """Texts, or other objects that a next step may take."""
 
     def __init__(self, like: Any) -> None:
         self.container, self.types = type(like), _types_in(like)
         self.shape = np.shape(like)[1:] if isinstance(like, np.ndarray) else None
 
-    def admits(self, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
+    def admits(self, result: Any, n_rows: int, exactly: bool) -> bool:
         if type(result) is not self.container or len(result) != n_rows:
             return False
         has_shape = self.shape is None or np.shape(result)[1:] == self.shape
@@ -263,17 +264,17 @@ def _types_in(result: Any) -> set[type]:
 
 
 def _type_of(dtype: Any) -> np.dtype:
-    """Return the type that the numbers of a column have as an array; `object` for none."""
+    """Return the type that a column has as an array; `object` unless it holds numbers."""
     if isinstance(dtype, np.dtype):
         return dtype
-    # Some may be missing, and are NaN then.
+    # Types of pandas itself may have missing values, which become NaN.
     return np.dtype(np.float64 if getattr(dtype, "kind", "O") in _REAL else object)
 
 
 def _type_of_column(column: Any, are_numbers: bool) -> np.dtype | None:
-    """Return the type of the numbers of a column; None for what is left as it is."""
+    """Return the type of the numbers of a column; None for a column that is left as it is."""
+    # Sparse columns have a subtype.
     if hasattr(column.dtype, "subtype"):
-        # Of sparse columns.
         return None
     dtype = _type_of(column.dtype)
     if dtype.kind == "O":
@@ -282,7 +283,10 @@ def _type_of_column(column: Any, are_numbers: bool) -> np.dtype | None:
 
 
 def _is_left_alike(given: Any, like: Any) -> bool:
-    """Compare types of columns that are left as they are; those of others may follow the rows."""
+    """Compare types of columns that are left as they are, if one of them is sparse.
+
+    Types of other such columns, of texts for instance, may follow the rows and are not compared.
+    """
     are_sparse = [hasattr(dtype, "subtype") for dtype in (given, like)]
     return given == like if any(are_sparse) else True
 
@@ -296,7 +300,7 @@ def _dense_column(column: Any) -> np.ndarray:
 
 
 def _numbers_of(results: list[Any], shape: tuple[int, ...], fill: float) -> np.ndarray:
-    """Convert the first row of each result; a row of another shape is filled."""
+    """Convert the first row of each result to numbers; a row of another shape is all `fill`."""
     rows = np.full((len(results), *shape), fill)
     for number, result in enumerate(results):
         try:

@@ -11,49 +11,50 @@ from sklearn.utils import Bunch, check_random_state, check_scalar
 from sklearn.utils._indexing import _safe_indexing
 
 from skdp.decomposition import DPLowRankFactorizer
-from skdp.model_selection._private_steps import epsilon_of_mu, private_steps
+from skdp.model_selection._private_steps import private_steps
 from skdp.model_selection._search import BaseDPSearch
+from skdp.privacy.cost import largest_epsilon
 
 __all__ = ["epsilon_curve", "matched_noise"]
 
-# Whose statistics are sums over rows, or users.
+# Units whose statistics are sums over rows, or over users.
 _UNITS = ("row", "record", "response", "user")
 _MATCHED = ("epsilon", "delta", "ledger")
 
 
 def matched_noise(estimator: Any, *, n_samples: int, n_public: int) -> Any:
-    r"""Give an estimator for few public rows the noise that it will have on many private ones.
+    r"""Make fits to few public rows as noisy as the fit to many private rows will be.
 
-    The noise of a private fit, beside what it learns, falls with the number of rows. To choose
-    parameters on public rows, which costs nothing, the fits there should be as noisy as the private
-    one will be: with n' public rows in the place of n they spend :math:`\mu\, n / n'`. At the same
-    epsilon they would have far more noise, and choose what is simplest.
+    The more rows a private fit has, the smaller its noise is beside what it learns. Parameters can
+    be chosen on public rows, at no cost, if the fits there are as noisy as the private fit will be:
+    with n' public rows instead of n private ones they spend :math:`\mu\, n / n'`. At the same
+    epsilon they would be far noisier, and the simplest model would win.
 
     Parameters
     ----------
     estimator : estimator
-        The estimator as it will be fitted to private rows: a private one, or a pipeline with such
-        steps. It is not changed.
+        The estimator as it will be fitted to private rows: a private estimator, or a pipeline with
+        private steps. It is not changed.
     n_samples : int
         Number of rows of the private fit; of users for :class:`skdp.DPPersonalizedRegressor`.
     n_public : int
-        Number of public rows, or users, of one fit: in a search with k folds, of k - 1 of them.
+        Number of public rows, or users, of one fit: in a search with k folds, those in k - 1 folds.
 
     Returns
     -------
     estimator
-        A clone whose private steps have another epsilon. It is for public rows only.
+        A clone whose private steps have another epsilon, for public rows only.
 
     Raises
     ------
     ValueError
-        If there is no private step, or one has a ledger, no noise, or a unit other than a row, a
-        record, a response or a user: statistics of single entries do not grow with the rows.
+        If there is no private step, or a private one has a ledger, no noise, or a unit other than a
+        row, a record, a response or a user: statistics of single entries do not grow with the rows.
 
     Notes
     -----
-    **Privacy.** Nothing is computed from data. What is fitted to public rows with the result
-    protects these rows far less than `epsilon` says: they have to be public.
+    **Privacy.** Nothing is computed from data. A fit of the result protects its rows far less than
+    the epsilon of `estimator` suggests: they have to be public.
 
     Examples
     --------
@@ -69,7 +70,12 @@ def matched_noise(estimator: Any, *, n_samples: int, n_public: int) -> Any:
     matched = clone(estimator)
     for prefix, step in steps.items():
         mu = step._cost().mu * (n_samples / n_public)
-        epsilon = _checked_epsilon(epsilon_of_mu(step, mu), mu)
+        epsilon = _epsilon_of_mu(step, mu)
+        if not 0 < epsilon < np.inf:
+            raise ValueError(
+                f"n_samples={n_samples} and n_public={n_public} are too far apart: no noise that "
+                f"can be computed matches, as it would take epsilon={epsilon!r}."
+            )
         matched.set_params(**{f"{prefix}epsilon": epsilon})
     return matched
 
@@ -86,31 +92,30 @@ def epsilon_curve(
     test_size: float = 0.25,
     random_state: Any = None,
 ) -> Bunch:
-    """Tell what score to expect of a private fit at each epsilon, from public rows.
+    """Estimate the score of a private fit at each epsilon, from public rows.
 
-    The answer to a search over epsilon, which would find the largest: how much each one buys. Every
-    fit is to a part of the public rows, at the noise that n_samples private ones will have
-    (`matched_noise`), and is scored on the rest.
+    A search over epsilon would only find the largest. This tells how much each epsilon buys
+    instead. Every fit is to a part of the public rows, with the noise that a fit to `n_samples`
+    private rows will have (:func:`matched_noise`), and is scored on the other public rows.
 
     Parameters
     ----------
     estimator : estimator
         The estimator as it will be fitted to private rows. It is not changed.
     X_public : array-like of shape (n_public, n_features)
-        Public rows, alike to the private ones.
+        Public rows that resemble the private ones.
     y_public : array-like of shape (n_public,) or None, default=None
         Their responses.
     epsilons : array-like of shape (n_epsilons,)
-        Epsilons to try. With several private steps they are those of all together, which share them
-        as they do now.
+        Epsilons to try. Several private steps share each one, in the proportions of `estimator`.
     n_samples : int
         Number of rows of the private fit.
     scoring : str, callable or None, default=None
-        As in scikit-learn's ``cross_validate``; None for that of the estimator.
+        As in scikit-learn's ``cross_validate``; None for the estimator's own score.
     n_repeats : int, default=10
         Number of random splits.
     test_size : float, default=0.25
-        Part of the rows that a split scores on, between 0 and 1.
+        Part of the rows that a fit is scored on, between 0 and 1.
     random_state : int, RandomState instance or None, default=None
         Seed of the splits. The noise is fresh in every fit.
 
@@ -118,8 +123,8 @@ def epsilon_curve(
     -------
     Bunch
         ``epsilons`` of shape (n_epsilons,), ``scores`` of shape (n_epsilons, n_repeats), their
-        ``mean``, ``median`` and ``std`` over the splits. Of scores without a lower end, such as
-        R2, a single one may spoil the mean.
+        ``mean``, ``median`` and ``std`` over the splits. Where scores have no lower end, such as
+        R2, a single split may spoil the mean.
 
     Raises
     ------
@@ -148,34 +153,29 @@ def epsilon_curve(
     is_list = epsilons.ndim == 1 and epsilons.size > 0
     if not is_list or not ((epsilons > 0) & np.isfinite(epsilons)).all():
         raise ValueError(f"epsilons must be a list of positive finite numbers, got {epsilons!r}.")
-    if any(_is_of_users(step) for step in _checked_steps(estimator).values()):
+    if not all(hasattr(step, "privacy_unit") for step in _checked_steps(estimator).values()):
         raise ValueError(
-            "A curve splits rows, and users are not to be split: fit clones of "
-            "matched_noise(estimator, n_samples=..., n_public=...) to public users, both being "
-            "numbers of users."
+            "A curve splits rows, and users are not to be split: fit clones of matched_noise("
+            "estimator, n_samples=..., n_public=...) to public users; both count users."
         )
     score = check_scoring(estimator, scoring)
-    splits = ShuffleSplit(
-        n_repeats, test_size=test_size, random_state=check_random_state(random_state)
-    )
+    random = check_random_state(random_state)
     scores = np.empty((len(epsilons), n_repeats))
-    for number, (train, test) in enumerate(splits.split(X_public)):
-        parts = [_rows(X_public, y_public, part) for part in (train, test)]
-        for place, epsilon in enumerate(epsilons):
+    splits = ShuffleSplit(n_repeats, test_size=test_size, random_state=random).split(X_public)
+    data = [X_public] if y_public is None else [X_public, y_public]
+    for column, indices in enumerate(splits):
+        train, test = ([_safe_indexing(given, part) for given in data] for part in indices)
+        for row, epsilon in enumerate(epsilons):
             planned = _with_total(estimator, float(epsilon))
-            fitted = matched_noise(planned, n_samples=n_samples, n_public=len(train)).fit(*parts[0])
-            scores[place, number] = score(fitted, *parts[1])
-    return Bunch(
-        epsilons=epsilons,
-        scores=scores,
-        mean=scores.mean(axis=1),
-        median=np.median(scores, axis=1),
-        std=scores.std(axis=1),
-    )
+            matched = matched_noise(planned, n_samples=n_samples, n_public=len(indices[0]))
+            scores[row, column] = score(matched.fit(*train), *test)
+    means, medians = scores.mean(axis=1), np.median(scores, axis=1)
+    deviations = scores.std(axis=1)
+    return Bunch(epsilons=epsilons, scores=scores, mean=means, median=medians, std=deviations)
 
 
 def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
-    """Return the private steps; refuse those that would charge a ledger, or cannot be matched."""
+    """Return the private steps; refuse steps that charge a ledger or whose noise has no match."""
     steps = private_steps(estimator)
     if not steps:
         raise ValueError(f"{type(estimator).__name__} has no private step.")
@@ -183,8 +183,8 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
     for name, value in {"": estimator, **estimator.get_params()}.items():
         if isinstance(value, BaseDPSearch):
             raise ValueError(
-                f"{name or 'estimator'}={type(value).__name__} cannot be matched: on public rows "
-                "take GridSearchCV, which costs nothing there."
+                f"{name or 'estimator'}={type(value).__name__} cannot be matched: on public rows, "
+                "where a search costs nothing, take GridSearchCV."
             )
     for prefix, step in steps.items():
         if step.ledger is not None:
@@ -197,18 +197,14 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
         if isinstance(step, DPLowRankFactorizer) or unit not in _UNITS:
             raise ValueError(
                 f"{prefix.rstrip('_') or 'estimator'}={type(step).__name__} with "
-                f"privacy_unit={unit!r} cannot be matched: only statistics that are sums over rows "
-                f"can, of the units {_UNITS}. The rows' own factors are none."
+                f"privacy_unit={unit!r} cannot be matched: only statistics that are sums over the "
+                f"units {_UNITS} can. Factors of single rows, as DPLowRankFactorizer has, cannot."
             )
     return steps
 
 
-def _is_of_users(step: Any) -> bool:
-    return not hasattr(step, "privacy_unit")
-
-
 def _check_searched(estimator: Any) -> None:
-    """Refuse a search over what is matched."""
+    """Refuse a search of scikit-learn over parameters that `matched_noise` sets."""
     for name in ("param_grid", "param_distributions"):
         grids = getattr(estimator, name, None)
         for grid in [grids] if isinstance(grids, dict) else grids or []:
@@ -217,27 +213,19 @@ def _check_searched(estimator: Any) -> None:
                     raise ValueError(f"{searched!r} of {name} must not be searched: it is matched.")
 
 
-def _checked_epsilon(epsilon: float, mu: float) -> float:
-    """Refuse what would be no noise, or nothing but noise."""
-    if not 0 < epsilon < np.inf:
-        raise ValueError(
-            f"n_samples and n_public are too far apart: mu={mu!r} goes with epsilon={epsilon!r}."
-        )
-    return epsilon
+def _epsilon_of_mu(step: Any, mu: float) -> float:
+    """Compute the epsilon at which a private step spends that mu, rounded down."""
+    return largest_epsilon(mu, float(step.delta), step._cost().delta_tail)
 
 
 def _with_total(estimator: Any, epsilon: float) -> Any:
-    """Let the private steps spend that epsilon together, each its present part of the square."""
+    """Let the private steps spend that epsilon together, in their present proportions of mu**2."""
     steps = private_steps(estimator)
     squares = {prefix: step._cost().mu ** 2 for prefix, step in steps.items()}
     planned, total = clone(estimator), sum(squares.values())
     for prefix, step in steps.items():
-        whole = clone(step).set_params(epsilon=epsilon)
-        mu = whole._cost().mu * np.sqrt(squares[prefix] / total)
-        planned.set_params(**{f"{prefix}epsilon": epsilon_of_mu(step, mu)})
+        # The mu of the whole epsilon, at the delta of this step.
+        whole_mu = clone(step).set_params(epsilon=epsilon)._cost().mu
+        mu = whole_mu * np.sqrt(squares[prefix] / total)
+        planned.set_params(**{f"{prefix}epsilon": _epsilon_of_mu(step, mu)})
     return planned
-
-
-def _rows(X: Any, y: Any, rows: np.ndarray) -> tuple[Any, ...]:
-    found = (_safe_indexing(X, rows),)
-    return found if y is None else (*found, _safe_indexing(y, rows))

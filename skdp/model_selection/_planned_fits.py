@@ -1,8 +1,9 @@
-"""What fits will cost, or have cost, told from parameters alone: one bill for equal fits."""
+"""What fits will cost, or have cost, from parameters alone; equal fits are counted together."""
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -10,12 +11,7 @@ from typing import Any
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.ensemble import (
-    BaggingClassifier,
-    BaggingRegressor,
-    VotingClassifier,
-    VotingRegressor,
-)
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor, VotingClassifier, VotingRegressor
 from sklearn.model_selection import (
     GridSearchCV,
     ParameterGrid,
@@ -28,11 +24,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skdp._estimator import PrivateEstimator
 from skdp.linear_model import DPPersonalizedRegressor
-from skdp.model_selection._private_steps import (
-    is_passed_through,
-    is_stateless,
-    private_steps,
-)
+from skdp.model_selection._private_steps import is_passed_through, is_stateless, private_steps
 from skdp.model_selection._search import BaseDPSearch
 from skdp.privacy import PrivacySpent, Release, gaussian_dp
 from skdp.units._unit import Unit
@@ -51,18 +43,18 @@ __all__ = [
 
 #: Private estimators, and how often each is fitted.
 Fits = list[tuple[PrivateEstimator, int]]
-#: Records of one fit each, and how many such fits there are.
-PlannedCost = Mapping[PrivacySpent, int]
+#: How many fits there are of each record, which is that of a single fit.
+PlannedCost = Counter[PrivacySpent]
 
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
-# Parameters that a record follows; all others change what is released for the same price.
-_PRICED = frozenset({"adjacency", "delta", "epsilon", "init", "privacy_unit", "solver"})
-# Any shape does: a step with one unit has it for all.
+# Parameters that the record of a fit depends on; others change what is released at the same cost.
+_PARAMETERS_OF_COST = frozenset({"adjacency", "delta", "epsilon", "init", "privacy_unit", "solver"})
+# A plan needs a shape; the unit, which alone is read off it, is the same for all shapes.
 _SOME_ROWS, _SOME_FEATURES = 1000, 1000  # not tuned
 
 
 class UnknownFits(ValueError):
-    """How often private steps are fitted is not known."""
+    """Raised where it is not known how often private steps are fitted."""
 
 
 def planned_fits(estimator: Any) -> Fits:
@@ -77,12 +69,12 @@ def planned_fits(estimator: Any) -> Fits:
     if parts is None:
         if isinstance(estimator, BaseDPSearch):
             raise UnknownFits(
-                f"{type(estimator).__name__} costs its whole epsilon and delta in every fit of it, "
-                "which is not added up here: keep a ledger, which does."
+                f"{type(estimator).__name__} costs its whole epsilon and delta in each fit. They "
+                "are not added up here: keep a ledger, which adds them up."
             )
         if isinstance(estimator, BaseEstimator) and private_steps(estimator):
             raise UnknownFits(
-                f"How often {type(estimator).__name__} fits its private steps is not known; keep "
+                f"How often {type(estimator).__name__} fits its private steps is not known. Keep "
                 "a ledger, which counts the fits that are made."
             )
         return []
@@ -91,49 +83,47 @@ def planned_fits(estimator: Any) -> Fits:
 
 def candidate_of(search: Any, params: dict[str, Any]) -> Any:
     """Return a clone of the estimator of a search with the parameters of one candidate."""
-    # As the search does: parameters that are estimators belong to the user.
+    # Estimators among the parameters belong to the user: they are cloned, as the search does.
     return clone(search.estimator).set_params(**clone(params, safe=False))
 
 
 def params_of_search(search: Any) -> list[dict[str, Any]]:
-    """List the parameters of all candidates of a search to come, and use no random state up.
+    """List the parameters of all candidates of a planned search; its random state stays unused.
 
-    Of candidates that are drawn without a seed, others that cost as much stand for them. A search
-    of another kind is refused, and one whose costs are drawn at random.
+    Candidates that will be drawn without a seed are represented by others of the same cost. Refused
+    are searches whose costs are drawn at random, and those of other classes.
     """
     if isinstance(search, GridSearchCV):
         return list(ParameterGrid(search.param_grid))
     if not isinstance(search, RandomizedSearchCV):
         raise ValueError(
-            f"How many fits a {type(search).__name__} makes is not known before it is fitted; "
-            "afterwards, skdp.privacy_spent tells what they cost."
+            f"How many fits a {type(search).__name__} makes is not known before it is fitted. "
+            "Afterwards, skdp.privacy_spent tells what they cost."
         )
     seed = search.random_state
     if not isinstance(seed, Integral):
-        _check_price(search)
+        _check_equal_costs(search)
         seed = 0
     return list(ParameterSampler(search.param_distributions, search.n_iter, random_state=seed))
 
 
 def n_splits_of(search: Any) -> int:
-    """Count the folds of a search; refuse where that takes data, or would use an iterator up."""
+    """Count the folds of a search; refuse if that needs data, or would exhaust an iterator."""
     if hasattr(search.cv, "__next__"):
         raise ValueError(
-            "cv is an iterator, which counting its folds would use up; pass a list of them."
+            "cv is an iterator, which counting its folds would exhaust; pass a list of folds."
         )
     splitter = check_cv(search.cv, classifier=is_classifier(search.estimator))
-    try:
+    with suppress(TypeError, ValueError, AttributeError):
         return int(splitter.get_n_splits(None, None))
-    except (TypeError, ValueError, AttributeError):
-        pass
     raise ValueError(
-        f"cv={type(splitter).__name__} needs data to tell its number of folds, and none are read "
-        "here; pass an int, or a splitter with a number of folds of its own."
+        f"cv={type(splitter).__name__} needs data to tell its number of folds, and no data are "
+        "read here; pass an int, or a splitter that has a number of folds."
     )
 
 
 def is_accepted(step: PrivateEstimator) -> bool:
-    """Tell whether `fit` accepts the parameters; if not it has released nothing."""
+    """Tell whether `fit` accepts the parameters; if it does not, it releases nothing."""
     try:
         step._validate_params()
     except ValueError:
@@ -141,28 +131,28 @@ def is_accepted(step: PrivateEstimator) -> bool:
     return True
 
 
-def planned_cost(fits: Iterable[tuple[PrivateEstimator, int]]) -> Counter[PrivacySpent]:
-    """Count the fits of each price, as records of one fit."""
-    bill: Counter[PrivacySpent] = Counter()
+def planned_cost(fits: Iterable[tuple[PrivateEstimator, int]]) -> PlannedCost:
+    """Count the fits that have the same record."""
+    cost: PlannedCost = Counter()
     for step, times in fits:
-        bill[_planned_record(step)] += times
-    return bill
+        cost[_planned_record(step)] += times
+    return cost
 
 
-def records_of(bill: PlannedCost) -> tuple[PrivacySpent, ...]:
-    """Return one record for all fits of one price, with a release that is worth as much."""
-    return tuple(_repeated(record, times) for record, times in bill.items() if times)
+def records_of(cost: PlannedCost) -> tuple[PrivacySpent, ...]:
+    """Compose equal fits to one record, whose single release spends all of it."""
+    return tuple(_repeated(record, times) for record, times in cost.items() if times)
 
 
 def composed(records: Sequence[PrivacySpent], *, same_unit: bool) -> PrivacySpent:
-    """Compose at least one record; one alone is not rounded up."""
+    """Compose at least one record; a single one stays as it is, and is not rounded up."""
     first, *others = records
     return first.compose(*others, same_unit=same_unit) if others else first
 
 
 def _parts(estimator: Any) -> list[tuple[Any, int]] | None:
     """Return what a fit fits, and how often; None if that is not known."""
-    # No subclasses, which may fit more often.
+    # A subclass may fit more often, so that its parts are not known.
     kind = type(estimator)
     if kind is Pipeline:
         return [(step, 1) for _, step in estimator.steps]
@@ -186,33 +176,29 @@ def _fits_of_search(search: Any) -> Fits:
     fits = [(step, n * n_splits) for candidate in candidates for step, n in candidate]
     if search.refit is False:
         return fits
+    # The last fit is not known before the scores are: it is taken to be the most expensive one.
     return fits + max(candidates, key=lambda one: sum(n * step._cost().mu ** 2 for step, n in one))
 
 
-def _check_price(search: Any) -> None:
+def _check_equal_costs(search: Any) -> None:
     """Refuse candidates that are drawn at random and differ in what they cost."""
-    spaces = search.param_distributions
-    bills = set()
-    for distributions in [spaces] if isinstance(spaces, Mapping) else spaces:
-        priced = {
-            name: values for name, values in distributions.items() if _has_price(name, values)
-        }
-        drawn = [name for name, values in priced.items() if hasattr(values, "rvs")]
+    spaces, costs = search.param_distributions, set()
+    for space in [spaces] if isinstance(spaces, Mapping) else spaces:
+        related = {name: values for name, values in space.items() if _may_change_cost(name, values)}
+        drawn = [name for name, values in related.items() if hasattr(values, "rvs")]
         if not drawn:
-            bills |= {
-                frozenset(planned_cost(planned_fits(candidate_of(search, params))).items())
-                for params in ParameterGrid(priced)
-            }
-        if drawn or len(bills) > 1:
+            candidates = (candidate_of(search, params) for params in ParameterGrid(related))
+            costs |= {frozenset(planned_cost(planned_fits(one)).items()) for one in candidates}
+        if drawn or len(costs) > 1:
             raise ValueError(
-                f"What a candidate costs is drawn at random, from {', '.join(drawn or priced)}, "
+                f"What a candidate costs is drawn at random, from {', '.join(drawn or related)}, "
                 "and not known before; pass an int as random_state of the search."
             )
 
 
-def _has_price(name: str, values: Any) -> bool:
-    """Tell whether what a fit costs may follow a parameter."""
-    if name.rpartition("__")[2] in _PRICED:
+def _may_change_cost(name: str, values: Any) -> bool:
+    """Tell whether what a fit costs may depend on a parameter: some do, and so do steps."""
+    if name.rpartition("__")[2] in _PARAMETERS_OF_COST:
         return True
     return not hasattr(values, "rvs") and any(
         is_passed_through(value) or hasattr(value, "fit") for value in values
@@ -220,17 +206,15 @@ def _has_price(name: str, values: Any) -> bool:
 
 
 def _planned_record(step: PrivateEstimator) -> PrivacySpent:
-    """Return the record of one fit, with a release of sensitivity 1 that is worth as much."""
+    """Return the record of one fit; a single release of sensitivity 1 spends all of it."""
     step._validate_params()
-    estimator: Any = step
-    cost = estimator._cost()
-    unit, enforced = _unit_of(estimator)
+    cost, (unit, enforced) = step._cost(), _unit_of(step)
     record = PrivacySpent(
         epsilon=cost.epsilon,
         delta=cost.delta,
         mu=cost.mu,
         unit=unit,
-        adjacency=str(estimator.adjacency),
+        adjacency=str(step.adjacency),
         seed_fingerprints=(),
         releases=(),
         enforced=enforced,
@@ -240,12 +224,12 @@ def _planned_record(step: PrivateEstimator) -> PrivacySpent:
 
 
 def _unit_of(step: Any) -> tuple[str, bool]:
-    """Return the name of what a step protects, and whether it enforces the bounds."""
+    """Return the name of the unit that a step protects, and whether it enforces the bounds."""
     if isinstance(step, DPPersonalizedRegressor):
-        # A search passes groups on where they are routed. Else each row is taken for a user.
+        # Without groups, which only metadata routing brings through a search, every row is a user.
         is_routed = get_config()["enable_metadata_routing"]
-        told_apart = is_routed or step.require_groups or step.user_column is not None
-        return "user" if told_apart else "row", True
+        has_users = is_routed or step.require_groups or step.user_column is not None
+        return "user" if has_users else "row", True
     given = getattr(step, "privacy_unit", None)
     if given is None:
         plan = step.plan(_SOME_ROWS, _SOME_FEATURES)
@@ -257,7 +241,7 @@ def _unit_of(step: Any) -> tuple[str, bool]:
 
 
 def _with_one_release(record: PrivacySpent, name: str) -> PrivacySpent:
-    """Set a release of sensitivity 1 that spends the whole record."""
+    """Set a single release of sensitivity 1, with the noise that spends the whole record."""
     if record._is_pure:
         release = Release(name, "laplace", 1.0, math.sqrt(2) / record.epsilon, 1.0)
     else:
@@ -266,19 +250,20 @@ def _with_one_release(record: PrivacySpent, name: str) -> PrivacySpent:
 
 
 def _repeated(record: PrivacySpent, times: int) -> PrivacySpent:
-    """Compose a record with its equals, in no more time than with one."""
-    # As `compose` does: squares of mu add, tails add, and delta grows by the tails of the others.
+    """Compose equal records as `PrivacySpent.compose` does, in a time that no number changes."""
+    # Squares of mu add, tails add, and delta grows by the tails of all but the first.
     mu = gaussian_dp.compose([record.mu * math.sqrt(times)])
     tail = min(1.0, _product_up(times, record.delta_tail))
     delta = min(record.delta + _product_up(times - 1, record.delta_tail), _LARGEST_DELTA)
     epsilon = times * record.epsilon
     if not record._is_pure:
         epsilon = gaussian_dp.epsilon_at(mu, delta, tail)
-    fit, _, what = record.releases[0].name.partition(" ")
-    name = f"{times} {fit}s {what}" if times > 1 else f"1 {fit} {what}"
+    name = f"{times} fits" if times > 1 else "1 fit"
+    name += record.releases[0].name.removeprefix("fit")
     whole = replace(record, epsilon=epsilon, delta=delta, mu=mu, delta_tail=tail)
     return _with_one_release(whole, name)
 
 
 def _product_up(times: int, tail: float) -> float:
+    """Multiply, and round up."""
     return math.nextafter(times * tail, math.inf) if times and tail else 0.0

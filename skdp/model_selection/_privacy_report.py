@@ -1,4 +1,4 @@
-"""What a fitted pipeline or search has spent, and whether all of it is private."""
+"""What a fitted pipeline or search has spent, and whether all of its steps are private."""
 
 import math
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from skdp.privacy import PrivacySpent
 
 __all__ = ["PrivacyReport", "privacy_spent"]
 
-# Lines of steps in a representation.
+# How many steps a representation lists.
 _SHOWN = 30  # not tuned
 
 
@@ -32,7 +32,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
     Parameters
     ----------
     spent : PrivacySpent or None
-        Record of all private steps together, but for frozen ones; None if there is none.
+        Record of all private steps together, except for frozen ones; None if there are none.
     steps : tuple of PrivacyStep
         The steps, each with its path, class and status.
 
@@ -54,7 +54,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
 
     @property
     def is_private(self) -> bool:
-        """Whether a step is private, and none may have learned without privacy."""
+        """Whether there is a private step, and no step may have learned without privacy."""
         statuses = {step.status for step in self.steps}
         is_finite = self.spent is not None and math.isfinite(self.spent.epsilon)
         return PRIVATE in statuses and NOT_PRIVATE not in statuses and is_finite
@@ -63,13 +63,15 @@ class PrivacyReport:  # numpydoc ignore=PR02
     def verdict(self) -> str:
         """What is private and what is not, in a sentence."""
         parts = [self._judgement()]
+        # Of a seed that may be guessed the judgement speaks already.
         if seeded := [step.label for step in self.steps if step.seeded and not _is_guessed(step)]:
             parts.append(
                 f"no guarantee against anyone who can guess random_state of {', '.join(seeded)}"
             )
         if declared := [step.label for step in self.steps if step.note == AS_DECLARED]:
             parts.append(f"private {AS_DECLARED}: {', '.join(declared)}")
-        if promised := [step.label for step in self._counted() if not _is_enforced(step)]:
+        counted = [step for step in self.steps if step.status != FROZEN]
+        if promised := [step.label for step in counted if not _is_enforced(step)]:
             parts.append(f"bounds promised by the caller, not enforced, in {', '.join(promised)}")
         if frozen := [step.label for step in self.steps if step.status == FROZEN]:
             parts.append(f"frozen, fitted before and not counted: {', '.join(frozen)}")
@@ -83,9 +85,6 @@ class PrivacyReport:  # numpydoc ignore=PR02
         if not self.is_private:
             return "Not private: all fits together have an epsilon of inf, which is no privacy"
         return f"Private end to end: {guarantee(self.spent)}"
-
-    def _counted(self) -> list[PrivacyStep]:
-        return [step for step in self.steps if step.status != FROZEN]
 
     def __repr__(self) -> str:
         width = max([4, *(len(step.path) for step in self.steps)])
@@ -103,14 +102,14 @@ class PrivacyReport:  # numpydoc ignore=PR02
 def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
     """Tell what a fitted estimator has spent, all of its steps together, and whether it is private.
 
-    Walks through pipelines, unions, column transformers, searches and what else holds estimators,
-    in any order, to every step: those with a ``privacy_spent_`` are composed, and of the others it
-    is told which have learned from the data without privacy.
+    Visits every step of pipelines, unions, column transformers, searches and other estimators that
+    hold estimators, however they are nested. The records of steps with a ``privacy_spent_`` are
+    composed. The report names the other steps that have learned from the data without privacy.
 
     Parameters
     ----------
     estimator : estimator
-        What was fitted. It is not changed.
+        The fitted estimator. It is not changed.
     same_unit : bool, default=False
         Whether the caller says that a record of a regression is a row of the other steps with its
         response, as it is in a pipeline that is fitted to X and y. Rows and records then compose,
@@ -124,12 +123,12 @@ def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
     Raises
     ------
     TypeError
-        If `estimator` is no estimator.
+        If `estimator` is not an estimator.
     NotFittedError
-        If it, or a private step of it, has not been fitted.
+        If the estimator, or a private step of it, has not been fitted.
     ValueError
-        If the steps protect different units or differ in adjacency, or noise of two of them came
-        from one seed, as in :meth:`skdp.privacy.PrivacySpent.compose`; or if one and the same
+        If the steps protect different units or differ in adjacency, or the noise of two steps came
+        from one seed, as in :meth:`skdp.privacy.PrivacySpent.compose`. Also if one and the same
         private estimator stands in two places.
 
     See Also
@@ -142,30 +141,34 @@ def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
     **Privacy.** No data are read and nothing is spent: the report follows from records and
     parameters, and is as public as these.
 
-    A record that several steps have, the same object, is counted once: it is that of all of them
-    together. Equal records of different fits are counted each.
+    Where several steps have the same record, one object, it is the record of all of them together
+    and is counted once. Equal records of different fits are counted separately.
 
     A ``FrozenEstimator`` was fitted before, to other rows, which are public or have a report of
-    their own. It is called frozen and not counted. If it was fitted to the same rows, what it
-    learned is not private, or its record has to be added: ``compose`` does it.
+    their own. It is called frozen and not counted. If it was fitted to the same rows, then either
+    it learned from them without privacy, or its record has to be added with ``compose``.
 
-    A search of scikit-learn has fitted every candidate on every fold: all of these fits are
-    counted, from its candidates and folds, beside the last one. They stand in the record as one
-    release of sensitivity 1 for each price, which is worth as much. The scores by which the
-    candidate was chosen are computed from the rows without privacy. So the result is private only
-    if there was nothing to choose, and ``cv_results_`` not even then.
+    A search of scikit-learn has fitted every candidate on every fold. All of these fits are
+    counted, from its candidates and folds, in addition to the last fit. In the record, fits of
+    equal cost are one release of sensitivity 1 that spends as much. The candidate was chosen by
+    scores that are computed from the rows without privacy. So the result is private only if there
+    was nothing to choose, and ``cv_results_`` is not private even then.
 
-    Steps that learn nothing are known by their class. A function of a ``FunctionTransformer`` may
-    mix rows: that can not be seen. Of estimators of other kinds that hold private ones it is not
-    known what they have learned themselves, and they are called not private. So are bags, which
-    seed the noise of their members by small numbers and keep these, classifiers that hold others,
-    whose classes come from y, a ``ColumnTransformer`` that looks how dense its output is
-    (``sparse_threshold=0`` does not), a ``TransformedTargetRegressor`` that tries its functions on
-    y (``check_inverse=False`` does not), and a pipeline with memory of private steps.
+    Steps that learn nothing are known by their class. Whether a function of a
+    ``FunctionTransformer`` mixes rows cannot be seen. Estimators of unknown classes that hold
+    private ones are called not private, because it is not known what they learn themselves. Also
+    called not private are:
 
-    Records are those of classes of skdp. A subclass of one may keep more than it has released, and
-    is called not private. Of another class that is made of ``PrivateEstimator`` it is said that its
-    author declares it private.
+    - bags, which seed the noise of their members by small numbers and keep these;
+    - classifiers that hold others, as their classes come from y;
+    - a ``ColumnTransformer`` that looks how dense its output is, unless ``sparse_threshold=0``;
+    - a ``TransformedTargetRegressor`` that tries its functions on y, unless
+      ``check_inverse=False``;
+    - a pipeline with memory that has private steps.
+
+    Only records of classes of skdp are trusted. A subclass of one may keep more than it has
+    released, and is called not private. Any other subclass of ``PrivateEstimator`` is reported as
+    private *as its author declares*.
 
     Examples
     --------
@@ -187,7 +190,7 @@ def privacy_spent(estimator: Any, *, same_unit: bool = False) -> PrivacyReport:
         kind = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
         raise TypeError(f"estimator must be a fitted estimator, got {kind}.")
     steps = tuple(fitted_steps(estimator))
-    # What shows the record of another one is not private, but fitted.
+    # An estimator that forwards the record of another one is fitted, though it has none itself.
     if not any(step.records for step in steps) and not hasattr(estimator, "privacy_spent_"):
         check_is_fitted(estimator)
     records = _distinct(steps)
@@ -204,18 +207,18 @@ def guarantee(spent: PrivacySpent) -> str:
 
 
 def _distinct(steps: Iterable[PrivacyStep]) -> list[PrivacySpent]:
-    """Return the records that count: steps that share one count once."""
+    """Return the records that count; a record that several steps share counts once."""
     counted = (record for step in steps if step.status != FROZEN for record in step.records)
     return list({id(record): record for record in counted}.values())
 
 
 def _complaints(steps: Iterable[PrivacyStep]) -> list[str]:
-    """Say what is not private, those of one kind together."""
-    found: dict[str, list[str]] = {}
+    """Say which steps are not private and why; steps with the same reason come together."""
+    labels: dict[str, list[str]] = {}
     for step in steps:
         if step.status == NOT_PRIVATE:
-            found.setdefault(step.note, []).append(step.label)
-    return [f"{', '.join(labels)} {note}" for note, labels in found.items()]
+            labels.setdefault(step.note, []).append(step.label)
+    return [f"{', '.join(of_note)} {note}" for note, of_note in labels.items()]
 
 
 def _is_guessed(step: PrivacyStep) -> bool:

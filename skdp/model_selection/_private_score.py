@@ -1,4 +1,4 @@
-"""A score with noise, of rows that the estimator has not seen."""
+"""A noisy score of a fitted estimator on rows that it has not seen."""
 
 import math
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from skdp.model_selection._choice import OTHER_UNITS, in_steps, quantile_for, re
 from skdp.model_selection._row_losses import (
     check_responses,
     check_scoring,
+    default_scoring,
     row_losses,
-    usual_scoring,
 )
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, sensitivity
 from skdp.privacy.adjacency import ADJACENCIES
@@ -32,15 +32,10 @@ from skdp.privacy.release import Search
 
 __all__ = ["PrivateScore", "private_score"]
 
-# Part of the budget for what losses are clipped to; most of them are below it.
+# Share of the search for the level that losses are clipped to, and the quantile of their sizes that
+# it looks for; `release_level` takes a lower one with few rows, but at least _LEAST.
 _LEVEL_SHARE, _QUANTILE, _LEAST = 0.2, 0.95, 0.5  # not studied
-_CONSTRAINTS: dict[str, Any] = {
-    **BUDGET,
-    **SEED,
-    "adjacency": [StrOptions(set(ADJACENCIES))],
-}
-# Whose losses may be negative.
-_SIGNED = ("log_likelihood",)
+_CONSTRAINTS: dict[str, Any] = {**BUDGET, **SEED, "adjacency": [StrOptions(set(ADJACENCIES))]}
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,14 +45,14 @@ class PrivateScore:  # numpydoc ignore=PR02
     Parameters
     ----------
     value : float
-        The score, greater being better.
+        The score; a greater one is better.
     std : float
-        Standard deviation of its noise. What clipping takes away, and how far the mean of other
-        rows would be off, comes on top.
+        Standard deviation of the noise. It covers neither the bias that clipping adds nor the
+        error of sampling, by which the scores of other rows would differ.
     level : float
-        What losses were clipped to; 1 for accuracy, which needs none.
+        The level that losses were clipped to; 1 for accuracy, which needs no clipping.
     privacy_spent : PrivacySpent
-        What it has cost.
+        Record of what the score has cost.
 
     Examples
     --------
@@ -93,9 +88,10 @@ def private_score(
 ) -> PrivateScore:
     r"""Score a fitted estimator on private rows that it has not seen, with noise.
 
-    Released is the mean over the rows of losses that are clipped, and turned into a score: at a
-    private .95 quantile of their sizes, and a lower one with few rows, but the median at least. So
-    large losses count less than they are, and the score looks better than the mean of all would.
+    The losses of the rows are clipped, and their mean is released and turned into a score. They are
+    clipped at a private .95 quantile of their sizes; with few rows at a lower quantile, but at
+    least at the median. So the largest losses count less than they are, and the score looks better
+    than it is.
 
     Parameters
     ----------
@@ -106,13 +102,13 @@ def private_score(
     y : array-like of shape (n_samples,) or None, default=None
         Their responses.
     scoring : str, callable or None, default=None
-        As of :class:`DPGridSearch`, but ``"r2"``, which is no mean of rows.
+        As in :class:`DPGridSearch`, except for ``"r2"``, which is no mean over rows.
     epsilon : float, default=1.0
         Privacy budget, dimensionless, ``0 < epsilon <= inf``.
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 < delta < 1``.
     adjacency : {"replace", "zero_out"}, default="replace"
-        Neighboring datasets differ by exchanging one row, or by one that is null.
+        Neighboring datasets differ in one row, which is exchanged or set to null.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged before the first release.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -121,29 +117,31 @@ def private_score(
     Returns
     -------
     PrivateScore
-        The score, the standard deviation of its noise, the level, and what it has cost.
+        The score, the standard deviation of its noise, the level, and the record of the cost.
 
     Raises
     ------
     ValueError
-        If an argument is not acceptable; nothing has been spent then.
+        If an argument is not acceptable. Nothing has been spent then.
     NotFittedError
         If the estimator is not fitted.
     BudgetError
-        If the ledger has less left; nothing has been spent then.
+        If the ledger has less left. Nothing has been spent then.
 
     Notes
     -----
     **Privacy.** Unit: one row, with its response if there are any (then called a record).
-    Adjacency: `adjacency`. Mechanism: ten Gaussian counts for the level, for a fifth of the budget,
-    and a Gaussian mean; accuracy needs no level. One row moves the mean of n losses in [0, B] by at
-    most B / n, of log-likelihoods and of callables, in [-B, B], by twice as much with "replace".
-    Assumed public: the number of rows, and the estimator. Where rows were set apart before, a row
-    is in the fit or in the score, never in both, so that the two together cost the larger of both
-    records, not their sum [1]_, if they are about the same unit and adjacency. The split must not
-    look at rows: a random one that nobody knows does not; one by positions or by a known seed does
-    not where the order of the rows tells nothing of them. A split that looks at responses is none.
-    A ledger, which does not know which rows are meant, charges both.
+    Adjacency: `adjacency`. Mechanism: ten Gaussian counts for the level, which take a fifth of the
+    budget, and a Gaussian mean; accuracy needs no level. One row moves the mean of n losses in
+    [0, B] by at most B / n. Losses of log-likelihoods and of callables are in [-B, B], and one row
+    moves their mean by twice as much with "replace". Assumed public: the number of rows, and the
+    estimator. A ledger does not know which rows are meant, and charges the score in full.
+
+    If the rows were set apart before the fit, every row is either in the fit or in the score. Both
+    together then cost the larger of the two records, not their sum [1]_, provided that unit and
+    adjacency agree. The split must not depend on the rows. A random split that nobody knows does
+    not. A split by positions or by a known seed does not where the order of the rows tells nothing
+    of them. A split that looks at responses, such as a stratified one, does.
 
     References
     ----------
@@ -161,12 +159,14 @@ def private_score(
     >>> private_score(pca, test, epsilon=1.0).privacy_spent.epsilon
     1.0
     """
-    _check_arguments(epsilon, delta, adjacency, ledger, random_state)
+    given = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
+    given |= {"ledger": ledger, "random_state": random_state}
+    validate_plain(_CONSTRAINTS, given, "private_score")
     check_is_fitted(estimator)
-    scoring = usual_scoring(estimator) if scoring is None else scoring
+    scoring = default_scoring(estimator) if scoring is None else scoring
     if scoring == "r2":
         raise ValueError(
-            "scoring='r2' is no mean of rows, so that one of them may move it without limit: pass "
+            "scoring='r2' is no mean over rows, so that one row may move it without limit: pass "
             "'neg_mean_squared_error'."
         )
     check_scoring(scoring, estimator)
@@ -175,17 +175,15 @@ def private_score(
         _check_n_features(estimator, X, reset=False)
     check_responses(X, y, scoring, type(estimator).__name__)
     losses, n_rows = row_losses(scoring, estimator, X, y), _num_samples(X)
-    is_bounded, is_signed = scoring == "accuracy", callable(scoring) or scoring in _SIGNED
-    cost, unit = (
-        PrivacyCost(float(plain(epsilon)), float(plain(delta))),
-        "row" if y is None else "record",
-    )
+    is_bounded, is_signed = scoring == "accuracy", callable(scoring) or scoring == "log_likelihood"
+    cost = PrivacyCost(float(plain(epsilon)), float(plain(delta)))
+    unit = "row" if y is None else "record"
     parts = _plan(cost, adjacency, is_bounded=is_bounded, is_signed=is_signed)
     plan = Plan(cost, unit, adjacency, parts)
     if cost.is_private:
         warn_of_guesses(random_state)
-    few = [] if parts.level is None else _warning_for_rows(parts.level, n_rows)
-    warn_of_privacy(*warnings_for_delta(cost, "rows", n_rows), *few)
+    few_rows = [] if parts.level is None else _warnings_for_few_rows(parts.level, n_rows)
+    warn_of_privacy(*warnings_for_delta(cost, "rows", n_rows), *few_rows)
     seed = draw_seed(random_state)
     noise = NoiseSource(seed, () if seed is None else (digest(as_source(losses[:, np.newaxis])),))
     what = f"private_score, {n_rows} {unit}s"
@@ -196,8 +194,8 @@ def private_score(
     return PrivateScore(1 - mean if is_bounded else -mean, std, level, budget.spent())
 
 
-def _warning_for_rows(level: Search, n_rows: int) -> list[str]:
-    """Doubt a score of so few rows that many of the losses are clipped."""
+def _warnings_for_few_rows(level: Search, n_rows: int) -> list[str]:
+    """Warn where there are so few rows that many of the losses are clipped."""
     quantile = quantile_for(level, n_rows, most=_QUANTILE)
     if quantile >= _QUANTILE:
         return []
@@ -209,16 +207,8 @@ def _warning_for_rows(level: Search, n_rows: int) -> list[str]:
     ]
 
 
-def _check_arguments(
-    epsilon: Any, delta: Any, adjacency: Any, ledger: Any, random_state: Any
-) -> None:
-    given = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
-    given |= {"ledger": ledger, "random_state": random_state}
-    validate_plain(_CONSTRAINTS, given, "private_score")
-
-
 class _ScoreReleases(NamedTuple):
-    level: Search | None  # of losses that are not 0 or 1
+    level: Search | None  # that losses are clipped to; None for losses that are 0 or 1
     total: Release
 
 
@@ -229,6 +219,7 @@ def _plan(
     if not is_bounded:
         share = _LEVEL_SHARE
         level = cost.search("level of losses", share, SCALE_GRID, remedy=OTHER_UNITS)
+    # The sum is in units of the level: a row adds a number in [0, 1], or in [-1, 1] if signed.
     change = sensitivity.count
     if is_signed:
         change = partial(sensitivity.response_sum, 1.0, math.inf, 1.0, adjacency)
@@ -238,10 +229,10 @@ def _plan(
 def _release_mean(
     losses: np.ndarray, plan: _ScoreReleases, budget: PrivacyBudget, *, is_signed: bool
 ) -> tuple[float, float, float]:
-    """Release the mean of clipped losses; tell the scale of its noise, and what they are cut to."""
+    """Release the mean of clipped losses; return also its noise's std, and the clipping level."""
     n_rows, level = len(losses), 1.0
     if plan.level is not None:
         level = release_level(plan.level, np.abs(losses), budget, most=_QUANTILE)
     total = in_steps(np.clip(losses / level, -1.0 if is_signed else 0.0, 1.0)).sum()
-    released, scale = budget.release(plan.total, total)
-    return float(released) * level / n_rows, scale * level / n_rows, level
+    noisy_total, noise_std = budget.release(plan.total, total)
+    return float(noisy_total) * level / n_rows, noise_std * level / n_rows, level

@@ -1,4 +1,4 @@
-"""The private steps of an estimator, such as a pipeline, and the noise that each of them has."""
+"""Which steps of an estimator are private, learn nothing, or are not fitted."""
 
 from typing import Any
 
@@ -10,12 +10,11 @@ from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer
 
 from skdp._estimator import PrivateEstimator
-from skdp.privacy.cost import largest_epsilon
 
-__all__ = ["epsilon_of_mu", "is_passed_through", "is_stateless", "private_steps"]
+__all__ = ["is_passed_through", "is_stateless", "private_steps"]
 
-# Classes that learn nothing. Not the tag requires_fit=False, which that of a Gaussian process is,
-# too; and no subclasses, which may learn.
+# Classes that learn nothing; their subclasses may learn. The tag requires_fit=False is no proof: a
+# Gaussian process has it too.
 _STATELESS = frozenset(
     {
         AdditiveChi2Sampler,
@@ -41,18 +40,13 @@ def private_steps(estimator: BaseEstimator) -> dict[str, PrivateEstimator]:
     }
 
 
-def epsilon_of_mu(step: Any, mu: float) -> float:
-    """Compute the epsilon at which a private estimator spends that mu, rounded down."""
-    return largest_epsilon(mu, float(step.delta), step._cost().delta_tail)
-
-
 def is_stateless(step: Any) -> bool:
-    """Tell whether an estimator learns nothing from rows that it is fitted to."""
+    """Tell whether an estimator learns nothing from the rows that it is fitted to."""
     return type(step) in _STATELESS
 
 
 def is_passed_through(step: Any) -> bool:
-    """Tell whether a step was fitted before, or is none."""
+    """Tell whether a fit leaves a step as it is: it is frozen, "passthrough", "drop" or None."""
     is_none = step is None or (isinstance(step, str) and step in ("passthrough", "drop"))
-    # No subclass, which may fit what it holds.
+    # A subclass may fit what it holds.
     return is_none or type(step) is FrozenEstimator

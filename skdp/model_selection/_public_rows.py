@@ -1,4 +1,4 @@
-"""Public rows of the kind of private ones, and rows in the place of others."""
+"""Public rows of the same container and types as private ones, and rows that replace others."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -15,25 +15,24 @@ __all__ = [
     "TWICE",
     "are_numbers",
     "exchanged",
-    "first_of",
     "hold_categories",
     "plain_rows",
     "repeated",
-    "row_twice",
+    "row_repeated",
     "stand_ins",
 ]
 
-# Of one row some functions make something else than of several.
+# Public rows come in twos, because some functions treat a single row differently.
 TWICE = 2  # not tuned
 _NUMBERS = "biufc"
-# What stands for an entry that may hold anything.
+# Public values for entries of any type: a number, or a text.
 _ANYTHING = (1.0, "")  # not tuned
-# Of any width: that of an array follows the longest of its texts.
+# A text that fits into arrays of every width; the width follows the longest text of the rows.
 _TEXT = "1"
 
 
 def are_numbers(rows: Any) -> bool:
-    """Tell whether rows hold nothing but numbers; texts of numbers are texts."""
+    """Tell whether rows hold nothing but numbers; a text such as "1" is a text."""
     dtype = getattr(rows, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in _NUMBERS:
         return True
@@ -50,26 +49,18 @@ def are_numbers(rows: Any) -> bool:
 
 
 def plain_rows(rows: Any) -> Any:
-    """Make lists of numbers an array: its type would follow the values."""
+    """Convert lists of numbers to an array of floats: its type would follow the values."""
     is_list = isinstance(rows, list | tuple) and are_numbers(rows)
     return np.asarray(rows, dtype=np.float64) if is_list else rows
 
 
-def row_twice(rows: Any, number: int, sparse_format: str | None = None) -> Any:
-    """Take one row two times."""
-    two = _safe_indexing(rows, [number] * TWICE)
-    return two if sparse_format is None else two.asformat(sparse_format)
-
-
-def first_of(rows: Any, n_times: int) -> Any:
-    """Repeat the first row."""
-    if issparse(rows):
-        return rows.tocsr()[[0] * n_times]
-    return _safe_indexing(rows, [0] * n_times)
+def row_repeated(rows: Any, number: int, n_times: int = TWICE) -> Any:
+    """Repeat one row; sparse ones become CSR."""
+    return _safe_indexing(rows.tocsr() if issparse(rows) else rows, [number] * n_times)
 
 
 def repeated(like: Any, value: Any) -> Any:
-    """Make two responses of one that is public, in the same container as others."""
+    """Make two responses of a public value, in the container of the responses `like`."""
     values = [value] * TWICE
     if hasattr(like, "iloc") and not hasattr(like, "columns"):
         return type(like)(values, name=like.name)
@@ -77,15 +68,15 @@ def repeated(like: Any, value: Any) -> Any:
 
 
 def hold_categories(rows: Any) -> bool:
-    """Tell whether the types of rows hold values: categories are found in data."""
+    """Tell whether the types of rows hold categories, which are values of the data."""
     types = np.atleast_1d(np.asarray(getattr(rows, "dtypes", None), dtype=object))
     return any(hasattr(dtype, "categories") for dtype in types)
 
 
 def stand_ins(rows: Any, *, are_numbers: bool) -> Iterator[Any]:
-    """Make two public rows, in several ways: the container and its types are those of the rows.
+    """Make two public rows, in several ways, with the container and the types of private rows.
 
-    Where there may be fractions, one row has some: of whole numbers something else may be made.
+    Where the type admits fractions, one row has some, because whole numbers may give another type.
     """
     for anything in _ANYTHING if are_numbers else reversed(_ANYTHING):
         try:
@@ -136,7 +127,7 @@ def _stand_in_of_pandas(rows: Any, anything: Any) -> Any:
 
 
 def _public_column(column: Any, anything: Any) -> Any:
-    """Put public entries in the place of the two entries of a column."""
+    """Replace the two entries of a column by public ones."""
     kind, values = getattr(column.dtype, "kind", "O"), [anything] * TWICE
     if kind in _NUMBERS:
         values = [1, 0.5 if kind in "fc" else 1]
@@ -148,7 +139,7 @@ def _public_column(column: Any, anything: Any) -> Any:
 
 
 def exchanged(rows: Any, refused: Sequence[int], others: Any) -> Any:
-    """Replace some rows by others in the same container; types stay as they are."""
+    """Replace the rows numbered `refused` by `others`; container and types stay as they are."""
     index = np.arange(_num_samples(rows))
     index[refused] = len(index) + np.arange(len(refused))
     if isinstance(rows, RankOneMatrices):

@@ -1,15 +1,14 @@
-"""Rows through fitted steps: no error, warning or number tells of single rows on the way.
+"""Sends rows through fitted steps, so that no error, warning or type tells of single rows.
 
-On a single finite row, after releases, a step may overflow, make NaN, which the next step would
-refuse, make complex numbers, or refuse it. So what comes out of a step is made finite and of the
-kind that it makes of public rows, and a row that a step refuses becomes a row of zeros behind it.
-What is refused of public rows is refused for all: that is public.
+Behind a private release a single finite row may overflow in a step, become NaN, which the next step
+would refuse, become complex, or be refused itself. So the output of a step is made finite and
+converted to the kind of output that public rows give, and a row that a step refuses becomes a row
+of zeros. A step that refuses public rows is refused for all rows, which is public.
 """
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from itertools import product, repeat
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,49 +22,51 @@ from skdp.model_selection._public_rows import (
     TWICE,
     are_numbers,
     exchanged,
-    first_of,
     hold_categories,
     plain_rows,
     repeated,
-    row_twice,
+    row_repeated,
     stand_ins,
 )
 
 __all__ = ["by_rows", "fitted_to_nothing", "losses_by_rows", "quietly", "restored", "transformed"]
 
-# What a function that raises returns.
+# Stands for the result of a function that raises.
 _REFUSED = object()
 
 
 def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call what may warn of single rows."""
+    """Call a function whose warnings may tell of single rows, and suppress these."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         return function(*arguments)
 
 
 def by_rows(what: str, function: Callable[..., Any], rows: Any) -> Any:
-    """Apply a function of rows, each of which it takes by itself.
+    """Apply a function that takes each row by itself; `what` names it in errors.
 
-    The results are of the kind of those for public rows; 0 for a row that is refused.
+    The result is of the kind that public rows give. A row that the function refuses becomes 0.
     """
     rows = plain_rows(rows)
     are_plain = are_numbers(rows)
     public = _public(what, function, [stand_ins(rows, are_numbers=are_plain)])
-    result = _attempt(function, (rows,))
-    kind = None
+    result, kind = _attempt(function, (rows,)), None
     if public.inputs is not None:
-        _check_length(what, public.results)
+        shape = _shape_of(public.results)
+        if shape[:1] != (TWICE,):
+            raise ValueError(
+                f"{what} must return a row for each, got shape {shape} for {TWICE} rows."
+            )
         kind = quietly(kind_of, public.results, are_plain)
     if result is _REFUSED:
         _refuse_numbers(what, rows)
         if kind is None or not are_plain:
             raise ValueError(public.error if are_plain and public.error else _left_out(what))
-    if kind is None:
-        # There is nothing to compare with.
-        own = quietly(kind_of, result, are_plain)
-        return result if own is None else quietly(own.converted, result, 0.0)
-    return _of_kind(what, function, (rows,), result, kind, public.inputs, fill=0.0)
+    if kind is None or public.inputs is None:
+        # Public rows give nothing to compare with, so the result keeps the kind that it has.
+        own_kind = quietly(kind_of, result, are_plain)
+        return result if own_kind is None else quietly(own_kind.converted, result, 0.0)
+    return _of_kind(what, function, (rows,), result, kind, public.inputs, 0.0)
 
 
 def losses_by_rows(
@@ -73,21 +74,21 @@ def losses_by_rows(
 ) -> np.ndarray:
     """Apply a function of rows and responses, of public `classes`, that returns a number for each.
 
-    The number is NaN for a row that is refused, or that gets something else.
+    The number is NaN for a row that the function refuses, or for which it returns no number.
     """
     inputs = (plain_rows(inputs[0]), *inputs[1:])
     are_plain = are_numbers(inputs[0])
     ways: list[Iterable[Any]] = [stand_ins(inputs[0], are_numbers=are_plain)]
     for responses in inputs[1:]:
-        known = [repeated(responses, classes[0])] if len(classes) else []
-        ways.append([*known, *stand_ins(responses, are_numbers=are_numbers(responses))])
+        of_class = [repeated(responses, classes[0])] if len(classes) else []
+        ways.append([*of_class, *stand_ins(responses, are_numbers=are_numbers(responses))])
     public = _public(what, function, ways)
     if public.inputs is None and not are_plain:
-        # Texts of which it knows some may be all that it takes. There is nothing to compare with,
-        # so that each row is taken by itself.
+        # The function may know some texts and refuse all others, among them the public ones. Then
+        # there is nothing to compare with, so that each row is taken by itself.
         warn_of_privacy(
-            f"{public.error or _left_out(what)} So it does for public texts. What it raises for "
-            "rows is not told: these have the worst loss."
+            f"{public.error or _left_out(what)} It was called with public texts. Errors that it "
+            "raises for rows of X are not shown, and such rows have the worst loss."
         )
         return np.asarray(quietly(LOSSES.made_of, list(_alone(function, inputs)), np.nan))
     result = _attempt(function, inputs)
@@ -97,12 +98,16 @@ def losses_by_rows(
         raise ValueError(public.error or _left_out(what))
     kind = quietly(kind_of_losses, public.results)
     if kind is None:
-        raise ValueError(_not_losses(what, public.results, _num_samples(inputs[0])))
-    return np.asarray(_of_kind(what, function, inputs, result, kind, public.inputs, fill=np.nan))
+        raise ValueError(
+            f"{what} must return one score for each of {_num_samples(inputs[0])} rows, got shape "
+            f"{_shape_of(public.results)} of {type(public.results).__name__} for {TWICE} rows that "
+            "are public."
+        )
+    return np.asarray(_of_kind(what, function, inputs, result, kind, public.inputs, np.nan))
 
 
 class _Public(NamedTuple):
-    """Public rows that a function takes, and what it makes of them; or what it raises instead."""
+    """Public rows that a function accepts, and their results; or the error that it raises."""
 
     inputs: Sequence[Any] | None
     results: Any
@@ -110,14 +115,15 @@ class _Public(NamedTuple):
 
 
 def _public(what: str, function: Callable[..., Any], ways: Sequence[Iterable[Any]]) -> _Public:
-    """Try public rows, with public responses if there are any."""
+    """Try public rows, together with public responses if there are any, until some are accepted."""
     error = ""
     for inputs in product(*ways):
         try:
             return _Public(inputs, quietly(function, *inputs), "")
         except Exception as raised:
-            told = f"{what} raises {type(raised).__name__}: {raised}"
-            error = error or (_left_out(what) if any(map(hold_categories, inputs)) else told)
+            # Categories come from the private data, and the error may show them.
+            text = f"{what} raises {type(raised).__name__}: {raised}"
+            error = error or (_left_out(what) if any(map(hold_categories, inputs)) else text)
     return _Public(None, None, error)
 
 
@@ -129,16 +135,9 @@ def _attempt(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
 
 
 def _refuse_numbers(what: str, rows: Any) -> None:
-    """Refuse rows that are not finite, where something refuses rows."""
+    """Refuse rows that are not finite, where a step or a score refuses rows."""
     if not is_finite(rows):
         raise ValueError(f"Input X contains NaN or infinity, which {what} refuses.")
-
-
-def _check_length(what: str, results: Any) -> None:
-    """Refuse what makes another number of results of public rows."""
-    shape = _shape_of(results)
-    if shape[:1] != (TWICE,):
-        raise ValueError(f"{what} must return a row for each, got shape {shape} for {TWICE} rows.")
 
 
 def _left_out(what: str) -> str:
@@ -152,45 +151,40 @@ def _shape_of(results: Any) -> tuple[int, ...]:
         return ()
 
 
-def _not_losses(what: str, results: Any, n_rows: int) -> str:
-    return (
-        f"{what} must return one score for each of {n_rows} rows, got shape {_shape_of(results)} "
-        f"of {type(results).__name__} for {TWICE} rows that are public."
-    )
-
-
 def _of_kind(
     what: str,
     function: Callable[..., Any],
     inputs: Sequence[Any],
     result: Any,
     kind: Kind,
-    public: Sequence[Any] | None,
-    *,
+    public: Sequence[Any],
     fill: float,
 ) -> Any:
-    """Convert a result to the kind of public ones, row by row where it is of another."""
+    """Convert a result to the kind of public results; redo it where single rows are of another."""
     n_rows = _num_samples(inputs[0])
-    if _admits(kind, result, n_rows, exactly=public is not None):
+    if _admits(kind, result, n_rows, exactly=True):
         return quietly(kind.converted, result, fill)
+    # A narrower type, such as whole numbers, is lossless but may come from a single row.
     is_narrow = _admits(kind, result, n_rows)
-    singles = _others(function, inputs, kind, exactly=is_narrow)
+    singles = {
+        row: one
+        for row, one in enumerate(_alone(function, inputs))
+        if not _admits(kind, one, TWICE, exactly=is_narrow)
+    }
     if is_narrow and len(singles) == n_rows:
-        # All of them are, by themselves.
+        # Every row is narrow by itself, so the type tells of none of them.
         return quietly(kind.converted, result, fill)
-    odd, own = list(singles), list(singles.values())
-    made = quietly(kind.made_of, own, fill)
-    if len(odd) == n_rows and made is not None:
+    made = quietly(kind.made_of, list(singles.values()), fill)
+    if len(singles) == n_rows and made is not None:
         return made
-    # All at once again: what is computed of the others must not depend on how many they are.
-    if public is None:
-        accepted = next(row for row in range(n_rows) if row not in singles)
-        public = [row_twice(one, accepted) for one in inputs]
-    beside = [first_of(one, len(odd)) for one in public]
+    # Public rows take the places of the odd ones. The number of rows stays, because what is
+    # computed of the others must not depend, not even by rounding, on how many rows are odd.
+    odd = list(singles)
+    beside = [row_repeated(one, 0, len(odd)) for one in public]
     parts = [exchanged(one, odd, other) for one, other in zip(inputs, beside, strict=True)]
     result = _attempt(function, parts)
     if not _admits(kind, result, n_rows):
-        # Together they make what none of them makes alone.
+        # Together the rows give a kind that none of them gives alone.
         made = quietly(kind.made_of, list(_alone(function, inputs)), fill)
         if made is None:
             raise ValueError(_left_out(what))
@@ -199,36 +193,30 @@ def _of_kind(
     return rows if made is None else exchanged(rows, odd, made)
 
 
-def _others(
-    function: Callable[..., Any], inputs: Sequence[Any], kind: Kind, *, exactly: bool
-) -> dict[int, Any]:
-    """Return by their numbers what single rows give that is of another kind."""
-    made = enumerate(_alone(function, inputs))
-    return {row: one for row, one in made if not _admits(kind, one, TWICE, exactly=exactly)}
-
-
 def _alone(function: Callable[..., Any], inputs: Sequence[Any]) -> Iterator[Any]:
-    """Apply a function to each row by itself, two times."""
-    rows = [one.tocsr() if issparse(one) else one for one in inputs]
-    formats = [getattr(one, "format", None) if issparse(one) else None for one in inputs]
+    """Apply a function to each row by itself, which is given to it two times."""
+    csr = [one.tocsr() if issparse(one) else one for one in inputs]
     for row in range(_num_samples(inputs[0])):
-        yield _attempt(function, list(map(row_twice, rows, repeat(row), formats)))
+        parts = zip((row_repeated(one, row) for one in csr), inputs, strict=True)
+        yield _attempt(
+            function, [two.asformat(one.format) if issparse(one) else two for two, one in parts]
+        )
 
 
 def _admits(kind: Kind, result: Any, n_rows: int, *, exactly: bool = False) -> bool:
     try:
-        return bool(quietly(partial(kind.admits, exactly=exactly), result, n_rows))
+        return bool(quietly(kind.admits, result, n_rows, exactly))
     except Exception:
         return False
 
 
 def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
-    """Fit a step that learns nothing to public rows in the place of the rows."""
+    """Fit a step that learns nothing, to public rows instead of the private ones."""
     are_plain = are_numbers(rows)
     public = _public(f"Step {name!r}", step.fit, [stand_ins(rows, are_numbers=are_plain)])
     if public.inputs is not None:
         return public.results
-    # What takes none of the public rows is a step for texts, or it takes no rows at all.
+    # A step that refuses all public rows may be one for texts that it knows.
     fitted = _REFUSED if are_plain else _attempt(step.fit, (rows,))
     if fitted is _REFUSED:
         raise ValueError(public.error if are_plain else _left_out(f"Step {name!r}"))
@@ -236,23 +224,23 @@ def fitted_to_nothing(name: str, step: Any, rows: Any) -> Any:
 
 
 def transformed(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
-    """Send rows through fitted steps, some of which may pass through: finite if the rows are."""
+    """Send rows through fitted steps, except "passthrough" and None; finite rows stay finite."""
     for name, step in steps:
         if step is not None and not isinstance(step, str):
             result = by_rows(f"Step {name!r}", step.transform, rows)
-            # What overflows is made finite, and what never was finite is refused by what follows.
+            # Overflow is made finite. Rows that were not finite are for the next step to refuse.
             rows = _finite(result) if is_finite(rows) else result
     return rows
 
 
 def _finite(rows: Any) -> Any:
-    """Make numbers finite; what may hold texts too stays as it is."""
+    """Make numbers finite; rows that may hold texts stay as they are."""
     kind = getattr(getattr(rows, "dtype", None), "kind", "")
     return finite(rows) if hasattr(rows, "select_dtypes") or kind == "f" else rows
 
 
 def is_finite(rows: Any) -> bool:
-    """Tell whether all numbers are finite; what holds none has nothing to ask."""
+    """Tell whether all numbers are finite; True for rows without numbers."""
     if hasattr(rows, "select_dtypes") and not are_numbers(rows):
         rows = rows.select_dtypes("number")
     try:
@@ -263,7 +251,7 @@ def is_finite(rows: Any) -> bool:
 
 
 def restored(steps: Sequence[tuple[str, Any]], rows: Any) -> Any:
-    """Send rows back through fitted steps, in the order of `transformed`, and keep them finite."""
+    """Send rows back through fitted steps, the last step first, and keep them finite."""
     for name, step in reversed(steps):
         if step is not None and not isinstance(step, str):
             rows = _finite(by_rows(f"Step {name!r}", step.inverse_transform, rows))

@@ -1,4 +1,4 @@
-"""Search over candidates that are drawn at random, within one budget."""
+"""Search over random candidates, within one budget."""
 
 import os
 from collections.abc import Iterable
@@ -15,29 +15,29 @@ __all__ = ["DPRandomizedSearch"]
 
 
 class DPRandomizedSearch(BaseDPSearch):
-    """Search over random candidates whose whole cost is what the user asks for.
+    """Search over random candidates; the whole search costs one `epsilon` and `delta`.
 
     It does what :class:`DPGridSearch` does, with candidates that are drawn from distributions.
 
     Parameters
     ----------
     estimator : estimator
-        As of :class:`DPGridSearch`.
+        As in :class:`DPGridSearch`.
     param_distributions : dict or list of dict
-        Parameters mapped to distributions or lists, as of
+        Parameters mapped to distributions or lists, as in
         :class:`~sklearn.model_selection.RandomizedSearchCV`.
     n_iter : int, default=3
-        Number of candidates. Each that takes a fit of its own leaves less for the others; more than
-        five distinct fits of a step are warned of.
+        Number of candidates. Each candidate that needs a fit of its own leaves less budget for the
+        others. A warning is given if a step needs more than five distinct fits.
     epsilon : float, default=1.0
         Privacy budget of everything that `fit` publishes, dimensionless, ``0 < epsilon <= inf``.
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 < delta < 1``.
     scoring : str, callable or None, default=None
-        As of :class:`DPGridSearch`.
+        As in :class:`DPGridSearch`.
     refit : bool, default=True
-        Whether there is an estimator in the end. Without it the fits of the search have what a last
-        fit would have had.
+        Whether to keep an estimator. Without it the budget of the last fit goes to the fits of the
+        search.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged, once, before the first release.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -46,17 +46,18 @@ class DPRandomizedSearch(BaseDPSearch):
     Attributes
     ----------
     best_estimator_ : estimator
-        The estimator that was chosen, with ``refit=True``. Covered by the guarantee.
+        The chosen estimator, with ``refit=True``. Covered by the guarantee.
     best_params_ : dict
-        Its parameters. Covered by the guarantee.
+        Parameters of the chosen candidate. Covered by the guarantee.
     best_index_ : int
-        Their number. Covered by the guarantee.
+        Number of the chosen candidate. Covered by the guarantee.
     cv_results_ : dict
-        The candidates: ``params``, ``param_*`` and ``selected``. No scores: none are released.
+        The candidates: ``params``, ``param_*`` and ``selected``. No scores are released.
     n_distinct_fits_ : dict
         How many fits each private step took for all candidates. Public.
     privacy_spent_ : PrivacySpent
-        Record of every release of the search, also of `best_estimator_` and its private steps.
+        Record of every release of the search. `best_estimator_` and its private steps have the same
+        record.
     n_features_in_ : int
         Number of features. Public.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -64,15 +65,15 @@ class DPRandomizedSearch(BaseDPSearch):
 
     See Also
     --------
-    DPGridSearch : The same with all candidates of a grid; its mechanisms, and their reference.
+    DPGridSearch : The same search over all candidates of a grid, with its mechanisms in detail.
 
     Notes
     -----
-    **Privacy.** As that of :class:`DPGridSearch`: unit and adjacency are those of the private
-    steps; the mechanisms are those of their fits and the exponential one of the choice (McSherry
-    and Talwar 2007, :doi:`10.1109/FOCS.2007.66`); released are what the fits release, the level
-    that losses are clipped to, and the choice; the shape of X and the parameters, drawn ones
-    included, are assumed public.
+    **Privacy.** The same as of :class:`DPGridSearch`. Unit and adjacency: those of the private
+    steps. Mechanisms: those of the fits, Gaussian counts for the level that losses are clipped to,
+    and the exponential mechanism for the choice (McSherry and Talwar 2007,
+    :doi:`10.1109/FOCS.2007.66`). Released: what the fits release, the level, and the choice.
+    Assumed public: the shape of X and all parameters, including drawn ones.
 
     Examples
     --------
@@ -120,7 +121,8 @@ class DPRandomizedSearch(BaseDPSearch):
 
     def _grid(self, seed: int | None) -> Iterable[dict[str, Any]]:
         # Never numpy's global generator, which anybody in the process can reset.
-        drawn = int.from_bytes(os.urandom(4), "little")
+        candidate_seed = int.from_bytes(os.urandom(4), "little")
         if seed is not None:
-            drawn = derived_seed(seed, "search", "candidates") % 2**32
-        return ParameterSampler(self.param_distributions, int(self.n_iter), random_state=drawn)
+            candidate_seed = derived_seed(seed, "search", "candidates") % 2**32
+        n_iter = int(self.n_iter)
+        return ParameterSampler(self.param_distributions, n_iter, random_state=candidate_seed)

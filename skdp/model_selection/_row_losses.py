@@ -1,4 +1,4 @@
-"""Losses of rows: what scores are sums of, each from its own row alone."""
+"""Losses of rows, which scores are means of: each is computed from its own row alone."""
 
 import inspect
 from collections.abc import Callable
@@ -19,11 +19,11 @@ from skdp.linear_model._responses import checked_responses
 from skdp.model_selection._kinds import real_numbers
 from skdp.model_selection._public_steps import losses_by_rows, quietly, restored, transformed
 
-__all__ = ["NAMES", "SCORES", "check_responses", "check_scoring", "row_losses", "usual_scoring"]
+__all__ = ["NAMES", "SCORES", "check_responses", "check_scoring", "default_scoring", "row_losses"]
 
-# Rows that are written out together.
+# How many rows of a sparse matrix are made dense at a time.
 _BATCH = 4096  # not studied
-# Beyond it the difference of two losses would overflow.
+# Differences of losses up to this size do not overflow.
 _LARGEST_LOSS = 1e100  # not tuned
 
 
@@ -32,7 +32,8 @@ def _squares(what: str, model: Any, rows: Any, y: np.ndarray) -> np.ndarray:
 
 
 def _errors(what: str, model: Any, rows: Any, y: np.ndarray) -> np.ndarray:
-    # By themselves: of what is added to responses the kind is not seen any more.
+    # Predictions alone are compared with public ones: after the subtraction the type of the
+    # responses would hide theirs.
     return np.asarray(quietly(np.subtract, losses_by_rows(what, model.predict, rows), y))
 
 
@@ -43,7 +44,7 @@ def _mistakes(what: str, model: Any, rows: Any, y: np.ndarray) -> np.ndarray:
 
 
 def _are_wrong(model: Any, kinds: list[str], rows: Any, y: Any) -> np.ndarray:
-    """Compare labels; refuse those of another kind than public rows have, which come first."""
+    """Compare labels; refuse labels of another kind than in the first call, for public rows."""
     labels = np.asarray(model.predict(rows))
     kinds.append("f" if labels.dtype.kind in "biuf" else labels.dtype.kind)
     if labels.shape != np.shape(y) or kinds[-1] != kinds[0]:
@@ -52,14 +53,12 @@ def _are_wrong(model: Any, kinds: list[str], rows: Any, y: Any) -> np.ndarray:
 
 
 def _unlikelihoods(what: str, model: Any, rows: Any, y: Any) -> np.ndarray:
-    def _of_part(part: Any) -> np.ndarray:
-        return -np.asarray(model.score_samples(part))
-
-    return losses_by_rows(what, partial(_of_written_out, _of_part), rows)
+    losses = partial(_of_dense_rows, lambda part: -np.asarray(model.score_samples(part)))
+    return losses_by_rows(what, losses, rows)
 
 
-def _of_written_out(losses: Callable[[Any], np.ndarray], rows: Any) -> np.ndarray:
-    """Compute losses of rows; sparse ones are written out, a batch at a time."""
+def _of_dense_rows(losses: Callable[[Any], np.ndarray], rows: Any) -> np.ndarray:
+    """Compute losses of rows; sparse rows are made dense, a batch at a time."""
     if not issparse(rows):
         return losses(rows)
     rows = canonical_csr(rows)
@@ -67,8 +66,8 @@ def _of_written_out(losses: Callable[[Any], np.ndarray], rows: Any) -> np.ndarra
     return np.concatenate([losses(rows[batch].toarray()) for batch in batches])
 
 
-#: What a row loses, by the name of the score. R2 has the order of the squares: the responses are
-#: the same for all candidates.
+#: The loss of a row, by the name of the score. For "r2" squares will do: all candidates have the
+#: same responses, so that both scores order them alike.
 SCORES: dict[str, Callable[..., np.ndarray]] = {
     "accuracy": _mistakes,
     "r2": _squares,
@@ -92,25 +91,25 @@ def check_scoring(scoring: Any, estimator: Any) -> None:
         return
     if scoring not in NAMES:
         raise ValueError(
-            f"scoring={scoring!r} is none of {NAMES}. Others, such as an area under a "
-            "curve, are no mean over rows, so that one row may move them without limit; a callable "
-            "(estimator, X, y) returns a score for each row, from that row alone."
+            f"scoring={scoring!r} is none of {NAMES}. Other scores, such as an area under a curve, "
+            "are no mean over rows, so that one row may move them without limit. A callable "
+            "(estimator, X, y) may return a score for each row, from that row alone."
         )
     if scoring == _ACCURACY and not is_classifier(estimator):
         raise ValueError(
-            f"scoring='accuracy' is for classifiers, and {type(estimator).__name__} is none."
+            f"scoring='accuracy' is for classifiers, which {type(estimator).__name__} is not."
         )
     for method in _METHODS.get(scoring, ("predict",)):
         if not hasattr(estimator, method):
             raise ValueError(
-                f"scoring={scoring!r} needs the method {method} of {type(estimator).__name__}, "
-                "which has none: pass another one, or a callable (estimator, X, y) that returns a "
-                "score for each row, from that row alone."
+                f"scoring={scoring!r} needs the method {method}, which {type(estimator).__name__} "
+                "lacks: pass another score, or a callable (estimator, X, y) that returns a score "
+                "for each row, from that row alone."
             )
 
 
 def _check_callable(scoring: Callable[..., Any]) -> None:
-    """Refuse a scorer of scikit-learn, which returns one number, and what takes other arguments."""
+    """Refuse a scorer of scikit-learn, which returns one number, and other signatures."""
     if hasattr(scoring, "_score_func"):
         raise ValueError(
             f"scoring={scoring!r} returns one score for all rows: pass one of {NAMES}, or a "
@@ -119,18 +118,15 @@ def _check_callable(scoring: Callable[..., Any]) -> None:
     try:
         inspect.signature(scoring).bind(None, None, None)
     except TypeError:
-        fits = False
+        message = "A callable scoring takes (estimator, X, y), and this one does not."
+        raise ValueError(message) from None
     except ValueError:
-        # There is none to look at.
-        fits = True
-    else:
-        fits = True
-    if not fits:
-        raise ValueError("A callable scoring takes (estimator, X, y), and this one does not.")
+        # Some builtin callables have no signature to look at.
+        return
 
 
 def check_responses(X: Any, y: Any, scoring: Any, name: str, *, required: bool = False) -> None:
-    """Refuse responses that a score, or a fit if they are required, would refuse."""
+    """Refuse responses that the score would refuse, or a fit that requires them."""
     is_scored = not callable(scoring) and scoring not in _METHODS
     if y is None:
         if required or is_scored:
@@ -148,8 +144,8 @@ def _check_labels(y: Any) -> None:
     assert_all_finite(column_or_1d(y), input_name="y")
 
 
-def usual_scoring(estimator: Any) -> str:
-    """Return the score that fits what an estimator can do."""
+def default_scoring(estimator: Any) -> str:
+    """Return the score that is taken for an estimator unless the caller names one."""
     if is_classifier(estimator):
         return "accuracy"
     if hasattr(estimator, "predict"):
@@ -162,20 +158,20 @@ def row_losses(scoring: Any, model: Any, X: Any, y: Any) -> np.ndarray:
     if callable(scoring):
         losses = -_scored(scoring, model, X, y)
     elif scoring == _RECONSTRUCTION:
-        losses = _of_written_out(lambda rows: _reconstruction_errors(model, rows), X)
+        losses = _of_dense_rows(lambda rows: _reconstruction_errors(model, rows), X)
     else:
         *before, (name, last) = _steps_of(model)
         rows, responses = transformed(before, X), _responses_of(scoring, y)
         losses = SCORES[scoring](f"Judging by {name!r}", last, rows, responses)
-    # The best and the worst of its kind; a row that is refused has the worst.
+    # NaN, which stands for rows that are refused, becomes the worst loss.
     least, most = (0.0, 1.0) if scoring == _ACCURACY else (-_LARGEST_LOSS, _LARGEST_LOSS)
-    # A type of less would neither hold these, nor say nothing of it.
+    # In float64, because smaller types cannot hold these limits.
     losses = np.nan_to_num(losses.astype(np.float64), nan=most, posinf=most, neginf=least)
     return np.asarray(np.clip(losses, least, most))
 
 
 def _scored(scoring: Callable[..., Any], model: Any, X: Any, y: Any) -> np.ndarray:
-    """Apply a score of rows and responses, if there are any."""
+    """Apply a callable score to rows, and to their responses if there are any."""
     if y is None:
         return losses_by_rows("scoring", lambda rows: scoring(model, rows, None), X)
     classes = getattr(model, "classes_", ())

@@ -18,22 +18,28 @@ from skdp.data.digest import digest
 from skdp.data.reading import read
 from skdp.data.sources import RowBlocks, as_source
 from skdp.exceptions import warn_of_privacy
-from skdp.model_selection._allotment import Allotment, allot, fits_of_steps, params_for_mu
+from skdp.model_selection._budget_split import BudgetSplit, params_for_mu, split_budget
 from skdp.model_selection._candidates import (
     Candidate,
     candidates_of,
     common_unit,
-    paths_of,
+    path_of,
     steps_of,
 )
 from skdp.model_selection._choice import choose, plan_choice
 from skdp.model_selection._delegation import DelegatesToBestMixin
-from skdp.model_selection._fitting import Search, fit_candidates, refit, warnings_for_fits
+from skdp.model_selection._fitting import (
+    FEATURE_ATTRIBUTES,
+    Search,
+    fit_candidates,
+    refit,
+    warnings_for_fits,
+)
 from skdp.model_selection._row_losses import (
     check_responses,
     check_scoring,
+    default_scoring,
     row_losses,
-    usual_scoring,
 )
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.cost import PrivacyCost
@@ -42,11 +48,10 @@ from skdp.privacy.precision import plain
 
 __all__ = ["BaseDPSearch"]
 
-# With more fits neither they nor the choice are reliable.
+# With more fits neither the fits nor the choice are reliable.
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
-# By how much rounding may let the sum of what was spent exceed the whole.
+# By how much, relatively, rounding may let the sum of what was spent exceed the whole.
 _ROUNDING = 1e-9  # not tuned
-_OF_THE_FEATURES = ("n_features_in_", "feature_names_in_")
 
 
 class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
@@ -90,31 +95,34 @@ class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
         ------
         ValueError
             If X, y, a parameter or a candidate is not acceptable; nothing has been spent then. Also
-            if a callable `scoring` raises for public rows, of ones and halves, or returns something
-            else than a number for each, for which all fits have been spent.
+            if a callable `scoring` raises for public rows of ones and halves, or does not return
+            one number for each of them; all fits have been spent by then.
         BudgetError
             If the ledger has less left; nothing has been spent then.
         """
-        scoring = usual_scoring(self.estimator) if self.scoring is None else self.scoring
+        scoring = default_scoring(self.estimator) if self.scoring is None else self.scoring
         check_scoring(scoring, self.estimator)
         X, y = read(X), read(y)
         search = self._search(X, y, scoring)
-        allotment = self._allotment(search)
-        whole = self._whole(search, allotment)
-        choice = _choice_plan(search, allotment.choice, whole, is_bounded=scoring == "accuracy")
-        n_rows = _num_samples(X)
-        self._warn(n_rows, allotment, warnings_for_fits(search, allotment))
+        cost = self._cost()
+        split = split_budget(
+            search.steps, search.candidates, search.paths, cost, refits=bool(self.refit)
+        )
+        n_rows, whole = _num_samples(X), self._whole(search, split)
+        choice = _choice_plan(search, split.choice_mu, whole, is_bounded=scoring == "accuracy")
+        # All warnings from public facts, and all refusals, come before the charge.
+        self._warn(n_rows, split, warnings_for_fits(search, split))
         if self.ledger is not None:
             self.ledger.charge(whole, what=f"{type(self).__name__}.fit, {n_rows} {whole.unit}s")
-        models = fit_candidates(search, X, y, allotment.search)
+        models = fit_candidates(search, X, split.search)
         best, warnings = 0, list[str]()
         if choice is not None:
             losses = np.column_stack([row_losses(scoring, model, X, y) for model in models])
             best, warnings = _chosen(search, losses, choice)
         model = models[best]
-        if allotment.final.mus:
-            model = refit(search, best, model, min(allotment.final.mus), X, y, allotment.final)
-        self._set_results(search, best, model, allotment, _total(whole, search.records))
+        if split.final.mus:
+            model = refit(search, best, model, X, split.final)
+        self._set_results(search, best, model, split, _total(whole, search.records))
         warn_of_privacy(*warnings)
         return self
 
@@ -128,92 +136,78 @@ class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
         private = [step.estimator for step in steps if step.is_private]
         is_fitted_to = any(get_tags(one).target_tags.required for one in private)
         check_responses(X, y, scoring, type(steps[-1].estimator).__name__, required=is_fitted_to)
-        paths = paths_of(candidates, steps, X, y, epsilon=self._cost().epsilon)
-        return Search(self.estimator, steps, candidates, paths, seed)
+        paths = [path_of(candidate, steps, X, y, self._cost().epsilon) for candidate in candidates]
+        return Search(self.estimator, steps, candidates, paths, y, seed)
 
     def _cost(self) -> PrivacyCost:
         return PrivacyCost(float(plain(self.epsilon)), float(plain(self.delta)))
 
-    def _allotment(self, search: Search) -> Allotment:
-        return allot(
-            search.steps,
-            search.candidates,
-            fits_of_steps(search.paths, search.steps),
-            epsilon=self._cost().epsilon,
-            delta=self._cost().delta,
-            refits=bool(self.refit),
-        )
-
-    def _whole(self, search: Search, allotment: Allotment) -> PrivacySpent:
-        """Return the record of everything, before its releases."""
+    def _whole(self, search: Search, split: BudgetSplit) -> PrivacySpent:
+        """Return the record of the whole search, without its releases."""
         first = next(step.estimator for step in search.steps if step.is_private)
         noise = NoiseSource(search.seed)
         return PrivacySpent(
             epsilon=self._cost().epsilon,
             delta=self._cost().delta,
-            mu=allotment.mu,
+            mu=split.mu,
             unit=common_unit(search.steps),
             adjacency=first.adjacency,
             seed_fingerprints=() if noise.fingerprint is None else (noise.fingerprint,),
             releases=(),
-            delta_tail=allotment.delta_tail,
+            delta_tail=split.delta_tail,
             guessable=noise.is_guessable,
         )
 
-    def _warn(self, n_rows: int, allotment: Allotment, warnings: Sequence[str]) -> None:
-        """Say what public facts make of the guarantee, and of the result."""
-        if math.isinf(allotment.mu):
+    def _warn(self, n_rows: int, split: BudgetSplit, warnings: Sequence[str]) -> None:
+        """Give the warnings that follow from public facts."""
+        if math.isinf(split.mu):
             return
         warn_of_guesses(self.random_state)
-        own = warnings_for_delta(self._cost(), "rows", n_rows)
-        warn_of_privacy(*own, *warnings)
-        most = max(allotment.n_fits.values())
+        warn_of_privacy(*warnings_for_delta(self._cost(), "rows", n_rows), *warnings)
+        most = max(split.n_fits.values())
         if most > _MOST_FITS:
             warn_of_privacy(
-                f"The search takes {most} fits of one step, which share its budget: what is best "
-                f"at their noise need not be best at that of the last. Try at most {_MOST_FITS}, "
-                "or tune on public rows with skdp.model_selection.matched_noise. Parameters that "
-                "need no fit of their own, such as n_components with solver='covariance', are free."
+                f"The search takes {most} fits of one step, which share its budget. The candidate "
+                "that is best with their noise need not be best with the smaller noise of the last "
+                f"fit. Try at most {_MOST_FITS}, or tune on public rows with "
+                "skdp.model_selection.matched_noise. Parameters that need no fit of their own, "
+                "such as n_components with solver='covariance', are free."
             )
 
     def _set_results(
-        self, search: Search, best: int, model: Any, allotment: Allotment, spent: PrivacySpent
+        self, search: Search, best: int, model: Any, split: BudgetSplit, spent: PrivacySpent
     ) -> None:
-        for name in ("best_estimator_", *_OF_THE_FEATURES):
+        # An earlier fit may have set what this one does not.
+        self.__dict__.pop("best_estimator_", None)
+        for name in FEATURE_ATTRIBUTES:
             self.__dict__.pop(name, None)
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
         names = [step.name or "estimator" for step in search.steps]
         self.best_index_ = best
         self.best_params_ = search.candidates[best].parameters
         self.cv_results_ = _table(search.candidates, best)
-        self.n_distinct_fits_ = {names[number]: n for number, n in allotment.n_fits.items()}
-        for name in _OF_THE_FEATURES:
-            if hasattr(model, name):
-                setattr(self, name, getattr(model, name))
+        self.n_distinct_fits_ = {names[number]: n for number, n in split.n_fits.items()}
         self.privacy_spent_ = spent
         if self.refit:
             self.best_estimator_ = model
-        parts = _stamped(model, search, spent, self.ledger)
-        for part in parts:
+        for part in _stamped(model, search, spent, self.ledger):
             warn_of_privacy(*search.warnings.get(id(part), ()))
 
 
 def _choice_plan(
     search: Search, mu: float, whole: PrivacySpent, *, is_bounded: bool
 ) -> Plan | None:
-    """Plan the choice; None if there is nothing to choose."""
+    """Plan the choice, which refuses a mu that is too small; None if there is nothing to choose."""
     if not mu:
         return None
-    return plan_choice(
-        len(search.candidates),
-        PrivacyCost(**params_for_mu(mu, whole.delta)),
-        unit=whole.unit,
-        adjacency=whole.adjacency,
-        is_bounded=is_bounded,
-    )
+    cost = PrivacyCost(**params_for_mu(mu, whole.delta))
+    n_candidates, unit, adjacency = len(search.candidates), whole.unit, whole.adjacency
+    return plan_choice(n_candidates, cost, unit, adjacency, is_bounded=is_bounded)
 
 
 def _chosen(search: Search, losses: np.ndarray, plan: Plan) -> tuple[int, list[str]]:
-    """Choose privately by the losses of the rows; say what the releases say against it."""
+    """Choose privately by the losses of the rows; return the warnings of the releases too."""
     seed = search.seed_of("choice")
     noise = NoiseSource(seed, () if seed is None else (digest(as_source(losses)),))
     budget = PrivacyBudget.of(plan, noise)
@@ -223,8 +217,8 @@ def _chosen(search: Search, losses: np.ndarray, plan: Plan) -> tuple[int, list[s
 
 
 def _total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent:
-    """Return the record of everything, with its releases."""
-    # Steps of one pipeline get the same rows: a record is a row with its response.
+    """Return the record of the whole search, with its releases."""
+    # Steps of one pipeline get the same rows, and a record is a row with its response.
     composed = records[0].compose(*records[1:], same_unit=True)
     is_over = composed.mu > whole.mu * (1 + _ROUNDING)
     if is_over or composed.delta_tail > whole.delta_tail * (1 + _ROUNDING):
@@ -241,7 +235,8 @@ def _total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent
 def _stamped(model: Any, search: Search, spent: PrivacySpent, ledger: Any) -> list[Any]:
     """Give a model and its private steps the record of the search.
 
-    Returned are the steps whose warnings are not about what was just chosen.
+    The steps are returned whose warnings may be shown. Where candidates share a fit of a step and
+    differ in what they make of it, the warnings follow from the choice, and are not shown.
     """
     model.privacy_spent_ = spent
     parts = []
@@ -249,7 +244,8 @@ def _stamped(model: Any, search: Search, spent: PrivacySpent, ledger: Any) -> li
         if step.is_private:
             part = model.named_steps[step.name] if step.name else model
             part.privacy_spent_ = spent
-            # To fit it again costs what it says, and what takes the noise out is not kept.
+            # Another fit of the part costs what its parameters say. The seed, which would let
+            # anybody subtract the noise, is not kept.
             asked = {name: getattr(step.estimator, name) for name in ("epsilon", "delta")}
             part.set_params(**asked, ledger=ledger, random_state=None)
             if not search.chooses_within(number):
@@ -262,10 +258,9 @@ def _table(candidates: Sequence[Candidate], best: int) -> dict[str, Any]:
     names = sorted({name for candidate in candidates for name in candidate.parameters})
     table: dict[str, Any] = {"params": [candidate.parameters for candidate in candidates]}
     for name in names:
-        missing = [name not in candidate.parameters for candidate in candidates]
-        column = np.ma.MaskedArray(np.empty(len(candidates), dtype=object), mask=missing)
+        column = np.ma.masked_all(len(candidates), dtype=object)
         for number, candidate in enumerate(candidates):
-            if not missing[number]:
+            if name in candidate.parameters:
                 column[number] = candidate.parameters[name]
         table[f"param_{name}"] = column
     table["selected"] = np.arange(len(candidates)) == best

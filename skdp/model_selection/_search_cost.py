@@ -22,7 +22,6 @@ from skdp.model_selection._planned_fits import (
     records_of,
 )
 from skdp.model_selection._privacy_report import guarantee
-from skdp.model_selection._private_steps import is_passed_through
 from skdp.privacy import PrivacySpent, gaussian_dp
 from skdp.privacy.cost import largest_epsilon
 
@@ -42,14 +41,14 @@ class SearchCost:  # numpydoc ignore=PR02
     n_fits : int
         Number of fits of private steps.
     spent : PrivacySpent
-        What all of these cost together.
+        Record of all these fits together.
     n_search_fits : int
         Number of fits of the search, each of all steps.
     within : tuple of (float, float) or None, default=None
-        Epsilon and delta that each private step has now; None if these differ.
+        Epsilon and delta that each private step has now; None if the steps differ in them.
     epsilon_each : float or None, default=None
-        Epsilon for each private step with which the whole search stays within these; None if that
-        is not easily told.
+        Epsilon for each private step with which the whole search stays within `within`; None if
+        that is not easily computed.
 
     Notes
     -----
@@ -72,15 +71,15 @@ class SearchCost:  # numpydoc ignore=PR02
     epsilon_each: float | None = None
 
     def __repr__(self) -> str:
-        told = (
+        summary = (
             f"{_counted(self.n_fits, 'private fit')} in {_counted(self.n_search_fits, 'fit')} of "
             f"the search: {guarantee(self.spent)}"
         )
         if self.within is None or self.epsilon_each is None:
-            return told
+            return summary
         epsilon, delta = self.within
         return (
-            f"{told}; to stay within ({epsilon:.4g}, {delta:.4g}) pass "
+            f"{summary}; to stay within ({epsilon:.4g}, {delta:.4g}) pass "
             f"epsilon={_rounded_down(self.epsilon_each):g} to each private step"
         )
 
@@ -90,15 +89,15 @@ def search_cost(
 ) -> SearchCost:
     """Tell what a search of scikit-learn on private rows would cost, before it is made.
 
-    Every candidate is fitted on every fold, and the best one once more: all of these fits spend
-    privacy, and the guarantee is that of all of them together.
+    A search fits every candidate on every fold, and the best one once more. All of these fits spend
+    budget, and the guarantee is that of all of them together.
 
     Parameters
     ----------
     search : GridSearchCV or RandomizedSearchCV
-        The search. It is not changed, nothing is drawn from its random state, and no data are read.
+        The search. It is not changed, and nothing is drawn from its random state.
     n_samples : int
-        Number of rows of the X to come.
+        Number of rows of the planned X.
     n_features : int
         Number of its features.
     same_unit : bool, default=False
@@ -113,12 +112,12 @@ def search_cost(
     Raises
     ------
     TypeError
-        If `search` is no search.
+        If `search` is not a search of scikit-learn.
     ValueError
-        If the number of fits or their cost is not known before: of successive halving, of a
-        splitter that needs data, of an `epsilon` that is drawn at random without a seed; if there
-        is no private step, or a parameter is not acceptable to one; if the steps protect different
-        units or differ in adjacency.
+        If the number of fits or their cost is not known in advance: with successive halving, with a
+        splitter that needs data, or with an `epsilon` that is drawn without a seed. If there is no
+        private step, or one does not accept its parameters. If the steps protect different units or
+        differ in adjacency.
 
     See Also
     --------
@@ -129,9 +128,9 @@ def search_cost(
     -----
     **Privacy.** No data are read and nothing is spent.
 
-    The last fit is taken to be the most expensive candidate, and steps that a pipeline would cache
-    are counted as fitted again: the real cost may be lower. The scores are not part of it: they are
-    computed from the rows without privacy, and so is what is chosen by them.
+    The cost may turn out lower: the last fit is taken to be that of the most expensive candidate,
+    and steps that a pipeline would cache are counted as fitted again. The cost does not cover the
+    scores, which are computed from the rows without privacy, nor the choice that is made by them.
 
     Examples
     --------
@@ -152,55 +151,53 @@ def search_cost(
     candidates = [candidate_of(search, params) for params in params_of_search(search)]
     for candidate in candidates:
         _check_first_step(candidate, int(n_samples), int(n_features))
-    bills = [planned_cost(planned_fits(candidate)) for candidate in candidates]
-    if not any(bills):
+    costs = [planned_cost(planned_fits(candidate)) for candidate in candidates]
+    if not any(costs):
         raise ValueError(f"{type(search.estimator).__name__} has no private step.")
     n_splits = n_splits_of(search)
-    whole, spent = _most_expensive(bills, n_splits, refit=bool(search.refit), same_unit=same_unit)
-    n_search_fits = len(bills) * n_splits + bool(search.refit)
-    return SearchCost(whole.total(), spent, n_search_fits, *_advice(whole))
+    whole, spent = _most_expensive(costs, n_splits, refit=bool(search.refit), same_unit=same_unit)
+    n_search_fits = len(costs) * n_splits + bool(search.refit)
+    return SearchCost(whole.total(), spent, n_search_fits, *_affordable_epsilon(whole))
 
 
 def _check_first_step(estimator: Any, n_samples: int, n_features: int) -> None:
-    """Refuse what a fit would refuse by the shape, where the shape is that of X."""
+    """Refuse what a fit would refuse by the shape of X; behind the first step it is not known."""
     while isinstance(estimator, Pipeline):
-        steps = [step for _, step in estimator.steps if not _is_nothing(step)]
-        estimator = steps[0] if steps else None
+        # A frozen step, which has a `fit`, may change the shape; "passthrough" and None do not.
+        steps = (step for _, step in estimator.steps if hasattr(step, "fit"))
+        estimator = next(steps, None)
     if isinstance(estimator, PrivateEstimator):
         estimator.plan(n_samples, n_features)
 
 
-def _is_nothing(step: Any) -> bool:
-    return is_passed_through(step) and not hasattr(step, "fit")
-
-
 def _most_expensive(
-    bills: list[Counter[PrivacySpent]], n_splits: int, *, refit: bool, same_unit: bool
-) -> tuple[Counter[PrivacySpent], PrivacySpent]:
-    """Compose all fits on the folds, with the last one that costs most."""
-    folds: Counter[PrivacySpent] = Counter()
-    for bill in bills:
-        folds.update({record: times * n_splits for record, times in bill.items()})
-    last = {frozenset(bill.items()): bill for bill in bills}.values() if refit else [Counter()]
-    wholes = [folds + bill for bill in last]
+    costs: list[PlannedCost], n_splits: int, *, refit: bool, same_unit: bool
+) -> tuple[PlannedCost, PrivacySpent]:
+    """Compose all fits on the folds with the most expensive last fit."""
+    folds: PlannedCost = Counter()
+    for cost in costs:
+        folds.update({record: times * n_splits for record, times in cost.items()})
+    # Equal costs are composed once: there may be many candidates.
+    last = {frozenset(cost.items()): cost for cost in costs}.values() if refit else [Counter()]
+    wholes = [folds + cost for cost in last]
     return max(
         ((whole, composed(records_of(whole), same_unit=same_unit)) for whole in wholes),
-        key=lambda found: (found[1].epsilon, found[1].delta, found[1].mu),
+        key=lambda pair: (pair[1].epsilon, pair[1].delta, pair[1].mu),
     )
 
 
-def _advice(bill: PlannedCost) -> tuple[tuple[float, float] | None, float | None]:
-    """Return what each step is asked for, and the epsilon that brings all of them within it."""
-    asked = {(record.epsilon, record.delta) for record in bill}
+def _affordable_epsilon(cost: PlannedCost) -> tuple[tuple[float, float] | None, float | None]:
+    """Return the epsilon and delta of each step, and the epsilon that keeps the search within."""
+    asked = {(record.epsilon, record.delta) for record in cost}
     if len(asked) > 1:
         return None, None
-    (epsilon, delta), n_fits = asked.pop(), sum(bill.values())
-    if math.isinf(epsilon) or any(record.delta_tail for record in bill):
+    (epsilon, delta), n_fits = asked.pop(), cost.total()
+    if math.isinf(epsilon) or any(record.delta_tail for record in cost):
         return (epsilon, delta), None
     if delta == 0:
         return (epsilon, delta), epsilon / n_fits * (1 - _SAFETY)
     mu = gaussian_dp.mu_from_epsilon_delta(epsilon, delta) / math.sqrt(n_fits)
-    # The sum, its square root and the epsilon of the whole are each rounded up.
+    # Three times, because the sum, its square root and the epsilon are each rounded up.
     return (epsilon, delta), largest_epsilon(mu * (1 - 3 * _SAFETY), delta) or None
 
 
@@ -209,6 +206,6 @@ def _counted(number: int, what: str) -> str:
 
 
 def _rounded_down(value: float) -> float:
-    """Round to few digits, such that what is passed on does not cost more."""
+    """Round down to few digits, so that the epsilon that is printed stays within the budget."""
     unit = 10.0 ** (math.floor(math.log10(value)) - _DIGITS_SHOWN + 1)
     return math.floor(value / unit) * unit

@@ -18,8 +18,8 @@ def chosen(losses, adjacency, scripts=None, *, is_bounded=False):
     plan = plan_choice(
         losses.shape[1],
         PrivacyCost(1.0, 1e-6),
-        unit="row",
-        adjacency=adjacency,
+        "row",
+        adjacency,
         is_bounded=is_bounded,
     )
     with watched(scripts) as made:

@@ -271,7 +271,7 @@ def test_texts_are_judged_one_by_one_where_public_ones_are_refused():
         assert known.issuperset(rows.ravel())
         return [-float(one) * (len(rows) == 2) for one in rows.ravel()]
 
-    with pytest.warns(PrivacyWarning, match="So it does for public texts"):
+    with pytest.warns(PrivacyWarning, match="called with public texts"):
         found = row_losses(scoring, None, texts, None)
     np.testing.assert_array_equal(found, texts.ravel().astype(float))
 
@@ -324,7 +324,7 @@ def test_texts_that_public_ones_are_none_of_have_the_worst_loss():
     texts = np.array([["yes" if row[0] > 1 else "no"] for row in X], dtype=object)
     one_hot = OneHotEncoder(sparse_output=False).fit([["no"], ["yes"]])
     scoring = lambda model, rows, y: -model.transform(rows)[:, 0]  # noqa: E731
-    with pytest.warns(PrivacyWarning, match="So it does for public texts"):
+    with pytest.warns(PrivacyWarning, match="called with public texts"):
         before = row_losses(scoring, one_hot, texts, None)
     texts[ODD] = "secret"
     with pytest.warns(PrivacyWarning, match="the worst loss") as told:

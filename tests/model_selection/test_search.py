@@ -286,11 +286,15 @@ BAD = [
     (DPPCA(2), {"ledger__path": ["x"]}, "must not be searched"),
     (DPPCA(2, row_norm=1.0), {"row_norm": [1.0, np.inf]}, "row_norm=inf with epsilon"),
     (DPPCA(2, epsilon=np.inf, row_norm=np.inf), {}, "row_norm=inf with epsilon"),
-    (make_pipeline(DPPCA(2), FROZEN), {"frozenestimator__estimator": [Ridge()]}, "are fitted are"),
+    (
+        make_pipeline(DPPCA(2), FROZEN),
+        {"frozenestimator__estimator": [Ridge()]},
+        "step that is fitted",
+    ),
     (make_pipeline(DPPCA(3), FROZEN), {"dppca__n_components": [4]}, "features"),
     (make_pipeline(DPPCA(2), FrozenEstimator(Ridge())), {}, "not fitted yet"),
-    (make_pipeline(DPPCA(2), AdditiveChi2Sampler(), REGRESSION), {}, "behind a private step"),
-    (PIPELINE, {"dppca": [DPPCA(2), DPPCA(3)]}, "only parameters of steps"),
+    (make_pipeline(DPPCA(2), AdditiveChi2Sampler(), REGRESSION), {}, "Behind a private step"),
+    (PIPELINE, {"dppca": [DPPCA(2), DPPCA(3)]}, "step that is fitted"),
     (PIPELINE, {"dppca__n_components": [1, 9]}, "n_components=9 must be at most"),
     (PIPELINE, {"dptraceregressor__rank": [1, 2]}, "rank=2 exceeds"),
 ]
@@ -478,7 +482,7 @@ def test_a_score_is_charged_and_refused(tmp_path):
     with pytest.raises(BudgetError):
         private_score(model, X, epsilon=1.0, delta=1e-5, ledger=ledger)
     for more, told in (
-        ({"scoring": "r2"}, "no mean of rows"),
+        ({"scoring": "r2"}, "no mean over rows"),
         ({"scoring": "accuracy"}, "is for classifiers"),
         ({"scoring": "neg_mean_squared_error"}, "needs the method predict"),
         ({"scoring": get_scorer("r2")}, "one score for all rows"),

@@ -1,0 +1,117 @@
+"""How a search splits its budget among its fits and its choice.
+
+The choice gets a small part of the square of mu. The private steps share the rest in proportion to
+the squares of mu that the caller gave them. A step whose one fit serves all candidates spends its
+whole part on that fit. A step that takes G fits, and one last fit for the chosen candidate, splits
+its part into :math:`G + 9` parts: one for each fit of the search, and nine for the last fit, which
+thus has a third of the noise.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sklearn.base import clone
+
+from skdp.model_selection._candidates import Candidate, Path, Step
+from skdp.privacy import gaussian_dp
+from skdp.privacy.cost import PrivacyCost, largest_epsilon
+
+__all__ = ["BudgetSplit", "FitBudgets", "params_for_mu", "set_budget", "split_budget"]
+
+# Share of the choice: where one release serves all candidates, and where several fits are needed.
+_CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10  # not studied
+_FINAL_PARTS = 9  # not studied
+# By which factor delta is lowered until the epsilon of a fit is positive, and down to what.
+_DELTA_FACTOR, _LEAST_DELTA = 1e-2, 1e-290  # not tuned
+
+
+class FitBudgets(NamedTuple):
+    """What a fit of each private step may spend; `name` is what the record calls such a fit."""
+
+    name: str
+    mus: dict[int, float]  # by the number of the step
+    delta: float
+
+
+class BudgetSplit(NamedTuple):
+    """What every part of a search may spend."""
+
+    n_fits: dict[int, int]  # fits of each private step, by its number
+    search: FitBudgets  # for the fits of the search
+    final: FitBudgets  # for the last fits, of the steps that have one
+    choice_mu: float  # 0 if there is nothing to choose
+    mu: float  # of everything together
+    delta_tail: float  # part of delta that the fits may reserve
+
+
+def split_budget(
+    steps: Sequence[Step],
+    candidates: Sequence[Candidate],
+    paths: Sequence[Path],
+    cost: PrivacyCost,
+    *,
+    refits: bool,
+) -> BudgetSplit:
+    """Split a budget among the fits of a search, its last fits if it `refits`, and its choice."""
+    private = [i for i, step in enumerate(steps) if step.is_private]
+    n_fits = {i: len({path.fits[i] for path in paths}) for i in private}
+    n_last = {i: int(refits and n > 1) for i, n in n_fits.items()}
+    # Every fit gets an equal part of delta, of which some fits reserve a tail.
+    fit_delta = cost.delta / (sum(n_fits.values()) + sum(n_last.values()))
+    tails = {i: _largest_tail(steps[i], i, candidates, fit_delta) for i in n_fits}
+    delta_tail = math.fsum((n_fits[i] + n_last[i]) * tail for i, tail in tails.items())
+    mu = gaussian_dp.mu_from_epsilon_delta(cost.epsilon, cost.delta, delta_tail)
+    choice = _CHOICE_OF_SEVERAL if max(n_fits.values()) > 1 else _CHOICE_OF_ONE
+    choice = choice if len(candidates) > 1 else 0.0
+    # Shares of the square of mu, because squares of mu add up.
+    parts = {i: (1 - choice) * share for i, share in _shares(steps, n_fits).items()}
+    parts = {i: part / (n_fits[i] + _FINAL_PARTS * n_last[i]) for i, part in parts.items()}
+    last = {i: mu * math.sqrt(_FINAL_PARTS * part) for i, part in parts.items() if n_last[i]}
+    return BudgetSplit(
+        n_fits,
+        search=FitBudgets("fit", {i: mu * math.sqrt(part) for i, part in parts.items()}, fit_delta),
+        final=FitBudgets("last fit", last, fit_delta),
+        # Not mu * 0, which is NaN where mu is infinite.
+        choice_mu=mu * math.sqrt(choice) if choice else 0.0,
+        mu=mu,
+        delta_tail=delta_tail,
+    )
+
+
+def set_budget(step: Any, mu: float, delta: float) -> None:
+    """Give a private step the epsilon and the delta at which it spends that mu."""
+    # Only at a finite epsilon does a step tell which part of delta it reserves.
+    step.set_params(epsilon=1.0, delta=delta)
+    step.set_params(**params_for_mu(mu, delta, step._cost().delta_tail))
+
+
+def params_for_mu(mu: float, delta: float, delta_tail: float = 0.0) -> dict[str, float]:
+    """Return an epsilon and a delta, as parameters, that together spend that mu, rounded down.
+
+    Where epsilon would be 0 at that delta, a smaller delta is taken, and `delta_tail` shrinks in
+    proportion.
+    """
+    if math.isinf(mu):
+        return {"epsilon": math.inf, "delta": delta}
+    reserved_part = delta_tail / delta
+    while delta > _LEAST_DELTA:
+        if (epsilon := largest_epsilon(mu, delta, reserved_part * delta)) > 0:
+            return {"epsilon": epsilon, "delta": delta}
+        delta *= _DELTA_FACTOR
+    raise ValueError(f"epsilon is too small to be shared: a fit would get mu={mu!r}.")
+
+
+def _shares(steps: Sequence[Step], n_fits: dict[int, int]) -> dict[int, float]:
+    """Return the share of each step; equal shares where a step is given an infinite epsilon."""
+    squares = {i: steps[i].estimator._cost().mu ** 2 for i in n_fits}
+    total = math.fsum(squares.values())
+    if not math.isfinite(total):
+        return dict.fromkeys(n_fits, 1 / len(n_fits))
+    return {i: square / total for i, square in squares.items()}
+
+
+def _largest_tail(step: Step, number: int, candidates: Sequence[Candidate], delta: float) -> float:
+    """Return the largest part of that delta that a fit of a step may reserve."""
+    asked = ({**one.of_steps[number], "epsilon": 1.0, "delta": delta} for one in candidates)
+    return max(clone(step.estimator).set_params(**one)._cost().delta_tail for one in asked)
