@@ -176,8 +176,31 @@ def _fits_of_search(search: Any) -> Fits:
     fits = [(step, n * n_splits) for candidate in candidates for step, n in candidate]
     if search.refit is False:
         return fits
-    # The last fit is not known before the scores are: it is taken to be the most expensive one.
-    return fits + max(candidates, key=lambda one: sum(n * step._cost().mu ** 2 for step, n in one))
+    return fits + _most_expensive(candidates)
+
+
+def _most_expensive(candidates: list[Fits]) -> Fits:
+    """Return the candidate that costs the most: which one is fitted last, only scores tell."""
+    sizes = [_sizes(fits) for fits in candidates]
+    largest = tuple(map(max, zip(*sizes, strict=True)))
+    # One that spends more mu may reserve less of delta: then neither bounds what the other costs.
+    if largest not in sizes:
+        raise UnknownFits(
+            "Which candidate a search fits last is not known before, and none of them costs at "
+            "least as much as each of the others in mu, in epsilon and in the reserved part of "
+            "delta. Pass refit=False, or candidates that differ in one of these only."
+        )
+    return candidates[sizes.index(largest)]
+
+
+def _sizes(fits: Fits) -> tuple[float, float, float]:
+    """Add up what fits cost: squares of mu, epsilon, and what they reserve of delta."""
+    costs = [(step._cost(), n) for step, n in fits]
+    return (
+        math.fsum(n * cost.mu**2 for cost, n in costs),
+        math.fsum(n * cost.epsilon for cost, n in costs if cost.is_pure),
+        math.fsum(n * cost.delta_tail for cost, n in costs),
+    )
 
 
 def _check_equal_costs(search: Any) -> None:

@@ -43,7 +43,7 @@ from small_pipelines import (
 
 from skdp import DPPCA, DPLowRankFactorizer, DPPersonalizedRegressor, DPTruncatedSVD
 from skdp.model_selection import privacy_spent, search_cost
-from skdp.model_selection._planned_fits import planned_cost, records_of
+from skdp.model_selection._planned_fits import UnknownFits, planned_cost, planned_fits, records_of
 from skdp.privacy import gaussian_dp
 from skdp.units import Edge, Entry, FrobeniusChange, Interaction, SparseRow, SpectralChange
 
@@ -332,3 +332,15 @@ def test_candidates_that_are_estimators_are_not_changed():
 def test_equal_fits_have_one_bill():
     bill = planned_cost([(pca(), 2), (pca(center=False), 3), (svd(), 1)])
     assert sorted(Counter(bill).values()) == [1, 5]
+
+
+def test_a_last_fit_that_no_candidate_bounds_is_not_planned():
+    search = GridSearchCV(regressor(), {"init": ["random", "spectral"]}, cv=2)
+    random, spectral = (regressor(init=init)._cost() for init in search.param_grid["init"])
+    assert random.mu > spectral.mu
+    assert random.delta_tail < spectral.delta_tail
+    with pytest.raises(UnknownFits, match="refit=False"):
+        planned_fits(search)
+    assert len(planned_fits(search.set_params(refit=False))) == 2
+    same = GridSearchCV(regressor(), {"n_iter": [2, 3]}, cv=2)
+    assert len(planned_fits(same)) == 3
