@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.reduce import Reduced, sum_rounding, take
+from skdp.data.reduce import BlockView, sum_rounding
 from skdp.data.sources import Source
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linalg.matrices import DenseMatrices, Matrices, OuterMatrices
@@ -23,7 +22,7 @@ _PIECE_ROWS = (32, 4096)  # not studied
 
 
 @dataclass(eq=False)
-class Design(Reduced):  # numpydoc ignore=PR02
+class Design(BlockView):  # numpydoc ignore=PR02
     r"""Matrices :math:`A\,((X_i - C) \circ S)\,B` for public A, B, C and S, never written out.
 
     Sums go block by block in float64. Block boundaries depend on the shape only.
@@ -113,15 +112,17 @@ class Design(Reduced):  # numpydoc ignore=PR02
 
     def norms(self) -> np.ndarray:
         """Compute the norm of each matrix, or an upper bound of it."""
-        return self.map_rows(take("norms"))
+        return self.map_rows(lambda _, matrices: matrices.norms())
 
     def inner(self, point: FixedRank) -> np.ndarray:
         """Compute the inner product of each matrix with a point."""
-        return self.map_rows(partial(_inner, point=point))
+        return self.map_rows(lambda _, matrices: matrices.tangent(point, 0.0)[1])
 
     def clipped_inner(self, point: np.ndarray, bounds: np.ndarray) -> np.ndarray:
         """Compute the inner product of each matrix, clipped entry by entry, with a point."""
-        return self.written_out().map_rows(partial(_clipped_inner, point=point, bounds=bounds))
+        return self.written_out().map_rows(
+            lambda _, matrices: np.clip(entries_of(matrices), *bounds) @ point
+        )
 
     def _pieces(self, rows: slice, block: Any) -> Iterator[tuple[slice, Matrices]]:
         """Cut a block into pieces that stay in cache, if its matrices are written out."""
@@ -152,16 +153,6 @@ def entries_of(matrices: Matrices) -> np.ndarray:
     """Return the entries of matrices that are written out as rows."""
     assert isinstance(matrices, DenseMatrices)
     return matrices.values.reshape(len(matrices), -1)
-
-
-def _inner(_: slice, matrices: Matrices, point: FixedRank) -> np.ndarray:
-    return matrices.tangent(point, 0.0)[1]
-
-
-def _clipped_inner(
-    _: slice, matrices: Matrices, point: np.ndarray, bounds: np.ndarray
-) -> np.ndarray:
-    return np.asarray(np.clip(entries_of(matrices), *bounds) @ point)
 
 
 def _times(factors: Any, symmetric: np.ndarray | None) -> Any:

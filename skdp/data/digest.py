@@ -30,7 +30,7 @@ def digest(source: Source) -> bytes:
     bytes
         A BLAKE2b digest of 32 bytes.
     """
-    return joined_digest(source, *map_sum(source, [digest_kernel(source)], 0))
+    return joined_digest(source, map_sum(source, digest_kernel(source), 0))
 
 
 def digest_kernel(source: Source) -> Kernel:

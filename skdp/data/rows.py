@@ -10,17 +10,17 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.blocks import Block, DenseBlock, SparseBlock, Weighting
-from skdp.data.reduce import PerRow, Reduced, sum_depth, take
+from skdp.data.reduce import BlockView, PerRow, sum_depth
 from skdp.data.sources import BlockSource, Source
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 
-__all__ = ["Found", "Rows"]
+__all__ = ["RowCache", "Rows"]
 
 # Longest chain of additions in numpy's sum of a contiguous array, and of those before it.
 _PAIRWISE_DEPTH = 256  # not tuned
 
 
-class Found(NamedTuple):
+class RowCache(NamedTuple):
     """What one reading of rows has found, so that no other has to look for it."""
 
     norms: np.ndarray | None = None
@@ -30,7 +30,7 @@ class Found(NamedTuple):
 
 
 @dataclass(eq=False)
-class Rows(Reduced):  # numpydoc ignore=PR02
+class Rows(BlockView):  # numpydoc ignore=PR02
     r"""Rows :math:`w_i (x_i - m)` of a matrix, never written out as a whole.
 
     Sums go block by block in float64, whatever the dtype of the data. With every sum comes
@@ -50,7 +50,7 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         Norm that no row exceeds; see `clipped`.
     weighting : callable or None, default=None
         Gives the weights for an array of norms; None for weights of 1.
-    found : Found
+    cache : RowCache
         What is known of the centered rows, before weighting.
     """
 
@@ -59,7 +59,7 @@ class Rows(Reduced):  # numpydoc ignore=PR02
     center: np.ndarray | None = None
     bound: float = np.inf
     weighting: Weighting | None = None
-    found: Found = field(default_factory=Found)
+    cache: RowCache = field(default_factory=RowCache)
 
     @property
     def n_rows(self) -> int:
@@ -82,7 +82,7 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         # Written over by every block: the system would clear a new array of that size first.
         scratch = np.empty((longest, self.n_features))
         # A stream might yield other rows in another pass.
-        known = None if self.is_stream else self.found.norms
+        known = None if isinstance(self.source, BlockSource) else self.cache.norms
         for rows, raw in self.source.blocks(group):
             block: Block = (
                 SparseBlock(raw, self.center)
@@ -95,8 +95,8 @@ class Rows(Reduced):  # numpydoc ignore=PR02
 
     def centered(self, center: np.ndarray) -> "Rows":
         """Return a view of the raw rows minus `center`."""
-        found = Found(are_mostly_positive=self.found.are_mostly_positive)
-        return replace(self, center=center, bound=np.inf, weighting=None, found=found)
+        cache = RowCache(are_mostly_positive=self.cache.are_mostly_positive)
+        return replace(self, center=center, bound=np.inf, weighting=None, cache=cache)
 
     def clipped(self, bound: float, weighting: Weighting) -> "Rows":
         """Return a view whose rows are multiplied by weights that bring them within `bound`.
@@ -114,9 +114,9 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         ndarray of shape (n_rows,)
             Norms, or upper bounds of them if the rows are sparse and centered; NaN for null rows.
         """
-        if self.found.norms is not None:
-            return self.found.norms
-        return replace(self, weighting=None).map_rows(take("norms"))
+        if self.cache.norms is not None:
+            return self.cache.norms
+        return replace(self, weighting=None).map_rows(lambda _, block: block.norms())
 
     def mostly_positive(self) -> np.ndarray:
         """Tell of each raw row whether its sum is at least half of the sum of its sizes.
@@ -128,32 +128,34 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         ndarray of shape (n_rows,)
             1 or 0.
         """
-        if self.found.are_mostly_positive is not None:
-            return self.found.are_mostly_positive
-        return Rows(self.source, self.n_jobs).map_rows(take("are_mostly_positive"))
+        if self.cache.are_mostly_positive is not None:
+            return self.cache.are_mostly_positive
+        return Rows(self.source, self.n_jobs).map_rows(lambda _, block: block.are_mostly_positive())
 
     def total(self) -> tuple[np.ndarray, float]:
         """Sum the rows; return the sum, of shape (n_features,), and its rounding."""
-        total = self.found.total
-        if total is None or self.weighting is None or self.bound != self.found.bound:
-            total = self.add_up(take("total"), self.n_features)
+        total = self.cache.total
+        if total is None or self.weighting is None or self.bound != self.cache.bound:
+            total = self.map_sum(lambda _, block: block.total(), self.n_features)
         return total, self._rounding(1)
 
     def gram(self) -> tuple[np.ndarray, float]:
         """Sum the outer products; return (n_features, n_features) numbers and their rounding."""
-        return self.add_up(take("gram"), self.n_features**2), self._rounding(2)
+        return self.map_sum(lambda _, block: block.gram(), self.n_features**2), self._rounding(2)
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`, to (n_rows, n_columns) numbers."""
-        return self.map_rows(take("matmul", right))
+        return self.map_rows(lambda _, block: block.matmul(right))
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`, to (n_features, n_columns) numbers."""
-        return self.add_up(partial(_rmatmul, left=left), self.n_features * left.shape[1])
+        return self.map_sum(
+            lambda rows, block: block.rmatmul(left[rows]), self.n_features * left.shape[1]
+        )
 
     def dense(self) -> np.ndarray:
         """Write the raw rows out as an array, of shape (n_rows, n_features)."""
-        return self.map_rows(take("dense"))
+        return self.map_rows(lambda _, block: block.dense())
 
     def squared_deviations(self, point: np.ndarray) -> tuple[float, float]:
         """Sum the squared distances of the raw rows from `point`, less those of rows of zeros.
@@ -170,13 +172,13 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         rounding : float
             Bound of its rounding error, in units of the largest contribution of one entry.
         """
-        total = self.add_up(take("squared_deviations", point), 1)
+        total = self.map_sum(lambda _, block: block.squared_deviations(point), 1)
         depth = _PAIRWISE_DEPTH + len(self.block_starts)
         return float(total), depth * UNIT_ROUNDOFF * math.prod(self.source.shape)
 
     def squared_norm(self) -> tuple[float, float]:
         """Sum the squared norms of the rows; return the sum and its rounding."""
-        total = self.add_up(take("squared_norm"), 1)
+        total = self.map_sum(lambda _, block: block.squared_norm(), 1)
         return float(total), self._rounding(2)
 
     def projection_norms(self, basis: np.ndarray) -> np.ndarray:
@@ -191,8 +193,8 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         step = math.ceil(self.n_rows / at_most)
         if step == 1 or isinstance(self.source, BlockSource):
             return self
-        norms = None if self.found.norms is None else self.found.norms[::step]
-        return replace(self, source=self.source.every(step), found=Found(norms))
+        norms = None if self.cache.norms is None else self.cache.norms[::step]
+        return replace(self, source=self.source.every(step), cache=RowCache(norms))
 
     def normal_product(
         self, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
@@ -216,8 +218,8 @@ class Rows(Reduced):  # numpydoc ignore=PR02
             The same view, which knows the norms of its rows from now on.
         """
         kernel = partial(_normal_product, basis=basis, clip=clip)
-        product, norms = self.add_up(kernel, basis.size)
-        return product, self._rounding(1), replace(self, found=self.found._replace(norms=norms))
+        product, norms = self.map_sum(kernel, basis.size)
+        return product, self._rounding(1), replace(self, cache=self.cache._replace(norms=norms))
 
     def clipped_squares(
         self, basis: np.ndarray, weighting: Callable[[np.ndarray], np.ndarray]
@@ -239,7 +241,7 @@ class Rows(Reduced):  # numpydoc ignore=PR02
             Bound of their rounding error.
         """
         kernel = partial(_clipped_squares, basis=basis, weighting=weighting)
-        return self.add_up(kernel, basis.size), self._rounding(2, basis.shape[1])
+        return self.map_sum(kernel, basis.size), self._rounding(2, basis.shape[1])
 
     def projected_moment(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
         """Sum the outer products of the projections on an orthonormal basis, and what is outside.
@@ -257,7 +259,7 @@ class Rows(Reduced):  # numpydoc ignore=PR02
             Bound of its rounding error.
         """
         size = basis.shape[1]
-        moment = self.add_up(partial(_projected_moment, basis=basis), (size + 1) ** 2)
+        moment = self.map_sum(partial(_projected_moment, basis=basis), (size + 1) ** 2)
         return moment, self._rounding(2, size)
 
     @property
@@ -282,10 +284,6 @@ class Rows(Reduced):  # numpydoc ignore=PR02
 
 
 # Kernels.
-
-
-def _rmatmul(rows: slice, block: Block, left: np.ndarray) -> np.ndarray:
-    return block.rmatmul(left[rows])
 
 
 def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:

@@ -7,13 +7,12 @@ rows of zeros, and stacked products take each of them by itself.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 
-from skdp.data.reduce import Reduced, apply, sum_depth
+from skdp.data.reduce import BlockView, sum_depth
 from skdp.data.threads import one_blas_thread
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
@@ -57,7 +56,7 @@ class UserBatch:
     counts: np.ndarray
 
 
-class Users(Reduced):
+class Users(BlockView):
     """The rows and responses of all users, copied into batches.
 
     Blocks are of so many slots, whatever rows their users have.
@@ -123,7 +122,7 @@ class Users(Reduced):
         depth = sum_depth(self.block_starts, self.width) + _BATCH_ENTRIES / self.n_features
         return LEAST_ROUNDING + UNIT_ROUNDOFF * depth * self.n_users * self.n_features**0.5
 
-    def fill(self, statistic: Callable[[UserBatch], np.ndarray]) -> np.ndarray:
+    def map_users(self, statistic: Callable[[UserBatch], np.ndarray]) -> np.ndarray:
         """Compute a statistic of every user, NaN for null ones.
 
         Parameters
@@ -136,7 +135,7 @@ class Users(Reduced):
         ndarray of shape (n_users,) or (n_users, size)
             The statistics.
         """
-        values = self.map_rows(apply(partial(map_batch, statistic)))
+        values = self.map_rows(lambda _, batch: map_batch(statistic, batch))
         found = np.full((self.n_users, *values.shape[1:]), np.nan)
         found[np.concatenate([batch.slots for batch in self.batches])] = values
         return found

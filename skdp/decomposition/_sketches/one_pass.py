@@ -78,7 +78,7 @@ def _sketched(raw: Rows, pair: tuple[Sketch, Sketch]) -> tuple[np.ndarray, np.nd
         [sketch.unit for sketch in pair],
     )
     kernel, size = partial(_sketch, right=right, left=left), raw.n_features * left.shape[1]
-    (sketched,) = map_sum(raw.source, [kernel], size, n_jobs=raw.n_jobs)
+    sketched = map_sum(raw.source, kernel, size, raw.n_jobs)
     # Powers of two: exact.
     return sketched[0] * right_unit, sketched[1] * left_unit
 
