@@ -7,14 +7,14 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy import sparse
 
-from skdp.data.reading import OwnContainer, read, tell_nothing
+from skdp.data.containers import SkdpContainer, checked_container, hide_error_text
 from skdp.data.sources import RawBlock, block_starts, canonical_csr
 from skdp.linalg.compressed import rows_of
 
 __all__ = ["RankOneMatrices"]
 
 
-class RankOneMatrices(OwnContainer):
+class RankOneMatrices(SkdpContainer):
     """Matrices of rank one, one for each record, that are never written out.
 
     The i-th matrix is X_i = u_i v_i', with u_i the i-th row of `left` and v_i that of `right`.
@@ -217,7 +217,7 @@ class RankOneMatrices(OwnContainer):
         ndarray of shape (n_matrices, n_rows * n_columns)
             Entries in C order.
         """
-        left, right = _dense(read(self.left)), _dense(read(self.right))
+        left, right = _dense(checked_container(self.left)), _dense(checked_container(self.right))
         return (left[:, :, None] * right[:, None, :]).reshape(self.shape)
 
     def check(self) -> None:
@@ -230,7 +230,7 @@ class RankOneMatrices(OwnContainer):
         """
         # Whose indices may have been written to since.
         for part in (self.left, self.right):
-            read(part)
+            checked_container(part)
         for _, block in self.blocks(range(len(self.block_starts) - 1)):
             for part in (block.left, block.right):
                 values = part.data if sparse.issparse(part) else part
@@ -258,8 +258,8 @@ class RankOneMatrices(OwnContainer):
 
 def _checked_part(values: Any, name: str) -> RawBlock:
     """Convert a factor to an array or a CSR array of floating-point numbers."""
-    values = read(values)
-    part = values if sparse.issparse(values) else tell_nothing(np.asarray, values)
+    values = checked_container(values)
+    part = values if sparse.issparse(values) else hide_error_text(np.asarray, values)
     if part.ndim != 2 or part.shape[1] == 0:
         raise ValueError(f"{name} must be 2-D with at least one column, got shape {part.shape}.")
     if not np.can_cast(part.dtype, np.float64):
@@ -273,7 +273,7 @@ def _checked_part(values: Any, name: str) -> RawBlock:
 
 def _one_hot(indices: Any, size: int, dtype: Any, name: str) -> sparse.csr_array:
     """Make rows of length `size` that are 1 at the given index."""
-    indices = tell_nothing(np.asarray, read(indices))
+    indices = hide_error_text(np.asarray, checked_container(indices))
     if indices.ndim != 1 or indices.dtype.kind not in "iu":
         raise ValueError(
             f"{name} must be 1-D integers, got dtype {indices.dtype} and shape {indices.shape}."
@@ -309,7 +309,7 @@ def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
         if rows.step == 1:
             return slice(rows.start, rows.start + len(rows))
         return np.arange(rows.start, rows.stop, rows.step)
-    key = tell_nothing(np.asarray, read(key))
+    key = hide_error_text(np.asarray, checked_container(key))
     if key.dtype == bool and key.shape == (n_rows,):
         return np.flatnonzero(key)
     if key.ndim == 1 and (key.dtype.kind in "iu" or key.size == 0):
@@ -329,4 +329,4 @@ def _taken(part: RawBlock, rows: slice | np.ndarray) -> RawBlock:
     if isinstance(rows, slice) and sparse.issparse(part):
         return rows_of(part, rows)
     # Whose indices may have been written to.
-    return read(part)[rows]
+    return checked_container(part)[rows]

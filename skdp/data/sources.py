@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from skdp.data.reading import OwnContainer, read, tell_nothing
+from skdp.data.containers import SkdpContainer, checked_container, hide_error_text
 from skdp.linalg.compressed import rows_of, with_data
 
 __all__ = [
@@ -36,7 +36,7 @@ _END = object()
 RawBlock: TypeAlias = np.ndarray | sparse.csr_array
 
 
-class RowBlocks(OwnContainer):
+class RowBlocks(SkdpContainer):
     """A matrix that exists only as blocks of rows, which are made anew for every pass.
 
     Estimators of skdp take it in place of an array when the rows do not fit into memory.
@@ -141,14 +141,14 @@ class RowBlocks(OwnContainer):
 
     def _made(self) -> Iterator[Any]:
         """Make the blocks; what goes wrong at that may tell values."""
-        blocks = tell_nothing(lambda: iter(self.make_blocks()))
-        while (block := tell_nothing(next, blocks, _END)) is not _END:
+        blocks = hide_error_text(lambda: iter(self.make_blocks()))
+        while (block := hide_error_text(next, blocks, _END)) is not _END:
             yield block
 
     def _checked_blocks(self) -> Iterator[RawBlock]:
-        for block in map(read, self._made()):
+        for block in map(checked_container, self._made()):
             is_sparse = sparse.issparse(block)
-            block = _canonical(block) if is_sparse else tell_nothing(np.asarray, block)
+            block = _canonical(block) if is_sparse else hide_error_text(np.asarray, block)
             if not np.can_cast(block.dtype, np.float64):
                 raise ValueError(
                     f"make_blocks gave a block of dtype {block.dtype}, but every block must hold "
@@ -271,7 +271,7 @@ def canonical_csr(X: Any) -> sparse.csr_array:
 
     Duplicates are added up in the order in which their row has them, whatever other rows hold.
     """
-    return _canonical(read(X))
+    return _canonical(checked_container(X))
 
 
 def _canonical(X: Any) -> sparse.csr_array:
@@ -288,7 +288,7 @@ def plain_csr(X: Any) -> sparse.csr_array:
 
     Every sparse matrix passes through this or `canonical_csr`, which refuse indices out of range.
     """
-    return _as_csr(read(X))
+    return _as_csr(checked_container(X))
 
 
 def _as_csr(X: Any) -> sparse.csr_array:

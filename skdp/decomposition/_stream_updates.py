@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from skdp.data.reading import read, tell_nothing
+from skdp.data.containers import checked_container, hide_error_text
 from skdp.decomposition._sketches.state import StreamState
 
 __all__ = ["OwnProcess", "StreamShard", "TakesUpdates", "Writing"]
@@ -193,7 +193,8 @@ def _checked_updates(
     """Refuse cells that are not there and values that are not finite; name none of them."""
     # Copies, and no subclasses: what is checked is what is used.
     *places, numbers = (
-        tell_nothing(np.array, read(one), ndmin=1) for one in (rows, columns, values)
+        hide_error_text(np.array, checked_container(one), ndmin=1)
+        for one in (rows, columns, values)
     )
     if not len({each.shape for each in (*places, numbers)}) == 1 == numbers.ndim:
         raise ValueError("rows, columns and values must be of one length, in one dimension.")
