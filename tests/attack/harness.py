@@ -228,7 +228,7 @@ def assert_holds(estimator, contents):
 
 
 # What a stream is known by, and keeps apart from its threads and processes.
-OF_ONE_OBJECT = {"_id", "_lock", "_process"}
+OF_ONE_OBJECT = {"_id", "_lock", "_fork_guard"}
 
 
 def contents_of(estimator):
