@@ -1,4 +1,4 @@
-"""A digest of the values of a matrix, the same for every container that holds them."""
+"""A digest of the values of a matrix, which does not depend on their container."""
 
 import hashlib
 from functools import partial
@@ -17,8 +17,8 @@ __all__ = ["digest", "digest_kernel", "joined_digest"]
 def digest(source: Source) -> bytes:
     """Hash the values of all rows in one pass.
 
-    Dense and sparse containers, memory orders, floating-point types, blocks, explicit zeros and the
-    sign of zeros make no difference; one changed value does.
+    It changes with any value, but not with the container (dense or sparse), the memory order, the
+    floating-point type, the blocks, explicit zeros or the sign of zeros.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def digest(source: Source) -> bytes:
 
 
 def digest_kernel(source: Source) -> Kernel:
-    """Make the kernel that hashes blocks, cut wherever a dense or a sparse block may end."""
+    """Make the kernel that hashes blocks, cut at all ends of both dense and sparse blocks."""
     ends = [block_starts(*source.shape, is_sparse=is_sparse) for is_sparse in (True, False)]
     return partial(_digests, ends=np.unique(np.concatenate(ends)))
 
@@ -57,7 +57,7 @@ def _hashed(values: Any) -> bytes:
 
 
 def _canonical_parts(block: RawBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Nonzeros a row, their columns where a row has zeros too, and their values."""
+    """Return numbers of nonzeros by row, their columns (of rows that have zeros) and values."""
     rows = csr_array(block.astype(np.float64, copy=False))
     if issparse(block) and not rows.data.all():
         rows = rows.copy()

@@ -1,4 +1,4 @@
-"""One view of the rows of a matrix, centered and weighted lazily, and the sums that fits need."""
+"""A view of the rows of a matrix, centered and weighted lazily, and the sums that fits need."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -16,12 +16,12 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 
 __all__ = ["RowCache", "Rows"]
 
-# Longest chain of additions in numpy's sum of a contiguous array, and of those before it.
+# Longest chain of additions in numpy's sum of a contiguous array, with the few that precede it.
 _PAIRWISE_DEPTH = 256  # not tuned
 
 
 class RowCache(NamedTuple):
-    """What one reading of rows has found, so that no other has to look for it."""
+    """Results of an earlier pass over the same rows, which no later pass computes again."""
 
     norms: np.ndarray | None = None
     are_mostly_positive: np.ndarray | None = None
@@ -33,25 +33,25 @@ class RowCache(NamedTuple):
 class Rows(BlockView):  # numpydoc ignore=PR02
     r"""Rows :math:`w_i (x_i - m)` of a matrix, never written out as a whole.
 
-    Sums go block by block in float64, whatever the dtype of the data. With every sum comes
-    `rounding`: a bound of its rounding error, in units of the largest contribution of one row.
-    Block boundaries depend on the shape of the matrix only.
+    Sums go block by block in float64, whatever the dtype of the data. Every sum comes with its
+    `rounding`, a bound on its rounding error in units of the largest contribution of one row. Block
+    boundaries depend only on the shape of the matrix.
 
     Parameters
     ----------
     source : Source
         Where the rows come from.
     n_jobs : int or None, default=None
-        Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`. A `RowBlocks` is
-        always read by one.
+        Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`. One thread alone
+        reads a `RowBlocks`.
     center : ndarray or None, default=None
         Center m; see `centered`.
     bound : float, default=inf
         Norm that no row exceeds; see `clipped`.
     weighting : callable or None, default=None
-        Gives the weights for an array of norms; None for weights of 1.
+        Maps an array of norms to weights; None for weights of 1.
     cache : RowCache
-        What is known of the centered rows, before weighting.
+        Results of an earlier pass over the centered rows.
     """
 
     source: Source
@@ -79,9 +79,9 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
         """Yield blocks of centered and weighted rows."""
         longest = 0 if self.source.is_sparse else int(np.diff(self.block_starts).max())
-        # Written over by every block: the system would clear a new array of that size first.
+        # One array for all blocks: the system would have to clear a new one for each of them.
         scratch = np.empty((longest, self.n_features))
-        # A stream might yield other rows in another pass.
+        # A stream might yield other rows in another pass, and is clipped by the norms of these.
         known = None if isinstance(self.source, BlockSource) else self.cache.norms
         for rows, raw in self.source.blocks(group):
             block: Block = (
@@ -101,8 +101,8 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def clipped(self, bound: float, weighting: Weighting) -> "Rows":
         """Return a view whose rows are multiplied by weights that bring them within `bound`.
 
-        `weighting` gives the weights for an array of norms. Norms that nobody has found are
-        computed anew in each pass.
+        `weighting` maps an array of norms to weights. Norms that are not in the cache are computed
+        in each pass.
         """
         return replace(self, bound=bound, weighting=weighting)
 
@@ -119,7 +119,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return replace(self, weighting=None).map_rows(lambda _, block: block.norms())
 
     def mostly_positive(self) -> np.ndarray:
-        """Tell of each raw row whether its sum is at least half of the sum of its sizes.
+        """Tell of each raw row whether its sum is at least half of its L1 norm.
 
         Rows of zeros are not mostly positive, nor are rows whose sum is not a number.
 
@@ -170,7 +170,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         total : float
             The sum, to which entries that are 0 add nothing.
         rounding : float
-            Bound of its rounding error, in units of the largest contribution of one entry.
+            Bound on its rounding error, in units of the largest contribution of one entry.
         """
         total = self.map_sum(lambda _, block: block.squared_deviations(point), 1)
         depth = _PAIRWISE_DEPTH + len(self.block_starts)
@@ -186,9 +186,9 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return self.map_rows(partial(_projection_norms, basis=basis))
 
     def subsample(self, at_most: int) -> "Rows":
-        """Return a view of evenly spread rows, `at_most` of them.
+        """Return a view of every k-th row, with the smallest k that leaves `at_most` rows.
 
-        A `RowBlocks` stays whole, since all of it has to be read anyway.
+        A `RowBlocks` stays whole, since each pass has to read all of it anyway.
         """
         step = math.ceil(self.n_rows / at_most)
         if step == 1 or isinstance(self.source, BlockSource):
@@ -206,19 +206,22 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         basis : ndarray of shape (n_features, n_columns)
             Basis to project on.
         clip : callable
-            Clips the rows of a block of projections, which it may overwrite.
+            Clips the rows of an array of projections, which it may overwrite.
 
         Returns
         -------
         product : ndarray of shape (n_features, n_columns)
             The sum.
         rounding : float
-            Bound of its rounding error.
+            Bound on its rounding error.
         rows : Rows
-            The same view, which knows the norms of its rows from now on.
+            The same view, with the norms of its rows in its cache.
         """
-        kernel = partial(_normal_product, basis=basis, clip=clip)
-        product, norms = self.map_sum(kernel, basis.size)
+
+        def _kernel(_: slice, block: Block) -> tuple[np.ndarray, PerRow]:
+            return block.rmatmul(clip(block.matmul(basis))), PerRow(block.norms())
+
+        product, norms = self.map_sum(_kernel, basis.size)
         return product, self._rounding(1), replace(self, cache=self.cache._replace(norms=norms))
 
     def clipped_squares(
@@ -231,20 +234,20 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         basis : ndarray of shape (n_features, n_columns)
             Orthonormal basis to project on.
         weighting : callable
-            Gives the weights, of shape (n_weights, n), for the norms of n projections.
+            Maps the norms of n projections to weights, of shape (n_weights, n).
 
         Returns
         -------
         squares : ndarray of shape (n_weights, n_columns)
             The sums.
         rounding : float
-            Bound of their rounding error.
+            Bound on their rounding error.
         """
         kernel = partial(_clipped_squares, basis=basis, weighting=weighting)
         return self.map_sum(kernel, basis.size), self._rounding(2, basis.shape[1])
 
     def projected_moment(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
-        """Sum the outer products of the projections on an orthonormal basis, and what is outside.
+        """Sum the outer products of the projections on an orthonormal basis, and the remainder.
 
         Parameters
         ----------
@@ -256,7 +259,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         moment : ndarray of shape (n_columns + 1, n_columns + 1)
             The sum; the last diagonal entry is the squared norm of the rows outside the basis.
         rounding : float
-            Bound of its rounding error.
+            Bound on its rounding error.
         """
         size = basis.shape[1]
         moment = self.map_sum(partial(_projected_moment, basis=basis), (size + 1) ** 2)
@@ -268,34 +271,25 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return sum_depth(self.block_starts, self.width)
 
     def _rounding(self, degree: int, n_columns: int = 0) -> float:
-        """Bound the rounding error of a sum of products of `degree` factors, in units of one row's.
+        """Bound the rounding error of a sum of products of `degree` factors, as `rounding` says.
 
-        Factors are rows, or their projections on `n_columns` if these are given. Sparse rows are
-        centered in the products, whose terms are longer than the centered rows.
+        Factors are rows, or projections of rows on `n_columns` columns if these are given. Sparse
+        rows are centered within the products, whose terms are longer than the centered rows.
         """
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
         rounding = self.depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
         if n_columns:
-            # Each projection is itself a sum over the features, of a row and a matrix of that rank.
+            # Each projection is itself a sum over the features, which rounds, too.
             rounding = 2 * rounding + 4 * self.n_features * np.sqrt(n_columns) * UNIT_ROUNDOFF
         return max(LEAST_ROUNDING, float(rounding))
-
-
-# Kernels.
 
 
 def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
     norms = row_norms(block.matmul(basis))
     norms[block.is_null] = np.nan
     return norms
-
-
-def _normal_product(
-    _: slice, block: Block, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
-) -> tuple[np.ndarray, PerRow]:
-    return block.rmatmul(clip(block.matmul(basis))), PerRow(block.norms())
 
 
 def _clipped_squares(_: slice, block: Block, basis: np.ndarray, weighting: Weighting) -> np.ndarray:

@@ -130,8 +130,8 @@ def _least_squares(right: Side, left: Side, rows: np.ndarray) -> tuple[np.ndarra
 def _fitted(whole: Side, sketched: Side, other: np.ndarray) -> np.ndarray:
     r"""Fit one factor, given the other: L, with Y as `whole` and Z as `sketched`, or R.
 
-    With :math:`W = \Phi^T R`, :math:`\|Y - L W^T\|^2 / c_1^2 + \|Z - R L^T \Psi\|^2 / c_2^2` has two
-    independent parts. Outside the span of :math:`\Psi` only the first term depends on L; inside
+    With :math:`W = \Phi^T R`, :math:`\|Y - L W^T\|^2 / c_1^2 + \|Z - R L^T \Psi\|^2 / c_2^2` has
+    two independent parts. Outside the span of :math:`\Psi` only the first term depends on L; inside
     it, both do.
     """
     projected = whole.project(other)
