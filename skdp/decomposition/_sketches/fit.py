@@ -17,6 +17,7 @@ import numpy as np
 
 from skdp.decomposition._entries.above_noise import gaussian_norm
 from skdp.decomposition._sketches.plan import Sketches
+from skdp.linalg.fixed_rank import FixedRank
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.linalg.sketch import Sketch
 from skdp.linalg.subspace import orthonormal_basis
@@ -83,12 +84,14 @@ def fit_sketches(
         for released, sketch, noise_std in zip(values, pair, noise_stds, strict=True)
     )
     rows, columns = _least_squares(right, left, row_basis[:, :rank])
-    rows, singular_values, columns = _singular_factors(rows, columns)
+    fit = FixedRank(rows, np.ones(rank), columns).orthonormal()
     # Noise has lengthened the components in the right sketch: shorten them by as much.
     signal = np.sqrt(np.maximum(1 - np.square(edges[0] / spectra[0][:rank]), 0.0))
     filled = np.zeros(n_components)
-    filled[:rank] = singular_values * signal
-    return SketchFactors(_filled(rows, row_basis), filled, _filled(columns, column_basis), rank)
+    filled[:rank] = fit.values * signal
+    return SketchFactors(
+        _filled(fit.left, row_basis), filled, _filled(fit.right, column_basis), rank
+    )
 
 
 def _leading(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -143,16 +146,6 @@ def _fitted(whole: Side, sketched: Side, other: np.ndarray) -> np.ndarray:
     inside = inside + weight * (sketched.values.T @ other)
     inside = inside @ np.linalg.pinv(gram + weight * full_gram)
     return outside + sketched.lift(inside)
-
-
-def _singular_factors(
-    rows: np.ndarray, columns: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Turn a product of two factors into its singular value decomposition."""
-    left, left_triangle = np.linalg.qr(rows)
-    right, right_triangle = np.linalg.qr(columns)
-    turn, singular_values, other_turn = np.linalg.svd(left_triangle @ right_triangle.T)
-    return left @ turn, singular_values, right @ other_turn.T
 
 
 def _filled(vectors: np.ndarray, more: np.ndarray) -> np.ndarray:
