@@ -197,15 +197,15 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         n_components = int(self.n_components)
         # Warnings of numpy would tell nothing private, as the values are released, but no more.
         with np.errstate(all="ignore"):
-            fitted = fit_sketches(values, self._sketches, n_components)
-        signs = deterministic_signs(fitted.right.T)
+            fit, rank = fit_sketches(values, self._sketches, n_components)
+        signs = deterministic_signs(fit.right.T)
         factors = LowRankFactors(
-            components_=fitted.right.T * signs[:, np.newaxis],
-            singular_values_=fitted.singular_values,
-            left_components_=fitted.left * signs,
+            components_=fit.right.T * signs[:, np.newaxis],
+            singular_values_=fit.values,
+            left_components_=fit.left * signs,
             privacy_spent_=self.privacy_spent_,
         )
-        return factors, self._warnings(values, fitted.rank)
+        return factors, self._warnings(values, rank)
 
     def _warnings(self, values: tuple[Released, Released], rank: int) -> list[str]:
         """Warn of components lost in the noise, and of sums that may have wrapped around."""

@@ -23,20 +23,10 @@ from skdp.linalg.sketch import Sketch
 from skdp.linalg.subspace import orthonormal_basis
 from skdp.privacy import Released
 
-__all__ = ["SketchFactors", "fit_sketches"]
+__all__ = ["fit_sketches"]
 
 # Further steps change nothing in the first three digits.
 _N_STEPS = 6  # not studied
-
-
-@dataclass(frozen=True)
-class SketchFactors:
-    """Singular factors of the fit, filled up to the number of components that is asked for."""
-
-    left: np.ndarray
-    singular_values: np.ndarray
-    right: np.ndarray
-    rank: int
 
 
 @dataclass(frozen=True)
@@ -46,6 +36,11 @@ class Side:
     values: np.ndarray
     sketch: Sketch
     noise_std: float
+    # Of the sketch before the division: leading singular values and left singular vectors, and the
+    # largest singular value that noise is likely to have.
+    spectrum: np.ndarray
+    basis: np.ndarray
+    edge: float
 
     def project(self, factor: np.ndarray) -> np.ndarray:
         """Sketch a factor."""
@@ -58,46 +53,26 @@ class Side:
 
 def fit_sketches(
     values: tuple[Released, Released], sketches: Sketches, n_components: int
-) -> SketchFactors:
-    """Fit both sketches in time O((m + n) k + m t^2 + n v^2); beyond the rank, values are 0."""
-    pair = sketches.right, sketches.left
-    spectra, bases = zip(*(_leading(released.value) for released in values), strict=True)
-    noise_stds = [
-        _noise_beside(spectrum, released, n_components)
-        for spectrum, released in zip(spectra, values, strict=True)
-    ]
-    edges = [
-        gaussian_norm(released.value.shape, noise_std)
-        for released, noise_std in zip(values, noise_stds, strict=True)
-    ]
-    row_basis, column_basis = (basis[:, :n_components] for basis in bases)
-    rank = int(
-        min(
-            np.sum(spectrum[:n_components] > edge)
-            for spectrum, edge in zip(spectra, edges, strict=True)
-        )
-    )
-    if rank == 0:
-        return SketchFactors(row_basis, np.zeros(n_components), column_basis, 0)
+) -> tuple[FixedRank, int]:
+    """Fit both sketches in time O((m + n) k + m t^2 + n v^2); return singular factors and the rank.
+
+    There are as many factors as components are asked for; beyond the rank, singular values are 0.
+    """
     right, left = (
-        _side(released.value, sketch, noise_std)
-        for released, sketch, noise_std in zip(values, pair, noise_stds, strict=True)
+        _side(released, sketch, n_components)
+        for released, sketch in zip(values, (sketches.right, sketches.left), strict=True)
     )
-    rows, columns = _least_squares(right, left, row_basis[:, :rank])
+    rank = min(int(np.sum(side.spectrum > side.edge)) for side in (right, left))
+    singular_values = np.zeros(n_components)
+    if rank == 0:
+        return FixedRank(right.basis, singular_values, left.basis), 0
+    rows, columns = _least_squares(right, left, right.basis[:, :rank])
     fit = FixedRank(rows, np.ones(rank), columns).orthonormal()
     # Noise has lengthened the components in the right sketch: shorten them by as much.
-    signal = np.sqrt(np.maximum(1 - np.square(edges[0] / spectra[0][:rank]), 0.0))
-    filled = np.zeros(n_components)
-    filled[:rank] = fit.values * signal
-    return SketchFactors(
-        _filled(fit.left, row_basis), filled, _filled(fit.right, column_basis), rank
-    )
-
-
-def _leading(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the singular values, descending, and the left singular vectors of tall values."""
-    vectors, singular_values, _ = np.linalg.svd(values, full_matrices=False)
-    return singular_values, vectors
+    signal = np.sqrt(np.maximum(1 - np.square(right.edge / right.spectrum[:rank]), 0.0))
+    singular_values[:rank] = fit.values * signal
+    left_vectors, right_vectors = _filled(fit.left, right.basis), _filled(fit.right, left.basis)
+    return FixedRank(left_vectors, singular_values, right_vectors), rank
 
 
 def _noise_beside(singular_values: np.ndarray, released: Released, n_components: int) -> float:
@@ -114,11 +89,19 @@ def _noise_beside(singular_values: np.ndarray, released: Released, n_components:
     return max(released.noise_std, rest, rounding)
 
 
-def _side(values: np.ndarray, sketch: Sketch, noise_std: float) -> Side:
-    """Divide by the norms of the columns of the sketch; the noise of all columns is averaged."""
+def _side(released: Released, sketch: Sketch, n_components: int) -> Side:
+    """Find the components of a released sketch and its noise, averaged over the columns."""
+    vectors, singular_values, _ = np.linalg.svd(released.value, full_matrices=False)
+    noise_std = _noise_beside(singular_values, released, n_components)
     norms = sketch.column_norms
-    whitened_std = noise_std * float(np.sqrt(np.mean(np.square(1 / norms))))
-    return Side(values / norms, sketch, whitened_std)
+    return Side(
+        values=released.value / norms,
+        sketch=sketch,
+        noise_std=noise_std * float(np.sqrt(np.mean(np.square(1 / norms)))),
+        spectrum=singular_values[:n_components],
+        basis=vectors[:, :n_components],
+        edge=gaussian_norm(released.value.shape, noise_std),
+    )
 
 
 def _least_squares(right: Side, left: Side, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

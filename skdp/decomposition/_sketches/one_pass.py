@@ -58,15 +58,15 @@ def solve_one_pass(
     pair = draw_sketches(kind, problem.shape, sizes, generator)
     from_right, from_left = _sketched(raw, pair)
     right, left = budget.release(plan.right, from_right), budget.release(plan.left, from_left)
-    fitted = fit_sketches((right, left), Sketches(*pair), rank_of(problem))
-    squares = np.square(fitted.singular_values)
+    fit, rank = fit_sketches((right, left), Sketches(*pair), rank_of(problem))
+    squares = np.square(fit.values)
     return Factors(
-        components=fitted.right.T,
+        components=fit.right.T,
         eigenvalues=squares,
         total=float(squares.sum()),
         eigenvalue_noise=right.noise_std**2,
-        n_above_noise=fitted.rank,
-        left=fitted.left,
+        n_above_noise=rank,
+        left=fit.left,
     )
 
 
