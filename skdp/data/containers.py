@@ -127,7 +127,9 @@ def _holds_masked(X: Any) -> bool:
         nested = tuple(kind for kind in kinds if issubclass(kind, list | tuple | np.ndarray))
         if not nested:
             return False
-        level = list(chain.from_iterable(_objects_in(one) for one in level if type(one) in nested))
+        level = list(
+            chain.from_iterable(_objects_in(part) for part in level if type(part) in nested)
+        )
     return False
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,8 @@ def _digests(rows: slice, block: Any, ends: np.ndarray) -> PerRow:
     inner = ends[(ends > rows.start) & (ends < rows.stop)]
     cuts = pairwise([rows.start, *inner, rows.stop])
     parts = [_canonical_parts(raw[a - rows.start : b - rows.start]) for a, b in cuts]
-    return PerRow(np.frombuffer(b"".join(_hashed(one) for part in parts for one in part), np.uint8))
+    hashes = b"".join(map(_hashed, chain.from_iterable(parts)))
+    return PerRow(np.frombuffer(hashes, np.uint8))
 
 
 def _hashed(values: Any) -> bytes:

@@ -69,7 +69,7 @@ def _fits_lil(X: Any) -> bool:
     lines, values = X.rows.tolist(), X.data.tolist()
     if set(map(type, chain(lines, values))) - {list}:
         return False
-    is_even = all(len(one) == len(other) for one, other in zip(lines, values, strict=True))
+    is_even = [*map(len, lines)] == [*map(len, values)]
     return is_even and _are_within(np.array([*chain.from_iterable(lines)]), X.shape[1])
 
 

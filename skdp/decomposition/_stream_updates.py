@@ -187,8 +187,8 @@ def _checked_updates(
     """Refuse cells outside the matrix and values that are not finite; name none of them."""
     # Plain copies: nobody can change them between the check and their use.
     *places, numbers = (
-        hide_error_text(np.array, checked_container(one), ndmin=1)
-        for one in (rows, columns, values)
+        hide_error_text(np.array, checked_container(given), ndmin=1)
+        for given in (rows, columns, values)
     )
     if not len({each.shape for each in (*places, numbers)}) == 1 == numbers.ndim:
         raise ValueError("rows, columns and values must be one-dimensional and of the same length.")
