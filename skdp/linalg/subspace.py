@@ -33,7 +33,7 @@ def leading_eigenvectors(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.
     """Find the `size` largest eigenvalues of a symmetric matrix, descending, and their vectors."""
     order = len(matrix)
     values, vectors = eigh(matrix, subset_by_index=(order - size, order - 1), check_finite=False)
-    # Contiguous, as products with a view that is laid out otherwise may round otherwise.
+    # Contiguous, like any copy of it: products with another memory layout may round otherwise.
     return values[::-1], np.ascontiguousarray(vectors[:, ::-1])
 
 
