@@ -13,7 +13,7 @@ from sklearn.utils import check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._parameters import SEED, PlainParametersMixin, SeededEstimator, warn_of_guesses
-from skdp.data.reading import seen
+from skdp.data.containers import refuse_masked
 from skdp.data.threads import one_blas_thread, thread_count
 from skdp.exceptions import warn_of_privacy
 from skdp.ledger import PrivacyLedger
@@ -116,7 +116,7 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
             If a parameter is not acceptable, as in `fit`, or `like` has other features.
         """
         self._validate_params()
-        like = seen(like)
+        refuse_masked(like)
         is_data = hasattr(like, "shape") or isinstance(like, list | tuple | None)
         if isinstance(like, type) or not is_data:
             # Its type only: what it prints may be values.

@@ -12,7 +12,7 @@ from sklearn import config_context
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from skdp.data.reading import OWN_TEXTS, UNREADABLE, read
+from skdp.data.containers import SAFE_TEXTS, UNREADABLE, checked_container
 from skdp.data.sources import canonical_csr, plain_csr
 
 __all__ = ["INPUT", "check_features", "check_numbers", "check_rows", "check_rows_of", "quiet"]
@@ -69,7 +69,7 @@ def quiet(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, 
 
     @wraps(check)
     def _check(X: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        X = read(X)
+        X = checked_container(X)
         try:
             # Summing huge entries, as the check for infinity does, would warn of them.
             # NaN and infinity are looked for even where scikit-learn is told not to.
@@ -92,7 +92,7 @@ def _public_error(error: Exception) -> Exception:
     known = _KNOWN.match(text)
     if known is None or _is_foreign(error):
         kind: type[Exception] = MemoryError if isinstance(error, MemoryError) else ValueError
-        return kind(text if text in OWN_TEXTS else UNREADABLE)
+        return kind(text if text in SAFE_TEXTS else UNREADABLE)
     message = known.group().removesuffix(".") + "."
     message += "".join(hint for sign, hint in _HINTS.items() if sign in message)
     return next(kinds, ValueError)(message)

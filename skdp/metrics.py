@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp._reading import check_numbers, check_rows
-from skdp.data.reading import read
+from skdp.data.containers import checked_container
 from skdp.linalg import subspace
 from skdp.linalg.subspace import orthonormal_basis, principal_sines
 
@@ -74,7 +74,7 @@ def captured_variance(components: Any, X: Any) -> float:
     >>> captured_variance([[1, 0]], [[3, 4], [0, 0]])
     0.36
     """
-    is_sparse = issparse(read(components))
+    is_sparse = issparse(checked_container(components))
     if not is_sparse:
         components = check_numbers(components, "components")
     if is_sparse or len(components) > np.shape(components)[-1]:

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from skdp.data.reading import read
+from skdp.data.containers import checked_container
 
 
 class Look:
     """The look that is taken before each conversion."""
 
     def fit(self, X: Any) -> None:
-        read(X)
+        checked_container(X)

@@ -1,1 +1,1 @@
-"""Views of the data in blocks: what is read, how, and the sums that fits need of it."""
+"""Views of the data in blocks: containers, passes over them, and the sums that fits need."""

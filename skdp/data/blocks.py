@@ -1,4 +1,4 @@
-"""One block of rows ``weight * (row - center)``, dense or sparse, with the products sums need."""
+"""One block of rows ``weight * (row - center)``, dense or sparse, with the products of sums."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -13,16 +13,16 @@ from skdp.linalg.norms import centered_sparse_norms, row_norms, sparse_row_norms
 
 __all__ = ["Block", "DenseBlock", "SparseBlock", "Weighting"]
 
-# Numbers, half a megabyte of them.
+# Numbers that are worked on at a time, to stay in cache: half a megabyte.
 _PART = 1 << 16  # not studied
 
 
-#: Gives the weights for an array of norms.
+#: Maps an array of norms to the weights of the rows.
 Weighting = Callable[[np.ndarray], np.ndarray]
 
 
 class _BaseBlock(ABC):
-    """Rows of a source, `raw`, centered and weighted; those that `is_null` take part in nothing."""
+    """The `raw` rows of a source, centered and weighted; rows that `is_null` marks add nothing."""
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
@@ -31,20 +31,20 @@ class _BaseBlock(ABC):
         self._norms: np.ndarray | None = None
 
     def norms(self) -> np.ndarray:
-        """Compute the norms of the centered rows before weighting, or upper bounds of them."""
+        """Compute the norms of the centered rows before weighting, or upper bounds of these."""
         if self._norms is None:
             self._norms = self._computed_norms()
         return self._norms
 
     def weighted(self, weighting: Weighting, norms: np.ndarray | None = None) -> Self:
-        """Weight the rows by their norms, which may be given; rows whose norm is NaN are null."""
+        """Weight the rows by their norms, unless others are given; rows with norm NaN are null."""
         block = copy.copy(self)
         block._norms = norms = self.norms() if norms is None else norms
         block.is_null, block._is_weighted = np.isnan(norms), True
         block._weights = np.where(block.is_null, 0.0, weighting(norms))
         if not block._weights.all():
-            # What is not finite would be NaN times a weight of 0.
-            block._lose(block._weights == 0)
+            # Set to 0: a row that is not finite would become NaN, as 0 * inf is NaN.
+            block._drop_rows(block._weights == 0)
         return block
 
     def _times_weights(self, values: np.ndarray) -> np.ndarray:
@@ -54,14 +54,14 @@ class _BaseBlock(ABC):
     def _computed_norms(self) -> np.ndarray: ...
 
     @abstractmethod
-    def _lose(self, is_lost: np.ndarray) -> None: ...
+    def _drop_rows(self, is_dropped: np.ndarray) -> None: ...
 
 
 class DenseBlock(_BaseBlock):
-    """Rows in float64, centered into `scratch` at once, so that their norms are taken in cache.
+    """Rows in float64, centered into `scratch` at once, so that their norms are computed in cache.
 
-    Weights are applied to the thinner factor of a product. Only `gram`, which has none, multiplies
-    the rows, in `scratch`.
+    Weights are applied to the thin factor of a product. Only `gram` has no thin factor: it weights
+    the rows themselves, in `scratch`.
     """
 
     def __init__(self, raw: np.ndarray, center: np.ndarray | None, scratch: np.ndarray) -> None:
@@ -76,10 +76,10 @@ class DenseBlock(_BaseBlock):
         self._summed_rows = self._rows
 
     def are_mostly_positive(self) -> np.ndarray:
-        """Tell of each row before weighting whether its sum is at least half that of its sizes."""
-        # Entries are added in one order, whatever block the row is in.
+        """Tell of each row before weighting whether its sum is at least half of its L1 norm."""
+        # In C order, so that the entries of a row are added in one order, whatever its block is.
         rows = np.require(self._rows, requirements=["C", "A"])
-        # Part by part, in cache: new memory for all sizes would take longer than the sums.
+        # Part by part, in cache: to allocate all absolute values would take longer than the sums.
         parts = np.array_split(rows, rows.size // _PART + 1)
         return np.concatenate(
             [_are_mostly_positive(part.sum(axis=1), np.abs(part).sum(axis=1)) for part in parts]
@@ -91,7 +91,7 @@ class DenseBlock(_BaseBlock):
         return self._weights @ rows if self._is_weighted else rows.sum(axis=0)
 
     def gram(self) -> np.ndarray:
-        """Sum the outer products of the rows, and overwrite these: no other kernel may follow."""
+        """Sum the outer products of the rows, and overwrite these: no other method may follow."""
         rows = self._summed_rows
         if self._is_weighted:
             rows = np.multiply(rows, self._weights[:, np.newaxis], out=self._scratch)
@@ -102,40 +102,40 @@ class DenseBlock(_BaseBlock):
         return self._rows.copy()
 
     def squared_deviations(self, point: np.ndarray) -> np.ndarray:
-        """Sum the squared distances of the rows from `point`, less those of as many zero rows."""
+        """Sum the squared distances of the rows from `point`, less those of rows of zeros."""
         return np.asarray((self._rows * (self._rows - 2 * point)).sum())
 
     def squared_norm(self) -> np.ndarray:
         """Sum the squared norms of the rows."""
-        # By norms, since squares of rows whose weight is small might overflow.
+        # From norms: squares of a long row may overflow, though those of the weighted one do not.
         norms = np.where(self._weights == 0, 0.0, self.norms())
         return np.asarray(np.square(self._weights * norms).sum())
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`."""
-        # Transposed, a product with few columns takes two thirds of the time.
+        # A product with few columns takes two thirds of the time if it is transposed.
         products = self._times_weights(np.ascontiguousarray((right.T @ self._rows.T).T))
-        # Rows without those that are lost may lie otherwise in memory, and all would round anew.
+        # Afterwards: a changed copy of the rows may lie otherwise in memory, which could change how
+        # the products of all rows round.
         products[self._weights == 0] = 0.0
         return products
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`."""
-        # This way round it takes half the time.
+        # Transposed, it takes half the time.
         return (self._times_weights(left).T @ self._summed_rows).T
 
     def _computed_norms(self) -> np.ndarray:
         return row_norms(self._rows)
 
-    def _lose(self, is_lost: np.ndarray) -> None:
-        self._summed_rows = np.where(is_lost[:, np.newaxis], 0.0, self._rows)
+    def _drop_rows(self, is_dropped: np.ndarray) -> None:
+        self._summed_rows = np.where(is_dropped[:, np.newaxis], 0.0, self._rows)
 
 
 class SparseBlock(_BaseBlock):
-    """Rows that stay sparse: center and weights are applied to the products instead.
+    """Rows that stay sparse: the center and the weights are applied to products instead.
 
-    Weights are 0 or not below ``2 ** -500``, so that nothing that matters overflows or underflows
-    on the way.
+    Weights are 0 or at least ``2 ** -500``, so that no significant product overflows or underflows.
     """
 
     def __init__(self, raw: csr_array, center: np.ndarray | None) -> None:
@@ -143,7 +143,7 @@ class SparseBlock(_BaseBlock):
         self._rows, self._center = raw, center
 
     def are_mostly_positive(self) -> np.ndarray:
-        """Tell of each row before centering whether its sum is at least half that of its sizes."""
+        """Tell of each row before centering whether its sum is at least half of its L1 norm."""
         raw, ones = self._rows.astype(np.float64, copy=False), np.ones(self._rows.shape[1])
         return _are_mostly_positive(raw @ ones, abs(raw) @ ones)
 
@@ -153,10 +153,10 @@ class SparseBlock(_BaseBlock):
 
     def gram(self) -> np.ndarray:
         """Sum the outer products of the rows."""
-        rows = self._written_weighted()
+        rows = self._weighted_csr()
         gram = (rows.T @ rows).toarray()
         if self._center is not None:
-            # (A - w m')' (A - w m') with the shift m' taken out of both sides.
+            # (A - w m')' (A - w m') is expanded, for weighted rows A, weights w and center m.
             cross = np.outer(rows.T @ self._weights, self._center)
             gram -= cross + cross.T
             gram += (self._weights @ self._weights) * np.outer(self._center, self._center)
@@ -167,13 +167,13 @@ class SparseBlock(_BaseBlock):
         return self._rows.toarray()
 
     def squared_deviations(self, point: np.ndarray) -> np.ndarray:
-        """Sum the squared distances of the rows from `point`, less those of as many zero rows."""
+        """Sum the squared distances of the rows from `point`, less those of rows of zeros."""
         data = self._rows.data.astype(np.float64, copy=False)
         return np.asarray((data * (data - 2 * point[self._rows.indices])).sum())
 
     def squared_norm(self) -> np.ndarray:
         """Sum the squared norms of the rows."""
-        rows = self._written_weighted()
+        rows = self._weighted_csr()
         total = np.square(rows.data).sum()
         if self._center is not None:
             total -= 2 * (rows.T @ self._weights) @ self._center
@@ -200,19 +200,19 @@ class SparseBlock(_BaseBlock):
             return sparse_row_norms(self._rows)
         return centered_sparse_norms(self._rows, self._center)
 
-    def _lose(self, is_lost: np.ndarray) -> None:
-        self._rows = with_data(self._rows, np.where(self._by_entry(is_lost), 0, self._rows.data))
+    def _drop_rows(self, is_dropped: np.ndarray) -> None:
+        self._rows = with_data(self._rows, np.where(self._repeated(is_dropped), 0, self._rows.data))
 
-    def _written_weighted(self) -> csr_array:
-        return with_data(self._rows, self._rows.data * self._by_entry(self._weights))
+    def _weighted_csr(self) -> csr_array:
+        return with_data(self._rows, self._rows.data * self._repeated(self._weights))
 
-    def _by_entry(self, values: np.ndarray) -> np.ndarray:
+    def _repeated(self, values: np.ndarray) -> np.ndarray:
         return np.repeat(values, np.diff(self._rows.indptr))
 
 
-def _are_mostly_positive(sums: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    # A row of zeros tells nothing.
-    return np.asarray((sums >= sizes / 2) & (sizes > 0), dtype=np.float64)
+def _are_mostly_positive(sums: np.ndarray, l1_norms: np.ndarray) -> np.ndarray:
+    # A row of zeros is neither: it must not count as evidence for positive rows.
+    return np.asarray((sums >= l1_norms / 2) & (l1_norms > 0), dtype=np.float64)
 
 
 Block: TypeAlias = DenseBlock | SparseBlock

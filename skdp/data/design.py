@@ -1,8 +1,7 @@
-"""The measurement matrices of a regression, mapped lazily and read block by block."""
+"""The measurement matrices of a regression, transformed lazily and read block by block."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -10,28 +9,28 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.reduce import Reduced, sum_rounding, take
+from skdp.data.reduce import BlockView, sum_rounding
 from skdp.data.sources import Source
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linalg.matrices import DenseMatrices, Matrices, OuterMatrices
 
 __all__ = ["Design", "entries_of"]
 
-# Of a piece, several products are formed: it should stay in cache between them.
+# Several products are computed from a piece, which should stay in cache between them.
 _PIECE_ENTRIES = 1 << 18  # not studied
 _PIECE_ROWS = (32, 4096)  # not studied
 
 
 @dataclass(eq=False)
-class Design(Reduced):  # numpydoc ignore=PR02
-    r"""Matrices :math:`A\,((X_i - C) \circ S)\,B` for public A, B, C and S, never written out.
+class Design(BlockView):  # numpydoc ignore=PR02
+    r"""Matrices :math:`A\,((X_i - C) \circ S)\,B` for public A, B, C and S, computed when needed.
 
     Sums go block by block in float64. Block boundaries depend on the shape only.
 
     Parameters
     ----------
     source : Source or RankOneMatrices
-        Where the matrices come from, one a row.
+        Where the matrices come from: each is a row.
     matrix_shape : tuple of two ints
         Their shape.
     n_jobs : int or None, default=None
@@ -41,13 +40,14 @@ class Design(Reduced):  # numpydoc ignore=PR02
     center : ndarray or None, default=None
         C, only for matrices that are written out.
     largest : ndarray or None, default=None
-        Sizes to which entries of the product with S are clipped, where matrices are written out.
+        Absolute values to which the entries of :math:`(X_i - C) \circ S` are clipped, only for
+        matrices that are written out.
     row_map : ndarray or None, default=None
-        A, which factors have been multiplied by where these stand for the matrices: see `mapped`.
+        A, for matrices that are written out; factors have been multiplied by it: see `mapped`.
     column_map : ndarray or None, default=None
         B, likewise.
     writes_factors_out : bool, default=False
-        Whether products of factors are written out piece by piece.
+        Whether outer products of factors are written out as matrices, piece by piece.
     """
 
     source: Source | RankOneMatrices
@@ -73,7 +73,7 @@ class Design(Reduced):  # numpydoc ignore=PR02
 
     @property
     def is_written_out(self) -> bool:
-        """Whether every matrix has all its entries, and none is left as an outer product."""
+        """Whether matrices are given by all their entries, rather than by factors."""
         return self.writes_factors_out or not isinstance(self.source, RankOneMatrices)
 
     @property
@@ -87,7 +87,7 @@ class Design(Reduced):  # numpydoc ignore=PR02
         return int(np.prod(self.matrix_shape))
 
     def is_sparse(self, side: int) -> bool:
-        """Whether the left factors (side 0) or the right ones are sparse."""
+        """Tell whether the left factors (side 0) or the right ones (side 1) are sparse."""
         if not isinstance(self.source, RankOneMatrices):
             return False
         return bool(issparse((self.source.left, self.source.right)[side]))
@@ -95,7 +95,7 @@ class Design(Reduced):  # numpydoc ignore=PR02
     def mapped(self, row_map: np.ndarray | None, column_map: np.ndarray | None) -> "Design":
         """Return a view multiplied by symmetric matrices from both sides.
 
-        For sparse factors a vector stands for a diagonal matrix.
+        A vector stands for a diagonal matrix, which keeps sparse factors sparse.
         """
         if not isinstance(self.source, RankOneMatrices):
             return replace(self, row_map=row_map, column_map=column_map)
@@ -108,27 +108,29 @@ class Design(Reduced):  # numpydoc ignore=PR02
 
     @property
     def rounding(self) -> float:
-        """Bound of the rounding error of a sum, in units of the largest contribution."""
+        """Bound on the rounding error of a sum, in units of the largest contribution."""
         return sum_rounding(self.block_starts, self.width)
 
     def norms(self) -> np.ndarray:
-        """Compute the norm of each matrix, or an upper bound of it."""
-        return self.map_rows(take("norms"))
+        """Compute the norm of each matrix, or an upper bound on it."""
+        return self.map_rows(lambda _, matrices: matrices.norms())
 
     def inner(self, point: FixedRank) -> np.ndarray:
         """Compute the inner product of each matrix with a point."""
-        return self.map_rows(partial(_inner, point=point))
+        return self.map_rows(lambda _, matrices: matrices.tangent(point, 0.0)[1])
 
     def clipped_inner(self, point: np.ndarray, bounds: np.ndarray) -> np.ndarray:
         """Compute the inner product of each matrix, clipped entry by entry, with a point."""
-        return self.written_out().map_rows(partial(_clipped_inner, point=point, bounds=bounds))
+        return self.written_out().map_rows(
+            lambda _, matrices: np.clip(entries_of(matrices), *bounds) @ point
+        )
 
     def _pieces(self, rows: slice, block: Any) -> Iterator[tuple[slice, Matrices]]:
-        """Cut a block into pieces that stay in cache, if its matrices are written out."""
+        """Cut a block of written-out matrices into pieces that stay in cache."""
         if not self.is_written_out:
             yield rows, OuterMatrices(block.left, block.right, self.multiplier)
             return
-        # Of more than one row, where the block has more.
+        # A piece has a single matrix only if its block has: a product of one may round otherwise.
         size = int(np.clip(_PIECE_ENTRIES // self.n_entries, *_PIECE_ROWS))
         cuts = np.linspace(0, block.shape[0], -(-block.shape[0] // size) + 1).astype(np.int64)
         for start, stop in pairwise(cuts.tolist()):
@@ -149,23 +151,13 @@ class Design(Reduced):  # numpydoc ignore=PR02
 
 
 def entries_of(matrices: Matrices) -> np.ndarray:
-    """Return the entries of matrices that are written out as rows."""
+    """Return the entries of written-out matrices, a row for each matrix."""
     assert isinstance(matrices, DenseMatrices)
     return matrices.values.reshape(len(matrices), -1)
 
 
-def _inner(_: slice, matrices: Matrices, point: FixedRank) -> np.ndarray:
-    return matrices.tangent(point, 0.0)[1]
-
-
-def _clipped_inner(
-    _: slice, matrices: Matrices, point: np.ndarray, bounds: np.ndarray
-) -> np.ndarray:
-    return np.asarray(np.clip(entries_of(matrices), *bounds) @ point)
-
-
 def _times(factors: Any, symmetric: np.ndarray | None) -> Any:
-    """Multiply factors by a matrix; what overflows is null."""
+    """Multiply factors by a matrix; a row that overflows becomes null."""
     if symmetric is None:
         return factors
     if symmetric.ndim == 1 and issparse(factors):

@@ -1,8 +1,8 @@
-"""A digest of the values of a matrix, the same for every container that holds them."""
+"""A digest of the values of a matrix, which does not depend on their container."""
 
 import hashlib
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,8 @@ __all__ = ["digest", "digest_kernel", "joined_digest"]
 def digest(source: Source) -> bytes:
     """Hash the values of all rows in one pass.
 
-    Dense and sparse containers, memory orders, floating-point types, blocks, explicit zeros and the
-    sign of zeros make no difference; one changed value does.
+    It changes with any value, but not with the container (dense or sparse), the memory order, the
+    floating-point type, the blocks, explicit zeros or the sign of zeros.
 
     Parameters
     ----------
@@ -30,11 +30,11 @@ def digest(source: Source) -> bytes:
     bytes
         A BLAKE2b digest of 32 bytes.
     """
-    return joined_digest(source, *map_sum(source, [digest_kernel(source)], 0))
+    return joined_digest(source, map_sum(source, digest_kernel(source), 0))
 
 
 def digest_kernel(source: Source) -> Kernel:
-    """Make the kernel that hashes blocks, cut wherever a dense or a sparse block may end."""
+    """Make the kernel that hashes blocks, cut at all ends of both dense and sparse blocks."""
     ends = [block_starts(*source.shape, is_sparse=is_sparse) for is_sparse in (True, False)]
     return partial(_digests, ends=np.unique(np.concatenate(ends)))
 
@@ -49,7 +49,8 @@ def _digests(rows: slice, block: Any, ends: np.ndarray) -> PerRow:
     inner = ends[(ends > rows.start) & (ends < rows.stop)]
     cuts = pairwise([rows.start, *inner, rows.stop])
     parts = [_canonical_parts(raw[a - rows.start : b - rows.start]) for a, b in cuts]
-    return PerRow(np.frombuffer(b"".join(_hashed(one) for part in parts for one in part), np.uint8))
+    hashes = b"".join(map(_hashed, chain.from_iterable(parts)))
+    return PerRow(np.frombuffer(hashes, np.uint8))
 
 
 def _hashed(values: Any) -> bytes:
@@ -57,7 +58,7 @@ def _hashed(values: Any) -> bytes:
 
 
 def _canonical_parts(block: RawBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Nonzeros a row, their columns where a row has zeros too, and their values."""
+    """Return numbers of nonzeros by row, their columns (of rows that have zeros) and values."""
     rows = csr_array(block.astype(np.float64, copy=False))
     if issparse(block) and not rows.data.all():
         rows = rows.copy()

@@ -1,4 +1,4 @@
-"""Numbers that are finite, whatever overflowed on the way to them."""
+"""Results that are made finite where computing them has overflowed."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ __all__ = ["finite"]
 
 
 def finite(rows: Any) -> Any:
-    """Make numbers of rows finite, each by itself: NaN becomes 0, the infinite large.
+    """Make the numbers of rows finite, each by itself: NaN becomes 0, infinity a large number.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def finite(rows: Any) -> Any:
     Returns
     -------
     ndarray, CSR matrix or data frame
-        In float32 or float64; what else a data frame holds is left as it is.
+        In float32 or float64. Other columns of a data frame are left as they are.
     """
     if issparse(rows):
         rows = canonical_csr(rows)
@@ -38,6 +38,6 @@ def finite(rows: Any) -> Any:
         array: np.ndarray = np.asarray(rows, dtype=kind)
     if np.isfinite(array).all():
         return array
-    # Half of the largest: what is computed from factors may round up.
+    # Half of the largest number leaves room for what is computed from it to round up.
     largest = float(np.finfo(array.dtype).max) / 2
     return np.nan_to_num(array, nan=0.0, posinf=largest, neginf=-largest)

@@ -1,14 +1,12 @@
-"""The first reading of rows: what must be known before a fit, and what it begins with."""
+"""The first pass over rows: all that a fit needs before its first release, in one reading."""
 
 from dataclasses import replace
-from functools import partial
-
-import numpy as np
+from typing import Any
 
 from skdp.data.blocks import Block, Weighting
 from skdp.data.digest import digest_kernel, joined_digest
-from skdp.data.reduce import Kernel, map_sum, per_row, take
-from skdp.data.rows import Found, Rows
+from skdp.data.reduce import PerRow, map_sum
+from skdp.data.rows import RowCache, Rows
 
 __all__ = ["open_rows"]
 
@@ -16,7 +14,7 @@ __all__ = ["open_rows"]
 def open_rows(
     rows: Rows, *, is_keyed: bool, needs_signs: bool, first: tuple[float, Weighting] | None
 ) -> tuple[Rows, bytes | None]:
-    """Read raw, or centered, rows once; release nothing of what is found.
+    """Read raw, or centered, rows once, and keep what is computed; release nothing.
 
     Parameters
     ----------
@@ -32,23 +30,21 @@ def open_rows(
     Returns
     -------
     rows : Rows
-        The same view, which knows its norms and what else was asked for.
+        The same view, with its norms and what else was asked for in its `cache`.
     digest : bytes or None
         The digest, if noise is keyed by it.
     """
-    kernels: dict[str, Kernel] = {"norms": per_row(take("norms"))}
-    if needs_signs:
-        kernels["are_mostly_positive"] = per_row(take("are_mostly_positive"))
-    if first is not None:
-        kernels["total"] = partial(_clipped_total, weighting=first[1])
-    if is_keyed:
-        kernels["digests"] = digest_kernel(rows.source)
-    sums = map_sum(rows, [*kernels.values()], rows.n_features, rows.n_jobs)
-    found = dict(zip(kernels, sums, strict=True))
-    digests = found.pop("digests", None)
+    hash_block = digest_kernel(rows.source) if is_keyed else None
+    bound, weighting = first or (None, None)
+
+    def _kernel(group: slice, block: Block) -> tuple[Any, ...]:
+        return (
+            PerRow(block.norms()),
+            PerRow(block.are_mostly_positive()) if needs_signs else None,
+            None if weighting is None else block.weighted(weighting).total(),
+            None if hash_block is None else hash_block(group, block),
+        )
+
+    norms, signs, total, digests = map_sum(rows, _kernel, rows.n_features, rows.n_jobs)
     digest = None if digests is None else joined_digest(rows.source, digests)
-    return replace(rows, found=Found(**found, bound=first and first[0])), digest
-
-
-def _clipped_total(_: slice, block: Block, weighting: Weighting) -> np.ndarray:
-    return block.weighted(weighting).total()
+    return replace(rows, cache=RowCache(norms, signs, total, bound)), digest

@@ -1,4 +1,4 @@
-"""Measurement matrices of rank one, kept as their factors."""
+"""Measurement matrices of rank one, stored as their factors."""
 
 from collections.abc import Iterator
 from numbers import Integral
@@ -7,14 +7,14 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy import sparse
 
-from skdp.data.reading import OwnContainer, read, tell_nothing
+from skdp.data.containers import SkdpContainer, checked_container, hide_error_text
 from skdp.data.sources import RawBlock, block_starts, canonical_csr
 from skdp.linalg.compressed import rows_of
 
 __all__ = ["RankOneMatrices"]
 
 
-class RankOneMatrices(OwnContainer):
+class RankOneMatrices(SkdpContainer):
     """Matrices of rank one, one for each record, that are never written out.
 
     The i-th matrix is X_i = u_i v_i', with u_i the i-th row of `left` and v_i that of `right`.
@@ -26,8 +26,8 @@ class RankOneMatrices(OwnContainer):
     Parameters
     ----------
     left : array-like or sparse matrix of shape (n_matrices, n_rows)
-        Left factors. What is dense and float32 or float64 is not copied, sparse matrices become CSR
-        arrays, and other numbers float64.
+        Left factors. A dense array of float32 or float64 is not copied. Sparse matrices become CSR
+        arrays, and other numbers become float64.
     right : array-like or sparse matrix of shape (n_matrices, n_columns)
         Right factors, likewise.
 
@@ -50,9 +50,9 @@ class RankOneMatrices(OwnContainer):
     record, which is u_i, v_i and the response y_i: in matrix completion one observed cell with its
     row, its column and its value, but not all cells of a row, which may be those of one person.
 
-    The memory is that of the two factors. Those of `from_indices` take 32 bytes a record, or 24
-    with ``dtype=numpy.float32``, whatever the shape of the matrices. Consecutive rows ``X[a:b]``
-    share the memory of the whole; a mask or a list of rows copies them.
+    Only the two factors take memory. Those of `from_indices` take 32 bytes a record, or 24 with
+    ``dtype=numpy.float32``, whatever the shape of the matrices. Consecutive rows ``X[a:b]`` share
+    the memory of the whole; a mask or a list of rows copies the rows.
 
     As with a sparse matrix, and unlike an array, a single row ``X[i]`` is still 2-D: a
     `RankOneMatrices` of length 1. `numpy.asarray` is refused, since it would write out all entries;
@@ -160,7 +160,7 @@ class RankOneMatrices(OwnContainer):
 
     @classmethod
     def _of_parts(cls, left: RawBlock, right: RawBlock) -> "RankOneMatrices":
-        """Take factors that are known to be right as they are."""
+        """Make matrices of factors that need no checks."""
         matrices = cls.__new__(cls)
         matrices.left, matrices.right = left, right
         return matrices
@@ -205,8 +205,8 @@ class RankOneMatrices(OwnContainer):
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
-            "RankOneMatrices are not written out where an array is expected, since that takes "
-            "memory for every entry; toarray() does it."
+            "RankOneMatrices are not converted to an array implicitly, since that takes memory "
+            "for every entry of every matrix; call toarray() to do so."
         )
 
     def toarray(self) -> np.ndarray:
@@ -217,20 +217,20 @@ class RankOneMatrices(OwnContainer):
         ndarray of shape (n_matrices, n_rows * n_columns)
             Entries in C order.
         """
-        left, right = _dense(read(self.left)), _dense(read(self.right))
+        left, right = _dense(checked_container(self.left)), _dense(checked_container(self.right))
         return (left[:, :, None] * right[:, None, :]).reshape(self.shape)
 
     def check(self) -> None:
-        """Refuse what no estimator can use.
+        """Refuse factors that no estimator can use.
 
         Raises
         ------
         ValueError
             If `left` or `right` contains NaN or infinity, or indices that lead out of it.
         """
-        # Whose indices may have been written to since.
+        # Again: the user may have changed their indices since.
         for part in (self.left, self.right):
-            read(part)
+            checked_container(part)
         for _, block in self.blocks(range(len(self.block_starts) - 1)):
             for part in (block.left, block.right):
                 values = part.data if sparse.issparse(part) else part
@@ -258,8 +258,8 @@ class RankOneMatrices(OwnContainer):
 
 def _checked_part(values: Any, name: str) -> RawBlock:
     """Convert a factor to an array or a CSR array of floating-point numbers."""
-    values = read(values)
-    part = values if sparse.issparse(values) else tell_nothing(np.asarray, values)
+    values = checked_container(values)
+    part = values if sparse.issparse(values) else hide_error_text(np.asarray, values)
     if part.ndim != 2 or part.shape[1] == 0:
         raise ValueError(f"{name} must be 2-D with at least one column, got shape {part.shape}.")
     if not np.can_cast(part.dtype, np.float64):
@@ -273,14 +273,14 @@ def _checked_part(values: Any, name: str) -> RawBlock:
 
 def _one_hot(indices: Any, size: int, dtype: Any, name: str) -> sparse.csr_array:
     """Make rows of length `size` that are 1 at the given index."""
-    indices = tell_nothing(np.asarray, read(indices))
+    indices = hide_error_text(np.asarray, checked_container(indices))
     if indices.ndim != 1 or indices.dtype.kind not in "iu":
         raise ValueError(
             f"{name} must be 1-D integers, got dtype {indices.dtype} and shape {indices.shape}."
         )
-    # The values are not named: they may be what is to be protected.
+    # The error does not show the indices: they may be private.
     if np.any((indices < 0) | (indices >= size)):
-        raise ValueError(f"{name} must be integers from 0 to {size - 1}, got others.")
+        raise ValueError(f"{name} must be integers from 0 to {size - 1}, but some are not.")
     index_dtype = np.int32 if max(len(indices), size) < 2**31 else np.int64
     indptr = np.arange(len(indices) + 1, dtype=index_dtype)
     parts = np.ones(len(indices), dtype=dtype), indices.astype(index_dtype), indptr
@@ -309,7 +309,7 @@ def _chosen_rows(key: Any, n_rows: int) -> slice | np.ndarray:
         if rows.step == 1:
             return slice(rows.start, rows.start + len(rows))
         return np.arange(rows.start, rows.stop, rows.step)
-    key = tell_nothing(np.asarray, read(key))
+    key = hide_error_text(np.asarray, checked_container(key))
     if key.dtype == bool and key.shape == (n_rows,):
         return np.flatnonzero(key)
     if key.ndim == 1 and (key.dtype.kind in "iu" or key.size == 0):
@@ -328,5 +328,5 @@ def _taken(part: RawBlock, rows: slice | np.ndarray) -> RawBlock:
     """Take rows of a factor, without a copy if they are consecutive."""
     if isinstance(rows, slice) and sparse.issparse(part):
         return rows_of(part, rows)
-    # Whose indices may have been written to.
-    return read(part)[rows]
+    # Checked again: the user may have changed its indices.
+    return checked_container(part)[rows]

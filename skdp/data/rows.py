@@ -1,4 +1,4 @@
-"""One view of the rows of a matrix, centered and weighted lazily, and the sums that fits need."""
+"""A view of the rows of a matrix, centered and weighted lazily, and the sums that fits need."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -10,18 +10,18 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.blocks import Block, DenseBlock, SparseBlock, Weighting
-from skdp.data.reduce import PerRow, Reduced, sum_depth, take
+from skdp.data.reduce import BlockView, PerRow, sum_depth
 from skdp.data.sources import BlockSource, Source
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 
-__all__ = ["Found", "Rows"]
+__all__ = ["RowCache", "Rows"]
 
-# Longest chain of additions in numpy's sum of a contiguous array, and of those before it.
+# Longest chain of additions in numpy's sum of a contiguous array, with the few that precede it.
 _PAIRWISE_DEPTH = 256  # not tuned
 
 
-class Found(NamedTuple):
-    """What one reading of rows has found, so that no other has to look for it."""
+class RowCache(NamedTuple):
+    """Results of an earlier pass over the same rows, which no later pass computes again."""
 
     norms: np.ndarray | None = None
     are_mostly_positive: np.ndarray | None = None
@@ -30,28 +30,28 @@ class Found(NamedTuple):
 
 
 @dataclass(eq=False)
-class Rows(Reduced):  # numpydoc ignore=PR02
+class Rows(BlockView):  # numpydoc ignore=PR02
     r"""Rows :math:`w_i (x_i - m)` of a matrix, never written out as a whole.
 
-    Sums go block by block in float64, whatever the dtype of the data. With every sum comes
-    `rounding`: a bound of its rounding error, in units of the largest contribution of one row.
-    Block boundaries depend on the shape of the matrix only.
+    Sums go block by block in float64, whatever the dtype of the data. Every sum comes with its
+    `rounding`, a bound on its rounding error in units of the largest contribution of one row. Block
+    boundaries depend only on the shape of the matrix.
 
     Parameters
     ----------
     source : Source
         Where the rows come from.
     n_jobs : int or None, default=None
-        Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`. A `RowBlocks` is
-        always read by one.
+        Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`. One thread alone
+        reads a `RowBlocks`.
     center : ndarray or None, default=None
         Center m; see `centered`.
     bound : float, default=inf
         Norm that no row exceeds; see `clipped`.
     weighting : callable or None, default=None
-        Gives the weights for an array of norms; None for weights of 1.
-    found : Found
-        What is known of the centered rows, before weighting.
+        Maps an array of norms to weights; None for weights of 1.
+    cache : RowCache
+        Results of an earlier pass over the centered rows.
     """
 
     source: Source
@@ -59,7 +59,7 @@ class Rows(Reduced):  # numpydoc ignore=PR02
     center: np.ndarray | None = None
     bound: float = np.inf
     weighting: Weighting | None = None
-    found: Found = field(default_factory=Found)
+    cache: RowCache = field(default_factory=RowCache)
 
     @property
     def n_rows(self) -> int:
@@ -79,10 +79,10 @@ class Rows(Reduced):  # numpydoc ignore=PR02
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
         """Yield blocks of centered and weighted rows."""
         longest = 0 if self.source.is_sparse else int(np.diff(self.block_starts).max())
-        # Written over by every block: the system would clear a new array of that size first.
+        # One array for all blocks: the system would have to clear a new one for each of them.
         scratch = np.empty((longest, self.n_features))
-        # A stream might yield other rows in another pass.
-        known = None if self.is_stream else self.found.norms
+        # A stream might yield other rows in another pass, and is clipped by the norms of these.
+        known = None if isinstance(self.source, BlockSource) else self.cache.norms
         for rows, raw in self.source.blocks(group):
             block: Block = (
                 SparseBlock(raw, self.center)
@@ -95,14 +95,14 @@ class Rows(Reduced):  # numpydoc ignore=PR02
 
     def centered(self, center: np.ndarray) -> "Rows":
         """Return a view of the raw rows minus `center`."""
-        found = Found(are_mostly_positive=self.found.are_mostly_positive)
-        return replace(self, center=center, bound=np.inf, weighting=None, found=found)
+        cache = RowCache(are_mostly_positive=self.cache.are_mostly_positive)
+        return replace(self, center=center, bound=np.inf, weighting=None, cache=cache)
 
     def clipped(self, bound: float, weighting: Weighting) -> "Rows":
         """Return a view whose rows are multiplied by weights that bring them within `bound`.
 
-        `weighting` gives the weights for an array of norms. Norms that nobody has found are
-        computed anew in each pass.
+        `weighting` maps an array of norms to weights. Norms that are not in the cache are computed
+        in each pass.
         """
         return replace(self, bound=bound, weighting=weighting)
 
@@ -114,12 +114,12 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         ndarray of shape (n_rows,)
             Norms, or upper bounds of them if the rows are sparse and centered; NaN for null rows.
         """
-        if self.found.norms is not None:
-            return self.found.norms
-        return replace(self, weighting=None).map_rows(take("norms"))
+        if self.cache.norms is not None:
+            return self.cache.norms
+        return replace(self, weighting=None).map_rows(lambda _, block: block.norms())
 
     def mostly_positive(self) -> np.ndarray:
-        """Tell of each raw row whether its sum is at least half of the sum of its sizes.
+        """Tell of each raw row whether its sum is at least half of its L1 norm.
 
         Rows of zeros are not mostly positive, nor are rows whose sum is not a number.
 
@@ -128,32 +128,34 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         ndarray of shape (n_rows,)
             1 or 0.
         """
-        if self.found.are_mostly_positive is not None:
-            return self.found.are_mostly_positive
-        return Rows(self.source, self.n_jobs).map_rows(take("are_mostly_positive"))
+        if self.cache.are_mostly_positive is not None:
+            return self.cache.are_mostly_positive
+        return Rows(self.source, self.n_jobs).map_rows(lambda _, block: block.are_mostly_positive())
 
     def total(self) -> tuple[np.ndarray, float]:
         """Sum the rows; return the sum, of shape (n_features,), and its rounding."""
-        total = self.found.total
-        if total is None or self.weighting is None or self.bound != self.found.bound:
-            total = self.add_up(take("total"), self.n_features)
+        total = self.cache.total
+        if total is None or self.weighting is None or self.bound != self.cache.bound:
+            total = self.map_sum(lambda _, block: block.total(), self.n_features)
         return total, self._rounding(1)
 
     def gram(self) -> tuple[np.ndarray, float]:
         """Sum the outer products; return (n_features, n_features) numbers and their rounding."""
-        return self.add_up(take("gram"), self.n_features**2), self._rounding(2)
+        return self.map_sum(lambda _, block: block.gram(), self.n_features**2), self._rounding(2)
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`, to (n_rows, n_columns) numbers."""
-        return self.map_rows(take("matmul", right))
+        return self.map_rows(lambda _, block: block.matmul(right))
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`, to (n_features, n_columns) numbers."""
-        return self.add_up(partial(_rmatmul, left=left), self.n_features * left.shape[1])
+        return self.map_sum(
+            lambda rows, block: block.rmatmul(left[rows]), self.n_features * left.shape[1]
+        )
 
     def dense(self) -> np.ndarray:
         """Write the raw rows out as an array, of shape (n_rows, n_features)."""
-        return self.map_rows(take("dense"))
+        return self.map_rows(lambda _, block: block.dense())
 
     def squared_deviations(self, point: np.ndarray) -> tuple[float, float]:
         """Sum the squared distances of the raw rows from `point`, less those of rows of zeros.
@@ -168,15 +170,15 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         total : float
             The sum, to which entries that are 0 add nothing.
         rounding : float
-            Bound of its rounding error, in units of the largest contribution of one entry.
+            Bound on its rounding error, in units of the largest contribution of one entry.
         """
-        total = self.add_up(take("squared_deviations", point), 1)
+        total = self.map_sum(lambda _, block: block.squared_deviations(point), 1)
         depth = _PAIRWISE_DEPTH + len(self.block_starts)
         return float(total), depth * UNIT_ROUNDOFF * math.prod(self.source.shape)
 
     def squared_norm(self) -> tuple[float, float]:
         """Sum the squared norms of the rows; return the sum and its rounding."""
-        total = self.add_up(take("squared_norm"), 1)
+        total = self.map_sum(lambda _, block: block.squared_norm(), 1)
         return float(total), self._rounding(2)
 
     def projection_norms(self, basis: np.ndarray) -> np.ndarray:
@@ -184,15 +186,15 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         return self.map_rows(partial(_projection_norms, basis=basis))
 
     def subsample(self, at_most: int) -> "Rows":
-        """Return a view of evenly spread rows, `at_most` of them.
+        """Return a view of every k-th row, with the smallest k that leaves `at_most` rows.
 
-        A `RowBlocks` stays whole, since all of it has to be read anyway.
+        A `RowBlocks` stays whole, since each pass has to read all of it anyway.
         """
         step = math.ceil(self.n_rows / at_most)
         if step == 1 or isinstance(self.source, BlockSource):
             return self
-        norms = None if self.found.norms is None else self.found.norms[::step]
-        return replace(self, source=self.source.every(step), found=Found(norms))
+        norms = None if self.cache.norms is None else self.cache.norms[::step]
+        return replace(self, source=self.source.every(step), cache=RowCache(norms))
 
     def normal_product(
         self, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
@@ -204,20 +206,23 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         basis : ndarray of shape (n_features, n_columns)
             Basis to project on.
         clip : callable
-            Clips the rows of a block of projections, which it may overwrite.
+            Clips the rows of an array of projections, which it may overwrite.
 
         Returns
         -------
         product : ndarray of shape (n_features, n_columns)
             The sum.
         rounding : float
-            Bound of its rounding error.
+            Bound on its rounding error.
         rows : Rows
-            The same view, which knows the norms of its rows from now on.
+            The same view, with the norms of its rows in its cache.
         """
-        kernel = partial(_normal_product, basis=basis, clip=clip)
-        product, norms = self.add_up(kernel, basis.size)
-        return product, self._rounding(1), replace(self, found=self.found._replace(norms=norms))
+
+        def _kernel(_: slice, block: Block) -> tuple[np.ndarray, PerRow]:
+            return block.rmatmul(clip(block.matmul(basis))), PerRow(block.norms())
+
+        product, norms = self.map_sum(_kernel, basis.size)
+        return product, self._rounding(1), replace(self, cache=self.cache._replace(norms=norms))
 
     def clipped_squares(
         self, basis: np.ndarray, weighting: Callable[[np.ndarray], np.ndarray]
@@ -229,20 +234,20 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         basis : ndarray of shape (n_features, n_columns)
             Orthonormal basis to project on.
         weighting : callable
-            Gives the weights, of shape (n_weights, n), for the norms of n projections.
+            Maps the norms of n projections to weights, of shape (n_weights, n).
 
         Returns
         -------
         squares : ndarray of shape (n_weights, n_columns)
             The sums.
         rounding : float
-            Bound of their rounding error.
+            Bound on their rounding error.
         """
         kernel = partial(_clipped_squares, basis=basis, weighting=weighting)
-        return self.add_up(kernel, basis.size), self._rounding(2, basis.shape[1])
+        return self.map_sum(kernel, basis.size), self._rounding(2, basis.shape[1])
 
     def projected_moment(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
-        """Sum the outer products of the projections on an orthonormal basis, and what is outside.
+        """Sum the outer products of the projections on an orthonormal basis, and the remainder.
 
         Parameters
         ----------
@@ -254,10 +259,10 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         moment : ndarray of shape (n_columns + 1, n_columns + 1)
             The sum; the last diagonal entry is the squared norm of the rows outside the basis.
         rounding : float
-            Bound of its rounding error.
+            Bound on its rounding error.
         """
         size = basis.shape[1]
-        moment = self.add_up(partial(_projected_moment, basis=basis), (size + 1) ** 2)
+        moment = self.map_sum(partial(_projected_moment, basis=basis), (size + 1) ** 2)
         return moment, self._rounding(2, size)
 
     @property
@@ -266,38 +271,25 @@ class Rows(Reduced):  # numpydoc ignore=PR02
         return sum_depth(self.block_starts, self.width)
 
     def _rounding(self, degree: int, n_columns: int = 0) -> float:
-        """Bound the rounding error of a sum of products of `degree` factors, in units of one row's.
+        """Bound the rounding error of a sum of products of `degree` factors, as `rounding` says.
 
-        Factors are rows, or their projections on `n_columns` if these are given. Sparse rows are
-        centered in the products, whose terms are longer than the centered rows.
+        Factors are rows, or projections of rows on `n_columns` columns if these are given. Sparse
+        rows are centered within the products, whose terms are longer than the centered rows.
         """
         longest = 1.0
         if self.source.is_sparse and self.center is not None and np.isfinite(self.bound):
             longest += 2 * float(row_norms(self.center[None])[0]) / self.bound
         rounding = self.depth * UNIT_ROUNDOFF * self.n_rows * np.float64(longest) ** degree
         if n_columns:
-            # Each projection is itself a sum over the features, of a row and a matrix of that rank.
+            # Each projection is itself a sum over the features, which rounds, too.
             rounding = 2 * rounding + 4 * self.n_features * np.sqrt(n_columns) * UNIT_ROUNDOFF
         return max(LEAST_ROUNDING, float(rounding))
-
-
-# Kernels.
-
-
-def _rmatmul(rows: slice, block: Block, left: np.ndarray) -> np.ndarray:
-    return block.rmatmul(left[rows])
 
 
 def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:
     norms = row_norms(block.matmul(basis))
     norms[block.is_null] = np.nan
     return norms
-
-
-def _normal_product(
-    _: slice, block: Block, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
-) -> tuple[np.ndarray, PerRow]:
-    return block.rmatmul(clip(block.matmul(basis))), PerRow(block.norms())
 
 
 def _clipped_squares(_: slice, block: Block, basis: np.ndarray, weighting: Weighting) -> np.ndarray:

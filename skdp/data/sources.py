@@ -1,4 +1,4 @@
-"""Where rows come from: arrays, sparse matrices, memory maps and re-iterable sources of blocks."""
+"""Where rows come from: arrays, sparse matrices, memory maps and functions that make blocks."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from skdp.data.reading import OwnContainer, read, tell_nothing
+from skdp.data.containers import SkdpContainer, checked_container, hide_error_text
 from skdp.linalg.compressed import rows_of, with_data
 
 __all__ = [
@@ -36,17 +36,18 @@ _END = object()
 RawBlock: TypeAlias = np.ndarray | sparse.csr_array
 
 
-class RowBlocks(OwnContainer):
-    """A matrix that exists only as blocks of rows, which are made anew for every pass.
+class RowBlocks(SkdpContainer):
+    """A matrix that exists only as blocks of rows, which a function makes again for every pass.
 
-    Estimators of skdp take it in place of an array when the rows do not fit into memory.
+    Estimators of skdp take it in place of an array, for rows that do not fit into memory.
 
     Parameters
     ----------
     make_blocks : callable
-        Called without arguments for every pass over the data; returns an iterable of 2-D arrays or
-        sparse matrices, which stacked are the rows. Every pass must yield the same rows in the same
-        order. The number of passes depends on the rows only through released values.
+        Function without arguments, called for every pass over the data. It returns an iterable of
+        2-D arrays or sparse matrices, which stacked are the rows. Every pass must yield the same
+        rows in the same order. The number of passes depends on the rows only through released
+        values.
     shape : tuple of two ints
         Number of rows and of features, both public.
     dtype : dtype, default=numpy.float64
@@ -63,7 +64,7 @@ class RowBlocks(OwnContainer):
     >>> import numpy as np
     >>> from skdp import DPTruncatedSVD, RowBlocks
     >>> def make_blocks():
-    ...     for seed in range(4):  # in earnest: one file after the other
+    ...     for seed in range(4):  # in practice: one file after the other
     ...         yield np.random.default_rng(seed).normal(size=(500, 3)) + [9, 0, 0]
     >>> rows = RowBlocks(make_blocks, shape=(2000, 3))
     >>> rows
@@ -101,7 +102,7 @@ class RowBlocks(OwnContainer):
         return f"RowBlocks(shape={self.shape}, dtype={self.dtype})"
 
     def check(self) -> None:
-        """Read all blocks once and refuse what no estimator can use.
+        """Read all blocks once, and refuse those that no estimator can use.
 
         Raises
         ------
@@ -123,7 +124,7 @@ class RowBlocks(OwnContainer):
             )
 
     def _rebinned(self, starts: np.ndarray) -> Iterator[RawBlock]:
-        """Yield the rows cut at `starts`, whatever blocks they come in."""
+        """Yield the rows in blocks that begin at `starts`, whatever blocks they come in."""
         waiting: list[RawBlock] = []
         n_waiting, sizes = 0, iter(np.diff(starts))
         size = next(sizes)
@@ -135,20 +136,20 @@ class RowBlocks(OwnContainer):
                 waiting, n_waiting, start = [], 0, stop
                 size = next(sizes, np.inf)
             if start < block.shape[0]:
-                # A copy, as the next block may come in the same array.
+                # A copy: the function may use the same array for its next block.
                 waiting.append(block[start:].copy())
                 n_waiting += block.shape[0] - start
 
     def _made(self) -> Iterator[Any]:
-        """Make the blocks; what goes wrong at that may tell values."""
-        blocks = tell_nothing(lambda: iter(self.make_blocks()))
-        while (block := tell_nothing(next, blocks, _END)) is not _END:
+        """Make the blocks; texts of errors are hidden, since they may contain values."""
+        blocks = hide_error_text(lambda: iter(self.make_blocks()))
+        while (block := hide_error_text(next, blocks, _END)) is not _END:
             yield block
 
     def _checked_blocks(self) -> Iterator[RawBlock]:
-        for block in map(read, self._made()):
+        for block in map(checked_container, self._made()):
             is_sparse = sparse.issparse(block)
-            block = _canonical(block) if is_sparse else tell_nothing(np.asarray, block)
+            block = _canonical(block) if is_sparse else hide_error_text(np.asarray, block)
             if not np.can_cast(block.dtype, np.float64):
                 raise ValueError(
                     f"make_blocks gave a block of dtype {block.dtype}, but every block must hold "
@@ -163,7 +164,7 @@ class RowBlocks(OwnContainer):
 
 
 class _MappedBlocks(RowBlocks):
-    """What a function that takes each row by itself makes of a `RowBlocks`."""
+    """A `RowBlocks` to whose blocks a function is applied that takes each row by itself."""
 
     def __init__(self, X: RowBlocks, function: Callable[[Any], Any]) -> None:
         super().__init__(X.make_blocks, X.shape, X.dtype)
@@ -184,7 +185,7 @@ class ArraySource:
         self.block_starts = block_starts(*self.shape, is_sparse=self.is_sparse)
 
     def every(self, step: int) -> "ArraySource":
-        """Take one of `step` rows."""
+        """Keep every `step`-th row."""
         return ArraySource(self.X[::step], self._function)
 
     def blocks(self, group: range) -> Iterator[tuple[slice, RawBlock]]:
@@ -196,7 +197,7 @@ class ArraySource:
 
 
 class BlockSource:
-    """Rows of a `RowBlocks`, read in one sequence: a stream cannot be entered in the middle."""
+    """Rows of a `RowBlocks`, read in sequence: a stream cannot be entered in the middle."""
 
     is_stream = True
 
@@ -219,7 +220,7 @@ def holds_sparse(X: Any) -> bool:
     """Tell whether the rows of an array or of blocks are sparse."""
     if isinstance(X, RowBlocks):
         return X.is_sparse
-    # Of data frames only those with sparse columns have this attribute.
+    # Only data frames with sparse columns have this attribute.
     return bool(sparse.issparse(X) or hasattr(X, "sparse"))
 
 
@@ -249,15 +250,15 @@ def _is_mapped(X: Any) -> bool:
 def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray:
     """First rows of the blocks, and the end.
 
-    They depend on the shape only, and no block is a single row unless there is only one: what a row
-    contributes must not depend on other rows, and in a product of one row it may round differently
+    They depend only on the shape, since the contribution of a row must not depend on other rows. No
+    block is a single row unless there is only one: in a product of one row it may round differently
     than in a larger block.
     """
     if is_sparse:
         size, limits = n_rows // _SPARSE_BLOCKS, _SPARSE_ROWS
     else:
-        # If possible small enough for the cache, but long enough that products take far more time
-        # than the addition of their d x d results.
+        # Small enough for the cache, if possible, but with so many rows that products take far more
+        # time than the addition of their d x d results.
         size = max(_CACHED_BYTES // (8 * n_features), 4 * n_features, _GRAM_ROWS)
         size, limits = min(size, _BLOCK_BYTES // (8 * n_features)), _DENSE_ROWS
     n_blocks = math.ceil(n_rows / min(max(size, limits[0]), limits[1]))
@@ -267,43 +268,44 @@ def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
 
 
 def canonical_csr(X: Any) -> sparse.csr_array:
-    """Convert to CSR with one entry a cell: the norm of a row is not that of its duplicates.
+    """Convert to CSR without duplicate entries, from which the norm of a row would be wrong.
 
-    Duplicates are added up in the order in which their row has them, whatever other rows hold.
+    Duplicates are added up in the order of their row, whatever other rows hold.
     """
-    return _canonical(read(X))
+    return _canonical(checked_container(X))
 
 
 def _canonical(X: Any) -> sparse.csr_array:
     X = _as_csr(X)
     if X.ndim == 2 and not X.has_canonical_format:
-        # There and back sorts columns and keeps duplicates in order; `sort_indices` would not.
+        # To CSC and back: unlike `sort_indices`, this keeps the order of duplicates.
         X = sparse.csr_array(X.tocsc().tocsr())
         X.sum_duplicates()
     return X
 
 
 def plain_csr(X: Any) -> sparse.csr_array:
-    """Convert to CSR with the entries as they are, duplicates and all.
+    """Convert to CSR, and keep duplicate entries.
 
-    Every sparse matrix passes through this or `canonical_csr`, which refuse indices out of range.
+    Every sparse matrix passes through this function or `canonical_csr`: both refuse indices out of
+    range.
     """
-    return _as_csr(read(X))
+    return _as_csr(checked_container(X))
 
 
 def _as_csr(X: Any) -> sparse.csr_array:
     if X.ndim == 2 and X.format not in ("csr", "csc"):
         X = X.tocoo(copy=False)
         X = sparse.coo_array((X.data, (X.row, X.col)), shape=X.shape)
-        # Otherwise the conversion would add duplicates up.
+        # Not true, but the conversion would otherwise add duplicates up.
         X.has_canonical_format = True
     X = X.tocsr()
-    # A new object: the flag of the old one may say it is canonical where it is not.
+    # A new object: the old one may be flagged as canonical although it is not.
     return with_data(X, X.data)
 
 
 def _without_infinities(block: Any) -> Any:
-    """Set to 0 what is not finite in this pass, though it was when the rows were checked."""
+    """Set to 0 what is not finite in this pass: the rows were checked in another one."""
     if sparse.issparse(block):
         return with_data(block, _without_infinities(block.data))
     is_finite = np.isfinite(block)

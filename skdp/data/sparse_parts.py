@@ -1,4 +1,4 @@
-"""Whether the parts of a sparse matrix fit together: conversions and products trust them."""
+"""Whether the parts of a sparse matrix fit together: scipy trusts them without a check."""
 
 from collections.abc import Callable
 from itertools import chain
@@ -10,10 +10,10 @@ __all__ = ["fits_together"]
 
 
 def fits_together(X: Any) -> bool:
-    """Tell whether no index of a sparse matrix leads out of its shape or of its other parts.
+    """Tell whether all indices of a sparse matrix are within its shape and its other parts.
 
-    Takes a few passes over the indices and none over the values. Only indices of LIL and DOK, which
-    are no arrays, are copied.
+    This takes a few passes over the indices and none over the values. Only the indices of LIL and
+    DOK are copied, as these are not arrays.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def fits_together(X: Any) -> bool:
 
 
 def _fits_compressed(X: Any) -> bool:
-    """Check a format with `indptr`; the lines and columns of BSR are those of its blocks."""
+    """Check CSR, CSC or BSR, whose lines and columns are those of its blocks."""
     shape, starts, indices, data = (1, *X.shape)[-2:], X.indptr, X.indices, X.data
     sides = data.shape[1:] if X.format == "bsr" else (1, 1)
     if len(sides) != 2 or 0 in sides or any(np.remainder(shape, sides)):
@@ -42,12 +42,12 @@ def _fits_compressed(X: Any) -> bool:
         return False
     if starts[0] != 0 or starts[-1] > len(indices) or (starts[1:] < starts[:-1]).any():
         return False
-    # Entries behind the last start do not belong to X.
+    # Entries behind the end of the last line do not belong to X.
     return _are_within(indices[: starts[-1]], length)
 
 
 def _fits_coo(X: Any) -> bool:
-    # One-dimensional ones have no `row`, and old versions of scipy no `coords`.
+    # One-dimensional arrays have no `row`, and old versions of scipy have no `coords`.
     coordinates = X.coords if hasattr(X, "coords") else (X.row, X.col)
     if not _are_lists(*coordinates) or not _is_array(X.data, 1):
         return False
@@ -69,7 +69,7 @@ def _fits_lil(X: Any) -> bool:
     lines, values = X.rows.tolist(), X.data.tolist()
     if set(map(type, chain(lines, values))) - {list}:
         return False
-    is_even = all(len(one) == len(other) for one, other in zip(lines, values, strict=True))
+    is_even = [*map(len, lines)] == [*map(len, values)]
     return is_even and _are_within(np.array([*chain.from_iterable(lines)]), X.shape[1])
 
 

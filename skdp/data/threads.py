@@ -1,4 +1,4 @@
-"""Threads that share a pass over rows, and those that matrix products have meanwhile."""
+"""Threads that share a pass over rows, and the threads of matrix products meanwhile."""
 
 import os
 import threading
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 import numpy as np
-import scipy.linalg  # noqa: F401 - for its BLAS to be there
+import scipy.linalg  # noqa: F401 - loads its BLAS, to be found below
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
@@ -20,126 +20,126 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class _Guest:
-    """One request for a single thread; it ends when the object dies."""
+class _Request:
+    """One request for a single thread; it ends when the object is gone."""
 
 
-class _Limit:
-    """One thread for the products of some libraries, as long as anybody asks for it.
+class _BlasLimit:
+    """Limits the matrix products of some libraries to one thread while anybody requests it.
 
-    An interrupt cannot leave the limit in place: a guest that vanished is forgotten, and the next
-    one to leave restores what was before.
+    An interrupt cannot leave the limit in place: a request whose object is gone is forgotten, and
+    the next one that ends restores the limits from before.
     """
 
     def __init__(self, *, shared: bool) -> None:
         self._shared = shared
         self._lock = threading.RLock()
-        self._inside: WeakSet[_Guest] = WeakSet()
-        self._before: list[int] | None = None
+        self._requests: WeakSet[_Request] = WeakSet()
+        self._original: list[int] | None = None
 
-    def enter(self, who: _Guest) -> None:
-        """Limit, and remember the limits before, if nobody else has."""
+    def enter(self, request: _Request) -> None:
+        """Set the limit, and remember those from before, if no other request has."""
         with self._lock:
-            self._inside.add(who)
-            if self._before is None:
+            self._requests.add(request)
+            if self._original is None:
                 libraries = _libraries(shared=self._shared)
-                self._before = _limits_of(libraries)
+                self._original = _limits_of(libraries)
                 _set_limits(libraries, [1] * len(libraries))
 
-    def leave(self, who: _Guest) -> None:
-        """Restore these limits, if nobody else needs the one."""
+    def leave(self, request: _Request) -> None:
+        """End a request; the last one restores the limits from before."""
         with self._lock:
-            self._inside.discard(who)
-            if not self._inside:
-                self._restore()
+            self._requests.discard(request)
+            if not self._requests and self._original is not None:
+                _set_limits(_libraries(shared=self._shared), self._original)
+                self._original = None
 
-    def before(self) -> list[int]:
-        """Return what the limits are when nobody asks."""
+    def original(self) -> list[int]:
+        """Return what the limits are without any request."""
         with self._lock:
-            return self._before or _limits_of(_libraries(shared=self._shared))
+            return self._original or _limits_of(_libraries(shared=self._shared))
 
     def after_fork(self) -> None:
-        """Restore in a new process, which has none of the threads that would."""
-        self._lock, self._inside = threading.RLock(), WeakSet()
-        self._restore()
-
-    def _restore(self) -> None:
-        if self._before is not None:
-            _set_limits(_libraries(shared=self._shared), self._before)
-            self._before = None
+        """Restore the limits in a new process, which has none of the threads that requested one."""
+        self._lock, self._requests = threading.RLock(), WeakSet()
+        self.leave(_Request())
 
 
-class _LimitOfThread(_Limit, threading.local):
+class _BlasLimitOfThread(_BlasLimit, threading.local):
     """The same for libraries that have a limit in every thread."""
 
 
-_LIMITS = _Limit(shared=True), _LimitOfThread(shared=False)
+_LIMITS = _BlasLimit(shared=True), _BlasLimitOfThread(shared=False)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_LIMITS[0].after_fork)
 
 
 def thread_count(n_jobs: int | None) -> int:
     """Tell how many threads share a pass: for ``None`` as many as a matrix product would have."""
-    found = effective_n_jobs(n_jobs)
-    if n_jobs is not None or found != 1:
-        return found
-    return max((n for limit in _LIMITS for n in limit.before()), default=1)
+    n_threads = effective_n_jobs(n_jobs)
+    # None may also mean a number that the caller has set by joblib.
+    if n_jobs is not None or n_threads != 1:
+        return n_threads
+    return max((n for limit in _LIMITS for n in limit.original()), default=1)
 
 
 def run_in_threads(work: Callable[[S], T], items: Iterable[S], n_threads: int) -> list[T]:
     """Run `work` for each item, with one BLAS thread in every thread and without warnings."""
 
     def _work(item: S) -> T:
-        # What overflows becomes null; a warning would tell of single rows.
+        # What overflows becomes null: a warning of numpy would tell of single rows.
         with one_blas_thread(), np.errstate(all="ignore"):
             return work(item)
 
     if n_threads == 1:
         return list(map(_work, items))
-    # Plain threads: a pass may be shorter than what a pool takes to notice its end.
+    # Threads of our own: a pass may be shorter than the time in which joblib's pool notices its
+    # end. The limit that all share is set once, around them all.
     with one_blas_thread(), ThreadPoolExecutor(n_threads) as threads:
         return list(threads.map(_work, items))
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Give matrix products one thread: how many they have may change what a row gives."""
-    who = _Guest()
+    """Give matrix products one thread: with another number of them, results may round otherwise."""
+    request = _Request()
     try:
         for limit in _LIMITS:
-            limit.enter(who)
+            limit.enter(request)
         yield
     finally:
         try:
             for limit in _LIMITS:
-                limit.leave(who)
+                limit.leave(request)
         finally:
-            # Again, if the first time was interrupted.
+            # Again, in case the first time was interrupted.
             for limit in _LIMITS:
-                limit.leave(who)
+                limit.leave(request)
 
 
 @cache
 def _libraries(*, shared: bool) -> tuple[Any, ...]:
-    """Return the libraries whose limit is one of the process, or else one of each thread."""
-    # To look for them takes longer than many a pass.
-    found = ThreadpoolController().select(user_api="blas").lib_controllers
-    return tuple(library for library in found if _is_shared(library) == shared)
+    """Find the BLAS libraries whose limit all threads share, or those with one for each thread."""
+    # Kept, as looking for them takes longer than many a pass.
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    return tuple(library for library in libraries if _is_shared(library) == shared)
 
 
 def _is_shared(library: Any) -> bool:
+    # Only OpenBLAS with threads of its own keeps one limit for the whole process.
     is_openmp = getattr(library, "threading_layer", None) == "openmp"
     return bool(library.internal_api == "openblas" and not is_openmp)
 
 
 def _limits_of(libraries: tuple[Any, ...]) -> list[int]:
-    # By itself: an interrupt of a comprehension within `with` may leave a lock taken.
+    # A function of its own: `enter` would hold its lock for good if a signal interrupted a
+    # comprehension within its `with`.
     return [library.num_threads for library in libraries]
 
 
 def _set_limits(libraries: tuple[Any, ...], limits: list[int]) -> None:
     for library, limit in zip(libraries, limits, strict=True):
-        # Newer versions of threadpoolctl let one thread only set what all share.
+        # Newer versions of threadpoolctl let only one thread set a limit that all threads share.
         if hasattr(library, "clear_controlling_thread"):
             library.clear_controlling_thread(force=True)
         library.set_num_threads(limit)

@@ -1,31 +1,31 @@
-"""Rows that belong to users, laid out such that what is computed of one user depends on no other.
+"""The rows of users, in batches, so that what is computed for a user depends on no other user.
 
-In one product over the rows of all users a user with one row more would shift the rows of the
-others, which then round differently. Here users of about equal length lie in batches, padded by
-rows of zeros, and stacked products take each of them by itself.
+In one product over the rows of all users, one more row of a user would move the rows of the
+others, which might then round differently. Here users with similar numbers of rows share a batch,
+padded by rows of zeros, and stacked products compute each user separately.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 
-from skdp.data.reduce import Reduced, apply, sum_depth
+from skdp.data.reduce import BlockView, sum_depth
 from skdp.data.threads import one_blas_thread
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
 __all__ = ["LARGEST_VALUE", "UserBatch", "Users", "map_batch"]
 
-#: Larger values are taken for this one: products of several of them do not overflow.
+#: Larger values are clipped to this one, so that products of several of them do not overflow.
 LARGEST_VALUE = 1e60  # not tuned
-# A batch should stay in cache between the products that are formed of it.
+# A batch should stay in cache between the products that are computed from it.
 _BATCH_ENTRIES = 1 << 18  # not studied
-# Slots whose users are batched together: so few that threads can share the blocks.
+# Users of a block, who are batched together: few enough that threads can share the blocks.
 _BLOCK_SLOTS = 1024  # not studied
-# Lengths in an octave: padding adds a quarter of the rows at most, beyond that to an even number.
+# Padded lengths between two powers of two: padding adds at most a quarter of the rows, or makes
+# their number even.
 _LENGTHS_IN_OCTAVE = 4  # not studied
 
 
@@ -39,7 +39,7 @@ class UserBatch:
     Attributes
     ----------
     slots : ndarray of shape (n_users,)
-        Which users these are.
+        Numbers of these users.
     rows : ndarray of shape (n_users, length, n_features)
         Their rows, 0 where padded.
     responses : ndarray of shape (n_users, length)
@@ -47,7 +47,7 @@ class UserBatch:
     is_row : ndarray of shape (n_users, length)
         1.0 for rows, 0.0 where padded.
     counts : ndarray of shape (n_users,)
-        How many rows each of them has.
+        Number of rows of each user.
     """
 
     slots: np.ndarray
@@ -57,10 +57,10 @@ class UserBatch:
     counts: np.ndarray
 
 
-class Users(Reduced):
+class Users(BlockView):
     """The rows and responses of all users, copied into batches.
 
-    Blocks are of so many slots, whatever rows their users have.
+    A block has a fixed number of users (slots), whatever rows they have.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ class Users(Reduced):
     codes : ndarray of shape (n_rows,)
         Number of the user of each row.
     n_users : int
-        How many users there are. One without rows is null: it has a slot, but no part in anything.
+        Number of users. One without rows is null: it has a slot, but contributes nothing.
     max_rows_per_user : int or None, default=None
-        How many rows of a user are used at most, the first ones; None for all.
+        Largest number of rows of a user that are used, the first ones; None for all.
     n_jobs : int or None, default=None
         Threads that share the blocks, as in :func:`skdp.data.reduce.map_sum`.
     """
@@ -97,7 +97,7 @@ class Users(Reduced):
 
     @property
     def width(self) -> int:
-        """How many entries a representation has at most: the largest sum is over their pairs."""
+        """Largest number of entries of a representation: the largest sum is over pairs of these."""
         return self.n_features**2
 
     @property
@@ -113,33 +113,33 @@ class Users(Reduced):
 
     @property
     def rounding(self) -> float:
-        """Bound of the rounding error of a sum over users, in units of the largest contribution.
+        """Bound on the rounding error of a sum over users, in units of the largest contribution.
 
-        The products of the rows of a user, of which a contribution may consist, have absolute
-        values that add to the root of the number of features times its norm. They are added up
-        within a batch, then the batches. Up to about 1e10 rows, the sum within one
-        user adds less than the first term.
+        A contribution may be a sum of products of the rows of a user, whose absolute values add up
+        to at most its norm times the root of the number of features. Contributions are added up
+        within a batch, then batches are. Up to about 1e10 rows, rounding of the sum within a user
+        is less than the first term.
         """
         depth = sum_depth(self.block_starts, self.width) + _BATCH_ENTRIES / self.n_features
         return LEAST_ROUNDING + UNIT_ROUNDOFF * depth * self.n_users * self.n_features**0.5
 
-    def fill(self, statistic: Callable[[UserBatch], np.ndarray]) -> np.ndarray:
-        """Compute a statistic of every user, NaN for null ones.
+    def map_users(self, statistic: Callable[[UserBatch], np.ndarray]) -> np.ndarray:
+        """Compute a statistic of every user; NaN for null ones.
 
         Parameters
         ----------
         statistic : callable
-            Gives a number, or several, for each user of a batch, from its rows alone.
+            Computes a number, or several, for each user of a batch, from the rows of that user.
 
         Returns
         -------
         ndarray of shape (n_users,) or (n_users, size)
             The statistics.
         """
-        values = self.map_rows(apply(partial(map_batch, statistic)))
-        found = np.full((self.n_users, *values.shape[1:]), np.nan)
-        found[np.concatenate([batch.slots for batch in self.batches])] = values
-        return found
+        values = self.map_rows(lambda _, batch: map_batch(statistic, batch))
+        of_users = np.full((self.n_users, *values.shape[1:]), np.nan)
+        of_users[np.concatenate([batch.slots for batch in self.batches])] = values
+        return of_users
 
     def shift_rows(self, center: np.ndarray) -> None:
         """Subtract a center from all rows, in place."""
@@ -166,18 +166,17 @@ class Users(Reduced):
 
 
 def map_batch(statistic: Callable[[UserBatch], T], batch: UserBatch) -> T:
-    """Compute a statistic, or a named tuple of some, of the users of a batch.
+    """Compute a statistic, or a named tuple of statistics, of the users of a batch.
 
-    A user who is alone in it is computed beside a copy: numpy may add up the numbers of one user in
-    another order than those of several, and the result must not depend on whether there are others.
+    A user who is alone in a batch is computed together with a copy: numpy may add up the numbers of
+    one user in another order than those of several, and no result may depend on other users.
     """
     if len(batch.slots) > 1:
         return statistic(batch)
     doubled = {name: np.repeat(values, 2, axis=0) for name, values in vars(batch).items()}
-    found: Any = statistic(UserBatch(**doubled))
-    first: Any = found[:1]
-    if isinstance(found, tuple):
-        first = type(found)(*(one[:1] for one in found))
+    values: Any = statistic(UserBatch(**doubled))
+    is_several = isinstance(values, tuple)
+    first: T = type(values)(*(each[:1] for each in values)) if is_several else values[:1]
     return first
 
 
@@ -196,7 +195,7 @@ def _blocks(
     lengths = padded_lengths(counts)
     for first, end in pairwise(block_starts):
         batches = []
-        for chosen in _alike(lengths[first:end], first, rows.shape[1]):
+        for chosen in _users_of_batches(lengths[first:end], first, rows.shape[1]):
             places = starts[chosen, np.newaxis] + np.arange(lengths[chosen[0]])
             is_row = np.arange(lengths[chosen[0]]) < counts[chosen, np.newaxis]
             index = order[np.where(is_row, places, starts[chosen, np.newaxis])]
@@ -212,8 +211,8 @@ def _blocks(
         yield batches
 
 
-def _alike(lengths: np.ndarray, start: int, n_features: int) -> Iterator[np.ndarray]:
-    """Choose users of the same padded length, so many that a batch stays in cache."""
+def _users_of_batches(lengths: np.ndarray, start: int, n_features: int) -> Iterator[np.ndarray]:
+    """Yield users of the same padded length, as many as stay in cache together."""
     for length in np.unique(lengths[lengths > 0]):
         slots = np.flatnonzero(lengths == length) + start
         size = max(_BATCH_ENTRIES // (int(length) * n_features), 1)
@@ -221,10 +220,10 @@ def _alike(lengths: np.ndarray, start: int, n_features: int) -> Iterator[np.ndar
 
 
 def padded_lengths(counts: np.ndarray) -> np.ndarray:
-    """Round numbers of rows up, each for itself, to one of few, all of them even.
+    """Round numbers of rows up to one of few lengths, each number by itself.
 
-    So every user starts at a multiple of 16 bytes: elsewhere some processors add up in another
-    order.
+    Lengths are even, so that the rows of every user begin at a multiple of 16 bytes: elsewhere some
+    processors add up in another order.
     """
     exponents = np.frexp(counts.astype(np.float64))[1]
     step = 2.0 ** np.maximum(exponents - 1 - int(np.log2(_LENGTHS_IN_OCTAVE)), 1)
@@ -232,7 +231,7 @@ def padded_lengths(counts: np.ndarray) -> np.ndarray:
 
 
 def _bounded(values: np.ndarray, is_row: np.ndarray) -> np.ndarray:
-    """Bound numbers that nobody else holds, and set to 0 what is padded."""
+    """Clip numbers in place, and set padding to 0; nobody else holds the array."""
     values = values.astype(np.float64, copy=False)
     np.clip(values, -LARGEST_VALUE, LARGEST_VALUE, out=values)
     if not is_row.all():

@@ -1,4 +1,4 @@
-"""Low-rank factorization of a private matrix that is published again while it changes."""
+"""Low-rank factorization of a private matrix, published again and again while it changes."""
 
 from numbers import Integral
 from typing import Any, ClassVar
@@ -7,7 +7,7 @@ from sklearn.utils._param_validation import Interval
 
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._stream_base import BaseStream
-from skdp.decomposition._stream_updates import Writing
+from skdp.decomposition._stream_updates import ExclusiveWrite
 from skdp.linalg.prefix_sums import prefix_noise
 from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._updates import ResolvedUpdate
@@ -18,13 +18,13 @@ __all__ = ["DPContinualFactorizer"]
 class DPContinualFactorizer(BaseStream):
     r"""Low-rank factorization with differential privacy, published after any of many epochs.
 
-    Updates go to the epoch that is open. `release` closes it, and factorizes the sum of all updates
-    so far. All releases together have the one guarantee.
+    Updates belong to the epoch that is open. `release` closes it, and factorizes the sum of all
+    updates so far. One guarantee covers all releases together.
 
     Parameters
     ----------
     n_components : int, default=2
-        Rank, at most the smaller side.
+        Rank, at most the smaller side of the matrix.
     shape : tuple of two ints
         Shape of the matrix, public.
     horizon : int
@@ -39,13 +39,13 @@ class DPContinualFactorizer(BaseStream):
     privacy_unit : Update or FrobeniusChange
         What is protected. :class:`skdp.units.Update`: one update, enforced by clipping every value
         before those of a cell are added up. :class:`skdp.units.FrobeniusChange`: changes of the
-        updates of all epochs, whose Frobenius norms add up to at most its `sensitivity`; *promised
-        by the caller*, where a cell has several updates of values that are multiples of
-        `value_unit_`. There is no unit for what a cell finally holds: a rating and its withdrawal,
-        in two epochs, are two changes.
+        updates of all epochs, whose Frobenius norms add up to at most its `sensitivity`. This is
+        *promised by the caller*; where a cell has several updates, their values must be multiples
+        of `value_unit_`. There is no unit for the final value of a cell: a rating and its
+        withdrawal, in two epochs, are two changes.
     adjacency : {"replace", "zero_out"}, default="replace"
-        Neighboring streams differ by exchanging one update for any other of the same epoch, or by
-        one that is taken away. Of no matter to a promised change.
+        Neighboring streams differ in one update, which is exchanged for any other of the same epoch
+        ("replace") or taken away ("zero_out"). Makes no difference to a promised change.
     sketch : {"auto", "haar", "countsketch"}, default="auto"
         As in :class:`DPStreamingFactorizer`.
     n_sketch, n_core : int or None, default=None
@@ -53,18 +53,18 @@ class DPContinualFactorizer(BaseStream):
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged when the stream is made. ``None`` keeps no ledger.
     random_state : int, RandomState or Generator instance or None, default=None
-        Draws the sketches, which are no secret: what is published shows them, and updates may react
-        to it. The noise comes from the operating system always.
+        Draws the sketches, which are not secret: releases show them, and later updates may depend
+        on these. The noise always comes from the operating system.
 
     Attributes
     ----------
     n_epochs_ : int
         How many epochs have been closed. Public.
     value_unit_ : float
-        What values are rounded to multiples of, a power of two. Public.
+        Values are rounded to multiples of this power of two. Public.
     privacy_spent_ : PrivacySpent
-        Record of both sequences of releases, each booked as a whole when the stream is opened; the
-        noise std is that of the independent noise, of which the noise in a sum is made. Public.
+        Record of both sequences of releases, each charged as a whole when the stream is opened. Its
+        noise std is that of the independent noise, from which the noise in a sum is made. Public.
 
     See Also
     --------
@@ -73,9 +73,9 @@ class DPContinualFactorizer(BaseStream):
     Notes
     -----
     **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`. Mechanism: Gaussian noise of prefix
-    sums, correlated over the epochs by a square root of the matrix of prefix sums; all epochs are
-    one release, accounted for exactly in Gaussian differential privacy. Updates may depend on what
-    was published before. Released: both sketches of the sum of all updates, with their noise, at
+    sums, correlated over the epochs by a square root of the matrix of prefix sums. All epochs are
+    one release, accounted for exactly in Gaussian differential privacy. Updates may depend on
+    earlier releases. Released: both sketches of the sum of all updates, with their noise, at
     `release`, and nothing of an open epoch. Assumed public: the shape, the horizon, the number of
     updates in each epoch, when epochs are closed, and the parameters. Sensitivities hold in the
     worst case, for a sketch that everybody knows. Not covered: what `transform` and `score` of the
@@ -106,7 +106,7 @@ class DPContinualFactorizer(BaseStream):
         "horizon": [Interval(Integral, 1, 2**40, closed="both")],
     }
     _units = (ResolvedUpdate, ResolvedFrobeniusChange)
-    _instead = "Releases show all that there is to see."
+    _copy_advice = "Releases show all that there is to see."
 
     def __init__(
         self,
@@ -149,14 +149,14 @@ class DPContinualFactorizer(BaseStream):
         ValueError
             If all epochs of the horizon are closed.
         """
-        with self._lock, Writing(self):
+        with self._lock, ExclusiveWrite(self):
             self._open_next()
 
     def release(self) -> LowRankFactors:
         """Close the open epoch, and factorize the sum of all updates so far.
 
-        If it is interrupted, or a warning of it is made an error, the next call returns the factors
-        of that epoch and closes no other one. Updates that came in between are in the next epoch.
+        If a call is interrupted, or raises a warning as an error, the next call returns the factors
+        of that epoch and closes no other one. Updates in between belong to the next epoch.
 
         Returns
         -------
@@ -169,7 +169,7 @@ class DPContinualFactorizer(BaseStream):
             If all epochs of the horizon are closed.
         """
         with self._lock:
-            factors = self._factors_of_sums(self._open_next)
+            factors = self._factorize_once(self._open_next)
             self._factors = None
         return factors
 
@@ -177,7 +177,7 @@ class DPContinualFactorizer(BaseStream):
         """Add the noise of the next epoch before its updates, or end the stream."""
         self.n_epochs_ += 1
         if self.n_epochs_ < self._horizon:
-            for counts in self._counts:
+            for counts in self._noisy_sums:
                 counts.open_epoch()
             return
         self._end(f"all epochs of horizon={self._horizon} are closed")

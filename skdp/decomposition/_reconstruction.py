@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._reading import check_rows
-from skdp.data.reading import read
+from skdp.data.containers import checked_container
 from skdp.data.rows import Rows
 from skdp.data.sources import RowBlocks, as_source
 
@@ -74,7 +74,7 @@ def _indexed(factor: np.ndarray, which: Any, name: str) -> np.ndarray:
     """Take rows of a factor; never name an index that is not there: it may come from data."""
     if which is None:
         return factor
-    which = read(which)
+    which = checked_container(which)
     with suppress(Exception):
         return np.asarray(factor[which])
     raise IndexError(f"{name} must be indices, slices or masks of an axis of length {len(factor)}.")

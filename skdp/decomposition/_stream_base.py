@@ -1,4 +1,4 @@
-"""What both kinds of streams share: parameters, sketches, sums that start from noise, the fit."""
+"""What both kinds of streams share: parameters, sketches, sums that begin as noise, the fit."""
 
 import math
 from collections.abc import Callable
@@ -20,10 +20,10 @@ from skdp.decomposition._sketches.plan import (
     draw_sketches,
     plan_stream,
     sketch_sizes,
-    tails_of,
+    tail_probabilities,
 )
 from skdp.decomposition._sketches.state import StreamState
-from skdp.decomposition._stream_updates import OwnProcess, TakesUpdates, Writing
+from skdp.decomposition._stream_updates import ExclusiveWrite, ForkGuard, UpdateReceiver
 from skdp.exceptions import warn_of_privacy
 from skdp.linalg.prefix_sums import PrefixNoise
 from skdp.linalg.subspace import deterministic_signs
@@ -38,14 +38,14 @@ from skdp.units._updates import ResolvedUpdate
 
 __all__ = ["BaseStream"]
 
-# A dense sketch takes memory of its own beside the sums: up to so many bytes of it.
+# Dense sketches are held in memory beside the sums: "auto" allows them so many bytes.
 _LARGEST_DENSE_SKETCH = 1 << 30  # not studied
-# Sums that are that near to the end of the range may have wrapped around.
+# Sums beyond this count may have wrapped around, as int64 ends at 2 ** 63.
 _LARGEST_COUNT = 2.0**60  # not tuned
 
 
-class BaseStream(BudgetMixin, TakesUpdates):
-    """A stream of updates of a private matrix, seen through two sketches."""
+class BaseStream(BudgetMixin, UpdateReceiver):
+    """A stream of updates of a private matrix, of which two sketches are kept."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BudgetMixin._parameter_constraints,
@@ -68,11 +68,11 @@ class BaseStream(BudgetMixin, TakesUpdates):
     random_state: Any
     #: Units that streams of this kind protect.
     _units: ClassVar[tuple[type[StreamUnit], ...]]
-    #: What to do instead of taking a second view of the state.
-    _instead: ClassVar[str]
-    _counts: tuple[InitialNoiseSums, ...]
-    # What was paid for and not handed out: kept until it is, whatever interrupts.
-    _released: tuple[Released, Released] | None = None
+    #: What the user can do instead of copying the stream.
+    _copy_advice: ClassVar[str]
+    _noisy_sums: tuple[InitialNoiseSums, ...]
+    # Released sums that have not been factorized: an interruption must not lose what is paid for.
+    _released_sums: tuple[Released, Released] | None = None
     _factors: LowRankFactors | None = None
     privacy_spent_: PrivacySpent
     value_unit_: float
@@ -85,56 +85,54 @@ class BaseStream(BudgetMixin, TakesUpdates):
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            if not self._is_over:
+            if not self._has_ended:
                 raise TypeError(
-                    "A stream that has not ended is neither copied nor pickled: two views of it "
-                    f"would show what came in between. {self._instead}"
+                    "A stream that has not ended is neither copied nor pickled: two copies of it "
+                    f"would show the updates in between. {self._copy_advice}"
                 )
             return without_secrets(super().__getstate__())
 
     def _start(self, correlation: PrefixNoise) -> None:
-        """Check what is asked, draw the sketches, and spend the budget on noise."""
-        TakesUpdates.__init__(self)
+        """Check the parameters, draw the sketches, and spend the budget on noise."""
+        UpdateReceiver.__init__(self)
         self._shape = _checked_shape(self.shape, int(self.n_components))
         unit = self._resolved_unit()
-        self._sketches = self._drawn(unit)
-        # Reserved for sketches that lengthen more than they are trusted to.
+        self._sketches = self._draw_sketches(unit)
+        # Part of delta: the probability that a sketch lengthens a change by more than its bound.
         reserved = math.fsum(self._sketches.tails)
         cost = PrivacyCost(float(self.epsilon), float(self.delta), reserved)
         problem = StreamProblem(unit, self._sketches, correlation, cost)
         self._warn_of_settings(problem)
-        exact = plan_of(problem, plan_stream(problem))
-        count_unit = fixed_point_unit(exact.releases)
+        # The noise decides on the unit of the counts, and rounding to that unit then adds to the
+        # sensitivities: the stream is planned without rounding first, and then with it.
+        unrounded = plan_of(problem, plan_stream(problem))
+        count_unit = fixed_point_unit(unrounded.releases)
         plan = plan_of(problem, plan_stream(problem, count_unit))
-        what = f"{type(self).__name__}, {self._shape[0]} x {self._shape[1]}"
-        budget = self._open_budget(plan, what)
-        self._process = OwnProcess()
-        self._is_over = False
-        right, left = self._counts = tuple(
-            budget.sums_with_initial_noise(one, unit=count_unit, correlation=correlation)
-            for one in plan.parts
+        title = f"{type(self).__name__}, {self._shape[0]} x {self._shape[1]}"
+        budget = self._open_budget(plan, title)
+        self._fork_guard = ForkGuard()
+        self._has_ended = False
+        right, left = self._noisy_sums = tuple(
+            budget.sums_with_initial_noise(release, unit=count_unit, correlation=correlation)
+            for release in plan.parts
         )
         self._state = StreamState(
             right.counts,
             left.counts,
             self._sketches,
-            unit=count_unit,
+            count_unit=count_unit,
             bound=unit.bound if isinstance(unit, ResolvedUpdate) else math.inf,
         )
-        self.value_unit_ = self._state.value_unit
+        self.value_unit_ = self._state.value_step
         self.privacy_spent_ = budget.spent()
 
     def _end(self, reason: str) -> None:
         self._close(reason)
-        self._counts, self._is_over = (), True
+        self._noisy_sums, self._has_ended = (), True
 
-    @property
-    def _shape_of_cells(self) -> tuple[int, int]:
-        return self._shape
-
-    def _live_state(self) -> StreamState:
-        state = super()._live_state()
-        self._process.check()
+    def _open_state(self) -> StreamState:
+        state = super()._open_state()
+        self._fork_guard.check()
         return state
 
     def _resolved_unit(self) -> StreamUnit:
@@ -150,12 +148,12 @@ class BaseStream(BudgetMixin, TakesUpdates):
         if isinstance(unit, ResolvedFrobeniusChange) and unit.size != DEFAULT_LARGEST:
             raise ValueError(
                 f"largest={unit.size:g} of privacy_unit={given!r} is for matrices in memory: the "
-                f"sums of a stream do not round. Leave it at {DEFAULT_LARGEST:g}."
+                f"sums of a stream are exact. Leave it at {DEFAULT_LARGEST:g}."
             )
         return PromisedEntry(**vars(unit)) if isinstance(unit, ResolvedEntry) else unit
 
-    def _drawn(self, unit: StreamUnit) -> Sketches:
-        """Draw both sketches, as public facts decide."""
+    def _draw_sketches(self, unit: StreamUnit) -> Sketches:
+        """Draw both sketches; public facts decide on their kind and sizes."""
         n_components, kind = int(self.n_components), self.sketch
         for name in ("n_sketch", "n_core"):
             size = getattr(self, name)
@@ -166,71 +164,74 @@ class BaseStream(BudgetMixin, TakesUpdates):
         if kind == "auto":
             n_bytes = 8 * (self._shape[1] * sizes[0] + self._shape[0] * sizes[1])
             kind = "haar" if is_promise and n_bytes <= _LARGEST_DENSE_SKETCH else "countsketch"
-        is_unknown = is_promise and kind == "haar" and self.random_state is None
-        is_secret = self._keeps_secret(kind, is_unknown=is_unknown)
-        tails = tails_of(self._shape, sizes, float(self.delta)) if is_secret else (0.0, 0.0)
+        may_be_secret = is_promise and kind == "haar" and self.random_state is None
+        tails = (0.0, 0.0)
+        if self._relies_on_secrecy(kind, may_be_secret=may_be_secret):
+            tails = tail_probabilities(self._shape, sizes, float(self.delta))
         generator = algorithm_generator(draw_seed(self.random_state))
         return Sketches(*draw_sketches(kind, self._shape, sizes, generator), tails)
 
-    def _keeps_secret(self, kind: str, *, is_unknown: bool) -> bool:
-        """Tell whether nobody gets to know the sketch, or what comes of it, before the end."""
+    def _relies_on_secrecy(self, kind: str, *, may_be_secret: bool) -> bool:
+        """Tell whether the guarantee relies on sketches that nobody knows before the end."""
         return False
 
-    def _factors_of_sums(self, end: Callable[[], None]) -> LowRankFactors:
-        """Read the sums, call `end`, and factorize them.
+    def _factorize_once(self, end: Callable[[], None]) -> LowRankFactors:
+        """Release the sums, call `end`, and factorize them.
 
-        Each happens once: after an interruption the sums, or the factors, are still there.
+        Each step happens once: a call after an interruption goes on with the sums or factors that
+        are there.
         """
         if self._factors is None:
-            if self._released is None:
-                with Writing(self):
-                    right, left = self._counts
-                    self._released = right.read(), left.read()
+            if self._released_sums is None:
+                with ExclusiveWrite(self):
+                    right, left = self._noisy_sums
+                    self._released_sums = right.read(), left.read()
                     end()
-            self._factors, warnings = self._factorized(self._released)
-            self._released = None
+            self._factors, warnings = self._factorized(self._released_sums)
+            self._released_sums = None
             warn_of_privacy(*warnings)
         return self._factors
 
     def _factorized(self, values: tuple[Released, Released]) -> tuple[LowRankFactors, list[str]]:
-        """Fit the released sketches; return what these say against the factors, too."""
+        """Fit the released sketches; return the factors, and warnings about them."""
         n_components = int(self.n_components)
-        # Released values, of which no warning would tell more than they do.
+        # Warnings of numpy would tell nothing private, as the values are released, but no more.
         with np.errstate(all="ignore"):
-            found = fit_sketches(values, self._sketches, n_components)
-        signs = deterministic_signs(found.right.T)
+            fit, rank = fit_sketches(values, self._sketches, n_components)
+        signs = deterministic_signs(fit.right.T)
         factors = LowRankFactors(
-            components_=found.right.T * signs[:, np.newaxis],
-            singular_values_=found.singular_values,
-            left_components_=found.left * signs,
+            components_=fit.right.T * signs[:, np.newaxis],
+            singular_values_=fit.values,
+            left_components_=fit.left * signs,
             privacy_spent_=self.privacy_spent_,
         )
-        return factors, self._warnings(values, found.rank)
+        return factors, self._warnings(values, rank)
 
     def _warnings(self, values: tuple[Released, Released], rank: int) -> list[str]:
-        """Say what released values tell against the factors."""
+        """Warn of components lost in the noise, and of sums that may have wrapped around."""
         warnings, n_components = [], int(self.n_components)
         if values[0].noise_std > 0 and rank < n_components:
             fewer = "Ask for fewer components, or use " if rank else "Use "
             warnings.append(
                 f"Only {rank} of {n_components} components stand out from the noise and the error "
-                f"of the sketch. {fewer}a larger epsilon or a larger n_sketch; of privacy_unit="
-                "Update(bound) a bound that cuts fewer values, too."
+                f"of the sketch. {fewer}a larger epsilon or a larger n_sketch; if the unit is "
+                "Update(bound), a bound that clips fewer values may help, too."
             )
         count_unit = self.value_unit_ * self._sketches.right.unit
-        if max(np.abs(one.value).max() for one in values) > _LARGEST_COUNT * count_unit:
+        if max(np.abs(released.value).max() for released in values) > _LARGEST_COUNT * count_unit:
             warnings.append(
-                "Sums are near the end of their range, or have wrapped around: values are too "
-                "large beside the noise for the factors to mean anything."
+                "Sums are near the end of their range, or have wrapped around: the values are so "
+                "large beside the noise that the factors mean nothing. Divide the values by a "
+                "public number."
             )
         return warnings
 
 
 def _checked_shape(shape: Any, n_components: int) -> tuple[int, int]:
-    """Refuse what is no shape of a matrix with that many components."""
+    """Refuse a shape that no matrix with so many components has."""
     is_pair = isinstance(shape, tuple | list) and len(shape) == 2
     if not is_pair or not all(isinstance(n, Integral) and int(n) >= 1 for n in shape):
-        raise ValueError(f"shape={shape!r} must be two positive ints, those of the matrix.")
+        raise ValueError(f"shape={shape!r} must be two positive ints, the shape of the matrix.")
     if n_components > min(shape):
         raise ValueError(
             f"n_components={n_components} must be at most the smaller side of shape={shape!r}."

@@ -1,4 +1,4 @@
-"""Updates of a matrix, for a stream or for a part of it."""
+"""Updates of a matrix: how a stream, or a shard of it, takes them safely."""
 
 import copy
 import math
@@ -10,10 +10,10 @@ from weakref import WeakSet
 
 import numpy as np
 
-from skdp.data.reading import read, tell_nothing
+from skdp.data.containers import checked_container, hide_error_text
 from skdp.decomposition._sketches.state import StreamState
 
-__all__ = ["OwnProcess", "StreamShard", "TakesUpdates", "Writing"]
+__all__ = ["ExclusiveWrite", "ForkGuard", "StreamShard", "UpdateReceiver"]
 
 _NO_SUCH_CELL = "rows and columns must be integers, indices of a matrix of shape {} from 0."
 _BUSY = (
@@ -22,15 +22,16 @@ _BUSY = (
 )
 
 
-class TakesUpdates:
-    """What takes updates: a stream, or a part of it that is gathered elsewhere."""
+class UpdateReceiver:
+    """A stream, or a shard of it, to which updates are added."""
 
+    _shape: tuple[int, int]
+    # None while an update is written, and once no more are taken, for this reason.
     _state: StreamState | None
-    # Why there are no more updates.
-    _closed = ""
+    _closed_reason = ""
 
     def __init__(self) -> None:
-        # Two threads must not lose each other's sums: the noise may be among them.
+        # One thread at a time: an update that another one overwrites could take noise with it.
         self._lock = threading.RLock()
         _ALIVE.add(self)
 
@@ -38,7 +39,7 @@ class TakesUpdates:
         return {name: value for name, value in vars(self).items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        TakesUpdates.__init__(self)
+        UpdateReceiver.__init__(self)
         vars(self).update(state)
 
     def update(self, rows: Any, columns: Any, values: Any) -> None:
@@ -49,75 +50,73 @@ class TakesUpdates:
         rows, columns : int or array-like of int of shape (n_updates,)
             Cells.
         values : float or array-like of shape (n_updates,)
-            What is added, of any sign, as float64. An update that was interrupted by another error
-            than those below may have been added: do not repeat it.
+            Values to add, of any sign, converted to float64. An update that another error than
+            those below interrupted may have been added: do not repeat it.
 
         Raises
         ------
         ValueError
-            If there is no such cell, a value is not a finite number, or no more updates are taken;
-            nothing has been added then.
+            If there is no such cell, a value is not a finite number, or no more updates are taken.
+            Then nothing has been added.
         """
-        shape = self._shape_of_cells
-        # Exactly: a subclass may compare as it likes, and get past the bound.
+        shape = self._shape
+        # Not isinstance: an instance of a subclass may compare as it likes, and get past the bound.
         if type(rows) is type(columns) is int and type(values) is float:
             _check_cell(rows, columns, values, shape)
-            with self._lock, Writing(self) as state:
+            with self._lock, ExclusiveWrite(self) as state:
                 state.add_one(rows, columns, values)
             return
-        # Before the lock: what is converted may be computed by other threads.
+        # Before the lock is taken: the conversion may wait for threads that need it.
         checked = _checked_updates(rows, columns, values, shape)
-        with self._lock, Writing(self) as state:
+        with self._lock, ExclusiveWrite(self) as state:
             state.add(*checked)
 
-    @property
-    def _shape_of_cells(self) -> tuple[int, int]:
-        raise NotImplementedError
-
-    def _live_state(self) -> StreamState:
-        """Return the state, as long as it takes updates."""
+    def _open_state(self) -> StreamState:
+        """Return the state; refuse if no more updates are taken."""
         if self._state is None:
-            raise ValueError(f"This {type(self).__name__} takes no more updates: {self._closed}.")
+            raise ValueError(
+                f"This {type(self).__name__} takes no more updates: {self._closed_reason}."
+            )
         return self._state
 
     def _close(self, reason: str) -> None:
-        self._state, self._closed = None, reason
+        self._state, self._closed_reason = None, reason
 
 
-class Writing:
-    """Takes the state out while it is written to, and puts it back as the last act.
+class ExclusiveWrite:
+    """Takes the state away from its owner while it is written, and gives it back as the last act.
 
-    Whatever comes in between, such as a signal or an exception, finds none: it could erase noise,
-    or add a half that was written once more. If the writing does not end, the state is lost.
+    Code that interrupts the writing, such as a signal handler, finds no state, with which it could
+    erase noise or repeat an update that is half written. If the writing fails, the state is lost.
     """
 
-    def __init__(self, owner: TakesUpdates) -> None:
+    def __init__(self, owner: UpdateReceiver) -> None:
         self._owner = owner
 
     def __enter__(self) -> StreamState:
-        self._state = self._owner._live_state()
+        self._state = self._owner._open_state()
         self._owner._close(_BUSY)
         return self._state
 
     def __exit__(self, kind: type | None, *_: object) -> None:
-        if kind is None and self._owner._closed is _BUSY:
+        if kind is None and self._owner._closed_reason is _BUSY:
             self._owner._state = self._state
 
 
-class StreamShard(TakesUpdates):  # numpydoc ignore=PR01
-    """Updates of a stream that are gathered elsewhere, without noise: private data.
+class StreamShard(UpdateReceiver):  # numpydoc ignore=PR01
+    """Updates of a stream that another worker gathers, without noise: private data.
 
     Made by :meth:`DPStreamingFactorizer.shard`, and consumed by its `merge`.
 
     Notes
     -----
-    **Privacy.** Not covered: a shard holds exact sums of the updates that it was given, and the
-    sketches. It is to be kept like these updates, and may be merged once.
+    **Privacy.** Not covered: a shard holds exact sums of its updates, and the sketches. Keep it as
+    safe as the updates themselves. It may be merged once.
     """
 
     def __init__(self, state: StreamState, stream_id: str) -> None:
         super().__init__()
-        self._state = state
+        self._state, self._shape = state, state.sketches.shape
         self._stream_id = stream_id
         self._id = secrets.token_hex(16)
 
@@ -134,44 +133,39 @@ class StreamShard(TakesUpdates):  # numpydoc ignore=PR01
         with self._lock:
             kept = super().__getstate__()
             if self._state is not None and self._state.allow_pickle:
-                # Another thread may add to it while it is written out.
+                # A copy: another thread may add to the state while it is being pickled.
                 kept["_state"] = copy.deepcopy(self._state)
             return kept
 
-    @property
-    def _shape_of_cells(self) -> tuple[int, int]:
-        state = self._state
-        return self._live_state().sketches.shape if state is None else state.sketches.shape
 
-
-class OwnProcess:
-    """Remembers the process that drew the noise: a copy of it elsewhere would be a second view."""
+class ForkGuard:
+    """Keeps a stream to the process that drew its noise: a fork of it would be a second copy."""
 
     def __init__(self) -> None:
-        self._process = _this_process()
+        self._fork_guard = _current_process()
 
     def check(self) -> None:
-        """Refuse to go on in a process that was forked from it."""
-        if _this_process() != self._process:
+        """Refuse to go on in a fork."""
+        if _current_process() != self._fork_guard:
             raise ValueError(
-                "This stream was opened in another process: two that go on with it would show what "
-                "differs between them. Send shards."
+                "This stream was opened in another process. Two processes that go on with it would "
+                "share its noise, and show how their updates differ. Update it where it was opened."
             )
 
 
-# Renewed in every fork: numbers of processes may be the same in two namespaces, or come again.
+# Renewed in every fork: process ids alone may be the same in two namespaces, or be used again.
 _token = secrets.token_hex(16)
-_ALIVE: WeakSet[TakesUpdates] = WeakSet()
+_ALIVE: WeakSet[UpdateReceiver] = WeakSet()
 
 
-def _this_process() -> tuple[str, int]:
+def _current_process() -> tuple[str, int]:
     return _token, os.getpid()
 
 
 def _after_fork() -> None:
     global _token
     _token = secrets.token_hex(16)
-    # A thread that held a lock is not there any more.
+    # The thread that held a lock does not exist in the fork, and could not free it.
     for each in list(_ALIVE):
         each._lock = threading.RLock()
 
@@ -190,19 +184,20 @@ def _check_cell(row: int, column: int, value: float, shape: tuple[int, int]) -> 
 def _checked_updates(
     rows: Any, columns: Any, values: Any, shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Refuse cells that are not there and values that are not finite; name none of them."""
-    # Copies, and no subclasses: what is checked is what is used.
+    """Refuse cells outside the matrix and values that are not finite; name none of them."""
+    # Plain copies: nobody can change them between the check and their use.
     *places, numbers = (
-        tell_nothing(np.array, read(one), ndmin=1) for one in (rows, columns, values)
+        hide_error_text(np.array, checked_container(given), ndmin=1)
+        for given in (rows, columns, values)
     )
     if not len({each.shape for each in (*places, numbers)}) == 1 == numbers.ndim:
-        raise ValueError("rows, columns and values must be of one length, in one dimension.")
+        raise ValueError("rows, columns and values must be one-dimensional and of the same length.")
     if numbers.dtype.kind not in "iufb":
         raise ValueError("values must be real numbers.")
     for number, (each, side) in enumerate(zip(places, shape, strict=True)):
         if each.size and each.dtype.kind not in "iu":
             raise ValueError(_NO_SUCH_CELL.format(shape))
-        # Beyond int64 they become negative.
+        # Unsigned integers beyond int64 become negative, and are refused as such.
         places[number] = each = each.astype(np.int64, copy=False)
         if each.size and (each.min() < 0 or each.max() >= side):
             raise ValueError(_NO_SUCH_CELL.format(shape))

@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 from skdp._reading import INPUT, quiet
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._stream_base import BaseStream
-from skdp.decomposition._stream_updates import StreamShard, Writing
+from skdp.decomposition._stream_updates import ExclusiveWrite, StreamShard
 from skdp.linalg.prefix_sums import prefix_noise
 from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
@@ -22,13 +22,13 @@ __all__ = ["DPStreamingFactorizer"]
 class DPStreamingFactorizer(BaseStream):
     r"""Low-rank factorization with differential privacy of a matrix that arrives cell by cell.
 
-    Keeps two sketches of the matrix, to which noise was added before the first update. Updates may
-    come in any order and have any sign. `finalize` gives the factors, once.
+    Keeps two sketches of the matrix, which begin as noise, before the first update. Updates may
+    come in any order and have any sign. `finalize` ends the stream and gives the factors.
 
     Parameters
     ----------
     n_components : int, default=2
-        Rank, at most the smaller side.
+        Rank, at most the smaller side of the matrix.
     shape : tuple of two ints
         Shape of the matrix, public.
     epsilon : float, default=1.0
@@ -39,40 +39,42 @@ class DPStreamingFactorizer(BaseStream):
         number of units.
     privacy_unit : Update, Entry or FrobeniusChange
         What is protected. :class:`skdp.units.Update`: one update, enforced by clipping every value
-        before those of a cell are added up. :class:`skdp.units.Entry`: what a cell finally holds,
-        and :class:`skdp.units.FrobeniusChange`: a change of the final matrix. Both are *promised by
-        the caller*, for a stream cannot enforce them; where a cell has several updates, of values
-        that are multiples of `value_unit_`.
+        before those of a cell are added up. :class:`skdp.units.Entry`: the final value of a cell.
+        :class:`skdp.units.FrobeniusChange`: a change of the final matrix. The last two are
+        *promised by the caller*, as a stream cannot enforce them; where a cell has several updates,
+        their values must be multiples of `value_unit_`.
     adjacency : {"replace", "zero_out"}, default="replace"
-        Neighboring streams differ by exchanging one update or entry for any other, or by one that
-        is taken away. Of no matter to a promised change of the matrix.
+        Neighboring streams differ in one update or entry, which is exchanged for any other
+        ("replace") or taken away ("zero_out"). Makes no difference to a promised change.
     sketch : {"auto", "haar", "countsketch"}, default="auto"
-        ``"countsketch"`` touches two numbers an update. ``"haar"`` touches a row of each sketch,
-        and needs the dense sketches beside the sums. ``"auto"`` is "countsketch" for updates and
-        entries, whose noise it makes smallest, and "haar" for changes of the matrix, if the dense
-        sketches fit 1 GiB.
+        ``"countsketch"`` adds an update to two numbers. ``"haar"`` adds it to a row of each sum,
+        and holds dense sketches in memory beside the sums. ``"auto"`` is "countsketch" for updates
+        and entries, where it needs the least noise, and "haar" for changes of the matrix, if the
+        dense sketches fit into 1 GiB.
     n_sketch : int or None, default=None
-        Dimensions that are kept of the shorter side; ``None`` is six times `n_components`, and 60
-        at least. More of them cost memory and are more accurate, up to some twelve times.
+        Dimensions to which the shorter side is reduced; ``None`` is six times `n_components`, and
+        at least 60. More of them cost memory and are more accurate, up to about twelve times
+        `n_components`.
     n_core : int or None, default=None
-        Those of the longer side; ``None`` is four times `n_sketch`. Both are at most the side.
+        Dimensions to which the longer side is reduced; ``None`` is four times `n_sketch`. No side
+        is reduced to more dimensions than it has.
     sketch_sensitivity : {"auto", "worst_case", "high_probability"}, default="auto"
-        How far a promised change of the matrix moves its sketches: as far as it can, or as far as
-        it does for nearly all sketches, which takes half of the noise or less. The latter is
-        private only if nobody knows the sketch before the stream ends. ``"auto"`` takes it for
-        changes of the matrix with sketch "haar" and ``random_state=None``.
+        How far a promised change of the matrix is taken to move the sketches: as far as it can, or
+        as far as it does with nearly all sketches, which takes half of the noise or less but is
+        private only if nobody knows the sketch before the stream ends. ``"auto"`` is
+        "high_probability" for changes of the matrix with sketch "haar" and ``random_state=None``.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged when the stream is made. ``None`` keeps no ledger.
     random_state : int, RandomState or Generator instance or None, default=None
-        Draws the sketches, which are no secret but for ``"high_probability"``. The noise comes from
-        the operating system always: it is drawn before there are data that it could depend on.
+        Draws the sketches, which are secret only with ``"high_probability"``. The noise always
+        comes from the operating system, as it is drawn before there are data to derive it from.
 
     Attributes
     ----------
     privacy_spent_ : PrivacySpent
-        Record of both releases, booked when the stream is opened. Public.
+        Record of both releases, charged when the stream is opened. Public.
     value_unit_ : float
-        What values are rounded to multiples of, a power of two. Public.
+        Values are rounded to multiples of this power of two. Public.
 
     See Also
     --------
@@ -84,16 +86,17 @@ class DPStreamingFactorizer(BaseStream):
     exactly in Gaussian differential privacy. Released: both sketches with their noise, at
     `finalize`, and nothing before. Assumed public: the shape, the number of updates, and the
     parameters. Values are converted to float64, rounded to multiples of `value_unit_` and added up
-    exactly: the order of updates makes no difference, nor do batches, shards and threads. The unit
-    is at most 2 ** -20 of the noise with sketch "haar" and 2 ** -40 with "countsketch", or of a
-    sixteenth of the sensitivity; one rounding of each cell is charged for. A copy of the stream in
-    a process that was forked refuses to go on. Sums of more than some 2 ** 22 times the noise, or
-    2 ** 19 times the sensitivity, wrap around, which is private and useless; not always is there a
-    warning. Not covered: what `transform` and `score` of the factors return, noise-free functions
-    of other rows; shards, which are private data; and the running time.
+    exactly: the order of updates makes no difference, nor do batches, shards and threads.
+    `value_unit_` is at most 2 ** -20 of the noise with sketch "haar" and 2 ** -40 with
+    "countsketch", or of a sixteenth of the sensitivity; the sensitivity includes one rounding of
+    each cell. A copy of the stream in a forked process refuses to go on. Sums of more than some
+    2 ** 22 times the noise, or 2 ** 19 times the sensitivity, wrap around, which is private but
+    useless; a warning does not always say so. Not covered: what `transform` and `score` of the
+    factors return, noise-free functions of other rows; shards, which are private data; and the
+    running time.
 
-    The sketches and the published estimator, of which the fit is an extension, are those of
-    Upadhyay (2018, :arxiv:`1604.01429`), the accounting is not. Memory: m t + n v numbers for a
+    The sketches, and the estimator that the fit extends, are those of Upadhyay (2018,
+    :arxiv:`1604.01429`); the accounting is not. Memory: m t + n v numbers for a
     matrix of m rows and n columns with m >= n, t = `n_sketch` and v = `n_core`. Time: O(1) an
     update with "countsketch", O(t + v) with "haar".
 
@@ -113,7 +116,7 @@ class DPStreamingFactorizer(BaseStream):
         "sketch_sensitivity": [StrOptions({"auto", "worst_case", "high_probability"})],
     }
     _units = (ResolvedUpdate, ResolvedEntry, ResolvedFrobeniusChange)
-    _instead = "Call finalize first, or send shards."
+    _copy_advice = "Call finalize first, or send shards."
 
     def __init__(
         self,
@@ -170,24 +173,24 @@ class DPStreamingFactorizer(BaseStream):
         Raises
         ------
         ValueError
-            If there are not so many rows left, or X is not acceptable; nothing has been added then.
+            If the matrix has fewer rows left, or X is not acceptable. Then nothing has been added.
         """
         n_rows, n_columns = self._shape
-        # Before the lock: what is converted may be computed by other threads.
+        # Before the lock is taken: the conversion may wait for threads that need it.
         X = _checked_rows(X)
         if X.shape[1] != n_columns:
             raise ValueError(
                 f"X has {X.shape[1]} columns, but shape={self._shape} has {n_columns}."
             )
         with self._lock:
-            self._live_state()
+            self._open_state()
             first = self._n_rows_seen
             if first + X.shape[0] > n_rows:
                 raise ValueError(
                     f"X has {X.shape[0]} rows after {first} others, but shape={self._shape} has "
                     f"{n_rows}."
                 )
-            with Writing(self) as state:
+            with ExclusiveWrite(self) as state:
                 self._n_rows_seen = first + X.shape[0]
                 state.add_rows(first, X)
         return self
@@ -201,32 +204,32 @@ class DPStreamingFactorizer(BaseStream):
         Parameters
         ----------
         allow_pickle : bool, default=False
-            Whether it can be sent to another process. With it goes the sketch, which
-            ``sketch_sensitivity="high_probability"`` must keep to itself.
+            Whether the shard can be sent to another process. It contains the sketches, which are
+            secret with ``sketch_sensitivity="high_probability"``.
 
         Returns
         -------
         StreamShard
-            What takes updates, and is consumed by `merge`.
+            An object with an `update` method, which `merge` consumes.
 
         Raises
         ------
         ValueError
-            If the stream has ended, or a shard that can be pickled would give a secret sketch away.
+            If the stream has ended, or a shard that can be pickled would reveal a secret sketch.
         """
         with self._lock:
-            state = self._live_state()
+            state = self._open_state()
             if allow_pickle and self._sketches.is_secret:
                 raise ValueError(
-                    "allow_pickle=True would hand out a sketch that sketch_sensitivity="
-                    "'high_probability' keeps secret: pass sketch_sensitivity='worst_case' to the "
-                    "stream."
+                    "allow_pickle=True would reveal the sketches, which must stay secret with "
+                    "sketch_sensitivity='high_probability': pass sketch_sensitivity='worst_case' "
+                    "to the stream."
                 )
             self._n_shards += 1
             return StreamShard(state.shard(allow_pickle=allow_pickle), self._id)
 
     def merge(self, shard: StreamShard) -> Self:
-        """Take over the updates of a shard, which ends with that.
+        """Add the updates of a shard, and end the shard.
 
         Parameters
         ----------
@@ -241,30 +244,30 @@ class DPStreamingFactorizer(BaseStream):
         Raises
         ------
         ValueError
-            If it is no shard of this stream, has been merged, or an update of it was interrupted;
-            the stream goes on then.
+            If `shard` is no shard of this stream, has been merged, or one of its updates was
+            interrupted. Then the stream goes on.
         """
         if not isinstance(shard, StreamShard) or shard._stream_id != self._id:
             raise ValueError(
-                "shard must be one that shard() of this very stream gave: two streams do not merge."
+                "shard must be made by shard() of this very stream: two streams do not merge."
             )
         with self._lock, shard._lock:
-            self._live_state()
+            self._open_state()
             if shard._id in self._merged:
                 raise ValueError(
                     "shard has been merged already, this one or a copy of it: its updates could "
                     "count twice. Make a shard for each worker."
                 )
-            # While the stream is written to, an error would end it.
-            part = shard._live_state()
-            with Writing(self) as state:
+            # Now, as an error while the stream is written would end it.
+            part = shard._open_state()
+            with ExclusiveWrite(self) as state:
                 shard._close("it has been merged")
                 self._merged.add(shard._id)
                 state.absorb(part)
         return self
 
     def finalize(self) -> LowRankFactors:
-        """End the stream, and factorize what was released.
+        """End the stream, and factorize the released sketches.
 
         Returns
         -------
@@ -279,34 +282,30 @@ class DPStreamingFactorizer(BaseStream):
         """
         with self._lock:
             is_first = self._factors is None
-            factors = self._factors_of_sums(
+            factors = self._factorize_once(
                 lambda: self._end("finalize ended it, and its budget is spent")
             )
-            if is_first:
-                self._warn_of_shards()
+            n_left = self._n_shards - len(self._merged)
+            if is_first and n_left:
+                warnings.warn(
+                    f"{n_left} of {self._n_shards} shards were not merged: the factors lack their "
+                    "updates.",
+                    stacklevel=2,
+                )
         return factors
 
-    def _warn_of_shards(self) -> None:
-        n_left = self._n_shards - len(self._merged)
-        if n_left:
-            warnings.warn(
-                f"{n_left} of {self._n_shards} shards were not merged: their updates are not among "
-                "those of the factors.",
-                stacklevel=3,
-            )
-
-    def _keeps_secret(self, kind: str, *, is_unknown: bool) -> bool:
-        if self.sketch_sensitivity == "high_probability" and not is_unknown:
+    def _relies_on_secrecy(self, kind: str, *, may_be_secret: bool) -> bool:
+        if self.sketch_sensitivity == "high_probability" and not may_be_secret:
             raise ValueError(
                 "sketch_sensitivity='high_probability' needs a FrobeniusChange, sketch='haar' and "
                 f"random_state=None, got privacy_unit={self.privacy_unit!r}, sketch={kind!r} and "
                 f"random_state={'None' if self.random_state is None else 'given'}; pass "
                 "sketch_sensitivity='worst_case'."
             )
-        return is_unknown and self.sketch_sensitivity != "worst_case"
+        return may_be_secret and self.sketch_sensitivity != "worst_case"
 
 
 @quiet
 def _checked_rows(X: Any) -> Any:
-    """Validate rows without adding up what is stored twice: each of them is clipped by itself."""
+    """Validate rows; entries of one cell are not added up, as each of them is clipped by itself."""
     return check_array(X, accept_sparse="coo", dtype=INPUT["dtype"], input_name="X")

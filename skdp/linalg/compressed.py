@@ -1,4 +1,4 @@
-"""Compressed sparse arrays that share parts with others."""
+"""Compressed sparse arrays that share memory with others."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ __all__ = ["rows_of", "transposed", "with_data"]
 
 
 def with_data(rows: csr_array, data: np.ndarray) -> csr_array:
-    """Make an array with other data in the same places."""
+    """Make an array with the same sparsity pattern and other data."""
     return csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
@@ -28,6 +28,7 @@ def transposed(rows: csr_array) -> csc_array:
 
 def _view(kind: Any, shape: tuple[int, int], data: np.ndarray, *places: np.ndarray) -> Any:
     view = kind(shape, dtype=data.dtype)
-    # The constructor, and the attribute T, copy data that are less than half of their base array.
+    # Set afterwards: the constructor, and the attribute T, copy data that are less than half of
+    # their base array.
     view.data, (view.indices, view.indptr) = data, places
     return view

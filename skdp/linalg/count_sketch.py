@@ -1,4 +1,4 @@
-"""Sketches with one entry a row: buckets and signs.
+"""Sketches with one nonzero entry in each row: buckets and signs.
 
 References
 ----------
@@ -19,7 +19,7 @@ __all__ = ["CountSketch"]
 
 
 class CountSketch(Sketch):
-    """Every dimension goes to one of equally full buckets, with a random sign."""
+    """Every dimension is added, with a random sign, to one of equally full buckets."""
 
     def __init__(self, n: int, t: int, generator: np.random.Generator) -> None:
         self.shape, self.unit, self.row_norm = (n, t), 1.0, 1.0
@@ -42,14 +42,14 @@ class CountSketch(Sketch):
         columns: np.ndarray,
         counts: np.ndarray,
     ) -> None:
-        """Add updates of a matrix to its sums on both sides, two numbers each."""
+        """Add updates of a matrix to both of its sums, each update to two numbers."""
         self._add(sums[0], rows, columns, counts)
         left._add(sums[1], columns, rows, counts)
 
     def add_one(self, sums: np.ndarray, place: int, cell: int, count: int) -> None:
         """Add a row of the sketch to a row of sums."""
         bucket = self._buckets[cell]
-        # As integers of any size: a single number of int64 would warn of its overflow.
+        # Python integers: numpy warns if a single int64 overflows.
         total = int(sums[place, bucket]) + count * int(self._signs[cell])
         sums[place, bucket] = (total + 2**63) % 2**64 - 2**63
 

@@ -1,11 +1,11 @@
-r"""Matrices of fixed rank: their factors, tangent vectors, and the way back to them.
+r"""Matrices of fixed rank: their factors, tangent vectors, and the retraction.
 
 The tangent space at :math:`M = U \operatorname{diag}(s) V^T`, with U and V orthonormal, has the
-projection :math:`P(Z) = U U^T Z + Z V V^T - U U^T Z V V^T`. What is stored of it are the
-*coordinates* :math:`Z V` and :math:`B = U^T Z - (U^T Z V) V^T`, whence
-:math:`P(Z) = (Z V) V^T + U B`. The two parts are orthogonal, and so the map from coordinates to
-tangent vectors keeps Euclidean lengths. Independent noise on all coordinates, less the part of B in
-the span of V, therefore looks the same in every direction of the tangent space [1]_.
+projection :math:`P(Z) = U U^T Z + Z V V^T - U U^T Z V V^T`. Its *coordinates* are :math:`Z V` and
+:math:`B = U^T Z - (U^T Z V) V^T`, so that :math:`P(Z) = (Z V) V^T + U B`. The two parts are
+orthogonal, and so the map from coordinates to tangent vectors preserves Euclidean lengths.
+Independent noise on all coordinates, without the part of B in the span of V, is therefore isotropic
+in the tangent space [1]_.
 
 References
 ----------
@@ -89,7 +89,7 @@ def tangent_dimension(shape: tuple[int, int], rank: int) -> int:
 
 
 def project_coordinates(point: FixedRank, coordinates: np.ndarray) -> np.ndarray:
-    """Shorten a vector to coordinates of a tangent vector at an orthonormal point."""
+    """Project a vector to the coordinates of a tangent vector at an orthonormal point."""
     size = point.left.size
     beside = coordinates[size:].reshape(point.rank, -1)
     beside = beside - (beside @ point.right) @ point.right.T
@@ -107,7 +107,7 @@ def tangent_vector(point: FixedRank, coordinates: np.ndarray) -> FixedRank:
 
 
 def retract(point: FixedRank, coordinates: np.ndarray, step: float) -> FixedRank:
-    """Move by `step` times a tangent vector, and back to the rank: orthonormal and descending."""
+    """Move by `step` times a tangent vector, and truncate to the rank: orthonormal, descending."""
     moved = tangent_vector(point, coordinates)
     # M + step P = [ZV, U] [[step, 0], [0, 1]] [V, diag(s) V + step B']: no factor is repeated.
     size = point.rank

@@ -1,4 +1,4 @@
-"""Dense sketches: a uniformly random subspace."""
+"""Dense sketches: an orthonormal basis of a uniformly random subspace."""
 
 import math
 from typing import Any
@@ -14,9 +14,9 @@ __all__ = ["HaarSketch", "haar_norm", "haar_rounding"]
 
 # Entries are multiples of 2 to the power of minus so many.
 _BITS = 20  # not tuned
-# Integers up to there are floats, so that products in floating point lose no bit.
+# Floats represent all integers up to this one, so that products in floating point are exact.
 _EXACT = 2.0**53  # not tuned
-# Cells of a block for each update up to which it is multiplied as a dense matrix.
+# A block is multiplied as a dense matrix if it has at most so many cells for each update.
 _LEAST_FILLING = 16  # not studied
 
 Index = slice | np.ndarray
@@ -27,7 +27,7 @@ class HaarSketch(Sketch):
 
     def __init__(self, n: int, t: int, generator: np.random.Generator) -> None:
         self.shape, self.unit = (n, t), 2.0**-_BITS
-        # Where all dimensions are left, they are exact, and without a tail.
+        # With all dimensions kept, the sketch is the identity, and exact.
         basis = np.eye(n) if t == n else random_basis(n, t, generator) * math.sqrt(n / t)
         self.integers = np.rint(basis / self.unit)
         self._largest = float(np.abs(self.integers).max())
@@ -44,7 +44,7 @@ class HaarSketch(Sketch):
         columns: np.ndarray,
         counts: np.ndarray,
     ) -> None:
-        """Add updates of a matrix to its sums on both sides, by two products of matrices."""
+        """Add updates of a matrix to both of its sums, by two matrix products."""
         if not len(counts):
             return
         some_rows, rows, n_rows = _touched(rows, left.shape[0])
@@ -58,7 +58,7 @@ class HaarSketch(Sketch):
         sums[place] += np.int64(count) * self.integers[cell].astype(np.int64)
 
     def _exact_product(self, block: Any, cells: Index) -> np.ndarray:
-        """Multiply in floating point where no bit is lost, which is faster by far."""
+        """Multiply in floating point where that is exact, which is faster by far."""
         integers = self.integers[cells]
         entries = block.data if issparse(block) else block
         largest = float(np.abs(entries, dtype=np.float64).max()) * self._largest
@@ -68,17 +68,17 @@ class HaarSketch(Sketch):
 
 
 def haar_rounding(n: int, t: int) -> float:
-    """Bound the spectral norm of what rounding the entries of a sketch changes."""
+    """Bound the spectral norm of the rounding errors of the entries of a sketch."""
     return 2.0 ** -(_BITS + 1) * math.sqrt(n * t)
 
 
 def haar_norm(n: int, t: int) -> float:
-    """Bound the largest singular value of every sketch."""
+    """Bound the largest singular value of every sketch that may be drawn."""
     return (math.sqrt(n / t) + haar_rounding(n, t)) * NORM_MARGIN
 
 
 def _touched(places: np.ndarray, side: int) -> tuple[Index, np.ndarray, int]:
-    """Find which places of a side are touched at all, and count from these."""
+    """Find the places of a side that have updates, and renumber the updates by these."""
     if len(places) >= side:
         return slice(None), places, side
     touched, places = np.unique(places, return_inverse=True)

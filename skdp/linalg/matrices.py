@@ -1,7 +1,7 @@
-"""A block of measurement matrices, and what a fit sums over it.
+"""A block of measurement matrices, and the sums over it that a fit needs.
 
-Sums are of *coordinates*, one vector for each matrix: its products with thin bases, its tangent
-coordinates, or all of its entries. `Coordinates` gives their norms and their weighted sum.
+A fit sums *coordinates*, one vector for each matrix: its product with thin bases, its tangent
+coordinates, or all of its entries. `Coordinates` computes their norms and their weighted sum.
 """
 
 from collections.abc import Callable
@@ -16,9 +16,9 @@ from skdp.linalg.norms import row_norms, sparse_row_norms
 
 __all__ = ["Coordinates", "DenseMatrices", "Matrices", "OuterMatrices"]
 
-# Beyond, a factor of an outer product counts as null: products of two stay normal numbers.
+# A longer factor of an outer product counts as null: products of two stay normal numbers.
 _LONGEST = 1e100  # not tuned
-# Relative error that the norm of what is outside a subspace is charged for each feature.
+# Relative error, for each feature, that is added to the norm of the part outside a subspace.
 _MARGIN = 8 * 2.0**-53  # not tuned
 
 
@@ -29,7 +29,7 @@ Matrices: TypeAlias = "DenseMatrices | OuterMatrices"
 
 
 class DenseCoordinates:
-    """Vectors that are written out."""
+    """Vectors that are given by all their entries."""
 
     def __init__(self, values: np.ndarray, matrix_shape: tuple[int, int] | None = None) -> None:
         self.values = values
@@ -41,7 +41,7 @@ class DenseCoordinates:
         self.values *= factors[:, np.newaxis]
 
     def norms(self) -> np.ndarray:
-        """Compute the Euclidean norms, or spectral ones of the matrices that the vectors are.
+        """Compute the Euclidean norms, or the spectral norms of the vectors as matrices.
 
         They are inf or NaN for null vectors.
         """
@@ -57,9 +57,9 @@ class DenseCoordinates:
 
 @dataclass(eq=False)
 class DenseMatrices:
-    """Matrices that are written out, `scale * row_map @ X_i @ column_map` for symmetric maps.
+    """Matrices `scale * row_map @ X_i @ column_map` with symmetric maps; all entries are given.
 
-    Scale and maps are applied to what is thin, so that the matrices are not copied.
+    Scale and maps are applied to thin factors of products, so that the matrices are not copied.
     """
 
     values: np.ndarray
@@ -127,21 +127,21 @@ class DenseMatrices:
 
 
 class OuterCoordinates:
-    """Vectors made of outer products, of which only norms and sums are computed.
+    """Vectors from outer products, of which only norms and sums are computed.
 
-    `norms` are not below the norms of the vectors; `add_up` sums them with given weights. An
-    intercept is a last coordinate of each.
+    `norms` are upper bounds on the norms of the vectors, and `weighted_sum` adds the vectors up
+    with given weights. An intercept is the last coordinate of each.
     """
 
     def __init__(
         self,
         norms: np.ndarray,
-        add_up: Callable[[np.ndarray], np.ndarray],
+        weighted_sum: Callable[[np.ndarray], np.ndarray],
         size: int,
         intercept: float = 0.0,
     ) -> None:
         self._norms = np.hypot(norms, intercept)
-        self._add_up, self._intercept = add_up, intercept
+        self._weighted_sum, self._intercept = weighted_sum, intercept
         self._factors: np.ndarray | float = 1.0
         self.size = size + (intercept > 0)
 
@@ -156,15 +156,15 @@ class OuterCoordinates:
     def weighted_sum(self, weights: np.ndarray) -> np.ndarray:
         """Add up the vectors, each with its weight; null vectors have the weight 0."""
         weights = np.where(weights == 0, 0.0, weights * self._factors)
-        total = self._add_up(weights)
+        total = self._weighted_sum(weights)
         return np.append(total, self._intercept * weights.sum()) if self._intercept else total
 
 
 class OuterMatrices:
     """Outer products of the rows of `left` and `right`, arrays or CSR arrays, times `scale`.
 
-    A product one of whose factors is so long or so short that norms of it could overflow or
-    underflow is null.
+    A product is null if one of its factors is so long or so short that the norm of the product
+    could overflow or underflow.
     """
 
     def __init__(self, left: Any, right: Any, scale: float = 1.0) -> None:
@@ -180,7 +180,7 @@ class OuterMatrices:
         return self.scale * self._left_norms * self._right_norms
 
     def second_moment(self, side: int, weights: np.ndarray) -> np.ndarray:
-        """Sum X X' (side 0) or X'X (side 1) of weighted matrices; the diagonal if sparse."""
+        """Sum X X' (side 0) or X'X (side 1) of weighted matrices; only the diagonal if sparse."""
         sides = [(self.left, self._right_norms), (self.right, self._left_norms)]
         factors, lengths = sides[side]
         if issparse(factors):
@@ -195,45 +195,46 @@ class OuterMatrices:
         """Multiply the matrices by bases from both sides."""
         across, along = self._thin(self.left, left), self._thin(self.right, right)
 
-        def _add_up(weights: np.ndarray) -> np.ndarray:
+        def _weighted_sum(weights: np.ndarray) -> np.ndarray:
             return ((self.scale * weights[:, np.newaxis] * across).T @ along).ravel()
 
         norms = self.scale * row_norms(across) * row_norms(along)
-        return OuterCoordinates(norms, _add_up, left.shape[1] * right.shape[1])
+        return OuterCoordinates(norms, _weighted_sum, left.shape[1] * right.shape[1])
 
     def entries(self, intercept: float = 0.0, *, spectral: bool = False) -> Coordinates:
-        """Return all entries, and a last one for the intercept; both norms are the same."""
+        """Return all entries, and a last one for the intercept; `spectral` makes no difference."""
 
-        def _add_up(weights: np.ndarray) -> np.ndarray:
+        def _weighted_sum(weights: np.ndarray) -> np.ndarray:
             factors = np.where(self._is_null, 0.0, self.scale * weights)[:, np.newaxis]
             scaled = self.right.multiply(factors) if issparse(self.right) else self.right * factors
             total = self.left.T @ (scaled.tocsr() if issparse(scaled) else scaled)
             return np.asarray((total.toarray() if issparse(total) else total).ravel())
 
         size = self.left.shape[1] * self.right.shape[1]
-        return OuterCoordinates(self.norms(), _add_up, size, intercept)
+        return OuterCoordinates(self.norms(), _weighted_sum, size, intercept)
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
         r"""Return tangent coordinates, a last one for the intercept, and the inner products.
 
         The two parts of the coordinates of :math:`u v^T` are :math:`u (V^T v)^T` and
-        :math:`(U^T u) q^T`, with q the part of v outside the span of V. Summed is v instead of q,
-        which `project_coordinates` makes good on the sum: a term is at most as long as the whole
-        vector, whose norm is at least :math:`\|u\| \|V^T v\|` and :math:`\|U^T u\| \|v\|`.
+        :math:`(U^T u) q^T`, with q the part of v outside the span of V. The sums use v instead of
+        q, and `project_coordinates` then projects the sum. The terms with v are no longer than the
+        whole vector, whose norm is at least :math:`\|u\| \|V^T v\|` and
+        :math:`\|U^T u\| \|v\|`.
         """
         along, across = self._thin(self.right, point.right), self._thin(self.left, point.left)
         along_norms, across_norms = row_norms(along), row_norms(across)
         outside = self._norms_outside(along_norms)
         norms = self.scale * np.hypot(self._left_norms * along_norms, across_norms * outside)
 
-        def _add_up(weights: np.ndarray) -> np.ndarray:
+        def _weighted_sum(weights: np.ndarray) -> np.ndarray:
             factors = self.scale * weights[:, np.newaxis]
             parts = self.left.T @ (factors * along), (self.right.T @ (factors * across)).T
             return np.concatenate([part.ravel() for part in parts])
 
         inner = self.scale * np.einsum("ij,ij,j->i", across, along, point.values)
         size = point.left.size + point.right.size
-        return OuterCoordinates(norms, _add_up, size, intercept), inner
+        return OuterCoordinates(norms, _weighted_sum, size, intercept), inner
 
     def _norms_outside(self, inside: np.ndarray) -> np.ndarray:
         """Bound the norms of the right factors outside a subspace from those inside."""

@@ -13,21 +13,19 @@ __all__ = [
     "sparse_row_norms",
 ]
 
-# Beyond these exponents squares of scaled entries are safe without scaling further, and within
-# them 2 ** exponent is a normal floating-point number.
+# Exponents of scale factors are clipped to this range, in which 2 ** exponent is a normal
+# floating-point number. Beyond it, squares of scaled entries are safe as they are.
 _EXPONENT_RANGE = (-1000, 1000)  # not tuned
 UNIT_ROUNDOFF = 2.0**-53  # not tuned
-# Relative rounding that is charged at least: room for what bounds of it leave out, such as a basis
-# that is orthonormal up to rounding only.
+# Relative rounding that every sensitivity includes at least: room for what bounds leave out, such
+# as that a basis is orthonormal only up to rounding.
 LEAST_ROUNDING = 1e-5  # not tuned
-# Sums of squares that have lost nothing to overflow or underflow.
+# Within these limits, sums of squares have neither overflowed nor underflowed.
 _SAFE_SQUARES = (1e-200, 1e200)  # not tuned
 
 
-def row_norms(values: np.ndarray, center: np.ndarray | None = None) -> np.ndarray:
-    """Compute the norms of the rows minus `center`; inf or NaN for rows that are not finite."""
-    if center is not None:
-        values = values - center
+def row_norms(values: np.ndarray) -> np.ndarray:
+    """Compute the norms of the rows; inf or NaN for rows that are not finite."""
     squares = row_squares(values)
     norms = np.sqrt(squares)
     extreme = ~((squares > _SAFE_SQUARES[0]) & (squares < _SAFE_SQUARES[1]))
@@ -37,9 +35,9 @@ def row_norms(values: np.ndarray, center: np.ndarray | None = None) -> np.ndarra
 
 
 def row_products(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Inner product of each row with its row of `others`, or with the only one.
+    """Compute the inner product of each row with its row of `others`, or with the only one.
 
-    A product by BLAS would round a row by its place among the rows.
+    With a product by BLAS, how a row rounds would depend on its place among the rows.
     """
     if len(values) == 1:
         return row_products(np.repeat(values, 2, axis=0), others)[:1]
@@ -47,22 +45,22 @@ def row_products(values: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def row_squares(values: np.ndarray) -> np.ndarray:
-    """Add up the squares of each row in double precision, alike for one row and for several."""
+    """Add up the squares of each row in double precision, in one order for any number of rows."""
     if len(values) == 1:
-        # One long row alone would be added up in another order than with others.
+        # numpy adds up a single long row in another order than several.
         return row_squares(np.repeat(values, 2, axis=0))[:1]
     return np.asarray(np.einsum("ij,ij->i", values, values, dtype=np.float64))
 
 
 def _scaled_norms(values: np.ndarray) -> np.ndarray:
-    """Norms of rows whose squares may overflow or underflow."""
+    """Compute the norms of rows whose squares may overflow or underflow."""
     exponents = _exponents(np.abs(values).max(axis=1))
     scaled = values * np.ldexp(1.0, -exponents)[:, None]
     return np.ldexp(np.sqrt(row_squares(scaled)), exponents)
 
 
 def sparse_row_norms(rows: csr_array) -> np.ndarray:
-    """Euclidean norms of the rows of a CSR array without duplicate entries."""
+    """Compute the Euclidean norms of the rows of a CSR array without duplicate entries."""
     exponents = _exponents(_reduce_rows(np.maximum, np.abs(rows.data), rows.indptr))
     scaled = rows.data * np.repeat(np.ldexp(1.0, -exponents), np.diff(rows.indptr))
     scaled *= scaled
@@ -70,10 +68,10 @@ def sparse_row_norms(rows: csr_array) -> np.ndarray:
 
 
 def centered_sparse_norms(rows: csr_array, center: np.ndarray) -> np.ndarray:
-    r"""Upper bounds of the norms of the rows minus `center`, without making them dense.
+    r"""Bound the norms of the rows minus `center` from above, without making them dense.
 
-    :math:`\|x\|^2 - 2 x \cdot m + \|m\|^2` cancels when a row lies close to a long center, so the
-    rounding error it can have, at most :math:`8 d u (\|x\| + \|m\|)^2`, is added to it.
+    :math:`\|x\|^2 - 2 x \cdot m + \|m\|^2` cancels if a row is close to a long center. So a bound
+    on its rounding error, :math:`8 d u (\|x\| + \|m\|)^2`, is added to it.
     """
     n_features = rows.shape[1]
     norms = sparse_row_norms(rows)

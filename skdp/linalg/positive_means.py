@@ -1,9 +1,9 @@
-r"""Means that are not negative, read off noisy ones.
+r"""Estimates of nonnegative means from noisy ones.
 
 Each number is :math:`\theta_j + \sigma z_j` with :math:`\theta_j \ge 0`. The prior of the
 :math:`\theta_j` is any distribution on a grid, chosen by maximum likelihood; the posterior means
-under it are nearly as good as under the prior that generated them [1]_. Few large numbers among
-many small ones, as the popularities of items are, keep their size, and the others lose their noise.
+under it are nearly as good as under the true prior [1]_. Few large numbers among many small ones,
+such as the popularities of items, keep their size, and the small ones lose their noise.
 
 References
 ----------
@@ -15,33 +15,33 @@ import numpy as np
 
 __all__ = ["positive_means"]
 
-# In units of the noise: numbers beyond need no shrinking, and the grid ends a unit further.
+# In units of the noise: larger numbers need no shrinking, and the grid ends a unit further.
 _REACH = 8  # not studied
-# Points of the grid, and different numbers, in a unit of the noise.
+# Points of the grid in a unit of the noise, to which the noisy numbers are rounded, too.
 _PER_UNIT = 8  # not studied
 _N_STEPS = 100  # not studied
-# Where no number is more, in units of the noise, nothing stands out.
+# If no mean exceeds this, in units of the noise, nothing stands out.
 _LEAST = 1e-9  # not tuned
 
 
-def positive_means(noisy: np.ndarray, scale: float) -> np.ndarray:
-    """Estimate numbers that are not negative, and not all 0, from ones with Gaussian noise."""
-    if scale == 0:
+def positive_means(noisy: np.ndarray, noise_std: float) -> np.ndarray:
+    """Estimate nonnegative means, not all 0, from numbers with Gaussian noise."""
+    if noise_std == 0:
         return np.maximum(noisy, 0.0) if (noisy > 0).any() else np.ones(len(noisy))
-    found = np.clip(noisy / scale, -_REACH, None)
-    near = found <= _REACH
+    means = np.clip(noisy / noise_std, -_REACH, None)
+    near = means <= _REACH
     if near.any():
-        found[near] = _posterior_means(found[near])
-    return scale * found if found.max() > _LEAST else np.full(len(found), scale)
+        means[near] = _posterior_means(means[near])
+    return noise_std * means if means.max() > _LEAST else np.full(len(means), noise_std)
 
 
 def _posterior_means(values: np.ndarray) -> np.ndarray:
-    """Compute posterior means at noise of scale 1, by expectation and maximization on a grid."""
+    """Compute posterior means for noise of variance 1, by expectation maximization on a grid."""
     rounded, places, counts = np.unique(
         np.round(_PER_UNIT * values), return_inverse=True, return_counts=True
     )
     grid = np.linspace(0, _REACH + 1, _PER_UNIT * (_REACH + 1) + 1)
-    # Densities but for a factor of their own each, which cancels.
+    # Densities up to a factor for each number, which cancels.
     likelihood = np.exp(grid * (rounded[:, np.newaxis] / _PER_UNIT - grid / 2))
     prior = np.full(len(grid), 1 / len(grid))
     for _ in range(_N_STEPS):

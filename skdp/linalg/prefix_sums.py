@@ -1,11 +1,12 @@
-r"""Noise for sums that are published again and again: a square root of the matrix of prefix sums.
+r"""Correlated noise for repeated releases: a square root of the matrix of prefix sums.
 
 With lower triangular Toeplitz matrices :math:`1 = B C`, where 1 takes prefix sums, the sequence
-:math:`1 x + B z = 1 (x + C^{-1} z)` is a function of :math:`C x + z`. A change in one epoch moves
-that by the norm of a column of C, whichever the epochs, while the noise of the last sum grows with
-that of a row of B. The square root, with the coefficients :math:`c_i = \binom{2i}{i} / 4^i`, keeps
-both near :math:`\sqrt{\log T / \pi}` [1]_, [2]_. Approximated by decaying exponentials,
-:math:`c_i = \sum_j \omega_j \theta_j^{i - 1}`, C is inverted with one buffer for each [3]_.
+:math:`1 x + B z = 1 (x + C^{-1} z)` is a function of :math:`C x + z`. A change in one epoch,
+whichever it is, moves :math:`C x` by the norm of a column of C, while the noise of the last sum
+grows with the norm of a row of B. The square root, with the coefficients
+:math:`c_i = \binom{2i}{i} / 4^i`, keeps both norms near :math:`\sqrt{\log T / \pi}` [1]_, [2]_. If
+decaying exponentials approximate it, :math:`c_i = \sum_j \omega_j \theta_j^{i - 1}`, then C is
+inverted with one buffer for each of them [3]_.
 
 References
 ----------
@@ -27,12 +28,11 @@ from scipy.special import binom
 __all__ = ["PrefixNoise", "prefix_noise"]
 
 _N_BUFFERS = 5  # not studied
-# Rates are spread evenly on a logarithmic scale, from below one over the horizon.
+# Smallest rate of decay, times the horizon, and largest one; evenly spaced logarithms.
 _SLOWEST, _FASTEST = 0.3, 3.0  # not studied
-# Where the coefficients are fitted.
+# Number of lags at which the coefficients are fitted.
 _N_POINTS = 400  # not studied
-# Noise that follows earlier noise is off by some 1e-13 of its scale, of which the change that one
-# unit makes may be a small part.
+# The recursion rounds by some 1e-13 of the noise, beside which the change by one unit may be small.
 _RECURSION_MARGIN = 1 + 1e-6  # not tuned
 
 
@@ -43,10 +43,10 @@ class PrefixNoise:
     horizon: int
     decays: np.ndarray  # theta_j, (n_buffers,)
     weights: np.ndarray  # omega_j, (n_buffers,)
-    column_norm: float  # bounds that of any column of C, and what rounding of the recursion adds
+    column_norm: float  # bounds the norm of any column of C, rounding of the recursion included
 
     def step(self, fresh: np.ndarray, buffers: np.ndarray) -> np.ndarray:
-        """Turn `fresh` noise into what an epoch adds; it and the `buffers` are overwritten."""
+        """Turn `fresh` noise into the noise that an epoch adds; overwrites it and the `buffers`."""
         for weight, buffer in zip(self.weights, buffers, strict=True):
             fresh -= weight * buffer
         for decay, buffer in zip(self.decays, buffers, strict=True):
@@ -56,13 +56,13 @@ class PrefixNoise:
 
 
 def prefix_noise(horizon: int) -> PrefixNoise:
-    """Fit the exponentials for so many epochs, by relative errors of the coefficients."""
+    """Fit the exponentials for `horizon` epochs, by relative errors of the coefficients."""
     if horizon == 1:
         return PrefixNoise(1, np.zeros(0), np.zeros(0), 1.0)
     decays = np.exp(-np.geomspace(_SLOWEST / horizon, _FASTEST, _N_BUFFERS))
     last = horizon - 1
     lags = np.unique(np.rint(np.geomspace(1, last, min(_N_POINTS, last))))
-    # The binomial coefficient of 2 i over i, divided by 4 ** i.
+    # Equals the binomial coefficient of 2 i over i, divided by 4 ** i, and does not overflow.
     coefficients = binom(lags - 0.5, lags)
     powers = decays ** (lags[:, np.newaxis] - 1)
     weights, _ = nnls(powers / coefficients[:, np.newaxis], np.ones(len(lags)))

@@ -1,4 +1,4 @@
-"""Shrink the rows of a noisy matrix to what is likely behind them.
+"""Shrink the rows of a noisy matrix to their posterior means.
 
 References
 ----------
@@ -12,17 +12,16 @@ import numpy as np
 
 __all__ = ["shrink_rows"]
 
-# Variances of the signal in a row, as multiples of the average one. A geometric grid from rows of
-# nothing but noise to a single row that holds everything.
+# Variances of the signal in a row, as multiples of the average one: a geometric grid from rows of
+# nearly pure noise to a single row with all of the signal.
 _N_SCALES = 12  # not studied
 _SMALLEST_SCALE = 1e-4  # not studied
-# Rows that the distribution of scales is estimated from, and steps that it takes.
+# Rows from which the distribution of scales is estimated, and steps of that.
 _SAMPLE = 1 << 12  # not studied
 _N_STEPS = 30  # not studied
-# Directions that hold less signal than this fraction of the noise keep that much.
+# The variance of the signal in a direction is at least this fraction of that of the noise.
 _LEAST_SIGNAL = 0.02  # not studied
-# Where rows have so many times the variance of their noise there is nothing to shrink, and what is
-# computed from squares could overflow.
+# Beyond this ratio of variances there is nothing to shrink, and squares could overflow.
 _LARGEST_SIGNAL = 1e100  # not tuned
 
 
@@ -32,8 +31,8 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     Empirical Bayes with a scale mixture of Gaussians as the prior, :math:`\theta_i \sim \sum_j
     \pi_j N(0, t_j H)`: H is the covariance of all rows less that of the noise, and the weights
     :math:`\pi_j` on a grid of scales maximize the likelihood [1]_, [2]_. Many small rows beside few
-    large ones, as in coherent singular vectors, then lose nearly all their noise, while rows of one
-    size are shrunk alike. If :math:`\Gamma` is 0, the rows stay as they are.
+    large ones, as of coherent singular vectors, lose nearly all their noise; rows of similar size
+    are shrunk alike. If :math:`\Gamma` is 0, the rows stay as they are.
     """
     if not covariance.any():
         return values
@@ -55,14 +54,14 @@ def shrink_rows(values: np.ndarray, covariance: np.ndarray) -> np.ndarray:
 
 
 def _whitening(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Matrices that turn noise of that covariance into N(0, 1), and back."""
+    """Return the matrices that turn noise of that covariance into N(0, 1), and back."""
     values, axes = np.linalg.eigh(covariance)
-    scales = np.sqrt(np.maximum(values, 1e-12 * values[-1]))
-    return axes / scales, (axes * scales).T
+    noise_stds = np.sqrt(np.maximum(values, 1e-12 * values[-1]))
+    return axes / noise_stds, (axes * noise_stds).T
 
 
 def _likelihood(rows: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """Density of each row under N(0, 1 + variances), over the largest, (n_rows, n_scales)."""
+    """Compute densities of rows under N(0, 1 + variances), over the largest one of each row."""
     total = 1 + variances
     log_likelihood = np.square(rows) @ (-0.5 / total).T
     log_likelihood -= 0.5 * np.log(total).sum(axis=1)
@@ -71,7 +70,7 @@ def _likelihood(rows: np.ndarray, variances: np.ndarray) -> np.ndarray:
 
 
 def _fit_weights(likelihood: np.ndarray) -> np.ndarray:
-    """Weights of a mixture, by expectation maximization from equal ones."""
+    """Fit the weights of a mixture by expectation maximization, beginning with equal ones."""
     n_rows, n_scales = likelihood.shape
     weights = np.full(n_scales, 1 / n_scales)
     for _ in range(_N_STEPS):

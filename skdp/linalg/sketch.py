@@ -1,4 +1,4 @@
-r"""Random maps to few dimensions, of numbers that fixed-point sums hold exactly.
+r"""Random maps to few dimensions, whose entries fixed-point sums represent exactly.
 
 A sketch of n dimensions is a public matrix :math:`\Phi` of shape (n, t) with orthogonal columns and
 :math:`E \|\Phi^T x\|^2 = \|x\|^2`. Its entries are integers times a power of two.
@@ -13,7 +13,7 @@ from scipy.special import lambertw
 
 __all__ = ["NORM_MARGIN", "Sketch", "tail_factor"]
 
-#: Norms of a realized sketch are computed in floating point.
+#: Room for rounding, where norms of a drawn sketch are computed in floating point.
 NORM_MARGIN = 1 + 1e-9  # not tuned
 
 
@@ -21,7 +21,7 @@ class Sketch(ABC):
     """A public matrix with orthogonal columns."""
 
     shape: tuple[int, int]
-    unit: float  # what the integers stand for, a power of two
+    unit: float  # the sketch is `unit * integers`; a power of two
     integers: Any  # (n, t), of float64, dense or in CSR format
     row_norm: float  # bounds the longest row
     spectral_norm: float  # bounds the largest singular value
@@ -44,10 +44,10 @@ class Sketch(ABC):
         columns: np.ndarray,
         counts: np.ndarray,
     ) -> None:
-        """Add counts in cells of a matrix to its sums on both sides, modulo 2 ** 64.
+        """Add counts in cells of a matrix to both of its sums, modulo 2 ** 64.
 
-        This sketch is that of the columns, `left` one of the same kind, of the rows. The sums are
-        the matrix times this sketch, and its transpose times the other one.
+        This is the sketch of the columns, and `left`, of the same kind, that of the rows. The sums
+        are the matrix times this sketch, and the transposed matrix times `left`.
         """
 
     @abstractmethod
@@ -56,7 +56,7 @@ class Sketch(ABC):
 
 
 def tail_factor(t: int, probability: float) -> float:
-    r"""Bound how much longer a sketch makes a fixed matrix, but for that probability.
+    r"""Bound how much longer a sketch makes a fixed matrix, with probability 1 - `probability`.
 
     For every fixed E, :math:`\|E \Phi\|_F > \sqrt q \|E\|_F` has at most the probability
     :math:`(q e^{1 - q})^{t / 2}` over a :math:`\Phi` with Gaussian entries of variance 1/t: the

@@ -1,4 +1,4 @@
-"""What can be read off a noisy spectrum: cleaned eigenvalues and the number of components.
+"""Post-processing of a noisy spectrum: cleaned eigenvalues and the number of components.
 
 References
 ----------
@@ -20,14 +20,14 @@ __all__ = [
     "noise_edge",
 ]
 
-# Cumulated ratios that differ by so many units in the last place are the same.
+# Cumulated ratios that differ by at most so many units in the last place count as equal.
 _TIE = 16  # not tuned
 # Eigenvalues below this fraction of the largest are rounding errors.
 _NEGLIGIBLE = 1e-15  # not tuned
 
 
 def denoise_eigenvalues(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.ndarray:
-    """Subtract the pushes from descending eigenvalues; what gets negative becomes 0."""
+    """Subtract the upward push of noise from descending eigenvalues; negative ones become 0."""
     cleaned = eigenvalues - eigenvalue_pushes(eigenvalues, off_diagonal_std)
     return np.maximum(np.minimum.accumulate(cleaned), 0.0)
 
@@ -38,7 +38,7 @@ def eigenvalue_pushes(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.nd
     To second order noise of standard deviation :math:`\tau` off the diagonal (`off_diagonal_std`)
     moves an eigenvalue by :math:`\tau^2 \sum_j 1/(\lambda_i - \lambda_j)`; with the noisy
     eigenvalues in the sum this is exact for an outlier in the limit of a large matrix [1]_. The
-    push is at most :math:`\tau \sqrt d`, what it is at the edge of the noise.
+    push is at most :math:`\tau \sqrt d`, its value at the edge of the noise.
     """
     if off_diagonal_std == 0:
         return np.zeros(len(eigenvalues))
@@ -46,7 +46,7 @@ def eigenvalue_pushes(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.nd
     with np.errstate(divide="ignore"):
         gaps = eigenvalues[:, None] - eigenvalues
         # Only the smaller eigenvalues push: near the edge the larger ones would cancel them.
-        # By ratios: squares of scales may overflow.
+        # As a product of ratios: squares may overflow.
         pushes = off_diagonal_std * np.triu(off_diagonal_std / gaps, 1).sum(axis=1)
     return np.asarray(np.minimum(pushes, largest_push))
 
@@ -59,10 +59,10 @@ def noise_edge(off_diagonal_std: float, n_features: int) -> float:
 def components_for_ratio(explained_variance_ratio: np.ndarray, ratio: float) -> int:
     """Count the components needed to explain more than `ratio` of the variance, at least 1.
 
-    A ratio that was read off these very ratios does not exceed itself, however it was rounded.
+    A `ratio` that is itself one of the cumulated ratios counts as equal to it, despite rounding.
     """
     cumulated = np.cumsum(explained_variance_ratio)
-    # What they are ratios to was added up in double precision from as many numbers.
+    # The total, of which these are fractions, is a sum in double precision of as many numbers.
     tie = _TIE * np.finfo(cumulated.dtype).eps + 2 * len(cumulated) * UNIT_ROUNDOFF
     needed = int(np.searchsorted(cumulated, ratio * (1 + tie), side="right")) + 1
     return min(needed, len(cumulated))

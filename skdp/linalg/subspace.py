@@ -33,14 +33,15 @@ def leading_eigenvectors(matrix: np.ndarray, size: int) -> tuple[np.ndarray, np.
     """Find the `size` largest eigenvalues of a symmetric matrix, descending, and their vectors."""
     order = len(matrix)
     values, vectors = eigh(matrix, subset_by_index=(order - size, order - 1), check_finite=False)
-    # As a copy of it would lie in memory, with which products have the same bits.
+    # Contiguous, like any copy of it: products with another memory layout may round otherwise.
     return values[::-1], np.ascontiguousarray(vectors[:, ::-1])
 
 
 def deterministic_signs(components: np.ndarray) -> np.ndarray:
-    """Choose signs of the rows of `components` such that the entry largest in size is positive.
+    """Choose signs of the rows of `components` that make the largest entry of each positive.
 
-    A rule that looked at the scores of the rows would publish a bit of them.
+    It is the largest in absolute value. A rule that looked at the scores of the rows of X would
+    reveal a bit of them.
     """
     largest = np.argmax(np.abs(components), axis=1)
     signs = np.sign(components[np.arange(len(components)), largest])
@@ -51,8 +52,8 @@ def deterministic_signs(components: np.ndarray) -> np.ndarray:
 def principal_sines(basis: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Compute the sines of the principal angles between two orthonormal bases, descending.
 
-    They come from the part of `other` outside the span of `basis`: a cosine tells small angles
-    badly.
+    They are computed from the part of `other` outside the span of `basis`: cosines of small angles
+    are inaccurate.
     """
     outside = other - basis @ (basis.T @ other)
     return np.clip(svdvals(outside), 0.0, 1.0)

@@ -11,7 +11,7 @@ _TOLERANCE = 1e-10  # not tuned
 
 
 def is_symmetric(X: Any) -> bool:
-    """Compare each pair of entries of a square matrix by its own size: others must not matter."""
+    """Compare each pair of entries of a square matrix relative to its own size, not to others."""
     with np.errstate(all="ignore"):
         difference, size = abs(X - X.T), abs(X)
         size = size.maximum(size.T) if issparse(X) else np.maximum(size, size.T)

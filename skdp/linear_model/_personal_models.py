@@ -8,7 +8,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, RegressorMixin, Transf
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._reading import check_features, check_rows_of
-from skdp.data.reading import read
+from skdp.data.containers import checked_container
 from skdp.linalg.norms import row_products
 from skdp.linear_model._personal.heads import personal_models
 from skdp.linear_model._personal.input import (
@@ -69,7 +69,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         ValueError
             If X or y is not acceptable.
         """
-        X = read(X)
+        X = checked_container(X)
         if getattr(X, "ndim", 2) != 2:
             raise ValueError(
                 f"X must have two dimensions, got shape {X.shape}: reshape one row to (1, -1)."

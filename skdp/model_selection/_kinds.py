@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skdp.data.reading import read
+from skdp.data.containers import checked_container
 from skdp.data.sources import canonical_csr
 from skdp.model_selection._public_rows import TWICE
 
@@ -82,7 +82,7 @@ def _real_number(entry: Any, fill: Any) -> Any:
 def _dense(result: Any) -> np.ndarray:
     """Convert a result to a dense array; masked entries become NaN."""
     if issparse(result):
-        read(result)
+        checked_container(result)
         return np.asarray(result.toarray())
     if not _is_masked(result):
         array = np.asarray(result)
@@ -170,7 +170,7 @@ class _SparseKind:
     def admits(self, result: Any, n_rows: int, exactly: bool) -> bool:
         if not issparse(result) or result.shape != (n_rows, self.width):
             return False
-        read(result)
+        checked_container(result)
         return _fits(result.dtype, self.dtype, exactly)
 
     def converted(self, result: Any, fill: float) -> Any:

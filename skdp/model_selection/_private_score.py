@@ -11,8 +11,8 @@ from sklearn.utils.validation import _check_n_features, _num_samples, check_is_f
 
 from skdp._estimator import warnings_for_delta
 from skdp._parameters import BUDGET, SEED, validate_plain, warn_of_guesses
+from skdp.data.containers import checked_container
 from skdp.data.digest import digest
-from skdp.data.reading import read
 from skdp.data.sources import as_source
 from skdp.exceptions import warn_of_privacy
 from skdp.model_selection._choice import OTHER_UNITS, in_steps, quantile_for, release_level
@@ -170,7 +170,7 @@ def private_score(
             "'neg_mean_squared_error'."
         )
     check_scoring(scoring, estimator)
-    X, y = read(X), read(y)
+    X, y = checked_container(X), checked_container(y)
     if hasattr(estimator, "n_features_in_") and len(getattr(X, "shape", ())) == 2:
         _check_n_features(estimator, X, reset=False)
     check_responses(X, y, scoring, type(estimator).__name__)

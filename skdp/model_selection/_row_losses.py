@@ -13,7 +13,7 @@ from sklearn.utils import assert_all_finite, gen_batches
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from skdp._reading import quiet
-from skdp.data.reading import tell_nothing
+from skdp.data.containers import hide_error_text
 from skdp.data.sources import canonical_csr
 from skdp.linear_model._responses import checked_responses
 from skdp.model_selection._kinds import real_numbers
@@ -194,7 +194,7 @@ def _steps_of(model: Any) -> list[tuple[str, Any]]:
 def _reconstruction_errors(model: Any, rows: Any) -> np.ndarray:
     steps = _steps_of(model)
     back = np.asarray(restored(steps, transformed(steps, rows)))
-    given = tell_nothing(np.asarray, rows)
+    given = hide_error_text(np.asarray, rows)
     if back.shape != given.shape:
         raise ValueError(
             f"scoring='reconstruction' needs rows of shape {given.shape} back, got shape "

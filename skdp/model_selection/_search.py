@@ -14,8 +14,8 @@ from sklearn.utils.validation import _num_samples
 
 from skdp._estimator import warnings_for_delta
 from skdp._parameters import BUDGET, SEED, warn_of_guesses
+from skdp.data.containers import checked_container
 from skdp.data.digest import digest
-from skdp.data.reading import read
 from skdp.data.sources import RowBlocks, as_source
 from skdp.exceptions import warn_of_privacy
 from skdp.model_selection._budget_split import BudgetSplit, params_for_mu, split_budget
@@ -102,7 +102,7 @@ class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
         """
         scoring = default_scoring(self.estimator) if self.scoring is None else self.scoring
         check_scoring(scoring, self.estimator)
-        X, y = read(X), read(y)
+        X, y = checked_container(X), checked_container(y)
         search = self._search(X, y, scoring)
         cost = self._cost()
         split = split_budget(

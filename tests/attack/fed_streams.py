@@ -98,8 +98,11 @@ def public(cell):
     """Name what is public, or empty once the stream has ended."""
     once = {"_id", "_n_rows_seen", "_n_shards", "_merged"}
     own = {"_horizon", "n_epochs_"} if cell.make is DPContinualFactorizer else once
-    of_all = "_shape _sketches _lock _process _is_over _counts _state _closed _released _factors"
-    return own | {*of_all.split(), "value_unit_", "privacy_spent_"}
+    of_all = (
+        "_shape _sketches _lock _fork_guard _has_ended _noisy_sums _state _closed_reason "
+        "_released_sums _factors value_unit_ privacy_spent_"
+    )
+    return own | set(of_all.split())
 
 
 def n_epochs(cell):

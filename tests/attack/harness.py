@@ -13,7 +13,7 @@ from scipy.spatial.distance import pdist
 
 from skdp.data.design import Design
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.rows import Found, Rows
+from skdp.data.rows import RowCache, Rows
 from skdp.data.sources import ArraySource
 from skdp.decomposition._problem import RowsProblem
 from skdp.decomposition._rows.fit import open_for
@@ -72,7 +72,7 @@ def null_row(index):
         if index is None:
             return rows
         later = copy.copy(rows)
-        later.source, later.found = _without_row(rows.source, index), Found()
+        later.source, later.cache = _without_row(rows.source, index), RowCache()
         # What a copy that leaks may look at.
         later.as_opened = rows
         is_rows = isinstance(problem, RowsProblem)
@@ -228,7 +228,7 @@ def assert_holds(estimator, contents):
 
 
 # What a stream is known by, and keeps apart from its threads and processes.
-OF_ONE_OBJECT = {"_id", "_lock", "_process"}
+OF_ONE_OBJECT = {"_id", "_lock", "_fork_guard"}
 
 
 def contents_of(estimator):

@@ -109,7 +109,7 @@ def test_the_published_padding_shows_equal_buckets():
     zero = buckets(padded).T @ gaussian
     assert repeated(zero).any()
     ours = DPStreamingFactorizer(2, shape=(n_rows, n_columns), privacy_unit=FrobeniusChange(1.0))
-    right = ours._counts[0].read().value
+    right = ours._noisy_sums[0].read().value
     assert not repeated(right).any()
 
 
@@ -134,13 +134,13 @@ def test_a_stream_has_one_view(cell):
 
 def test_two_streams_with_one_seed_share_no_noise():
     streams = [Cell("update", "countsketch")(random_state=7) for _ in range(2)]
-    one, other = (stream._counts[0].counts for stream in streams)
+    one, other = (stream._noisy_sums[0].counts for stream in streams)
     assert not np.isin(one, other).any()
 
 
 def test_noise_is_there_before_the_first_update():
     stream = Cell("update", "countsketch")()
-    counts = stream._counts[0]
+    counts = stream._noisy_sums[0]
     assert np.std(counts.counts * counts.unit) == pytest.approx(counts.release.noise_std, rel=0.5)
 
 
@@ -156,7 +156,7 @@ def test_threads_lose_neither_updates_nor_noise():
             stream.update(rows, columns, np.zeros(2999))
 
     interval = sys.getswitchinterval()
-    thread, right = threading.Thread(target=add_zeros), stream._counts[0]
+    thread, right = threading.Thread(target=add_zeros), stream._noisy_sums[0]
     try:
         sys.setswitchinterval(1e-6)
         thread.start()
@@ -279,9 +279,9 @@ def test_what_changes_after_it_was_checked_is_clipped():
     cell = Cell("update", "countsketch")
     with watched():
         stream = cell()
-        state, before = stream._state, stream._counts[0].counts.copy()
+        state, before = stream._state, stream._noisy_sums[0].counts.copy()
         state.add(np.array([0, 1]), np.array([0, 1]), np.array([np.nan, np.inf]))
-        moved = (stream._counts[0].counts - before) * state.unit
+        moved = (stream._noisy_sums[0].counts - before) * state.count_unit
     assert np.linalg.norm(moved) <= BOUND * np.sqrt(2)
 
 
@@ -311,7 +311,7 @@ def test_numbers_that_compare_as_they_like_are_clipped(of, value):
             before = taker._state.right.copy()
             taker.update(3, 4, value)
             taker.update(3, 4, [value])
-            moved = (taker._state.right - before) * taker._state.unit
+            moved = (taker._state.right - before) * taker._state.count_unit
             assert np.linalg.norm(moved) <= 2 * BOUND * ROUNDING
 
 

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Binarizer
 
 from skdp import DPTruncatedSVD, PrivacyLedger, RankOneMatrices, RowBlocks
-from skdp.data.reading import MASKED, UNFIT, UNREADABLE
+from skdp.data.containers import INVALID_SPARSE, MASKED, UNREADABLE
 from skdp.model_selection import DPGridSearch, private_score
 from tests.contract.entry_points import (
     GROUPS,
@@ -65,7 +65,7 @@ def test_every_estimator_is_shown_hostile_data():
 def test_no_entry_point_converts_a_sparse_matrix_with_wrong_indices(name, form, index):
     with pytest.raises(ValueError, match="parts that do not fit together") as refused:
         {**OF_SPARSE, **OF_BLOCKS}[name](spoiled(form, index))
-    assert str(refused.value) == UNFIT
+    assert str(refused.value) == INVALID_SPARSE
 
 
 def masked_rows():

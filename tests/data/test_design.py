@@ -45,7 +45,7 @@ def design_of(values, n_jobs=None):
 
 
 def total_of(design):
-    return design.add_up(
+    return design.map_sum(
         lambda _, matrices: matrices.entries().weighted_sum(np.ones(len(matrices))),
         design.n_entries,
     )
@@ -189,7 +189,7 @@ def test_the_rows_of_the_user_stay_as_they_are():
             coordinates.weighted_sum(np.zeros(len(matrices)))
         return np.zeros(1)
 
-    design.add_up(_use, 1)
+    design.map_sum(_use, 1)
     assert_array_equal(values, kept)
 
 
@@ -205,7 +205,7 @@ def pieces_of(design):
         found.append((records.start, records.stop))
         return np.zeros(1)
 
-    design.add_up(_note, 1)
+    design.map_sum(_note, 1)
     return sorted(found)
 
 

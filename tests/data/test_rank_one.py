@@ -224,7 +224,7 @@ def test_consecutive_rows_share_memory(make):
 def test_numpy_does_not_write_out_by_itself(make):
     X = make(LEFT, RIGHT)
     for convert in (np.asarray, np.array, np.sum, check_array):
-        with pytest.raises(TypeError, match=r"toarray\(\) does it"):
+        with pytest.raises(TypeError, match=r"call toarray\(\) to do so"):
             convert(X)
 
 
@@ -251,9 +251,9 @@ def test_bad_factors_are_refused(left, right, message):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"rows": [0, 4711]}, "rows must be integers from 0 to 3, got others"),
-        ({"columns": [-4711, 0]}, "columns must be integers from 0 to 2, got others"),
-        ({"rows": [4, 0]}, "rows must be integers from 0 to 3, got others"),
+        ({"rows": [0, 4711]}, "rows must be integers from 0 to 3, but some are not"),
+        ({"columns": [-4711, 0]}, "columns must be integers from 0 to 2, but some are not"),
+        ({"rows": [4, 0]}, "rows must be integers from 0 to 3, but some are not"),
         ({"columns": [0]}, "rows and columns must have the same length, got 2 and 1"),
         ({"rows": [0.0, 4711.0]}, r"rows must be 1-D integers, got dtype float64 and shape \(2,\)"),
         ({"rows": [True, False]}, "rows must be 1-D integers, got dtype bool"),
@@ -275,7 +275,7 @@ def test_bad_indices_are_refused(changed, message):
     ("changed", "message"),
     [
         ({"X": LEFT[0]}, r"X must be 2-D with at least one column, got shape \(4,\)"),
-        ({"tasks": [0, 4711]}, "tasks must be integers from 0 to 2, got others"),
+        ({"tasks": [0, 4711]}, "tasks must be integers from 0 to 2, but some are not"),
         ({"tasks": [0]}, "X and tasks must have the same length, got 2 and 1"),
         ({"tasks": ["a", "b"]}, "tasks must be 1-D integers, got dtype <U1"),
         ({"n_tasks": 0}, "n_tasks must be a positive integer, got 0"),

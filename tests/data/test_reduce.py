@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 from skdp.data import reduce as own
-from skdp.data.reduce import PerRow, map_rows, map_sum, sum_depth, sum_rounding
+from skdp.data.reduce import PerRow, map_sum, sum_depth, sum_rounding
 from skdp.data.sources import RowBlocks, as_source, block_starts
 
 SIZES = [*range(1, 20), 31, 32, 33, 100]
 
 
-class Source:
+class Source(own.BlockView):
     """Rows whose blocks are so long."""
+
+    n_jobs = 3
 
     def __init__(self, rows, length=1):
         self.rows = rows
@@ -56,7 +58,7 @@ def uneven(n, seed=0):
 
 @pytest.mark.parametrize("n", SIZES)
 def test_a_node_splits_at_the_largest_power_of_two_below_its_size(n):
-    (ours,) = map_sum(Source(uneven(n)), [total], 1, n_jobs=1)
+    ours = map_sum(Source(uneven(n)), total, 1, n_jobs=1)
     assert ours == split_in_two(list(uneven(n)))
 
 
@@ -70,11 +72,10 @@ def test_another_order_would_have_other_bits():
 def test_threads_change_no_bit(n_jobs, leaf_numbers, monkeypatch):
     monkeypatch.setattr(own, "_LEAF_NUMBERS", leaf_numbers)
     rows = np.column_stack([uneven(997, 1), uneven(997, 2)])
-    expected = map_sum(Source(rows, 3), [both, total], 2, n_jobs=1)
+    expected, _ = map_sum(Source(rows, 3), both, 2, n_jobs=1)
     for _ in range(3):
-        (sums, values), again = map_sum(Source(rows, 3), [both, total], 2, n_jobs=n_jobs)
-        np.testing.assert_array_equal(sums, expected[0][0])
-        np.testing.assert_array_equal(again, sums)
+        sums, values = map_sum(Source(rows, 3), both, 2, n_jobs=n_jobs)
+        np.testing.assert_array_equal(sums, expected)
         np.testing.assert_array_equal(values, 2 * rows)
 
 
@@ -100,7 +101,7 @@ def test_tasks_are_aligned_subtrees(n, n_jobs):
             groups.append(group)
             return super().blocks(group)
 
-    map_sum(Watched(uneven(n)), [total], 1, n_jobs=n_jobs)
+    map_sum(Watched(uneven(n)), total, 1, n_jobs=n_jobs)
     groups.sort(key=lambda group: group.start)
     assert [index for group in groups for index in group] == list(range(n))
     if len(groups) > 1:
@@ -121,7 +122,10 @@ def test_leaves_follow_from_sizes_and_keep_little_memory():
 
 def test_values_of_rows_are_joined_in_their_order():
     rows = uneven(1001)
-    doubled, halves = map_rows(Source(rows, 7), [lambda _, b: 2 * b, lambda _, b: b[::2]], n_jobs=3)
+    view = Source(rows, 7)
+    doubled, halves = (
+        view.map_rows(kernel) for kernel in (lambda _, b: 2 * b, lambda _, b: b[::2])
+    )
     np.testing.assert_array_equal(doubled, 2 * rows)
     np.testing.assert_array_equal(halves, np.concatenate([b[::2] for b in np.split(rows, 143)]))
 
@@ -135,7 +139,7 @@ def test_a_stream_is_read_once_and_in_order():
 
     source = as_source(RowBlocks(make_blocks, X.shape))
     before = next(passes)
-    sums, values = map_sum(source, [total, twice], 2, n_jobs=3)
+    sums, values = map_sum(source, both, 2, n_jobs=3)
     assert next(passes) == before + 2
     np.testing.assert_array_equal(values, 2 * X)
     np.testing.assert_array_equal(sums, X.sum(axis=0))
@@ -151,7 +155,7 @@ def test_kernels_take_the_pieces_of_blocks():
                 yield rows, [(rows, block), (rows, -block)][: 2 * (rows.start % 2)]
 
     source = InPieces(uneven(999))
-    none, doubled = map_sum(source, [total, twice], 1, n_jobs=2)
+    none, doubled = map_sum(source, both, 1, n_jobs=2)
     assert none == 0
     np.testing.assert_array_equal(doubled[::2], 2 * source.rows[1::2])
 
@@ -178,7 +182,7 @@ def test_rounding_of_a_million_rows_is_within_its_bound(case, leaf_numbers, monk
     exact = sum(map(Fraction, [math.fsum(part) for part in np.split(column, 100)]))
     size = 1 if leaf_numbers > 1 else 64**2
     # In sequence within a block, as a sum over an axis is.
-    (found,) = map_sum(source, [partial(np_sum, np.cumsum)], size)
+    found = map_sum(source, partial(np_sum, np.cumsum), size)
     assert abs(Fraction(float(found)) - exact) <= sum_rounding(source.block_starts, 1)
 
 
@@ -189,7 +193,7 @@ def np_sum(function, rows, block):
 def test_rounding_that_is_charged_is_needed():
     # In every block the second half is lost, each number of it less than half a last place.
     column = np.concatenate([np.repeat([1.0, 0.99 * 2.0**-42], [2048, 2034]) for _ in range(245)])
-    (found,) = map_sum(Source(column, 4082), [partial(np_sum, np.cumsum)], 1)
+    found = map_sum(Source(column, 4082), partial(np_sum, np.cumsum), 1)
     starts = Source(column, 4082).block_starts
     charged = sum_depth(starts, 1) * 2.0**-53 * len(column)
     assert charged > abs(float(found) - math.fsum(column)) > 0.2 * charged
@@ -210,7 +214,7 @@ class Chain(int):
         return Chain(max(int(self), int(other)) + 1)
 
 
-class Chained(own.Reduced):
+class Chained(own.BlockView):
     """Blocks of one row of so many features."""
 
     n_jobs = 1
@@ -233,11 +237,11 @@ def chain(rows, block):
 def test_no_chain_of_additions_is_longer_than_charged_whatever_size_is_told(n_rows, width, size):
     source = Chained(n_rows, width)
     charged = sum_depth(source.block_starts, width)
-    (found,) = source.add_up(chain, size)
+    (found,) = source.map_sum(chain, size)
     assert 1 <= found <= charged
     if size == 10**12 and n_rows > 1000 and width < 500:
         # Of a leaf that is half of all blocks it would be.
-        assert map_sum(source, [chain], size)[0][0] > charged
+        assert map_sum(source, chain, size)[0] > charged
 
 
 @pytest.mark.parametrize("length", [2, 32, 1024])
@@ -252,5 +256,5 @@ def test_pieces_of_blocks_make_no_chain_longer_than_charged(n_blocks, length):
 
     source = InPieces(n_blocks, 1000)
     source.block_starts = source.block_starts * length
-    (found,) = source.add_up(chain, 10**12)
+    (found,) = source.map_sum(chain, 10**12)
     assert length <= found <= sum_depth(source.block_starts, 1000)

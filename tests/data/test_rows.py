@@ -11,7 +11,7 @@ from scipy import sparse
 
 from skdp import RowBlocks
 from skdp._reading import check_rows
-from skdp.data.rows import Found, Rows
+from skdp.data.rows import RowCache, Rows
 from skdp.data.sources import as_source, block_starts
 from skdp.privacy.clipping import clip_rows, clip_weights
 
@@ -72,7 +72,7 @@ CONTAINERS = {
 
 def clip(rows, norms, bound):
     weighting = partial(clip_weights, bound=bound, n_features=rows.n_features)
-    return dataclasses.replace(rows, found=Found(norms)).clipped(bound, weighting)
+    return dataclasses.replace(rows, cache=RowCache(norms)).clipped(bound, weighting)
 
 
 def weights_of(rows):
@@ -636,7 +636,7 @@ def test_rounding_bounds_the_error_of_the_projected_spectrum(dataset):
 def test_sparse_rows_beside_a_long_center_need_their_larger_rounding():
     data = rows_beside_a_long_center(5000, np.random.default_rng(0))
     rows = view_of_width(sparse.csr_array(data), LONG_CENTER)
-    true_rows = (exact(data) - exact(LONG_CENTER)) * exact(rows.weighting(rows.found.norms))[
+    true_rows = (exact(data) - exact(LONG_CENTER)) * exact(rows.weighting(rows.cache.norms))[
         :, None
     ]
     total, rounding = rows.total()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skdp.data.reading import read
+from skdp.data.containers import checked_container
 from skdp.data.sources import canonical_csr, plain_csr
 from skdp.data.sparse_parts import fits_together
 
@@ -130,7 +130,7 @@ def test_what_leads_out_of_a_matrix_is_found(form, name):
     FAULTS[form][name](matrix)
     assert not fits_together(matrix)
     with pytest.raises(ValueError, match="parts that do not fit together"):
-        read(matrix)
+        checked_container(matrix)
     with pytest.raises(ValueError, match="parts that do not fit together"):
         plain_csr(matrix)
 

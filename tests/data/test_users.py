@@ -45,7 +45,7 @@ def test_every_row_is_in_the_batch_of_its_user_in_its_order():
 def test_the_first_rows_are_kept():
     X, y, codes = draw(np.array([5, 1, 8]), 2)
     users = Users(X, y, codes, 3, max_rows_per_user=2)
-    rows = users.fill(lambda batch: batch.rows.sum(axis=1))
+    rows = users.map_users(lambda batch: batch.rows.sum(axis=1))
     for user in range(3):
         np.testing.assert_allclose(rows[user], X[codes == user][:2].sum(axis=0))
 
@@ -65,12 +65,12 @@ def test_sums_and_numbers_of_users_are_those_of_their_rows(monkeypatch):
     X, y, codes = draw(counts, 3)
     users = Users(X, y, codes, len(counts))
     assert [len(block) > 0 for block in users.by_block] == [True, True, False, True, True, True]
-    sums, sizes = users.add_up(sums_and_sizes, 3)
+    sums, sizes = users.map_sum(sums_and_sizes, 3)
     slots = np.concatenate([batch.slots for batch in users.batches])
     np.testing.assert_allclose(sums, X.sum(axis=0))
     expected = np.bincount(codes, np.square(X).sum(axis=1), minlength=45)
     np.testing.assert_allclose(sizes, expected[slots])
-    np.testing.assert_allclose(users.fill(sizes_of), np.where(counts > 0, expected, np.nan))
+    np.testing.assert_allclose(users.map_users(sizes_of), np.where(counts > 0, expected, np.nan))
 
 
 def test_a_lone_user_in_its_block_has_the_numbers_that_it_has_in_company(monkeypatch):
@@ -93,7 +93,7 @@ def test_lengths_are_few_and_waste_little():
 def test_a_slot_without_rows_takes_part_in_nothing():
     X, y, codes = draw(np.array([3, 0, 4]), 2)
     users = Users(X, y, codes, 3)
-    sums = users.fill(lambda batch: batch.rows.sum(axis=(1, 2)))
+    sums = users.map_users(lambda batch: batch.rows.sum(axis=(1, 2)))
     assert np.isnan(sums[1])
     assert np.isfinite(sums[[0, 2]]).all()
 
@@ -113,16 +113,16 @@ def statistics(users):
     basis = np.linalg.qr(generator.normal(size=(d, k)))[0]
     prior, mean = Prior(basis, np.linspace(0.4, 1, k), 0.05, 0.3), generator.normal(size=d)
     return {
-        "mean rows": users.fill(_mean_rows),
-        "mean responses": users.fill(mean_responses),
-        "levels": users.fill(UserLevels(2.0, 0.5).own),
-        "moment norms": users.fill(moment_norms),
-        "products": users.fill(lambda batch: _products(batch, UserLevels(2.0, 0.5))),
-        "head sizes": users.fill(lambda batch: _head_sizes(batch, prior, mean)),
-        "gradient norms": users.fill(lambda batch: _gradients(batch, prior, mean)[2]),
-        "slopes": users.fill(lambda batch: _gradients(batch, prior, mean)[0]),
-        "spreads": users.fill(root_mean_squares),
-        "choices": users.fill(lambda batch: best_priors(batch, prior, mean, PRIORS)),
+        "mean rows": users.map_users(_mean_rows),
+        "mean responses": users.map_users(mean_responses),
+        "levels": users.map_users(UserLevels(2.0, 0.5).own),
+        "moment norms": users.map_users(moment_norms),
+        "products": users.map_users(lambda batch: _products(batch, UserLevels(2.0, 0.5))),
+        "head sizes": users.map_users(lambda batch: _head_sizes(batch, prior, mean)),
+        "gradient norms": users.map_users(lambda batch: _gradients(batch, prior, mean)[2]),
+        "slopes": users.map_users(lambda batch: _gradients(batch, prior, mean)[0]),
+        "spreads": users.map_users(root_mean_squares),
+        "choices": users.map_users(lambda batch: best_priors(batch, prior, mean, PRIORS)),
     }
 
 
@@ -182,7 +182,7 @@ def test_blocks_are_worked_on_at_a_time_and_come_in_their_order(monkeypatch):
         return batch.counts
 
     with threadpool_limits(2):
-        np.testing.assert_array_equal(users.fill(counts), np.arange(1, 17))
+        np.testing.assert_array_equal(users.map_users(counts), np.arange(1, 17))
 
 
 @pytest.mark.parametrize("n_users", [1, 1000, 1025, 5000, 10**6, 10**8])

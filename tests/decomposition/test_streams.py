@@ -182,12 +182,12 @@ BAD = {
 def test_bad_updates_are_refused_and_change_nothing(cell, updates):
     with watched():
         stream = cell()
-        before = [counts.counts.copy() for counts in stream._counts]
+        before = [counts.counts.copy() for counts in stream._noisy_sums]
         with pytest.raises(ValueError, match=r"rows|values") as refused:
             stream.update(*updates)
         assert "12.345" not in str(refused.value)
         assert refused.value.__context__ is None
-        for counts, sums in zip(stream._counts, before, strict=True):
+        for counts, sums in zip(stream._noisy_sums, before, strict=True):
             np.testing.assert_array_equal(counts.counts, sums)
 
 
@@ -205,10 +205,10 @@ def test_bad_rows_are_refused_and_change_nothing(rows, message):
     with watched():
         stream = CELLS[0]()
         stream.partial_fit(np.ones((1, 9)))
-        before = stream._counts[0].counts.copy()
+        before = stream._noisy_sums[0].counts.copy()
         with pytest.raises(ValueError, match=message):
             stream.partial_fit(rows)
-        np.testing.assert_array_equal(stream._counts[0].counts, before)
+        np.testing.assert_array_equal(stream._noisy_sums[0].counts, before)
         stream.partial_fit(np.ones((13, 9)))
         with pytest.raises(ValueError, match="after 14 others"):
             stream.partial_fit(np.ones((1, 9)))
@@ -298,10 +298,10 @@ def test_sketches_go_by_public_facts():
     streams = [DPStreamingFactorizer(shape=(300, 200), privacy_unit=unit) for unit in units]
     kinds = [type(stream._state.sketches.right).__name__ for stream in streams]
     assert kinds == ["CountSketch", "CountSketch", "HaarSketch"]
-    assert [stream._counts[0].counts.shape for stream in streams] == [(300, 60)] * 3
-    assert [stream._counts[1].counts.shape for stream in streams] == [(200, 240)] * 3
+    assert [stream._noisy_sums[0].counts.shape for stream in streams] == [(300, 60)] * 3
+    assert [stream._noisy_sums[1].counts.shape for stream in streams] == [(200, 240)] * 3
     wide = DPStreamingFactorizer(11, shape=(200, 300), privacy_unit=units[0])
-    assert [counts.counts.shape for counts in wide._counts] == [(200, 264), (300, 66)]
+    assert [counts.counts.shape for counts in wide._noisy_sums] == [(200, 264), (300, 66)]
 
 
 def test_noise_that_hides_everything_is_said_so():
@@ -362,6 +362,6 @@ def test_a_sketch_has_room_for_the_components(name):
 
 def test_memory_is_that_of_the_sums():
     stream = Cell("update", "countsketch")()
-    right, left = stream._counts
+    right, left = stream._noisy_sums
     assert stream._state.right is right.counts
     assert stream._state.left is left.counts

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from skdp.data.blocks import DenseBlock
 from skdp.linalg.norms import centered_sparse_norms, row_norms, sparse_row_norms
 
 # Callers silence what overflows: a warning would tell of single rows.
@@ -87,7 +88,7 @@ def test_norms_of_a_row_do_not_depend_on_what_the_other_rows_are(n_features, is_
         for norms in (
             [csr_norms, lambda x: centered_sparse_norms(sparse.csr_array(x), center)]
             if is_sparse
-            else [row_norms, lambda x: row_norms(x, center)]
+            else [row_norms]
         ):
             assert norms(replaced)[index] == norms(rows)[index]
 
@@ -96,7 +97,7 @@ def test_norms_of_dense_centered_rows_come_from_the_difference():
     # A row 1e-8 away from a center of norm 1e8: nothing of it is left in the expanded square.
     center = np.array([1e8, 1.0, 0.0])
     rows = center + np.array([[0.0, 1e-8, 1e-8], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    computed = row_norms(rows, center)
+    computed = DenseBlock(rows, center, np.empty(rows.shape)).norms()
     for row, norm in zip(rows, computed, strict=True):
         assert norm == pytest.approx(float(exact_norm(row, center)), rel=1e-15)
 

@@ -387,7 +387,7 @@ def test_ids_that_are_no_ids_are_refused():
         ({}, [None, *groups[1:]], "must be of one kind"),
         ({}, ["a", np.nan, *map(str, groups[2:])], "must be of one kind"),
         ({}, groups + 0.5, "are fractions"),
-        ({}, np.ma.masked_equal(groups, 3), "A masked array is not taken"),
+        ({}, np.ma.masked_equal(groups, 3), "A masked array is not accepted"),
         ({}, groups + 2.0**60, "too large for float64"),
         ({}, groups.reshape(20, -1), "groups must have one dimension"),
         ({"user_column": 1}, groups, "are fractions"),

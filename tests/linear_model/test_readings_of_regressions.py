@@ -44,13 +44,13 @@ def readings(estimator, kind, n, *data, **groups):
             read.append((rows.stop - rows.start) * (source.block_starts[-1] == n))
             yield rows, block
 
-    def watched(source, kernels, size, n_jobs=None):
+    def watched(source, kernel, size, n_jobs=None):
         def sized(rows, block):
-            values = tuple(kernel(rows, block) for kernel in kernels)
+            values = kernel(rows, block)
             assert numbers_in(values) == size
             return values
 
-        return map_sum(source, [sized], size, n_jobs)[0]
+        return map_sum(source, sized, size, n_jobs)
 
     with (
         patch.object(kind, "blocks", counted),

@@ -9,7 +9,7 @@ import numpy as np
 
 from skdp.data.blocks import Weighting
 from skdp.data.opening import open_rows
-from skdp.data.rows import Found, Rows
+from skdp.data.rows import RowCache, Rows
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import RowsProblem, rank_of
 from skdp.decomposition._rows.adaptive import solve_adaptive
@@ -145,7 +145,7 @@ def clip_to_norm(
     if search is not None:
         norms = rows.norms()
         bound = budget.quantile(search, norms, q=norm_quantile(search, problem))
-        rows = replace(rows, found=Found(norms))
+        rows = replace(rows, cache=RowCache(norms))
     assert bound is not None
     return rows.clipped(bound, _weighting(bound, rows.n_features))
 

@@ -1,1 +1,1 @@
-"""Factorization of a matrix that is seen through two sketches only."""
+"""Factorization of a matrix from two noisy sketches of it."""

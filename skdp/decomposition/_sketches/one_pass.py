@@ -1,4 +1,4 @@
-"""Two sketches of a matrix that is there already, taken in one pass over it."""
+"""Two sketches of a matrix in memory, computed in one pass over it."""
 
 from functools import partial
 from typing import Any, cast
@@ -15,10 +15,10 @@ from skdp.decomposition._sketches.plan import (
     Sketches,
     SketchReleases,
     draw_sketches,
-    likely_norm,
     planned_sketches,
+    probable_norm,
     sketch_sizes,
-    tails_of,
+    tail_probabilities,
 )
 from skdp.linalg.haar_sketch import haar_norm
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
@@ -31,11 +31,11 @@ __all__ = ["plan_one_pass", "solve_one_pass"]
 
 
 def plan_one_pass(problem: EntriesProblem) -> SketchReleases:
-    """Plan both sketches, with bounds that hold for every one that may be drawn."""
+    """Plan both sketches, with sensitivities that hold whichever sketches are drawn."""
     (n_rows, n_columns), sizes = problem.shape, sketch_sizes(problem.shape, rank_of(problem))
-    # The delta that is reserved tells whether nobody knows the sketches.
+    # A part of delta is reserved only if nobody knows the sketches.
     delta = problem.cost.delta if problem.cost.delta_tail > 0 else 0.0
-    tails = tails_of(problem.shape, sizes, delta)
+    tails = tail_probabilities(problem.shape, sizes, delta)
     right = _sensitivity(problem, n_rows, (n_columns, sizes[0]), tails[0])
     left = _sensitivity(problem, n_columns, (n_rows, sizes[1]), tails[1])
     return planned_sketches(problem.cost, problem.shape, sizes, (right, left))
@@ -56,35 +56,32 @@ def solve_one_pass(
     kind = "haar" if isinstance(problem.unit, ResolvedFrobeniusChange) else "countsketch"
     sizes = sketch_sizes(problem.shape, rank_of(problem))
     pair = draw_sketches(kind, problem.shape, sizes, generator)
-    right, left = (
-        budget.release(one, sums) for one, sums in zip(plan, _sketched(raw, pair), strict=True)
-    )
-    found = fit_sketches((right, left), Sketches(*pair), rank_of(problem))
-    squares = np.square(found.singular_values)
+    from_right, from_left = _sketched(raw, pair)
+    right, left = budget.release(plan.right, from_right), budget.release(plan.left, from_left)
+    fit, rank = fit_sketches((right, left), Sketches(*pair), rank_of(problem))
+    squares = np.square(fit.values)
     return Factors(
-        components=found.right.T,
+        components=fit.right.T,
         eigenvalues=squares,
         total=float(squares.sum()),
         eigenvalue_noise=right.noise_std**2,
-        n_above_noise=found.rank,
-        left=found.left,
+        n_above_noise=rank,
+        left=fit.left,
     )
 
 
 def _sketched(raw: Rows, pair: tuple[Sketch, Sketch]) -> tuple[np.ndarray, np.ndarray]:
     """Multiply the matrix by one sketch and its transpose by the other, block by block."""
-    (right, left), (right_unit, left_unit) = (
-        [sketch.integers for sketch in pair],
-        [sketch.unit for sketch in pair],
-    )
-    kernel, size = partial(_sketch, right=right, left=left), raw.n_features * left.shape[1]
-    (sketched,) = map_sum(raw.source, [kernel], size, n_jobs=raw.n_jobs)
-    # Powers of two: exact.
-    return sketched[0] * right_unit, sketched[1] * left_unit
+    right, left = pair
+    kernel = partial(_sketch, right=right.integers, left=left.integers)
+    size = raw.n_features * left.shape[1]
+    from_right, from_left = map_sum(raw.source, kernel, size, raw.n_jobs)
+    # Units are powers of two, so that these products are exact.
+    return from_right * right.unit, from_left * left.unit
 
 
-def _sketch(rows: slice, given: Any, right: Any, left: Any) -> tuple[PerRow, np.ndarray]:
-    block = given.astype(np.float64, copy=False)
+def _sketch(rows: slice, raw: Any, right: Any, left: Any) -> tuple[PerRow, np.ndarray]:
+    block = raw.astype(np.float64, copy=False)
     return PerRow(_dense(block @ right)), _dense(block.T @ left[rows])
 
 
@@ -99,10 +96,11 @@ def _sensitivity(
     unit, (n, t) = cast("ResolvedEntry | ResolvedFrobeniusChange", problem.unit), sketched
     if isinstance(unit, ResolvedFrobeniusChange):
         longest = haar_norm(n, t)
-        norm = likely_norm(n, t, tail) if tail > 0 else longest
+        norm = probable_norm(n, t, tail) if tail > 0 else longest
         change = sensitivity.frobenius_product(unit.change, norm)
     else:
         change, longest = sensitivity.entry_product(unit.step, np.ones(1)), 1.0
-    # Sums of n terms in any order, each at most the largest entry times a row of the sketch.
+    # Rounding of sums of n terms in any order; a term is at most the largest entry times a row of
+    # the sketch.
     rounding = (n + 2) * UNIT_ROUNDOFF * unit.largest * n * longest
     return (change + 2 * unit.row_errors(length) * rounding) * (1 + LEAST_ROUNDING)

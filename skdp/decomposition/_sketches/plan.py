@@ -1,7 +1,7 @@
-r"""What two sketches of a matrix release, with which noise.
+r"""The plan of two sketches of a matrix: their sizes, sensitivities and shares.
 
-:math:`Y = A \Phi` sees the matrix A from the right, :math:`Z = A^T \Psi` from the left. Both are
-linear, so that a unit C moves them by :math:`C \Phi` and :math:`C^T \Psi`, whatever A is.
+:math:`Y = A \Phi` is the right sketch of a matrix A, :math:`Z = A^T \Psi` the left one. Both are
+linear, so that a change C of A moves them by :math:`C \Phi` and :math:`C^T \Psi`, whatever A is.
 """
 
 import math
@@ -30,11 +30,11 @@ __all__ = [
     "StreamProblem",
     "StreamUnit",
     "draw_sketches",
-    "likely_norm",
     "plan_stream",
     "planned_sketches",
+    "probable_norm",
     "sketch_sizes",
-    "tails_of",
+    "tail_probabilities",
 ]
 StreamUnit = ResolvedUpdate | ResolvedEntry | ResolvedFrobeniusChange
 
@@ -42,34 +42,34 @@ _KINDS: dict[str, Callable[[int, int, np.random.Generator], Sketch]] = {
     "haar": HaarSketch,
     "countsketch": CountSketch,
 }
-# Dimensions of the sketches: so many times the rank, and so many times that on the other side.
+# Dimensions of a sketch: a multiple of the rank and, for the longer side, a multiple of that.
 _SIZE_PER_COMPONENT, _CORE_PER_SIZE = 6, 4  # not studied
-# Where little of a matrix is of low rank, smaller sketches are further off than the noise.
+# The error of smaller sketches exceeds the noise where a matrix is far from low rank.
 # benchmarks/house/constants.md, and benchmarks/factorization/factorization.md, "n_sketch=120".
 _LEAST_SIZE = 60
-# Of the square of mu for the sketch of the longer side, whose noise has more entries.
+# Share of the longer side, whose sums have more entries with noise.
 _LONG_SIDE_SHARE = 0.65  # not studied
-# Of delta for each of the two bounds of a random sketch.
+# Part of delta for each of the two sketches whose norm is bounded with high probability only.
 _TAIL_SHARE = 0.25  # not studied
-#: Of delta for both, of a matrix of any shape.
+#: Part of delta for both sketches, whatever the shape of the matrix.
 RESERVED_PART = 2 * _TAIL_SHARE  # not tuned
 
 
 @dataclass(frozen=True)
 class PromisedEntry(ResolvedEntry):
-    """What a cell finally holds: within bounds that no stream can enforce."""
+    """The final value of a cell, promised to be within bounds that no stream can enforce."""
 
     is_enforced: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
 class Sketches:
-    """Two public sketches, and how far they are trusted."""
+    """Two sketches, and the probabilities that their norms exceed what the plan assumes."""
 
     right: Sketch  # of the columns
     left: Sketch  # of the rows
-    # Probability of each to lengthen a matrix further than it is trusted to; 0 where somebody may
-    # have known it when the data were made.
+    # For each, the probability that it lengthens a fixed matrix by more than is assumed; 0, with a
+    # bound in the worst case, if the data may depend on the sketch.
     tails: tuple[float, float] = (0.0, 0.0)
 
     @property
@@ -79,12 +79,12 @@ class Sketches:
 
     @property
     def is_secret(self) -> bool:
-        """Whether the guarantee needs that nobody knows them."""
+        """Whether the guarantee holds only if nobody knows them."""
         return any(self.tails)
 
 
 class SketchReleases(NamedTuple):
-    """What two sketches release, in this order."""
+    """Releases of both sketches, in this order."""
 
     right: Release
     left: Release
@@ -92,7 +92,7 @@ class SketchReleases(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamProblem:
-    """What is asked of a stream: public facts, and the sketches through which it is seen."""
+    """The public facts that decide on the plan of a stream, and its sketches."""
 
     unit: StreamUnit
     sketches: Sketches
@@ -101,7 +101,7 @@ class StreamProblem:
 
     @property
     def n_units(self) -> int:
-        """How many units there may be."""
+        """Number of units."""
         shape = self.sketches.shape
         return shape[0] if self.unit.counted == "rows" else math.prod(shape)
 
@@ -112,7 +112,7 @@ def sketch_sizes(
     n_sketch: int | None = None,
     n_core: int | None = None,
 ) -> tuple[int, int]:
-    """Choose how many dimensions the sketches leave; the longer side gets shorter rows of sums."""
+    """Choose the dimensions of both sketches; the sums of the longer side get shorter rows."""
     size = n_sketch or max(_SIZE_PER_COMPONENT * n_components, _LEAST_SIZE)
     core = n_core or _CORE_PER_SIZE * size
     n_rows, n_columns = shape
@@ -129,18 +129,20 @@ def draw_sketches(
     return right, draw(shape[0], sizes[1], generator)
 
 
-def tails_of(shape: tuple[int, int], sizes: tuple[int, int], delta: float) -> tuple[float, float]:
-    """Return the parts of delta for tighter bounds of secret Haar sketches, where they pay."""
+def tail_probabilities(
+    shape: tuple[int, int], sizes: tuple[int, int], delta: float
+) -> tuple[float, float]:
+    """Return the parts of delta for bounds of secret Haar sketches, where these are tighter."""
     tail = _TAIL_SHARE * delta
 
-    def _pays(n: int, t: int) -> bool:
-        return t < n and tail > 0 and likely_norm(n, t, tail) < haar_norm(n, t)
+    def _is_tighter(n: int, t: int) -> bool:
+        return t < n and tail > 0 and probable_norm(n, t, tail) < haar_norm(n, t)
 
-    return tail * _pays(shape[1], sizes[0]), tail * _pays(shape[0], sizes[1])
+    return tail * _is_tighter(shape[1], sizes[0]), tail * _is_tighter(shape[0], sizes[1])
 
 
-def likely_norm(n: int, t: int, tail: float) -> float:
-    """Bound how much longer a Haar sketch makes a fixed matrix, but for that probability."""
+def probable_norm(n: int, t: int, tail: float) -> float:
+    """Bound how much longer a Haar sketch makes a fixed matrix, with probability 1 - tail."""
     return tail_factor(t, tail) + haar_rounding(n, t)
 
 
@@ -156,53 +158,46 @@ def planned_sketches(
     sides = zip(("right", "left"), (share, 1 - share), sensitivities, shape, sizes, strict=True)
     epochs = () if n_epochs == 1 else (n_epochs,)
 
-    def _planned(name: str, own: float, change: float, *size: int) -> Release:
-        moved, shape = partial(float, change), (*epochs, *size)
-        return cost.release(f"{name} sketch", "gaussian", own, moved, {}, shape=shape)
+    def _release(name: str, share: float, change: float, *shape: int) -> Release:
+        sensitivity_of = partial(float, change)
+        shape = (*epochs, *shape)
+        return cost.release(f"{name} sketch", "gaussian", share, sensitivity_of, {}, shape=shape)
 
-    return SketchReleases(*(_planned(*side) for side in sides))
+    return SketchReleases(*(_release(*side) for side in sides))
 
 
 def plan_stream(problem: StreamProblem, count_unit: float = 0.0) -> SketchReleases:
-    """Plan both sums, counted in a unit or exact, with the sensitivities of the sketches.
+    """Plan both sums, of values rounded to counts of `count_unit` or, if that is 0, not rounded.
 
-    Those of all epochs are one release, whose sensitivity is larger by the norm of a column of the
-    square root of the prefix sums.
+    The sums of all epochs are one release. Its sensitivity is that of a single epoch times the norm
+    of a column of the square root of the prefix sums.
     """
     unit, sketches, correlation = problem.unit, problem.sketches, problem.correlation
     change = unit.change if isinstance(unit, ResolvedFrobeniusChange) else unit.step
     change += count_unit / sketches.right.unit * _rounded_cells(unit, sketches.shape)
     sizes = sketches.right.shape[1], sketches.left.shape[1]
-    right, left = (change * norm * correlation.column_norm for norm in _norms(unit, sketches))
+    right, left = (
+        change * _gain(unit, sketch, tail, is_secret=sketches.is_secret) * correlation.column_norm
+        for sketch, tail in zip((sketches.right, sketches.left), sketches.tails, strict=True)
+    )
     return planned_sketches(problem.cost, sketches.shape, sizes, (right, left), correlation.horizon)
 
 
 def _rounded_cells(unit: StreamUnit, shape: tuple[int, int]) -> float:
-    """Root of how many cells may differ more after rounding, by one unit of the values each."""
+    """Return the root of the number of cells whose difference rounding may increase by a step."""
     if isinstance(unit, ResolvedUpdate):
-        # Bounds hold after rounding.
+        # Values are within their bound after rounding, too.
         return 0.0
     return math.sqrt(math.prod(shape)) if isinstance(unit, ResolvedFrobeniusChange) else 1.0
 
 
-def _norms(unit: StreamUnit, sketches: Sketches) -> tuple[float, float]:
-    """Bound how far a unit of size 1 moves each of the sums."""
-    pair = sketches.right, sketches.left
+def _gain(unit: StreamUnit, sketch: Sketch, tail: float, *, is_secret: bool) -> float:
+    """Bound how far a unit of size 1 moves a sketch; in the worst case, if `tail` is 0."""
     if not isinstance(unit, ResolvedFrobeniusChange):
-        right, left = (
-            sensitivity.entry_product(1.0, np.array([sketch.row_norm])) for sketch in pair
-        )
-        return right, left
-    right, left = (
-        sensitivity.frobenius_product(1.0, _norm(sketch, tail, is_secret=sketches.is_secret))
-        for sketch, tail in zip(pair, sketches.tails, strict=True)
-    )
-    return right, left
-
-
-def _norm(sketch: Sketch, tail: float, *, is_secret: bool) -> float:
-    """Bound the spectral norm of a sketch or, if `tail` is not 0, how it lengthens one matrix."""
+        return sensitivity.entry_product(1.0, np.array([sketch.row_norm]))
     if tail > 0:
-        return likely_norm(*sketch.shape, tail)
-    # Nothing may be told of a secret sketch.
-    return haar_norm(*sketch.shape) if is_secret else sketch.spectral_norm
+        norm = probable_norm(*sketch.shape, tail)
+    else:
+        # The norm of a secret sketch would tell of it: the plan is public.
+        norm = haar_norm(*sketch.shape) if is_secret else sketch.spectral_norm
+    return sensitivity.frobenius_product(1.0, norm)

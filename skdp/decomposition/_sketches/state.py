@@ -1,4 +1,4 @@
-"""What a stream has come to: exact sums of its updates on both sides."""
+"""The state of a stream: exact sums of its updates, in both sketches."""
 
 import math
 from typing import Any
@@ -11,16 +11,16 @@ from skdp.privacy.initial_noise import EXACT, to_counts
 
 __all__ = ["StreamState"]
 
-# Cells that are read at a time.
+# Cells that are added at a time.
 _CHUNK = 1 << 20  # not studied
 
 
 class StreamState:
-    """Integer sums of the updates of a stream, seen through two sketches.
+    """Integer sums of the updates of a stream, in two sketches.
 
-    `right` and `left` are for the rows and for the columns of the matrix, in `unit`, and hold noise
-    if there is any. Without noise that two views would share, a state may be sent to another
-    process (`allow_pickle`). Values are clipped to `bound`.
+    `right` has a row for each row of the matrix and `left` one for each column, both as counts of
+    `count_unit`, and with the noise of the stream. Values are clipped to `bound`. A state without
+    noise, of a shard, may be sent to another process (`allow_pickle`): two copies share no noise.
     """
 
     def __init__(
@@ -29,43 +29,44 @@ class StreamState:
         left: np.ndarray,
         sketches: Sketches,
         *,
-        unit: float,
+        count_unit: float,
         bound: float,
         allow_pickle: bool = False,
     ) -> None:
         self.right, self.left = right, left
         self.sketches = sketches
-        self.unit = unit
-        #: What values are rounded to multiples of.
-        self.value_unit = unit / sketches.right.unit
+        self.count_unit = count_unit
+        #: Values are rounded to multiples of this.
+        self.value_step = count_unit / sketches.right.unit
         # Rounding must not lift a value above the bound.
         is_bounded = math.isfinite(bound)
-        self.bound = math.floor(bound / self.value_unit) * self.value_unit if is_bounded else bound
+        self.bound = math.floor(bound / self.value_step) * self.value_step if is_bounded else bound
         self.allow_pickle = allow_pickle
 
     def add(self, rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> None:
-        """Add updates, every one clipped on its own."""
+        """Add updates, each of them clipped."""
         sums, (right, left) = (self.right, self.left), (self.sketches.right, self.sketches.left)
         for start in range(0, len(values), _CHUNK):
             part = slice(start, start + _CHUNK)
             clipped = np.clip(np.asarray(values[part], dtype=np.float64), -self.bound, self.bound)
-            # What changes after it was checked must not get past the bound.
+            # NaN gets past the clipping: data may change after they were checked.
             clipped[~np.isfinite(clipped)] = 0.0
-            counts = to_counts(clipped, self.value_unit)
+            counts = to_counts(clipped, self.value_step)
             right.add_both(left, sums, rows[part], columns[part], counts)
 
     def add_one(self, row: int, column: int, value: float) -> None:
         """Add one update."""
         clipped = min(max(value, -self.bound), self.bound)
-        if abs(clipped) < self.value_unit * EXACT:
-            count = round(clipped / self.value_unit)
+        # Python rounds as `to_counts` does where the quotient is exact to a unit, and is faster.
+        if abs(clipped) < self.value_step * EXACT:
+            count = round(clipped / self.value_step)
         else:
-            count = int(to_counts(np.array([clipped]), self.value_unit)[0])
+            count = int(to_counts(np.array([clipped]), self.value_step)[0])
         self.sketches.right.add_one(self.right, row, column, count)
         self.sketches.left.add_one(self.left, column, row, count)
 
     def add_rows(self, first: int, X: Any) -> None:
-        """Add the entries of rows that follow each other."""
+        """Add the entries of consecutive rows."""
         if issparse(X):
             entries = X.tocoo()
             rows, columns = entries.row.astype(np.int64), entries.col.astype(np.int64)
@@ -88,7 +89,7 @@ class StreamState:
             np.zeros_like(self.right),
             np.zeros_like(self.left),
             self.sketches,
-            unit=self.unit,
+            count_unit=self.count_unit,
             bound=self.bound,
             allow_pickle=allow_pickle,
         )
@@ -96,7 +97,7 @@ class StreamState:
     def __getstate__(self) -> dict[str, Any]:
         if not self.allow_pickle:
             raise TypeError(
-                "The state of a stream is neither copied nor pickled: two views of it would show "
-                "what came in between."
+                "The state of a stream is neither copied nor pickled: two copies of it would show "
+                "the updates in between."
             )
         return self.__dict__

@@ -64,7 +64,7 @@ def _release_levels(
     plan: AltminReleases, users: Users, start: Start, budget: PrivacyBudget
 ) -> tuple[float, float]:
     """Release the levels of both sides, once for all steps: heads keep their scale."""
-    norms = users.fill(partial(_norms, prior=start.prior, mean_head=start.mean_head))
+    norms = users.map_users(partial(_norms, prior=start.prior, mean_head=start.mean_head))
     matrix = release_level(plan.matrix_norm, norms[:, 0], _QUANTILE, budget)
     return matrix, release_level(plan.product_norm, norms[:, 1], _QUANTILE, budget)
 
@@ -96,7 +96,7 @@ def _clipped_sums(
     """Sum both sides over users, each clipped as a whole."""
     size, k = prior.basis.shape
     kernel = partial(_clipped, prior=prior, mean_head=mean_head, levels=levels)
-    matrix, products = users.add_up(kernel, (size * k) ** 2 + size * k)
+    matrix, products = users.map_sum(kernel, (size * k) ** 2 + size * k)
     return matrix.reshape(size * k, size * k), products.ravel()
 
 

@@ -26,7 +26,7 @@ _LEAST_NOISE, _LEAST_LEVEL = 2.0, 0.5
 
 def release_row_center(plan: ClippedSum, users: Users, budget: PrivacyBudget) -> np.ndarray:
     """Release the mean of the users' mean rows, as far as it exceeds its noise."""
-    means = users.fill(_mean_rows)
+    means = users.map_users(_mean_rows)
     level = release_level(plan.norm, row_norms(means), _QUANTILE, budget)
     total = clipped_total(means, level)
     released, noise_std = budget.release(plan.total, total, level, rounding=users.rounding)
@@ -38,7 +38,7 @@ def release_response_center(
     plan: tuple[Search, ...] | ClippedSum, users: Users, budget: PrivacyBudget
 ) -> float:
     """Release the median of the users' mean responses, or their mean, 0 where noise hides it."""
-    means = users.fill(mean_responses)
+    means = users.map_users(mean_responses)
     if not isinstance(plan, ClippedSum):
         return median_of_responses(plan, means, budget)
     level = release_level(plan.norm, np.abs(means), _QUANTILE, budget)

@@ -84,7 +84,7 @@ def solve_exponential(
     prior = Prior(candidates[chosen], np.full(k, usual**2 / k), 0.0, usual**2 / k)
     zeros = np.zeros(size)
     best = partial(best_priors, prior=prior, mean_head=zeros, choices=_PRIORS)
-    choices = users.fill(best)
+    choices = users.map_users(best)
     votes = np.bincount(choices[np.isfinite(choices)].astype(np.intp), minlength=len(_PRIORS))
     winner = budget.choose(plan.prior, -votes)
     return SharedModel(zeros, 0.0, None, zeros, prior.changed(*_PRIORS[winner]), 0.0)
@@ -92,7 +92,7 @@ def solve_exponential(
 
 def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> float:
     """Choose the size that most users' responses are below."""
-    sizes = users.fill(root_mean_squares)
+    sizes = users.map_users(root_mean_squares)
     below = np.searchsorted(np.sort(sizes[np.isfinite(sizes)]), SIZES, side="right")
     # Nothing is sought beyond the ends: all points would be alike where all sizes are.
     below[-1] = np.count_nonzero(np.isfinite(sizes))
@@ -106,7 +106,7 @@ def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> floa
 def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
     """Sum the losses of all candidates over the users."""
     kernel = partial(_batch_losses, candidates=candidates, bound=bound)
-    return np.asarray(users.add_up(kernel, len(candidates)))
+    return np.asarray(users.map_sum(kernel, len(candidates)))
 
 
 def _batch_losses(_: slice, batch: UserBatch, candidates: np.ndarray, bound: float) -> np.ndarray:

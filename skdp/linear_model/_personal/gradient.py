@@ -86,7 +86,7 @@ def _clipped_gradient(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sum the gradients, each clipped as a whole, and return the norms of those of any rows."""
     kernel = partial(_clipped, prior=prior, mean_head=mean_head, level=level)
-    return tuple(users.add_up(kernel, prior.basis.size))
+    return tuple(users.map_sum(kernel, prior.basis.size))
 
 
 def _clipped(

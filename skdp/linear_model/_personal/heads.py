@@ -27,7 +27,7 @@ _LEAD, _LEAD_OF_NONE = 2.0, 0.15
 
 def choose_prior(vote: Release, start: Start, users: Users, budget: PrivacyBudget) -> Start:
     """Release which prior most users are predicted best with, each response from the others."""
-    choices = users.fill(
+    choices = users.map_users(
         partial(best_priors, prior=start.prior, mean_head=start.mean_head, choices=PRIORS)
     )
     counts, noise_std = budget.release(vote, bin_counts(choices, np.arange(len(PRIORS))))
@@ -53,7 +53,7 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
         users.multiply_rows(model.whitening)
     users.shift_responses(model.response_center)
     lift, mean = _lift(model)
-    found = users.fill(partial(_lifted, model=model, lift=lift)) + mean
+    found = users.map_users(partial(_lifted, model=model, lift=lift)) + mean
     # What is left pads the lift.
     return found[:, : users.n_features], found[:, users.n_features]
 

@@ -12,7 +12,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_consistent_length
 
 from skdp._reading import INPUT, check_numbers
-from skdp.data.reading import read, tell_nothing
+from skdp.data.containers import checked_container, hide_error_text
 from skdp.data.users import Users
 from skdp.linear_model._responses import checked_responses
 
@@ -139,9 +139,9 @@ def _check_float_ids(names: np.ndarray) -> None:
 
 def _checked_groups(groups: Any) -> np.ndarray:
     """Return ids as they are: in a list, a missing one would become a string."""
-    groups = read(groups)
+    groups = checked_container(groups)
     kind = object if isinstance(groups, list | tuple) else None
-    given = tell_nothing(np.asarray, groups, dtype=kind)
+    given = hide_error_text(np.asarray, groups, dtype=kind)
     if given.ndim == 2 and given.shape[1] == 1:
         given = given.ravel()
     if given.ndim != 1:
@@ -149,21 +149,21 @@ def _checked_groups(groups: Any) -> np.ndarray:
     if given.dtype != object:
         return given
     # What is of several kinds stays what cannot be sorted.
-    numbers = tell_nothing(np.asarray, given.tolist())
+    numbers = hide_error_text(np.asarray, given.tolist())
     return numbers if numbers.dtype.kind in "biuf" else given
 
 
 def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
     """Take the column of ids out of X, which may be a frame with strings in it."""
-    X = read(X)
+    X = checked_container(X)
     if not hasattr(X, "shape"):
         # As anything else, a missing id beside strings would become a string.
-        X = tell_nothing(np.asarray, X, dtype=object)
+        X = hide_error_text(np.asarray, X, dtype=object)
     if len(X.shape) != 2:
         raise ValueError(f"X must have two dimensions to have a user_column, got shape {X.shape}.")
     place = _place_of(X, user_column)
     others = [column for column in range(X.shape[1]) if column != place]
-    rows, ids = (tell_nothing(_safe_indexing, X, part, axis=1) for part in (others, place))
+    rows, ids = (hide_error_text(_safe_indexing, X, part, axis=1) for part in (others, place))
     return rows, _checked_groups(ids)
 
 

@@ -44,13 +44,13 @@ def release_level(search: Search, norms: np.ndarray, q: float, budget: PrivacyBu
 def clipped_total(values: np.ndarray, level: float) -> np.ndarray:
     """Sum the rows of what users have, each clipped to norm `level`."""
     kernel = partial(_total, level=level)
-    return np.asarray(map_sum(as_source(values), [kernel], values.shape[1])[0])
+    return np.asarray(map_sum(as_source(values), kernel, values.shape[1]))
 
 
 def clipped_moment(values: np.ndarray, level: float) -> np.ndarray:
     """Sum their outer products."""
     kernel = partial(_moment, level=level)
-    return np.asarray(map_sum(as_source(values), [kernel], values.shape[1] ** 2)[0])
+    return np.asarray(map_sum(as_source(values), kernel, values.shape[1] ** 2))
 
 
 def _total(_: slice, values: np.ndarray, level: float) -> np.ndarray:

@@ -75,7 +75,7 @@ class Start:
 
 def release_row_count(search: Search, users: Users, budget: PrivacyBudget) -> float:
     """Release how many rows users have: the median, up to a factor of the root of 2."""
-    found = budget.quantile(search, users.fill(attrgetter("counts")), q=0.5)
+    found = budget.quantile(search, users.map_users(attrgetter("counts")), q=0.5)
     # Below the point that is found there is another one, half as large.
     return max(found / np.sqrt(2), 1.0)
 
@@ -117,7 +117,7 @@ def _release_size(
     search: Search, users: Users, levels: UserLevels, budget: PrivacyBudget
 ) -> tuple[np.ndarray, float]:
     """Compute the products, and release a size that most of them exceed."""
-    products = users.fill(partial(_products, levels=levels))
+    products = users.map_users(partial(_products, levels=levels))
     return products, budget.quantile(search, row_norms(products), q=_PRODUCT_QUANTILE)
 
 
@@ -187,7 +187,7 @@ def _with_scale(search: Search, start: Start, users: Users, budget: PrivacyBudge
     for too small are too long.
     """
     prior, mean_head = start.prior, start.mean_head
-    sizes = users.fill(partial(_head_sizes, prior=prior, mean_head=mean_head))
+    sizes = users.map_users(partial(_head_sizes, prior=prior, mean_head=mean_head))
     usual = np.sqrt(prior.variances.sum())
     factor = budget.quantile(search, sizes / usual, q=_HEAD_QUANTILE) ** 2
     scaled = replace(

@@ -40,7 +40,7 @@ def release_user_levels(
     The mean of m responses has the variance of the levels plus that within users divided by m, a
     response the sum of both.
     """
-    (of_size, of_ratio), (means, sizes) = plan, users.fill(_means_and_sizes).T
+    (of_size, of_ratio), (means, sizes) = plan, users.map_users(_means_and_sizes).T
     size = budget.quantile(of_size, means, q=_QUANTILE) / _ABOVE
     ratio = budget.quantile(of_ratio, sizes / size, q=0.5) / _ABOVE
     of_means = (size / float(ndtri((1 + _QUANTILE) / 2))) ** 2

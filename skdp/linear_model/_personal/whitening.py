@@ -30,10 +30,10 @@ def release_user_whitening(
 
     It is the identity where noise hides even the mean variance of all features.
     """
-    norms = users.fill(moment_norms)
+    norms = users.map_users(moment_norms)
     level = release_level(plan.norm, norms, _QUANTILE, budget)
     weights = clip_weights(norms, level, users.n_features**2)
-    total = users.add_up(partial(_weighted_moment, weights=weights), users.n_features**2)
+    total = users.map_sum(partial(_weighted_moment, weights=weights), users.n_features**2)
     released, noise_std = budget.release(plan.total, total, level, rounding=users.rounding)
     released, noise_std = released / users.n_users, noise_std / users.n_users
     mean_std = noise_std / np.sqrt(users.n_features)

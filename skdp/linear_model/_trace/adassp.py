@@ -118,7 +118,7 @@ def _sufficient_statistics(
         public_weights=public_weights,
     )
     design = records.design.written_out()
-    sums = design.add_up(kernel, (design.n_entries + 1) * (design.n_entries + 2))
+    sums = design.map_sum(kernel, (design.n_entries + 1) * (design.n_entries + 2))
     return sums[:, :-1], sums[:, -1]
 
 

@@ -105,7 +105,7 @@ class ResponseClipping(Clipping):
         lengths[weights == 0] = 0.0
         vectors = self._vectors(point, offset)
         kernel = partial(_clipped_responses, vectors=vectors, weights=weights, level=level)
-        total, sizes = design.add_up(kernel, self._size(point))
+        total, sizes = design.map_sum(kernel, self._size(point))
         largest = max(float((weights * lengths).max()), 1 / NO_CLIPPING)
         facts, squares = (level, self.response_range, largest), lengths @ lengths
         gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0

@@ -79,7 +79,7 @@ def _moments(design: Design, is_null: np.ndarray, bound: float) -> dict[int, np.
     kernel = partial(_second_moments, sides=sides, is_null=is_null, clipped=clipped)
     lengths = [(design.matrix_shape[side], 1 if design.is_sparse(side) else 2) for side in sides]
     size = sum(length**power for length, power in lengths)
-    return dict(zip(sides, design.add_up(kernel, size), strict=True)) if sides else {}
+    return dict(zip(sides, design.map_sum(kernel, size), strict=True)) if sides else {}
 
 
 def _second_moments(

@@ -9,8 +9,8 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_consistent_length
 
 from skdp._reading import check_rows, quiet
+from skdp.data.containers import refuse_masked
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.reading import seen
 from skdp.data.sources import RowBlocks, Source, as_source, holds_sparse
 from skdp.linear_model._responses import checked_responses
 
@@ -30,7 +30,7 @@ def as_rows(X: Any) -> tuple[Any, tuple[int, int] | None]:
         )
     if isinstance(X, RankOneMatrices):
         return X, X.matrix_shape
-    X = seen(X)
+    refuse_masked(X)
     if issparse(X) or getattr(X, "ndim", None) == 2:
         return X, None
     if not hasattr(X, "ndim") and quiet(np.ndim)(_first(X)) != 2:
@@ -108,7 +108,7 @@ def _first(X: Any) -> Any:
 
 def _refuse_columns(y: Any, name: str) -> None:
     """Refuse several responses of a record, and say how they are fitted."""
-    y = seen(y)
+    refuse_masked(y)
     shape = getattr(y, "shape", None) or (1, quiet(np.size)(_first(y)))
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(

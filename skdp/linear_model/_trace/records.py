@@ -40,7 +40,7 @@ def clipped_sum(
 
     What is not finite contributes nothing, and has the norm inf or NaN.
     """
-    return tuple(design.add_up(partial(_clipped, vectors=vectors, level=level), size))
+    return tuple(design.map_sum(partial(_clipped, vectors=vectors, level=level), size))
 
 
 def _clipped(

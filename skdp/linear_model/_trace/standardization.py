@@ -62,12 +62,12 @@ def release_standardization(
     if plan.centers:
         center, least = release_medians(
             plan.centers,
-            lambda points: design.add_up(partial(_count_up_to, points=points), design.n_entries),
+            lambda points: design.map_sum(partial(_count_up_to, points=points), design.n_entries),
             budget,
             design.n_records,
         )
     kernel = partial(_count_sizes, center=center, least=least)
-    counts = design.add_up(kernel, design.n_entries * N_POWERS)
+    counts = design.map_sum(kernel, design.n_entries * N_POWERS)
     magnitudes = release_magnitudes(
         plan.spreads, counts, design.n_records, budget, OTHER_UNITS_OF_X
     )
@@ -127,7 +127,7 @@ def _release_means(
     """Release the means of standardized rows that are clipped entry by entry, then in norm."""
     bound = norm_bound(design.n_entries)
     kernel = partial(_clipped_rows, center=center, spread=spread, largest=largest, bound=bound)
-    total = design.add_up(kernel, design.n_entries)
+    total = design.map_sum(kernel, design.n_entries)
     released, _ = budget.release(plan, total, bound, rounding=design.rounding)
     return np.asarray(released / design.n_records)
 
@@ -204,9 +204,9 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
     shift = np.zeros(design.n_entries)
     if centered:
         kernel = partial(_power_sum, usual=usual, shift=shift, power=1)
-        shift = design.add_up(kernel, design.n_entries) / design.n_records
+        shift = design.map_sum(kernel, design.n_entries) / design.n_records
     kernel = partial(_power_sum, usual=usual, shift=shift, power=2)
-    squares = design.add_up(kernel, design.n_entries)
+    squares = design.map_sum(kernel, design.n_entries)
     spread = np.sqrt(squares / design.n_records)
     spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
     shape = design.matrix_shape
