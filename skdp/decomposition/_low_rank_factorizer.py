@@ -13,7 +13,6 @@ from skdp.decomposition._entries.plan import plan_entries
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._matrix_estimator import (
     MatrixEstimator,
-    MatrixFacts,
     warnings_for_factors,
 )
 from skdp.decomposition._problem import (
@@ -196,26 +195,17 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _problem_of(self, facts: MatrixFacts) -> MatrixProblem:
-        n_rows, n_features = facts.shape
-        if self.n_components > min(facts.shape):
+    def _problem_of(self, shape: tuple[int, int], **facts: Any) -> MatrixProblem:
+        if self.n_components > min(shape):
             raise ValueError(
-                f"n_components={self.n_components} must be at most n_samples={n_rows} and "
-                f"n_features={n_features}."
+                f"n_components={self.n_components} must be at most n_samples={shape[0]} and "
+                f"n_features={shape[1]}."
             )
-        is_promised = isinstance(self.privacy_unit, FrobeniusChange)
-        solver = self._chosen_solver(facts.shape, is_promised=is_promised)
-        takes_more_columns = is_promised and self.delta > 0 and self.n_oversamples == "auto"
-        return self._settled(
-            facts,
-            center=None,
-            releases_mean=False,
-            releases_total=False,
-            mean_norm=None,
-            solver=solver,
-            n_oversamples=_OVERSAMPLES if takes_more_columns else self.n_oversamples,
-            coherence_bound=None,
-        )
+        facts |= {"releases_mean": False, "releases_total": False}
+        facts["solver"] = self._chosen_solver(shape)
+        if self._is_promised and self.delta > 0 and self.n_oversamples == "auto":
+            facts["n_oversamples"] = _OVERSAMPLES
+        return super()._problem_of(shape, **facts)
 
     def _plan(self, problem: RowsProblem | EntriesProblem) -> Any:
         if isinstance(problem, RowsProblem):
@@ -228,28 +218,31 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         solve = solve_one_pass if problem.solver == "two_sketch" else solve_best_fit
         return solve(problem, plan, *opened)
 
-    def _chosen_solver(self, shape: tuple[int, int], *, is_promised: bool) -> str:
-        """Choose the solver by public facts; of single entries their own rule chooses."""
+    @property
+    def _is_promised(self) -> bool:
+        return isinstance(self.privacy_unit, FrobeniusChange)
+
+    def _chosen_solver(self, shape: tuple[int, int]) -> str:
+        """Choose the solver by public facts, or leave it to the rule of `DPTruncatedSVD`."""
         given = f"solver={self.solver!r} is not for privacy_unit={self.privacy_unit!r}"
         if isinstance(self.privacy_unit, str):
             if self.solver not in ("auto", "projection"):
                 raise ValueError(f"{given}; choose 'auto' or 'projection'.")
-            # That of the components.
+            # "projection" takes the components of any solver for rows.
             return "auto"
         if self.solver == "projection":
             raise ValueError(f"{given}; choose 'auto', 'input', 'alternating' or 'two_sketch'.")
         if self.solver != "auto":
             return self.solver
         megabytes = _N_DENSE_COPIES * 8 * math.prod(shape) / 1e6
-        if megabytes > self.max_memory or (is_promised and self.delta == 0):
+        if megabytes > self.max_memory or (self._is_promised and self.delta == 0):
             return "alternating"
-        return "input" if is_promised else "auto"
+        return "input" if self._is_promised else "auto"
 
     def _reserved_part(self) -> float:
-        is_promised = isinstance(self.privacy_unit, FrobeniusChange)
-        # Sketches that nobody knows before the fit: the seed of another one may be known.
+        # Only sketches that nobody knows before the fit are rarely long; a seed may be known.
         is_unknown = self.solver == "two_sketch" and self.random_state is None
-        return RESERVED_PART if is_promised and is_unknown else 0.0
+        return RESERVED_PART if self._is_promised and is_unknown else 0.0
 
     def _set_attributes(self, result: Factors, problem: MatrixProblem) -> list[str]:
         self.__dict__.pop("row_norm_", None)

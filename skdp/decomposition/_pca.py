@@ -158,7 +158,7 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
         "whiten": ["boolean"],
         "center": [StrOptions({"private"}), Options(bool, {False}), "array-like"],
         **MatrixEstimator._parameter_constraints,
-        **MatrixEstimator._own_constraints,
+        **MatrixEstimator._component_constraints,
     }
 
     _is_pca = True

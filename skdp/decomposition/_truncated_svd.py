@@ -152,7 +152,7 @@ class DPTruncatedSVD(MatrixEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         **MatrixEstimator._parameter_constraints,
-        **MatrixEstimator._own_constraints,
+        **MatrixEstimator._component_constraints,
     }
 
     def __init__(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from skdp.decomposition._problem import MEAN, Asked, EntriesProblem, check_solver
+from skdp.decomposition._problem import MEAN, EntriesProblem, check_solver
 from skdp.linalg.norms import LEAST_ROUNDING
 from skdp.privacy import Release
 from skdp.units._resolved import MatrixUnit
@@ -40,28 +40,28 @@ _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the 
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
 
 
-def resolve_entries(problem: EntriesProblem, asked: Asked) -> EntriesProblem:
+def resolve_entries(problem: EntriesProblem) -> EntriesProblem:
     """Refuse what contradicts itself, and replace what is "auto", from public facts only."""
-    support, (n_rows, n_features) = asked.support, problem.shape
-    _check_norms(problem, asked)
+    support, (n_rows, n_features) = problem.support, problem.shape
+    _check_zeros(problem)
     if problem.unit.is_symmetric and n_rows != n_features:
         raise ValueError(
-            f"{asked.given_unit} needs a symmetric matrix, got one of shape {problem.shape}; "
+            f"{problem.given_unit} needs a symmetric matrix, got one of shape {problem.shape}; "
             "skdp.units.Entry takes any matrix."
         )
     if problem.center is not None:
-        _check_center(problem, asked)
-    check_solver(problem, asked)
-    _check_rank(problem, asked)
+        _check_center(problem)
+    check_solver(problem)
+    _check_rank(problem)
     n_components = problem.n_components
     if n_components is None:
         n_components = min(problem.shape)
-    solver = _choose_solver(problem, asked)
+    solver = _choose_solver(problem)
     if problem.coherence_bound is not None:
-        _check_coherence_bound(problem, asked, solver)
+        _check_coherence_bound(problem, solver)
     extra = _PURE_OVERSAMPLES if problem.cost.is_pure else _OVERSAMPLES
-    if asked.n_oversamples != "auto":
-        extra = int(asked.n_oversamples)
+    if problem.n_oversamples != "auto":
+        extra = int(problem.n_oversamples)
     if solver == "deflation":
         extra = 0
     limit = n_features if problem.unit.is_second_moment else min(problem.shape)
@@ -76,24 +76,18 @@ def resolve_entries(problem: EntriesProblem, asked: Asked) -> EntriesProblem:
     )
 
 
-def _check_norms(problem: EntriesProblem, asked: Asked) -> None:
-    """Refuse bounds of rows, and bounds of entries that exclude the zeros of a sparse X."""
-    for name, bound in (("row_norm", asked.row_norm), ("mean_norm", asked.mean_norm)):
-        if bound is not None:
-            raise ValueError(
-                f"{name}={bound:g} is for privacy_unit='row', got {asked.given_unit}: pass "
-                f"{name}=None. Objects of skdp.units carry their own bounds."
-            )
+def _check_zeros(problem: EntriesProblem) -> None:
+    """Refuse bounds of entries that exclude the zeros of a sparse X."""
     if problem.is_sparse and not problem.unit.admits_zero:
         raise ValueError(
-            f"X is sparse, but the bounds of {asked.given_unit} exclude its zeros; pass "
+            f"X is sparse, but the bounds of {problem.given_unit} exclude its zeros; pass "
             "zero_is_missing=True, bounds that include 0, or a dense X."
         )
 
 
-def _check_center(problem: EntriesProblem, asked: Asked) -> None:
+def _check_center(problem: EntriesProblem) -> None:
     """Refuse centering where the matrix would not stay symmetric."""
-    support, solver, given = asked.support, problem.solver, asked.given_unit
+    support, solver, given = problem.support, problem.solver, problem.given_unit
     if not support.centered:
         raise ValueError(f"{given} takes no center: pass center=False.")
     if solver in support.steps and solver not in support.centered:
@@ -103,13 +97,13 @@ def _check_center(problem: EntriesProblem, asked: Asked) -> None:
         )
 
 
-def _check_rank(problem: EntriesProblem, asked: Asked) -> None:
+def _check_rank(problem: EntriesProblem) -> None:
     """Refuse numbers of components that there are not, or that the solver does not find."""
     n_components, smaller = problem.n_components, min(problem.shape)
-    sees_all = "input" in asked.support.steps and problem.solver in ("auto", "input")
+    sees_all = "input" in problem.support.steps and problem.solver in ("auto", "input")
     if not isinstance(n_components, Integral) and not (n_components is None and sees_all):
         raise ValueError(
-            f"n_components={n_components!r} with {asked.given_unit}: pass an int, or None with "
+            f"n_components={n_components!r} with {problem.given_unit}: pass an int, or None with "
             "solver='input' for entries."
         )
     if n_components is not None and int(n_components) > smaller:
@@ -118,37 +112,37 @@ def _check_rank(problem: EntriesProblem, asked: Asked) -> None:
         )
 
 
-def _choose_solver(problem: EntriesProblem, asked: Asked) -> str:
+def _choose_solver(problem: EntriesProblem) -> str:
     """Choose the first solver that can be taken, or noise on every entry if that does better."""
-    support = asked.support
+    support = problem.support
     if problem.n_components is None:
         return "input"
     if problem.solver != "auto":
         return problem.solver
-    if "input" in support.steps and not problem.cost.is_pure and _is_small(problem, asked):
+    if "input" in support.steps and not problem.cost.is_pure and _is_small(problem):
         return "input"
     usable = tuple(support.steps) if problem.center is None else support.centered
     return next(name for name in usable if not problem.cost.is_pure or name in support.pure)
 
 
-def _is_small(problem: EntriesProblem, asked: Asked) -> bool:
+def _is_small(problem: EntriesProblem) -> bool:
     """Whether so few rows or columns cannot spread the noise of an iteration thin enough."""
-    extra = _OVERSAMPLES if asked.n_oversamples == "auto" else int(asked.n_oversamples)
+    extra = _OVERSAMPLES if problem.n_oversamples == "auto" else int(problem.n_oversamples)
     assert isinstance(problem.n_components, int)
     side = (min(problem.shape) ** 2 * max(problem.shape)) ** (1 / 3)
     return side < _LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * (problem.n_components + extra)
 
 
-def _check_coherence_bound(problem: EntriesProblem, asked: Asked, solver: str) -> None:
+def _check_coherence_bound(problem: EntriesProblem, solver: str) -> None:
     """Refuse it where no basis is released, or none of those it bounds."""
-    if asked.support.takes_coherence_bound and solver != "input":
+    if problem.support.takes_coherence_bound and solver != "input":
         return
     taken = f"solver={problem.solver!r}"
     if problem.solver != solver:
         taken += f", which takes {solver!r}"
     raise ValueError(
         f"coherence_bound={problem.coherence_bound:g} is for the iterations that protect entries "
-        f"and edges, got {asked.given_unit} and {taken}: pass coherence_bound=None, or another "
+        f"and edges, got {problem.given_unit} and {taken}: pass coherence_bound=None, or another "
         "solver."
     )
 

@@ -39,14 +39,14 @@ from skdp.privacy.clipping import SMALLEST_BOUND, clip_weights
 from skdp.privacy.release import Search
 from skdp.privacy.shares import share_of
 
-__all__ = ["clip_to_norm", "open_for", "solve_clipped", "solve_rows"]
+__all__ = ["clip_to_norm", "read_rows_once", "solve_clipped", "solve_rows"]
 
 # What the mean shows has to be so many times the edge of the noise of a matrix for that to be
 # released: far less for a single component, which has nothing beside it that noise could hide.
 _LEAST_RATIO, _LEAST_RATIO_OF_ONE = 8.0, 1.0  # not studied
 
 
-def open_for(problem: RowsProblem, raw: Rows, *, is_keyed: bool) -> tuple[Rows, bytes | None]:
+def read_rows_once(problem: RowsProblem, raw: Rows, *, is_keyed: bool) -> tuple[Rows, bytes | None]:
     """Read all rows once, for what the first releases need; return them, and their digest."""
     rows, bound = raw, problem.mean_norm
     if isinstance(problem.center, np.ndarray):

@@ -7,7 +7,7 @@ from numbers import Integral
 import numpy as np
 
 from skdp._estimator import check_finite_bound
-from skdp.decomposition._problem import Asked, RowsProblem, check_solver
+from skdp.decomposition._problem import RowsProblem, check_solver
 from skdp.linalg.norms import row_norms
 
 __all__ = ["resolve_rows"]
@@ -23,11 +23,10 @@ _LARGEST_RATIO = 1e8  # not tuned
 _FEWEST_GUIDED_FEATURES, _FEWEST_ITERATED_FEATURES = 3, 400  # not studied
 
 
-def resolve_rows(problem: RowsProblem, asked: Asked) -> RowsProblem:
+def resolve_rows(problem: RowsProblem) -> RowsProblem:
     """Refuse what contradicts itself, and replace what is "auto", from public facts only."""
-    if problem.solver != "auto" or problem.cost.is_pure:
-        check_solver(problem, asked)
-    _check_bounds(problem, asked)
+    check_solver(problem)
+    _check_bounds(problem)
     if not problem.cost.is_private:
         # Nothing is sought, and what is not given bounds nothing.
         row_norm, mean_norm = problem.row_norm, problem.mean_norm
@@ -42,8 +41,8 @@ def resolve_rows(problem: RowsProblem, asked: Asked) -> RowsProblem:
     if not isinstance(n_components, Integral):
         _check_whole_spectrum(problem)
         return replace(problem, solver="covariance")
-    name = "min(n_samples, n_features)" if asked.is_pca else "n_features"
-    most = min(n_rows, n_features) if asked.is_pca else n_features
+    name = "min(n_samples, n_features)" if problem.is_pca else "n_features"
+    most = min(n_rows, n_features) if problem.is_pca else n_features
     if n_components > most:
         raise ValueError(
             f"n_components={n_components} must be at most {name}={most}, got n_samples={n_rows} "
@@ -55,14 +54,14 @@ def resolve_rows(problem: RowsProblem, asked: Asked) -> RowsProblem:
         if n_features > _LARGEST_MATRIX[problem.unit.adjacency]:
             solver = "power"
     is_guided, iterates = _guidance(
-        problem, solver, is_usual=problem.n_iter == asked.n_oversamples == "auto"
+        problem, solver, is_usual=problem.n_iter == problem.n_oversamples == "auto"
     )
-    extra = n_components if asked.n_oversamples == "auto" else int(asked.n_oversamples)
+    extra = n_components if problem.n_oversamples == "auto" else int(problem.n_oversamples)
     return replace(
         problem,
         solver=solver,
         basis_size=min(int(n_components) + int(extra), n_features),
-        n_iter=asked.support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
+        n_iter=problem.support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
         is_guided=is_guided,
         has_guided_power=iterates,
     )
@@ -79,13 +78,8 @@ def _guidance(problem: RowsProblem, solver: str, *, is_usual: bool) -> tuple[boo
     return True, is_usual and (may_iterate or solver == "power")
 
 
-def _check_bounds(problem: RowsProblem, asked: Asked) -> None:
+def _check_bounds(problem: RowsProblem) -> None:
     """Refuse bounds that do not act, or that are none."""
-    if asked.coherence_bound is not None:
-        raise ValueError(
-            f"coherence_bound={asked.coherence_bound:g} is for iterations whose noise follows "
-            f"the released bases, got {asked.given_unit}: pass coherence_bound=None."
-        )
     check_finite_bound("row_norm", problem.row_norm, problem.cost)
     check_finite_bound("mean_norm", problem.mean_norm, problem.cost)
     if problem.mean_norm is not None and not problem.releases_mean:
