@@ -69,7 +69,7 @@ SUPPORT: dict[type[ResolvedUnit], Support] = {
         count=lambda shape: math.comb(shape[0] + 1, 2),
     ),
     ResolvedSparseRow: Support({"alternating": 5}, centered=("alternating",)),
-    # The matrix of interactions is a second moment already: products with it take few steps.
+    # Its matrix is a second moment, so that one step multiplies by the rows twice.
     ResolvedInteraction: Support({"power": 6}, count=math.prod),
     ResolvedSpectralChange: Support({"power": 8}, pure=("power",)),
 }
