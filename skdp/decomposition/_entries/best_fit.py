@@ -1,4 +1,4 @@
-"""Factors whose product is as near to a matrix as its noisy singular vectors allow."""
+"""Singular factors whose product approximates the matrix best, given noisy singular vectors."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,14 +15,14 @@ __all__ = ["solve_best_fit"]
 
 
 def solve_best_fit(problem: EntriesProblem, *opened: Any) -> Factors:
-    """Release the singular factors, and shrink the singular values for noise in the vectors."""
+    """Release the singular factors, with singular values shrunk for the noise in the vectors."""
     factors = solve_entries(problem, *opened)
     noise_std = float(np.sqrt(factors.eigenvalue_noise))
     values = np.sqrt(factors.eigenvalues)
     if problem.solver == "input":
         values = shrunk(values, noise_std, problem.shape)
     else:
-        # The core shows how long the matrix is along the noisy vectors: nothing is left to shrink.
+        # The core has the matrix along the noisy vectors themselves, so no shrinkage is needed.
         noise_norm = spherical_norm if problem.cost.is_pure else gaussian_norm
         floor = noise_norm((problem.basis_size,) * 2, noise_std)
         values = np.where(values > floor, values, 0.0)

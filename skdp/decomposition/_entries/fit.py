@@ -1,4 +1,4 @@
-"""From a raw matrix to released factors, by products with released bases or all its entries."""
+"""From a raw matrix to released factors: products with released bases, or all entries."""
 
 from dataclasses import replace
 from typing import cast
@@ -23,8 +23,8 @@ from skdp.units._resolved import MatrixUnit
 
 __all__ = ["BASIS_CUT", "PURE_CUT", "solve_entries"]
 
-#: What the rows of a basis are cut to, in units of their mean square; and what without delta, where
-#: products are not shrunk and a basis has no column to spare: benchmarks/entries/cut.md.
+#: Largest squared row norm of a basis, in units of their mean. The second is for ``delta=0``, where
+#: products are not shrunk and a basis has no columns to spare: benchmarks/entries/cut.md.
 BASIS_CUT, PURE_CUT = 0.25, 1.0
 
 
@@ -46,10 +46,9 @@ def solve_entries(
         mean = problem.center
     squares = None
     if plan.total is not None:
-        about = (
-            (mean, noise_std**2) if problem.center is not None else (np.zeros(rows.n_features), 0.0)
-        )
-        squares = _release_total(plan.total, rows, budget, unit, *about)
+        is_centered = problem.center is not None
+        point, variance = (mean, noise_std**2) if is_centered else (np.zeros_like(mean), 0.0)
+        squares = _release_total(plan.total, rows, budget, unit, point, variance)
     matrix = _matrix_of(problem, unit, rows, budget)
     factors = _decompose(problem, plan.solver, unit, matrix, generator)
     return replace(
@@ -67,26 +66,27 @@ def _release_total(
     budget: PrivacyBudget,
     unit: MatrixUnit,
     point: np.ndarray,
-    point_noise: float,
+    point_variance: float,
 ) -> float:
-    """Release the sum of the squared distances of the rows from a public point.
+    """Release the sum of the squared distances of the rows from a point; make it one of norms.
 
-    If the point is their mean with noise of variance `point_noise`, those from the mean are meant.
+    If the point is their mean with noise of variance `point_variance`, the noise is corrected for.
     """
     if unit.is_second_moment:
         squares, rounding = rows.squared_norm()
     else:
         squares, rounding = rows.squared_deviations(point)
     noisy, _ = budget.release(release, squares, point, rounding)
-    # From squared distances back to squared norms, without what the noise of the point adds.
-    shift = rows.n_rows * (float(point @ point) - rows.n_features * point_noise)
+    # From squared distances back to squared norms, without what the noise of the point adds to
+    # them.
+    shift = rows.n_rows * (float(point @ point) - rows.n_features * point_variance)
     return max(float(noisy) + shift, 0.0)
 
 
 def _matrix_of(
     problem: EntriesProblem, unit: MatrixUnit, rows: Rows, budget: PrivacyBudget
 ) -> NoisyMatrix:
-    """Hide the rows behind noisy products."""
+    """Wrap the rows, so that solvers see only noisy products."""
     kind = NoisyMoment if unit.is_second_moment else NoisyMatrix
     if isinstance(problem.center, str):
         kind = CenteredMatrix
@@ -95,7 +95,7 @@ def _matrix_of(
         rows,
         budget,
         unit,
-        # Cutting keeps the noise small, and without noise it would only do harm.
+        # Cutting keeps the noise small; without noise it would only add an error.
         cut=cut if budget.is_private and unit.follows_rows else None,
         coherence_bound=problem.coherence_bound,
     )

@@ -1,4 +1,4 @@
-"""What a fit by products with released bases releases, and with which shares."""
+"""Checks and releases of a fit by products with released bases, and the shares of these."""
 
 import math
 from dataclasses import replace
@@ -21,19 +21,19 @@ __all__ = [
     "resolve_entries",
 ]
 
-# Shares of the budget, of which the solver takes the rest. With delta=0 they are shares of epsilon
-# and not of the square of mu, so that small ones buy less.
+# Shares of the means and of the sum of squares; the solver takes the rest. With delta=0 shares are
+# of epsilon and not of the square of mu, so that small ones buy less.
 _MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01  # not studied
 _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03  # not studied
-# Fraction of what the solver has that goes to the last release; more where shares are those of
+# Fraction of the solver's share for the core, its last release. It is larger where shares are of
 # epsilon, and where the core gets no less noise than a whole product.
 _CORE_SHARE, _LARGER_CORE_SHARE = 0.02, 0.05  # not studied
 # A step gets this many times the share of the next one.
 _DECAY = 0.8  # benchmarks/house/constants.md
-# Fraction of what a component has that goes to its value.
+# Fraction of the share of a component for its value.
 _VALUE_SHARE = 0.05  # not studied
-# Clipping mixes other directions in, and one more column keeps them apart from what is sought. With
-# Laplace noise, which grows with the number of columns, it is not worth that.
+# Clipping mixes in other directions, and one more column keeps them apart from the components.
+# Laplace noise grows with the number of columns, so that with it the column does not pay.
 _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the first
 # An iteration beats noise on every entry from this length of the shorter side on:
 # benchmarks/entries/captured.md, "Small matrices: which solver".
@@ -41,7 +41,7 @@ _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
 
 
 def resolve_entries(problem: EntriesProblem) -> EntriesProblem:
-    """Refuse what contradicts itself, and replace what is "auto", from public facts only."""
+    """Refuse contradictory parameters, and resolve "auto", from public facts only."""
     support, (n_rows, n_features) = problem.support, problem.shape
     _check_zeros(problem)
     if problem.unit.is_symmetric and n_rows != n_features:
@@ -69,7 +69,7 @@ def resolve_entries(problem: EntriesProblem) -> EntriesProblem:
         problem,
         n_components=n_components,
         solver=solver,
-        # Whole numbers of any size become floats before anything is spent.
+        # An int of any size becomes a float before anything is spent.
         coherence_bound=problem.coherence_bound and float(problem.coherence_bound),
         basis_size=min(int(n_components) + extra, limit),
         n_iter=support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
@@ -98,7 +98,7 @@ def _check_center(problem: EntriesProblem) -> None:
 
 
 def _check_rank(problem: EntriesProblem) -> None:
-    """Refuse numbers of components that there are not, or that the solver does not find."""
+    """Refuse a number of components that X does not have, or that the solver cannot choose."""
     n_components, smaller = problem.n_components, min(problem.shape)
     sees_all = "input" in problem.support.steps and problem.solver in ("auto", "input")
     if not isinstance(n_components, Integral) and not (n_components is None and sees_all):
@@ -113,7 +113,7 @@ def _check_rank(problem: EntriesProblem) -> None:
 
 
 def _choose_solver(problem: EntriesProblem) -> str:
-    """Choose the first solver that can be taken, or noise on every entry if that does better."""
+    """Choose the first solver that is possible, or "input" if noise on every entry does better."""
     support = problem.support
     if problem.n_components is None:
         return "input"
@@ -126,7 +126,7 @@ def _choose_solver(problem: EntriesProblem) -> str:
 
 
 def _is_small(problem: EntriesProblem) -> bool:
-    """Whether so few rows or columns cannot spread the noise of an iteration thin enough."""
+    """Whether there are too few rows or columns to spread the noise of an iteration."""
     extra = _OVERSAMPLES if problem.n_oversamples == "auto" else int(problem.n_oversamples)
     assert isinstance(problem.n_components, int)
     side = (min(problem.shape) ** 2 * max(problem.shape)) ** (1 / 3)
@@ -134,7 +134,7 @@ def _is_small(problem: EntriesProblem) -> bool:
 
 
 def _check_coherence_bound(problem: EntriesProblem, solver: str) -> None:
-    """Refuse it where no basis is released, or none of those it bounds."""
+    """Refuse a coherence bound if no iteration with such a bound runs."""
     if problem.support.takes_coherence_bound and solver != "input":
         return
     taken = f"solver={problem.solver!r}"
@@ -150,13 +150,13 @@ def _check_coherence_bound(problem: EntriesProblem, solver: str) -> None:
 class IterationReleases(NamedTuple):
     """Products with released bases, and the core that turns the bases."""
 
-    # Of a symmetric matrix one a step, of others one from the right and one from the left.
+    # For each step one release if the matrix is symmetric, else one from each side.
     products: tuple[Any, ...]
     core: Release
 
 
 class DeflationReleases(NamedTuple):
-    """An iteration for each component, whose core is its value; and the core of all."""
+    """An iteration for each component, with its value as the core; and the core of all vectors."""
 
     components: tuple[IterationReleases, ...]
     core: Release
@@ -218,7 +218,7 @@ def _plan_total(problem: EntriesProblem, unit: MatrixUnit, share: float) -> Rele
     known: dict[str, Any] | None = None
     if not isinstance(problem.center, str):
         point = np.zeros(problem.shape[1]) if problem.center is None else problem.center
-        # For other units the sum rounds far less than what is charged anyway.
+        # For other units the sum rounds far less than `_squares_change` allows for anyway.
         rounding = problem.rounding if unit.is_second_moment else 0.0
         known = {"point": point, "rounding": rounding}
     mechanism, follows = _mechanism(problem, pure="laplace"), MEAN
@@ -231,7 +231,7 @@ def _mean_change(
 ) -> float:
     """Return the sensitivity of the means of the columns, with the rounding of their sums."""
     n_rows, n_features = shape
-    # The sums of all columns may round differently: their order may depend on every entry.
+    # One entry may change the rounding of all columns, as it may change the order of their sums.
     n_sums = n_features if by_rows else math.sqrt(n_features)
     slack = 2 * rounding * unit.largest * n_sums / n_rows
     return unit.mean(n_rows, by_rows=by_rows) + slack
@@ -250,7 +250,7 @@ def _whole_change(unit: MatrixUnit, shape: tuple[int, int]) -> float:
 
 
 def _with_rounding(change: float, rounding: float) -> float:
-    """Charge what moves a product, as the unit says, with the rounding of its sums."""
+    """Add the rounding of the sums to the sensitivity of a product, given by the unit."""
     return (change + 2 * rounding) * (1 + LEAST_ROUNDING)
 
 
@@ -274,11 +274,11 @@ def _plan_products(
     unit, (n_rows, n_columns) = cast(MatrixUnit, problem.unit), problem.shape
     mechanism = _mechanism(problem, pure="laplace" if unit.is_local else "spherical")
 
-    def _planned(name: str, own: float, length: int) -> Release:
+    def product(name: str, part: float, length: int) -> Release:
         return problem.cost.release(
             prefix + name,
             mechanism,
-            own,
+            part,
             _with_rounding,
             follows="the released basis",
             shape=(length, size),
@@ -289,16 +289,16 @@ def _plan_products(
     weights /= weights.sum()
     if problem.solver == "power" or (problem.solver == "deflation" and unit.is_symmetric):
         shares = enumerate((share * weights).tolist(), start=1)
-        return tuple(_planned(f"product {step}", own, n_columns) for step, own in shares)
-    # Noise on a side grows with its length, so that this split is best for equally coherent sides;
-    # its roots are where noise does not fall with the length of the other side.
+        return tuple(product(f"product {step}", part, n_columns) for step, part in shares)
+    # The noise of a product grows with its number of rows, so that this split is best for equally
+    # coherent sides. Where noise does not fall with the length of the other side, its roots are.
     sides = np.array([n_rows, n_columns]) ** (1.0 if unit.follows_rows else 0.5)
     sides /= sides.sum()
     pairs = enumerate((share * np.outer(weights, sides)).tolist(), start=1)
     return tuple(
         (
-            _planned(f"right product {step}", right, n_rows),
-            _planned(f"left product {step}", left, n_columns),
+            product(f"right product {step}", right, n_rows),
+            product(f"left product {step}", left, n_columns),
         )
         for step, (right, left) in pairs
     )
