@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import in_dtype
-from skdp.decomposition._entries.best_fit import solve_best_fit
+from skdp.decomposition._entries.fit import solve_best_fit
 from skdp.decomposition._entries.plan import plan_entries
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._matrix_estimator import (

@@ -12,7 +12,7 @@ from skdp.privacy.cost import PrivacyCost
 from skdp.units._changes import ResolvedSpectralChange
 from skdp.units._entries import ResolvedEdge, ResolvedEntry
 from skdp.units._interactions import ResolvedInteraction
-from skdp.units._resolved import ResolvedUnit
+from skdp.units._resolved import MatrixUnit, ResolvedUnit
 from skdp.units._rows import ResolvedRow, ResolvedSparseRow
 
 __all__ = [
@@ -113,6 +113,7 @@ class RowsProblem(MatrixProblem):
 class EntriesProblem(MatrixProblem):
     """What a fit is asked for if less than a row is protected, or a change is promised."""
 
+    unit: MatrixUnit
     coherence_bound: float | None
     releases_total: bool = True  # whether the sum of squares is needed
 

@@ -2,19 +2,18 @@
 
 import copy
 import math
-from dataclasses import replace
 
 import numpy as np
 
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
+from skdp.decomposition._problem import EntriesProblem
 from skdp.linalg.averaging import NoisyProduct
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
-from skdp.units._resolved import MatrixUnit
 
-__all__ = ["CenteredMatrix", "NoisyMatrix", "NoisyMoment"]
+__all__ = ["NoisyMatrix", "NoisyMoment"]
 
 
 # Least row norm that noise is scaled for, relative to the root of the mean square of all rows.
@@ -28,6 +27,10 @@ class NoisyMatrix:
     norm exceeds `cut` times their mean: that bounds the effect of one entry. With a
     `coherence_bound` nothing is cut. Instead the noise of every product is scaled for squared row
     norms of this many times their mean, and a basis that exceeds them is refused.
+
+    With a private center the matrix is :math:`(I - 1 1^T / m) A`. Centering multiplies by a public
+    matrix from the left, so that released products and bases are centered instead of A. Unlike
+    subtracting released means this is exact, and adds no noise.
     """
 
     # Eigenvalues of the second moment of the rows are singular values of the matrix to this power.
@@ -35,18 +38,15 @@ class NoisyMatrix:
 
     def __init__(
         self,
+        problem: EntriesProblem,
         rows: Rows,
         budget: PrivacyBudget,
-        unit: MatrixUnit,
-        *,
         cut: float | None,
-        coherence_bound: float | None = None,
     ) -> None:
-        self._rows = rows
-        self._budget = budget
-        self._unit = unit
-        self._cut = cut if coherence_bound is None else None
-        self._coherence_bound = coherence_bound
+        self._rows, self._budget, self._unit = rows, budget, problem.unit
+        self._cut = cut if problem.coherence_bound is None else None
+        self._coherence_bound = problem.coherence_bound
+        self._is_centered = isinstance(problem.center, str)
         # The public part is the first factor times the second one transposed.
         self._public = (np.zeros((self.shape[0], 0)), np.zeros((self.shape[1], 0)))
 
@@ -115,11 +115,14 @@ class NoisyMatrix:
         change = self._unit.product(norms, by_rows=_is_by_rows(release))
         noisy, noise_std = self._budget.release(release, value, change, rounding)
         left, right = self._public
-        return NoisyProduct(basis, noisy - left @ (right.T @ basis), noise_std, not self.is_pure)
+        product = self._centered(noisy - left @ (right.T @ basis))
+        return NoisyProduct(basis, product, noise_std, not self.is_pure)
 
     def rmatmul(self, release: Release, basis: np.ndarray) -> NoisyProduct:
         """Release the transposed matrix times `basis`, of shape (n_rows, size)."""
-        basis, norms = self._cut_left_rows(basis)
+        # Cutting comes first: cutting a centered basis would give its columns means again.
+        basis = self._centered(self._cut_rows(basis)[0])
+        norms = self._noise_norms(basis)
         # One unit may change the rounding of every row of the product: where a sparse matrix has
         # zeros may decide which entries are added first.
         n_sums = self.shape[1] if _is_by_rows(release) else math.sqrt(self.shape[1])
@@ -132,6 +135,7 @@ class NoisyMatrix:
 
     def core(self, release: Release, left: np.ndarray, right: np.ndarray) -> Released:
         """Release ``left.T @ matrix @ right``."""
+        left = self._centered(left)
         left_norms, right_norms = self._norms(left), self._norms(right)
         change = self._unit.core(left_norms, right_norms)
         return self._release_core(release, left, right, (left_norms, right_norms), change)
@@ -148,7 +152,10 @@ class NoisyMatrix:
         """Release the matrix itself."""
         noisy, noise_std = self._budget.release(release, self._rows.dense())
         left, right = self._public
-        return Released(noisy - left @ right.T, noise_std)
+        return Released(self._centered(noisy - left @ right.T), noise_std)
+
+    def _centered(self, values: np.ndarray) -> np.ndarray:
+        return np.asarray(values - values.mean(axis=0)) if self._is_centered else values
 
     def _multiply(self, basis: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, float]:
         """Multiply by a basis; bound the rounding error of the rows that one unit may change."""
@@ -163,9 +170,6 @@ class NoisyMatrix:
         if self._cut is not None:
             basis = clip_rows(basis.copy(), self._norm_at(self._cut, basis))
         return basis, self._noise_norms(basis)
-
-    def _cut_left_rows(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._cut_rows(basis)
 
     def _noise_norms(self, basis: np.ndarray) -> np.ndarray:
         norms = self._norms(basis)
@@ -200,42 +204,6 @@ class NoisyMatrix:
         return (depth + 2) * UNIT_ROUNDOFF * self._unit.largest * float(norms.sum())
 
 
-class CenteredMatrix(NoisyMatrix):
-    r"""A private matrix whose columns are centered: :math:`(I - 1 1^T / m) A`.
-
-    Centering multiplies from the left by a public matrix, so that released products and bases can
-    be centered instead of A. Unlike subtracting released means this is exact, and adds no noise.
-    """
-
-    def matmul(self, release: Release, basis: np.ndarray) -> NoisyProduct:
-        """Release the matrix times `basis`, of shape (n_columns, size)."""
-        product = super().matmul(release, basis)
-        return replace(product, value=_centered(product.value))
-
-    def core(self, release: Release, left: np.ndarray, right: np.ndarray) -> Released:
-        """Release ``left.T @ matrix @ right``."""
-        return super().core(release, _centered(left), right)
-
-    def with_noise(self, release: Release) -> Released:
-        """Release the matrix itself."""
-        noisy, noise_std = super().with_noise(release)
-        return Released(_centered(noisy), noise_std)
-
-    def _cut_left_rows(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        # Cutting comes first: cutting a centered basis would give its columns means again.
-        basis = _centered(self._cut_rows(basis)[0])
-        return basis, self._noise_norms(basis)
-
-
-def _is_by_rows(product: Release) -> bool:
-    """Whether the noise of a product is drawn row by row."""
-    return product.mechanism == "laplace"
-
-
-def _centered(values: np.ndarray) -> np.ndarray:
-    return np.asarray(values - values.mean(axis=0))
-
-
 class NoisyMoment(NoisyMatrix):
     """The second moment of private rows, a symmetric matrix, seen through noisy products."""
 
@@ -256,3 +224,8 @@ class NoisyMoment(NoisyMatrix):
         return (
             2 * self._rows.bound**2 * (depth * UNIT_ROUNDOFF * self._rows.n_rows + LEAST_ROUNDING)
         )
+
+
+def _is_by_rows(product: Release) -> bool:
+    """Whether the noise of a product is drawn row by row."""
+    return product.mechanism == "laplace"

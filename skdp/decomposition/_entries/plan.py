@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,25 +53,22 @@ def resolve_entries(problem: EntriesProblem) -> EntriesProblem:
         _check_center(problem)
     check_solver(problem)
     _check_rank(problem)
-    n_components = problem.n_components
-    if n_components is None:
-        n_components = min(problem.shape)
-    solver = _choose_solver(problem)
-    if problem.coherence_bound is not None:
-        _check_coherence_bound(problem, solver)
+    size = int(min(problem.shape) if problem.n_components is None else problem.n_components)
     extra = _PURE_OVERSAMPLES if problem.cost.is_pure else _OVERSAMPLES
     if problem.n_oversamples != "auto":
         extra = int(problem.n_oversamples)
-    if solver == "deflation":
-        extra = 0
+    solver = _choose_solver(problem, size + extra)
+    if problem.coherence_bound is not None:
+        _check_coherence_bound(problem, solver)
     limit = n_features if problem.unit.is_second_moment else min(problem.shape)
     return replace(
         problem,
-        n_components=n_components,
+        n_components=size,
         solver=solver,
         # An int of any size becomes a float before anything is spent.
         coherence_bound=problem.coherence_bound and float(problem.coherence_bound),
-        basis_size=min(int(n_components) + extra, limit),
+        # Deflation finds one component at a time, with bases of a single column.
+        basis_size=size if solver == "deflation" else min(size + extra, limit),
         n_iter=support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
     )
 
@@ -112,25 +109,20 @@ def _check_rank(problem: EntriesProblem) -> None:
         )
 
 
-def _choose_solver(problem: EntriesProblem) -> str:
+def _choose_solver(problem: EntriesProblem, basis_size: int) -> str:
     """Choose the first solver that is possible, or "input" if noise on every entry does better."""
     support = problem.support
     if problem.n_components is None:
         return "input"
     if problem.solver != "auto":
         return problem.solver
-    if "input" in support.steps and not problem.cost.is_pure and _is_small(problem):
+    # The noise of an iteration is spread over the rows and columns: few of them are too few.
+    side = (min(problem.shape) ** 2 * max(problem.shape)) ** (1 / 3)
+    is_small = side < _LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * basis_size
+    if "input" in support.steps and not problem.cost.is_pure and is_small:
         return "input"
     usable = tuple(support.steps) if problem.center is None else support.centered
     return next(name for name in usable if not problem.cost.is_pure or name in support.pure)
-
-
-def _is_small(problem: EntriesProblem) -> bool:
-    """Whether there are too few rows or columns to spread the noise of an iteration."""
-    extra = _OVERSAMPLES if problem.n_oversamples == "auto" else int(problem.n_oversamples)
-    assert isinstance(problem.n_components, int)
-    side = (min(problem.shape) ** 2 * max(problem.shape)) ** (1 / 3)
-    return side < _LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * (problem.n_components + extra)
 
 
 def _check_coherence_bound(problem: EntriesProblem, solver: str) -> None:
@@ -172,10 +164,10 @@ class EntryReleases(NamedTuple):
 
 def plan_entries(problem: EntriesProblem) -> EntryReleases:
     """Plan all releases in their order."""
-    unit, cost = cast(MatrixUnit, problem.unit), problem.cost
-    mean_share, total_share = _total_shares(problem, unit)
-    mean = _plan_mean(problem, unit, mean_share) if mean_share else None
-    total = _plan_total(problem, unit, total_share) if total_share else None
+    unit, cost = problem.unit, problem.cost
+    mean_share, total_share = _total_shares(problem)
+    mean = _plan_mean(problem, mean_share) if mean_share else None
+    total = _plan_total(problem, total_share) if total_share else None
     share = 1 - math.fsum([mean_share, total_share])
     if problem.solver == "input":
         change = partial(_whole_change, unit, problem.shape)
@@ -192,9 +184,9 @@ def plan_entries(problem: EntriesProblem) -> EntryReleases:
     return EntryReleases(mean, total, IterationReleases(products, core))
 
 
-def _total_shares(problem: EntriesProblem, unit: MatrixUnit) -> tuple[float, float]:
+def _total_shares(problem: EntriesProblem) -> tuple[float, float]:
     """Return the shares of the means of the columns and of the sum of squares."""
-    if not unit.has_totals:
+    if not problem.unit.has_totals:
         return 0.0, 0.0
     mean, total = _MEAN_SHARE, _TOTAL_SHARE
     if problem.cost.is_pure:
@@ -206,23 +198,23 @@ def _mechanism(problem: EntriesProblem, *, pure: str) -> str:
     return pure if problem.cost.is_pure else "gaussian"
 
 
-def _plan_mean(problem: EntriesProblem, unit: MatrixUnit, share: float) -> Release:
+def _plan_mean(problem: EntriesProblem, share: float) -> Release:
     mechanism = _mechanism(problem, pure="laplace")
-    change = partial(_mean_change, unit, problem.shape, by_rows=problem.cost.is_pure)
+    change = partial(_mean_change, problem.unit, problem.shape, by_rows=problem.cost.is_pure)
     known, shape = {"rounding": problem.rounding}, problem.shape[1:]
     return problem.cost.release(MEAN, mechanism, share, change, known, shape=shape)
 
 
-def _plan_total(problem: EntriesProblem, unit: MatrixUnit, share: float) -> Release:
+def _plan_total(problem: EntriesProblem, share: float) -> Release:
     """Plan the sum of squares about the center, which may be released."""
     known: dict[str, Any] | None = None
     if not isinstance(problem.center, str):
         point = np.zeros(problem.shape[1]) if problem.center is None else problem.center
         # For other units the sum rounds far less than `_squares_change` allows for anyway.
-        rounding = problem.rounding if unit.is_second_moment else 0.0
+        rounding = problem.rounding if problem.unit.is_second_moment else 0.0
         known = {"point": point, "rounding": rounding}
     mechanism, follows = _mechanism(problem, pure="laplace"), MEAN
-    change = partial(_squares_change, unit)
+    change = partial(_squares_change, problem.unit)
     return problem.cost.release("sum of squares", mechanism, share, change, known, follows=follows)
 
 
@@ -271,7 +263,7 @@ def _plan_products(
     problem: EntriesProblem, share: float, size: int, prefix: str = ""
 ) -> tuple[Any, ...]:
     """Plan the products of an iteration, which may fail at each of them."""
-    unit, (n_rows, n_columns) = cast(MatrixUnit, problem.unit), problem.shape
+    unit, (n_rows, n_columns) = problem.unit, problem.shape
     mechanism = _mechanism(problem, pure="laplace" if unit.is_local else "spherical")
 
     def product(name: str, part: float, length: int) -> Release:
