@@ -30,6 +30,7 @@ from skdp.decomposition._problem import (
     RowsProblem,
     Support,
 )
+from skdp.decomposition._rank import ratios_of
 from skdp.decomposition._rows.fit import read_rows_once, solve_rows
 from skdp.decomposition._rows.plan import plan_rows, warnings_for_rows
 from skdp.decomposition._rows.resolve import resolve_rows
@@ -165,11 +166,11 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             # Where norms are computed anyway, they show whether the rows are finite: `_view`.
             has_norms = isinstance(self.privacy_unit, str)
             checked = check_rows(X, type(self).__name__, ensure_all_finite=not has_norms)
-        if getattr(self.privacy_unit, "is_pairwise", False) is True:
-            _check_symmetric(checked, f"privacy_unit={self.privacy_unit!r}")
         problem = self._problem_of(
             tuple(checked.shape), is_sparse=holds_sparse(checked), dtype=np.dtype(checked.dtype)
         )
+        if problem.unit.is_symmetric:
+            _check_symmetric(checked, problem.given_unit)
         # From X as given, as checking drops the names of its features.
         check_features(X, self, reset=True)
         return problem, self._view(checked, problem)
@@ -257,11 +258,15 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return warnings_for_factors(result, wanted, problem)
 
     def _set_factors(self, factors: Factors, problem: MatrixProblem) -> int:
-        """Set what the factors give; return how many components the parameters ask for."""
+        """Set attributes from the factors; return how many components the parameters ask for."""
         raise NotImplementedError
 
-    def _set_components(self, factors: Factors, dtype: np.dtype) -> None:
-        """Set what the leading factors are themselves."""
+    def _set_components(
+        self, factors: Factors, variances: np.ndarray, total: float, dtype: np.dtype
+    ) -> None:
+        """Set the leading factors and their variances, with the part of the total that they are."""
+        self.explained_variance_ = in_dtype(variances, dtype)
+        self.explained_variance_ratio_ = in_dtype(ratios_of(variances, total), dtype)
         self.components_ = in_dtype(factors.components, dtype)
         self.singular_values_ = in_dtype(np.sqrt(factors.eigenvalues), dtype)
         if factors.left is not None:
@@ -294,7 +299,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return np.asarray(self._as_decomposed(X) @ self.components_.T)
 
     def _as_decomposed(self, X: Any) -> Any:
-        """Bring rows into the form whose components were found."""
+        """Transform rows as the unit has transformed those of the fit."""
         return self._unit.normalize(X)
 
     def _restore(self, scores: np.ndarray) -> np.ndarray:
@@ -323,36 +328,31 @@ def _checked_center(center: Any, n_features: int) -> np.ndarray:
 
 
 def _check_symmetric(X: Any, given_unit: str) -> None:
-    """Refuse what is not a symmetric matrix in memory."""
+    """Refuse a square X that is not symmetric, or not in memory, where this cannot be checked."""
     if isinstance(X, RowBlocks):
         raise ValueError(f"{given_unit} needs a matrix in memory, got RowBlocks.")
-    if X.shape[0] != X.shape[1]:
-        raise ValueError(
-            f"{given_unit} needs a symmetric matrix, got one of shape {X.shape}; skdp.units.Entry "
-            "takes any matrix."
-        )
     if not is_symmetric(X):
         raise ValueError(
-            f"{given_unit} needs a symmetric matrix, and X is not. Of a graph with one triangle "
-            "stored pass X + X.T; skdp.units.Entry takes any matrix."
+            f"{given_unit} needs a symmetric matrix, and X is not. If it is a graph of which one "
+            "triangle is stored, pass X + X.T; skdp.units.Entry takes any matrix."
         )
 
 
 def warnings_for_factors(result: Factors, wanted: int, problem: MatrixProblem) -> list[str]:
-    """Say so when the iteration failed, or a released component looks like noise."""
+    """Warn if the iteration failed, or if released factors look like noise."""
     if isinstance(problem, EntriesProblem) and result.failed:
         return [
             f"A basis exceeded coherence_bound={problem.coherence_bound}: the iteration ended, its "
-            "budget is spent, and the components are noise. A random basis has a coherence of some "
-            "2 log(n); pass a larger bound, or None for none at all."
+            "budget is spent, and the components are noise. Pass a larger bound, or None for no "
+            "bound; a random basis has a coherence of about 2 log(n)."
         ]
     warnings = []
     if result.left_signal < _LEAST_SIGNAL:
         warnings.append(
-            f"Of what the rows' own factors stem from, at most {result.left_signal:.1%} is signal: "
-            "the noise that hides a whole row hides its coordinates too, and the reconstruction is "
-            "near 0, however many rows there are. The components are none the worse; "
-            "skdp.DPTruncatedSVD spends all on them."
+            f"At most {result.left_signal:.1%} of left_components_ is signal: noise that hides a "
+            "whole row also hides its coordinates, so the reconstruction is near 0, however many "
+            "rows there are. components_ are not affected: if you need only these, use "
+            "skdp.DPTruncatedSVD, which spends the whole budget on them."
         )
     if result.eigenvalue_noise > 0 and result.n_above_noise < wanted:
         warnings.append(

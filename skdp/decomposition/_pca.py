@@ -10,7 +10,7 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._gaussian_model import GaussianModelMixin
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.decomposition._problem import MatrixProblem
-from skdp.decomposition._rank import choose_rank, ratios_of
+from skdp.decomposition._rank import choose_rank
 
 __all__ = ["DPPCA"]
 
@@ -207,19 +207,18 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
         total = factors.total / degrees_of_freedom
         wanted = n_components = choose_rank(problem.n_components, variances, total, n_rows, dtype)
         if isinstance(problem.n_components, str | float) and factors.eigenvalue_noise > 0:
-            # A fraction of the variance may be out of reach of all but axes of noise.
+            # To explain a fraction of the variance, axes of noise may be needed: none is kept.
             n_components = min(wanted, max(factors.n_above_noise, 1))
         kept = variances[:n_components]
+        # Noise may make the total less than what it is the total of.
         total = max(total, kept.sum())
         self.n_samples_, self.n_components_ = n_rows, n_components
         self.mean_ = in_dtype(factors.mean, dtype)
-        self.explained_variance_ = in_dtype(kept, dtype)
-        self.explained_variance_ratio_ = in_dtype(ratios_of(kept, total), dtype)
         n_left_out = min(problem.shape) - n_components
         noise_variance = (total - kept.sum()) / n_left_out if n_left_out else 0.0
-        # A variance that noise has made 0 would make the precision infinite.
+        # If noise has made the variance 0, the precision would be infinite.
         self.noise_variance_ = float(
             max(noise_variance, factors.eigenvalue_noise / degrees_of_freedom)
         )
-        self._set_components(factors.leading(n_components), dtype)
+        self._set_components(factors.leading(n_components), kept, total, dtype)
         return wanted

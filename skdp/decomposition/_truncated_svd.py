@@ -6,11 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from skdp._estimator import in_dtype
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.decomposition._problem import MatrixProblem
-from skdp.decomposition._rank import ratios_of
 
 __all__ = ["DPTruncatedSVD"]
 
@@ -192,14 +190,13 @@ class DPTruncatedSVD(MatrixEstimator):
         assert isinstance(problem.n_components, int)
         factors, mean = factors.leading(problem.n_components), factors.mean
         n_rows, dtype = problem.shape[0], problem.dtype
-        # Noise adds its variance to the square of a coordinate of the mean, on average.
+        # A variance is a mean square less the squared mean. On average, noise adds its variance to
+        # the square of each coordinate of the mean.
         squared_means = np.maximum(
             (factors.components @ mean) ** 2 - factors.mean_noise_variance, 0.0
         )
         variances = np.maximum(factors.eigenvalues / n_rows - squared_means, 0.0)
         squared_mean = max(mean @ mean - len(mean) * factors.mean_noise_variance, 0.0)
         total = max(factors.total / n_rows - squared_mean, variances.sum())
-        self.explained_variance_ = in_dtype(variances, dtype)
-        self.explained_variance_ratio_ = in_dtype(ratios_of(variances, total), dtype)
-        self._set_components(factors, dtype)
+        self._set_components(factors, variances, total, dtype)
         return problem.n_components

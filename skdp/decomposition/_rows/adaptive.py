@@ -24,7 +24,6 @@ M. Hardt, E. Price (2014). "The noisy power method: a meta algorithm with applic
 :arxiv:`1311.2495`
 """
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -37,7 +36,7 @@ from skdp.decomposition._rows.plan import ADAPTIVE_SHARES, PROBE_LEVELS, Adaptiv
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.linalg.spectrum import noise_edge
 from skdp.linalg.subspace import leading_eigenvectors, orthonormal_basis
-from skdp.privacy import PrivacyBudget, Release, sensitivity
+from skdp.privacy import PrivacyBudget, Release, Released, sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights
 
 __all__ = ["solve_adaptive"]
@@ -63,22 +62,6 @@ _N_TURNS = 4  # not studied
 _PROBE_ROWS = 1 << 15  # not studied
 
 
-@dataclass(frozen=True)
-class _Estimate:
-    """Released second moment, and the standard deviation of its noise before any refinement.
-
-    Both are in units of the squared bound. The rounding of centered sparse rows may raise the noise
-    by many powers of ten, so only ratios of standard deviations are squared: they do not overflow.
-    """
-
-    matrix: np.ndarray
-    noise_std: float
-
-    @property
-    def off_diagonal_std(self) -> float:
-        return self.noise_std * np.sqrt(0.5)
-
-
 def solve_adaptive(
     rows: Rows,
     plan: AdaptiveReleases,
@@ -89,38 +72,43 @@ def solve_adaptive(
     """Find the leading directions of clipped rows: time O(n d^2 + d^3), memory O(d^2)."""
     moment = rows.gram()
     estimate = _release_moment(plan.second_moment, rows, budget, moment)
-    values, basis = leading_eigenvectors(estimate.matrix, plan.clipped_squares.shape[1])
+    values, basis = leading_eigenvectors(estimate.value, plan.clipped_squares.shape[1])
     squares = _release_squares(plan.clipped_squares, rows, budget, basis)
     level = _choose_level(squares[:, :n_components], budget.adjacency)
     more, refinement = plan.rest.ways
     if level is None or not _can_be_refined(values[:n_components], estimate):
         for release in more:
             estimate = _average(estimate, _release_moment(release, rows, budget, moment))
-        return decomposition(estimate.matrix, estimate.noise_std, squared_bound=rows.bound**2)
+        return decomposition(*estimate, squared_bound=rows.bound**2)
     for step in refinement.steps:
-        columns, noise_std = _release_step(step, rows, budget, basis, level)
-        estimate = _refine(estimate, basis, columns, noise_std)
-        basis = _turn_to_leading(estimate.matrix, basis)
+        columns = _release_step(step, rows, budget, basis, level)
+        estimate = _refine(estimate, basis, *columns)
+        basis = _turn_to_leading(estimate.value, basis)
     return _release_variances(refinement.variances, rows, budget, moment, basis[:, :n_components])
 
 
 def _release_moment(
     release: Release, rows: Rows, budget: PrivacyBudget, moment: tuple[np.ndarray, float]
-) -> _Estimate:
+) -> Released:
+    """Release the second moment, in units of the squared bound.
+
+    The rounding of centered sparse rows may raise its noise by many powers of ten, so whoever
+    squares the noise squares a ratio, which does not overflow.
+    """
     exact, rounding = moment
     noisy, noise_std = budget.release(release, exact, rows.bound, rounding=rounding)
     squared_bound = rows.bound**2
     noisy /= squared_bound
-    return _Estimate(noisy, noise_std / squared_bound)
+    return Released(noisy, noise_std / squared_bound)
 
 
-def _average(first: _Estimate, second: _Estimate) -> _Estimate:
+def _average(first: Released, second: Released) -> Released:
     """Average two releases, weighted by their precision; overwrite the second."""
     weight = 1 / (1 + np.square(np.float64(first.noise_std) / second.noise_std))
-    matrix = second.matrix
+    matrix = second.value
     matrix *= 1 - weight
-    matrix += weight * first.matrix
-    return _Estimate(matrix, first.noise_std * np.sqrt(weight))
+    matrix += weight * first.value
+    return Released(matrix, first.noise_std * np.sqrt(weight))
 
 
 def _turn_to_leading(matrix: np.ndarray, basis: np.ndarray) -> np.ndarray:
@@ -160,45 +148,45 @@ def _choose_level(squares: np.ndarray, adjacency: str) -> float | None:
     return float(_LEVELS[best]) if gains[best] >= _LEAST_GAIN else None
 
 
-def _can_be_refined(values: np.ndarray, estimate: _Estimate) -> bool:
+def _can_be_refined(values: np.ndarray, estimate: Released) -> bool:
     """Whether all of these eigenvalues stand out, and still suffer from noise."""
-    n_features = len(estimate.matrix)
-    if values.min() < _MARGIN * noise_edge(estimate.off_diagonal_std, n_features):
+    n_features, off_diagonal_std = len(estimate.value), _off_diagonal_std(estimate)
+    if values.min() < _MARGIN * noise_edge(off_diagonal_std, n_features):
         return False
     # Captured variance that noise would cost if the matrix got the whole share: to second order a
     # component loses tau^2 d / eigenvalue. One release has the variance of the whole over its
     # share.
-    loss = (
-        estimate.off_diagonal_std
-        * _FIRST_SHARE
-        * n_features
-        * np.sum(estimate.off_diagonal_std / values)
-    )
+    loss = off_diagonal_std * _FIRST_SHARE * n_features * np.sum(off_diagonal_std / values)
     return bool(loss >= _LEAST_LOSS * values.sum())
 
 
 def _release_step(
     release: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray, fraction: float
-) -> tuple[np.ndarray, float]:
+) -> Released:
     """Release the second moment times `basis`, with projections clipped to a part of the bound."""
     level = fraction * rows.bound
     product, rounding, _ = rows.normal_product(basis, partial(clip_rows, bound=level))
     noisy, noise_std = budget.release(release, product, rows.bound, level, rounding=rounding)
     squared_bound = rows.bound**2
-    return noisy / squared_bound, noise_std / squared_bound
+    return Released(noisy / squared_bound, noise_std / squared_bound)
+
+
+def _off_diagonal_std(estimate: Released) -> float:
+    """Return the noise off the diagonal, where symmetric noise has half the variance."""
+    return estimate.noise_std * np.sqrt(0.5)
 
 
 def _refine(
-    estimate: _Estimate, basis: np.ndarray, columns: np.ndarray, noise_std: float
-) -> _Estimate:
+    estimate: Released, basis: np.ndarray, columns: np.ndarray, noise_std: float
+) -> Released:
     """Replace what the estimate says about the span of `basis` by its average with `columns`."""
-    before = estimate.matrix @ basis
+    before = estimate.value @ basis
     # Clipping has shrunk every column. The diagonal of the estimate shows by how much.
     diagonal = np.einsum("ij,ij->j", basis, before)
     shrunk = np.einsum("ij,ij->j", basis, columns)
     kept = np.clip(shrunk / np.where(diagonal > 0, diagonal, np.inf), _SMALLEST_SIGNAL, 1.0)
-    relative_variances = np.square(noise_std / kept / estimate.off_diagonal_std)
-    # In the second step `off_diagonal_std` is still that of the first release, so that the step,
+    relative_variances = np.square(noise_std / kept / _off_diagonal_std(estimate))
+    # In the second step the noise of the estimate is still that of the first release: the step,
     # whose share is larger, gets more weight than its precision alone would give.
     weights = 1 / (1 + relative_variances)
     after = before + weights * (columns / kept - before)
@@ -209,7 +197,7 @@ def _refine(
     change = (after - basis @ (basis.T @ after)) - _KEPT_OUTSIDE * (before - basis @ inner_before)
     change += basis @ (inner_after - _KEPT_OUTSIDE * inner_before) / 2
     update = change @ basis.T
-    return _Estimate(_KEPT_OUTSIDE * estimate.matrix + update + update.T, estimate.noise_std)
+    return Released(_KEPT_OUTSIDE * estimate.value + update + update.T, estimate.noise_std)
 
 
 def _release_variances(
