@@ -193,12 +193,13 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         center = None if self.center is False else self.center
         if center is not None and not isinstance(center, str):
             center = _checked_center(center, shape[1])
-        unit = self._resolved_unit()
+        unit, given_unit = self._resolved_unit(), f"privacy_unit={self.privacy_unit!r}"
         support = self._support[type(unit)]
+        self._check_unused_bounds(given_unit, has_bases=support.has_bases)
         starts = block_starts(*shape, is_sparse=is_sparse or unit.is_sparse)
         facts = {
             "unit": unit,
-            "given_unit": f"privacy_unit={self.privacy_unit!r}",
+            "given_unit": given_unit,
             "support": support,
             "n_units": support.count(shape),
             "shape": shape,
@@ -209,7 +210,6 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             "releases_mean": not self._is_pca or isinstance(center, str),
             **changes,
         }
-        self._check_unused_bounds(has_bases=support.has_bases)
         if support.has_bases:
             return resolve_entries(self._asked(EntriesProblem, **facts))
         return resolve_rows(self._asked(RowsProblem, is_pca=self._is_pca, **facts))
@@ -220,22 +220,17 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             return ResolvedRow(self.adjacency)
         return supported_unit(given, self.adjacency, float(self.epsilon), self._support, name)
 
-    def _check_unused_bounds(self, *, has_bases: bool) -> None:
+    def _check_unused_bounds(self, given_unit: str, *, has_bases: bool) -> None:
         """Refuse bounds that would not act: norms with bases, a bound on bases without them."""
-        given_unit = f"privacy_unit={self.privacy_unit!r}"
-        names = ("row_norm", "mean_norm") if has_bases else ("coherence_bound",)
-        for name, bound in ((name, plain(getattr(self, name))) for name in names):
-            if bound is None:
-                continue
-            if has_bases:
+        names, purpose, hint = ["coherence_bound"], "iterations whose noise follows bases", ""
+        if has_bases:
+            names, purpose = ["row_norm", "mean_norm"], "privacy_unit='row'"
+            hint = " Objects of skdp.units carry their own bounds."
+        for name in names:
+            if (bound := plain(getattr(self, name))) is not None:
                 raise ValueError(
-                    f"{name}={bound:g} is for privacy_unit='row', got {given_unit}: pass "
-                    f"{name}=None. Objects of skdp.units carry their own bounds."
+                    f"{name}={bound:g} is for {purpose}, got {given_unit}: pass {name}=None.{hint}"
                 )
-            raise ValueError(
-                f"{name}={bound:g} is for iterations whose noise follows the released bases, got "
-                f"{given_unit}: pass {name}=None."
-            )
 
     def _plan(self, problem: RowsProblem | EntriesProblem) -> Any:
         return plan_rows(problem) if isinstance(problem, RowsProblem) else plan_entries(problem)

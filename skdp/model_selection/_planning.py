@@ -186,7 +186,7 @@ def _noise_of(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int
     plan = _checked_plan(estimator, n_samples, n_features).parts
     # The mean of an uncentered fit does not touch the components.
     return _Noise(
-        off_diagonal_std=_known_scale(plan.ways.ways[0].solver.second_moment) * math.sqrt(0.5),
+        off_diagonal_std=_known_scale(plan.ways.ways[0].solver) * math.sqrt(0.5),
         mean_std=0.0 if plan.center is None else _known_scale(plan.center),
     )
 

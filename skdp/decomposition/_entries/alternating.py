@@ -57,11 +57,11 @@ def find_bases(
     # the next product, unless long rows are cut.
     shrink = matrix.is_cut
     for right_release, left_release in steps:
-        if matrix.refuses(right):
+        if matrix.exceeds_bound(right):
             break
         right_products.add(matrix.matmul(right_release, right))
         left, n_released = next_basis(right_products, right, shrink=shrink), n_released + 1
-        if matrix.refuses(left):
+        if matrix.exceeds_bound(left):
             break
         left_products.add(matrix.rmatmul(left_release, left))
         right, n_released = next_basis(left_products, left, shrink=shrink), n_released + 1

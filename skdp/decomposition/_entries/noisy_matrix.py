@@ -100,7 +100,7 @@ class NoisyMatrix:
         other._public = (np.hstack([self._public[0], left]), np.hstack([self._public[1], right]))
         return other
 
-    def refuses(self, basis: np.ndarray) -> bool:
+    def exceeds_bound(self, basis: np.ndarray) -> bool:
         """Whether the basis exceeds the coherence bound."""
         if self._coherence_bound is None:
             return False

@@ -170,7 +170,7 @@ def plan_entries(problem: EntriesProblem) -> EntryReleases:
     total = _plan_total(problem, total_share) if total_share else None
     share = 1 - math.fsum([mean_share, total_share])
     if problem.solver == "input":
-        change = partial(_whole_change, unit, problem.shape)
+        change = partial(_matrix_change, unit, problem.shape)
         entries = cost.release("matrix", "gaussian", share, change, {}, shape=problem.shape)
         return EntryReleases(mean, total, entries)
     core_share = _CORE_SHARE
@@ -237,7 +237,7 @@ def _squares_change(unit: MatrixUnit, point: np.ndarray, rounding: float) -> flo
     return unit.squares(point) * (1 + LEAST_ROUNDING) + slack
 
 
-def _whole_change(unit: MatrixUnit, shape: tuple[int, int]) -> float:
+def _matrix_change(unit: MatrixUnit, shape: tuple[int, int]) -> float:
     return unit.whole(shape) * (1 + LEAST_ROUNDING)
 
 

@@ -54,7 +54,7 @@ def find_basis(
     basis = random_basis(matrix.shape[0], size, generator)
     products = ProductAverage(min(N_KEPT, len(steps)))
     for number, product in enumerate(steps):
-        if matrix.refuses(basis):
+        if matrix.exceeds_bound(basis):
             matrix.skip(*steps[number:])
             return Bases(basis, basis, 0, failed=True, noise_gram=np.zeros((size, size)))
         products.add(matrix.matmul(product, basis))

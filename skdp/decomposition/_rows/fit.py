@@ -87,8 +87,6 @@ def solve_rows(
     return replace(factors, mean=mean, mean_noise_variance=noise_std**2, row_norm=float(rows.bound))
 
 
-# Underflow is harmless here, even if the caller has numpy raise it.
-@np.errstate(under="ignore")
 def _solve_guided(
     problem: RowsProblem,
     ways: Sequence[Way],
@@ -130,7 +128,9 @@ def _moment_stands_out(
     change = sensitivity.second_moment(rows.bound, problem.unit.adjacency)
     noise_std = problem.cost.noise_std("gaussian", change, share_of(plan))
     edge = noise_edge(noise_std * np.sqrt(0.5), rows.n_features)
-    return bool(rows.n_rows * (positive_mean.cleaned @ positive_mean.cleaned) >= least_ratio * edge)
+    return bool(
+        rows.n_rows * (positive_mean.denoised @ positive_mean.denoised) >= least_ratio * edge
+    )
 
 
 def clip_to_norm(

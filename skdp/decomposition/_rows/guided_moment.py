@@ -43,7 +43,7 @@ def decompose_with_axis(
     noisy, noise_std, squared_bound = noisy / unit, noise_std / unit, squared_bound * unit
     along, off_diagonal_std = noisy @ axis, noise_std * np.sqrt(0.5)
     value = float(axis @ along)
-    cross = _shrunk_cross(along - value * axis, off_diagonal_std)
+    cross = _shrunk_deviation(along - value * axis, off_diagonal_std)
     eigenvalues, vectors = _decompose_rest(noisy, axis, along, cross / np.sqrt(value))
     # Noise raises an eigenvalue by a push, and turns its vector so that this captures one push less
     # than the true eigenvalue: two pushes between them.
@@ -59,7 +59,7 @@ def decompose_with_axis(
     )
 
 
-def _shrunk_cross(cross: np.ndarray, off_diagonal_std: float) -> np.ndarray:
+def _shrunk_deviation(cross: np.ndarray, off_diagonal_std: float) -> np.ndarray:
     """Shrink a noisy vector toward 0, by the part of its squared length that noise alone has."""
     length = float(np.linalg.norm(cross))
     noise_ratio = (len(cross) - 1) * np.square(

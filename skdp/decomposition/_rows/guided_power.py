@@ -74,7 +74,7 @@ def _release_spectrum(
     # The second moment along the mean is at least n times its squared length, which may be known
     # more precisely. A value below its noise would make the deflation arbitrary.
     inner[0, 0] = max(
-        inner[0, 0], rows.n_rows * float(positive_mean.cleaned @ positive_mean.cleaned), noise_std
+        inner[0, 0], rows.n_rows * float(positive_mean.denoised @ positive_mean.denoised), noise_std
     )
     factors = decompose_with_axis(inner, noise_std, np.eye(len(inner))[0])
     return replace(factors, components=factors.components @ basis.T, total=total)

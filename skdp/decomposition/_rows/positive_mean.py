@@ -29,15 +29,15 @@ class PositiveMean:
     share: float  # of the budget
 
     @cached_property
-    def cleaned(self) -> np.ndarray:
+    def denoised(self) -> np.ndarray:
         """The mean with its noise reduced, given that its entries are not negative."""
         return positive_means(self.mean, self.noise_std)
 
     @property
     def axis(self) -> np.ndarray:
-        """Direction of the cleaned mean, of length 1."""
-        cleaned = self.cleaned
-        return np.asarray(cleaned / row_norms(cleaned[np.newaxis]))
+        """Direction of the denoised mean, of length 1."""
+        denoised = self.denoised
+        return np.asarray(denoised / row_norms(denoised[np.newaxis]))
 
     @property
     def stands_out(self) -> bool:
