@@ -21,7 +21,6 @@ from skdp.decomposition._entries.rotation import rotate_to_eigenvectors, rotate_
 from skdp.decomposition._entries.symmetric_power import find_basis
 from skdp.decomposition._factors import Factors
 from skdp.linalg.subspace import orthonormal_basis
-from skdp.privacy import Release, Released
 
 __all__ = ["solve_deflation"]
 
@@ -39,7 +38,8 @@ def solve_deflation(
     deflated, pairs = matrix, []
     for component in plan.components:
         pair = find(deflated, component.products, generator)
-        value = _release_core(deflated, component.core, pair, is_symmetric=is_symmetric).value
+        # Symmetric matrices keep the sign of the eigenvalue here.
+        value, _ = deflated.core(component.core, pair.left, pair.right, is_symmetric=is_symmetric)
         pairs.append(pair)
         deflated = deflated.minus(value.item() * pair.left, pair.right)
     bases = Bases(
@@ -50,14 +50,5 @@ def solve_deflation(
         # The noise is independent between pairs, and making them orthogonal hardly turns them.
         noise_gram=np.diag([pair.noise_gram.item() for pair in pairs]),
     )
-    core = _release_core(matrix, plan.core, bases, is_symmetric=is_symmetric)
+    core = matrix.core(plan.core, bases.left, bases.right, is_symmetric=is_symmetric)
     return rotate(matrix, bases, core, len(pairs))
-
-
-def _release_core(
-    matrix: NoisyMatrix, release: Release, bases: Bases, *, is_symmetric: bool
-) -> Released:
-    """Release the matrix between both bases; eigenvalues keep their signs there."""
-    if is_symmetric:
-        return matrix.symmetric_core(release, bases.right)
-    return matrix.core(release, bases.left, bases.right)

@@ -37,11 +37,7 @@ class NoisyMatrix:
     _power = 2
 
     def __init__(
-        self,
-        problem: EntriesProblem,
-        rows: Rows,
-        budget: PrivacyBudget,
-        cut: float | None,
+        self, problem: EntriesProblem, rows: Rows, budget: PrivacyBudget, cut: float | None
     ) -> None:
         self._rows, self._budget, self._unit = rows, budget, problem.unit
         self._cut = cut if problem.coherence_bound is None else None
@@ -110,7 +106,8 @@ class NoisyMatrix:
 
     def matmul(self, release: Release, basis: np.ndarray) -> NoisyProduct:
         """Release the matrix times `basis`, of shape (n_columns, size)."""
-        basis, norms = self._cut_rows(basis)
+        basis = self._cut_rows(basis)
+        norms = self._noise_norms(basis)
         value, rounding = self._multiply(basis, norms)
         change = self._unit.product(norms, by_rows=_is_by_rows(release))
         noisy, noise_std = self._budget.release(release, value, change, rounding)
@@ -121,7 +118,7 @@ class NoisyMatrix:
     def rmatmul(self, release: Release, basis: np.ndarray) -> NoisyProduct:
         """Release the transposed matrix times `basis`, of shape (n_rows, size)."""
         # Cutting comes first: cutting a centered basis would give its columns means again.
-        basis = self._centered(self._cut_rows(basis)[0])
+        basis = self._centered(self._cut_rows(basis))
         norms = self._noise_norms(basis)
         # One unit may change the rounding of every row of the product: where a sparse matrix has
         # zeros may decide which entries are added first.
@@ -133,20 +130,19 @@ class NoisyMatrix:
         left, right = self._public
         return NoisyProduct(basis, noisy - right @ (left.T @ basis), noise_std, not self.is_pure)
 
-    def core(self, release: Release, left: np.ndarray, right: np.ndarray) -> Released:
-        """Release ``left.T @ matrix @ right``."""
+    def core(
+        self, release: Release, left: np.ndarray, right: np.ndarray, *, is_symmetric: bool = False
+    ) -> Released:
+        """Release ``left.T @ matrix @ right``; if the matrix is symmetric, `left` is `right`."""
         left = self._centered(left)
-        left_norms, right_norms = self._norms(left), self._norms(right)
-        change = self._unit.core(left_norms, right_norms)
-        return self._release_core(release, left, right, (left_norms, right_norms), change)
-
-    def symmetric_core(self, release: Release, basis: np.ndarray) -> Released:
-        """Release ``basis.T @ matrix @ basis`` of a symmetric matrix."""
-        norms = self._norms(basis)
-        change = self._unit.symmetric_core(norms)
-        noisy, noise_std = self._release_core(release, basis, basis, (norms, norms), change)
+        norms = self._norms(left), self._norms(right)
+        change = self._unit.symmetric_core(norms[1]) if is_symmetric else self._unit.core(*norms)
+        value = left.T @ self._multiply(right, norms[1])[0]
+        noisy, noise_std = self._budget.release(release, value, change, self._core_rounding(norms))
+        public_left, public_right = self._public
+        core = noisy - (left.T @ public_left) @ (public_right.T @ right)
         # Averaging with the transpose makes no noise larger.
-        return Released((noisy + noisy.T) / 2, noise_std)
+        return Released((core + core.T) / 2 if is_symmetric else core, noise_std)
 
     def with_noise(self, release: Release) -> Released:
         """Release the matrix itself."""
@@ -165,13 +161,13 @@ class NoisyMatrix:
     def _core_rounding(self, norms: tuple[np.ndarray, np.ndarray]) -> float:
         return self._rounding(sum(self.shape), norms[0]) * float(norms[1].sum())
 
-    def _cut_rows(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Cut long rows; return the basis and the row norms that the noise is scaled for."""
-        if self._cut is not None:
-            basis = clip_rows(basis.copy(), self._norm_at(self._cut, basis))
-        return basis, self._noise_norms(basis)
+    def _cut_rows(self, basis: np.ndarray) -> np.ndarray:
+        if self._cut is None:
+            return basis
+        return clip_rows(basis.copy(), self._norm_at(self._cut, basis))
 
     def _noise_norms(self, basis: np.ndarray) -> np.ndarray:
+        """Return the row norms that the noise of a product is scaled for."""
         norms = self._norms(basis)
         if self._coherence_bound is None:
             return norms
@@ -185,19 +181,6 @@ class NoisyMatrix:
     def _norm_at(multiple: float, basis: np.ndarray) -> float:
         """Return the root of `multiple` times the mean squared row norm of an orthonormal basis."""
         return min(1.0, math.sqrt(multiple * basis.shape[1] / len(basis)))
-
-    def _release_core(
-        self,
-        release: Release,
-        left: np.ndarray,
-        right: np.ndarray,
-        norms: tuple[np.ndarray, np.ndarray],
-        change: float,
-    ) -> Released:
-        value = left.T @ self._multiply(right, norms[1])[0]
-        noisy, noise_std = self._budget.release(release, value, change, self._core_rounding(norms))
-        public_left, public_right = self._public
-        return Released(noisy - (left.T @ public_left) @ (public_right.T @ right), noise_std)
 
     def _rounding(self, depth: int, norms: np.ndarray) -> float:
         """Bound the rounding error of a sum of entries times rows of a basis, `depth` additions."""

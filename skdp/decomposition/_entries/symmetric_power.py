@@ -42,7 +42,7 @@ def solve_symmetric_power(
     If it is definite, negative eigenvalues are noise. Time O(nnz p) a step; memory O(n p).
     """
     bases = find_basis(matrix, plan.products, generator)
-    core = matrix.symmetric_core(plan.core, bases.right)
+    core = matrix.core(plan.core, bases.left, bases.right, is_symmetric=True)
     return rotate_to_eigenvectors(matrix, bases, core, n_components, is_definite=is_definite)
 
 
