@@ -84,7 +84,7 @@ def _release_total(
     point: np.ndarray,
     point_variance: float,
 ) -> float:
-    """Release the sum of the squared distances of the rows from a point; make it one of norms.
+    """Release the squared distances of the rows from a point; return the sum of squared norms.
 
     If the point is their mean with noise of variance `point_variance`, the noise is corrected for.
     """
@@ -93,8 +93,7 @@ def _release_total(
     else:
         squares, rounding = rows.squared_deviations(point)
     noisy, _ = budget.release(release, squares, point, rounding)
-    # From squared distances back to squared norms, without what the noise of the point adds to
-    # them.
+    # From squared distances to squared norms, less what the noise of the point adds to these.
     shift = rows.n_rows * (float(point @ point) - rows.n_features * point_variance)
     return max(float(noisy) + shift, 0.0)
 

@@ -24,7 +24,7 @@ _FEWEST_GUIDED_FEATURES, _FEWEST_ITERATED_FEATURES = 3, 400  # not studied
 
 
 def resolve_rows(problem: RowsProblem) -> RowsProblem:
-    """Refuse what contradicts itself, and replace what is "auto", from public facts only."""
+    """Refuse contradictory parameters, and resolve "auto", from public facts only."""
     check_solver(problem)
     _check_bounds(problem)
     if not problem.cost.is_private:
