@@ -75,7 +75,7 @@ def solve_projection(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
-    """Release the components, and the rows projected on them, O(n_rows n_components) more memory."""
+    """Release the components, and the rows on them: O(n_rows n_components) more memory."""
     rows = clip_to_norm(raw, plan.row_norm, problem.row_norm, problem, budget)
     factors = solve_clipped(problem, plan.components, rows, budget, generator)
     factors = factors.leading(rank_of(problem))
