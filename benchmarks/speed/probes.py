@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from skdp import PrivacyWarning
 from skdp.data.rows import Rows
-from skdp.decomposition import _products, _rows
+from skdp.decomposition import _entries, _rows
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.privacy import PrivacyBudget
 
@@ -82,7 +82,7 @@ def _parts() -> Iterator[tuple[str, Any, str]]:
 
 
 def _solvers() -> Iterator[ModuleType]:
-    for room in (_rows, _products):
+    for room in (_rows, _entries):
         for info in pkgutil.iter_modules(room.__path__):
             if info.name not in ("fit", "plan"):
                 yield importlib.import_module(f"{room.__name__}.{info.name}")

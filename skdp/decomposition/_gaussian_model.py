@@ -40,7 +40,7 @@ class GaussianModelMixin:
         return np.asarray(covariance)
 
     def get_precision(self) -> np.ndarray:
-        """Inverse of the model covariance, with no variance below the rounding of the largest.
+        """Inverse of the model covariance, with variances floored at the rounding of the largest.
 
         Returns
         -------
@@ -48,11 +48,11 @@ class GaussianModelMixin:
             Model precision. Covered by the guarantee.
         """
         check_is_fitted(self)
-        along, beside = self._model_variances()
-        # A basis of the rest rather than the rest of the identity, whose rounding would drown what
-        # is along the components where there is hardly any variance beside them.
+        along, outside = self._model_variances()
+        # With an explicit basis of the orthogonal complement. The identity less the components has
+        # a rounding error, which a small variance outside the components would blow up.
         rest = np.linalg.qr(self.components_.T, mode="complete")[0][:, len(along) :]
-        precision = (self.components_.T / along) @ self.components_ + rest @ rest.T / beside
+        precision = (self.components_.T / along) @ self.components_ + rest @ rest.T / outside
         return np.asarray((precision + precision.T) / 2)
 
     def score_samples(self, X: Any) -> np.ndarray:
@@ -72,13 +72,13 @@ class GaussianModelMixin:
         X = check_rows_of(X, self, accept_sparse=False)
         X = self._as_decomposed(X)  # type: ignore[attr-defined]
         centered = X - self.mean_.astype(np.float64)
-        # Not by the precision: of a degenerate model its entries cancel.
+        # Without the precision, whose entries cancel if the model is degenerate.
         scores = centered @ self.components_.T
         rest = centered - scores @ self.components_
-        along, beside = self._model_variances()
-        n_beside = centered.shape[1] - len(along)
-        squares = np.square(scores) @ (1 / along) + np.square(rest).sum(axis=1) / beside
-        log_volume = np.log(2 * np.pi * along).sum() + n_beside * np.log(2 * np.pi * beside)
+        along, outside = self._model_variances()
+        n_outside = centered.shape[1] - len(along)
+        squares = np.square(scores) @ (1 / along) + np.square(rest).sum(axis=1) / outside
+        log_volume = np.log(2 * np.pi * along).sum() + n_outside * np.log(2 * np.pi * outside)
         return np.asarray(-0.5 * (squares + log_volume))
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -100,17 +100,18 @@ class GaussianModelMixin:
 
     def _project(self, X: Any) -> np.ndarray:
         scores = super()._project(X) - self.mean_ @ self.components_.T  # type: ignore[misc]
-        return np.asarray(scores / self._scales() if self.whiten else scores)
+        return np.asarray(scores / self._whitening_stds() if self.whiten else scores)
 
     def _restore(self, scores: np.ndarray) -> np.ndarray:
         if self.whiten:
-            scores = scores * self._scales()
+            scores = scores * self._whitening_stds()
         return super()._restore(scores) + self.mean_  # type: ignore[misc]
 
     def _model_variances(self) -> tuple[np.ndarray, float]:
-        """Return the variances along the components and beside them.
+        """Return the variances along the components, and the variance outside.
 
-        None is below the rounding error of the largest: a degenerate model has a likelihood, too.
+        None is below the rounding error of the largest, so that a degenerate model has a
+        likelihood.
         """
         variances = self.explained_variance_.astype(np.float64)
         largest = max(float(variances.max()), self.noise_variance_) or 1.0
@@ -120,7 +121,7 @@ class GaussianModelMixin:
         is_whole = len(along) == self.components_.shape[1]
         return along, float(along.min()) if is_whole else smallest
 
-    def _scales(self) -> np.ndarray:
-        """Return standard deviations for whitening, none below that of the axes left out."""
+    def _whitening_stds(self) -> np.ndarray:
+        """Return standard deviations for whitening, at least that of the noise variance."""
         smallest = max(self.noise_variance_, np.finfo(self.explained_variance_.dtype).eps)
         return np.sqrt(np.maximum(self.explained_variance_, smallest))

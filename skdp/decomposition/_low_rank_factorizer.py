@@ -8,12 +8,11 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import in_dtype
-from skdp.decomposition._entries.best_fit import solve_best_fit
+from skdp.decomposition._entries.fit import solve_best_fit
 from skdp.decomposition._entries.plan import plan_entries
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._matrix_estimator import (
     MatrixEstimator,
-    MatrixFacts,
     warnings_for_factors,
 )
 from skdp.decomposition._problem import (
@@ -34,7 +33,7 @@ from skdp.units._rows import ResolvedRow
 __all__ = ["DPLowRankFactorizer"]
 
 _SUPPORT = {  # not studied
-    # The solver of the components is chosen by public facts.
+    # `resolve_rows` chooses the solver of the components.
     ResolvedRow: SUPPORT[ResolvedRow],
     ResolvedEntry: Support(
         {"alternating": 5, "input": 0, "two_sketch": 0}, pure=("alternating",), count=math.prod
@@ -43,18 +42,18 @@ _SUPPORT = {  # not studied
         {"alternating": 6, "input": 0, "two_sketch": 0}, pure=("alternating",)
     ),
 }
-# Noise on every entry takes the matrix, its noise, and what decomposes them.
+# Noise on every entry takes memory for the matrix, its noise, and their decomposition.
 _N_DENSE_COPIES = 4  # not tuned
-# Columns beyond the components, where a change is promised: with them hardly one is missed.
+# Columns beyond the components for a promised change: with these hardly any component is missed.
 _OVERSAMPLES = 2  # not studied
 
 
 class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
-    r"""Low-rank factorization with differential privacy, of which both sides are published.
+    r"""Low-rank factorization with differential privacy that publishes the factors of both sides.
 
-    Publishes :math:`U \operatorname{diag}(s) V^T` near X, where :class:`DPTruncatedSVD` publishes V
-    and what belongs to it: the factors of single rows too, so that entries of X can be estimated
-    from what was released.
+    Publishes an approximation :math:`U \operatorname{diag}(s) V^T` of X. :class:`DPTruncatedSVD`
+    publishes V with its variances; here the factors of single rows are published, too, so that
+    entries of X can be estimated from what was released.
 
     Parameters
     ----------
@@ -71,21 +70,21 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         of the whole matrix whose size is promised (:class:`skdp.units.FrobeniusChange`).
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighboring datasets differ by exchanging one row or entry for any other, or by one that is
-        null, which takes less noise and promises less: :doc:`/user_guide/what_is_protected`. Of no
-        matter to a promised change.
+        null, which takes less noise and promises less: :doc:`/user_guide/what_is_protected`. It
+        does not matter to a promised change.
     row_norm : float or None, default=None
         For ``privacy_unit="row"``, refused with others: public bound on the Euclidean norm of a
         row, in the units of X; longer rows are scaled down to it. From 1e-100 to 1e100, or ``inf``
         with ``epsilon=inf``. ``None`` estimates a high quantile of the norms privately.
     solver : {"auto", "projection", "input", "alternating", "two_sketch"}, default="auto"
-        ``"projection"``, for rows alone, releases components, by the solver that
+        ``"projection"``, only for rows, releases components, by the solver that
         :class:`DPTruncatedSVD` would choose, and the rows projected on them. ``"input"`` adds noise
         to every entry, in O(n_samples n_features) memory. ``"alternating"`` multiplies released
         bases by X from both sides, in O((n_samples + n_features) n_components) memory.
         ``"two_sketch"`` reads X once and fits two random sketches of it, as
-        :class:`DPStreamingFactorizer` does, with more noise. ``"auto"`` takes for entries what
-        :class:`DPTruncatedSVD` does, for promised changes "input"; where the dense copies exceed
-        `max_memory`, "alternating".
+        :class:`DPStreamingFactorizer` does, with more noise. ``"auto"`` chooses for entries as
+        :class:`DPTruncatedSVD` does, and "input" for promised changes; but "alternating" if the
+        dense copies would exceed `max_memory`.
     max_memory : float, default=1024
         Megabytes that ``solver="auto"`` may spend on dense copies of X.
     n_iter : int or "auto", default="auto"
@@ -107,10 +106,10 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
     components_ : ndarray of shape (n_components, n_features)
         V transposed: orthonormal rows. Covered by the guarantee.
     singular_values_ : ndarray of shape (n_components,)
-        s: lengths of the released approximation along the factors, shrunk for the noise in these;
-        0 where nothing stands out from noise. Covered by the guarantee.
+        s: lengths of the released approximation along the factors, shrunk for the noise in these.
+        They are 0 where nothing stands out from noise. Covered by the guarantee.
     left_components_ : ndarray of shape (n_samples, n_components)
-        U: orthonormal columns, a row for each row of X. Covered by the guarantee.
+        U: orthonormal columns, with one row for each row of X. Covered by the guarantee.
     row_norm_ : float
         For ``privacy_unit="row"``: bound that the rows were clipped to. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
@@ -132,8 +131,9 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
     "projection": ten counts if ``row_norm=None``, what the solver of the components releases, and
     the rows projected on them; by "input" all entries; by "alternating" products with released
     bases, and a core; by "two_sketch" both sketches. For a promised change and with
-    ``random_state=None`` the latter reserves half of delta, at any shape, for sketches that are
-    longer than nearly all are, which presumes that nobody knows them before the fit. `plan` lists
+    ``random_state=None``, "two_sketch" reserves half of delta, at any shape, for the event that a
+    random sketch is exceptionally long; this assumes that nobody knows the sketches before the fit.
+    `plan` lists
     every release before a fit, `privacy_spent_` afterwards. Assumed public: the shape of X, its
     dtype, whether it is dense or sparse, feature names, and parameters. NaN and infinity are
     refused, which tells that there are none. Not covered: what `transform`, `fit_transform` and
@@ -196,26 +196,17 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _problem_of(self, facts: MatrixFacts) -> MatrixProblem:
-        n_rows, n_features = facts.shape
-        if self.n_components > min(facts.shape):
+    def _problem_of(self, shape: tuple[int, int], **facts: Any) -> MatrixProblem:
+        if self.n_components > min(shape):
             raise ValueError(
-                f"n_components={self.n_components} must be at most n_samples={n_rows} and "
-                f"n_features={n_features}."
+                f"n_components={self.n_components} must be at most n_samples={shape[0]} and "
+                f"n_features={shape[1]}."
             )
-        is_promised = isinstance(self.privacy_unit, FrobeniusChange)
-        solver = self._chosen_solver(facts.shape, is_promised=is_promised)
-        takes_more_columns = is_promised and self.delta > 0 and self.n_oversamples == "auto"
-        return self._settled(
-            facts,
-            center=None,
-            releases_mean=False,
-            releases_total=False,
-            mean_norm=None,
-            solver=solver,
-            n_oversamples=_OVERSAMPLES if takes_more_columns else self.n_oversamples,
-            coherence_bound=None,
-        )
+        facts |= {"releases_mean": False, "releases_total": False}
+        facts["solver"] = self._chosen_solver(shape)
+        if self._is_promised and self.delta > 0 and self.n_oversamples == "auto":
+            facts["n_oversamples"] = _OVERSAMPLES
+        return super()._problem_of(shape, **facts)
 
     def _plan(self, problem: RowsProblem | EntriesProblem) -> Any:
         if isinstance(problem, RowsProblem):
@@ -228,28 +219,31 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         solve = solve_one_pass if problem.solver == "two_sketch" else solve_best_fit
         return solve(problem, plan, *opened)
 
-    def _chosen_solver(self, shape: tuple[int, int], *, is_promised: bool) -> str:
-        """Choose the solver by public facts; of single entries their own rule chooses."""
+    @property
+    def _is_promised(self) -> bool:
+        return isinstance(self.privacy_unit, FrobeniusChange)
+
+    def _chosen_solver(self, shape: tuple[int, int]) -> str:
+        """Choose the solver by public facts, or leave it to the rule of `DPTruncatedSVD`."""
         given = f"solver={self.solver!r} is not for privacy_unit={self.privacy_unit!r}"
         if isinstance(self.privacy_unit, str):
             if self.solver not in ("auto", "projection"):
                 raise ValueError(f"{given}; choose 'auto' or 'projection'.")
-            # That of the components.
+            # "projection" takes the components of any solver for rows.
             return "auto"
         if self.solver == "projection":
             raise ValueError(f"{given}; choose 'auto', 'input', 'alternating' or 'two_sketch'.")
         if self.solver != "auto":
             return self.solver
         megabytes = _N_DENSE_COPIES * 8 * math.prod(shape) / 1e6
-        if megabytes > self.max_memory or (is_promised and self.delta == 0):
+        if megabytes > self.max_memory or (self._is_promised and self.delta == 0):
             return "alternating"
-        return "input" if is_promised else "auto"
+        return "input" if self._is_promised else "auto"
 
     def _reserved_part(self) -> float:
-        is_promised = isinstance(self.privacy_unit, FrobeniusChange)
-        # Sketches that nobody knows before the fit: the seed of another one may be known.
+        # Only sketches that nobody knows before the fit are rarely long; a seed may be known.
         is_unknown = self.solver == "two_sketch" and self.random_state is None
-        return RESERVED_PART if is_promised and is_unknown else 0.0
+        return RESERVED_PART if self._is_promised and is_unknown else 0.0
 
     def _set_attributes(self, result: Factors, problem: MatrixProblem) -> list[str]:
         self.__dict__.pop("row_norm_", None)

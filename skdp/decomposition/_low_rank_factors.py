@@ -1,4 +1,4 @@
-"""Released factors of both sides of a matrix, where no estimator holds them."""
+"""Released factors of both sides of a matrix, as streams return them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ __all__ = ["LowRankFactors"]
 class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
     """Low-rank factors of a private matrix, as released.
 
-    What :meth:`DPStreamingFactorizer.finalize` and :meth:`DPContinualFactorizer.release` give.
+    :meth:`DPStreamingFactorizer.finalize` and :meth:`DPContinualFactorizer.release` return them.
 
     Parameters
     ----------

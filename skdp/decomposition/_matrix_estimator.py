@@ -1,7 +1,7 @@
-"""Estimators of matrices: what they read, and the linear maps of their components."""
+"""What the estimators of matrices share: checks, reading, and projections on components."""
 
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -25,25 +25,26 @@ from skdp.decomposition._entries.plan import plan_entries, resolve_entries
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import (
     SUPPORT,
-    UNITS,
-    Asked,
     EntriesProblem,
     MatrixProblem,
     RowsProblem,
     Support,
 )
-from skdp.decomposition._rows.fit import open_for, solve_rows
+from skdp.decomposition._rank import ratios_of
+from skdp.decomposition._rows.fit import read_rows_once, solve_rows
 from skdp.decomposition._rows.plan import plan_rows, warnings_for_rows
 from skdp.decomposition._rows.resolve import resolve_rows
 from skdp.linalg.subspace import coherence
 from skdp.linalg.symmetry import is_symmetric
 from skdp.privacy.clipping import SMALLEST_BOUND
+from skdp.privacy.precision import plain
 from skdp.units._resolved import ResolvedUnit
+from skdp.units._rows import ResolvedRow
 from skdp.units._unit import supported_unit
 
-__all__ = ["MatrixEstimator", "MatrixFacts", "warnings_for_factors"]
+__all__ = ["MatrixEstimator", "warnings_for_factors"]
 
-# A public bound of rows, or None for one that is sought.
+# A public bound on the norms of rows, or None if the fit estimates one.
 _BOUND_CONSTRAINT = [  # not tuned
     Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
     Options(Real, {np.inf}),
@@ -51,24 +52,16 @@ _BOUND_CONSTRAINT = [  # not tuned
 ]
 
 
-# What one fit has and the next one, with other parameters, may not have.
-_CHANGING_ATTRIBUTES = (
+# Attributes that only some parameters give: a refit must not keep those of the fit before.
+_OPTIONAL_ATTRIBUTES = (
     "coherence_left_",
     "coherence_right_",
     "failed_",
     "left_components_",
     "row_norm_",
 )
-# With less signal than this in their coordinates, single rows are mostly noise.
+# Warn if less than this fraction of the squared coordinates of rows is signal.
 _LEAST_SIGNAL = 0.5  # not studied
-
-
-class MatrixFacts(NamedTuple):
-    """Public facts of X."""
-
-    shape: tuple[int, int]
-    is_sparse: bool
-    dtype: np.dtype
 
 
 class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
@@ -77,14 +70,14 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrivateEstimator._parameter_constraints,
         **N_JOBS,
-        # Checked when it is resolved.
+        # `_resolved_unit` checks it.
         "privacy_unit": "no_validation",
         "row_norm": _BOUND_CONSTRAINT,
         "n_iter": [Interval(Integral, 1, 100, closed="both"), StrOptions({"auto"})],
         "n_oversamples": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
     }
-    #: Those of decompositions, which publish components alone.
-    _own_constraints: ClassVar[dict[str, Any]] = {
+    #: For estimators that publish the components, and no reconstruction.
+    _component_constraints: ClassVar[dict[str, Any]] = {
         "mean_norm": _BOUND_CONSTRAINT,
         "solver": [
             StrOptions(
@@ -94,11 +87,13 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         "coherence_bound": [Interval(Real, 1, None, closed="left"), None],
     }
 
-    #: What can be asked for with each unit that it protects.
+    #: The units that the estimator can protect, and what goes with each.
     _support: ClassVar[dict[type[ResolvedUnit], Support]] = SUPPORT
     _is_pca: ClassVar[bool] = False
-    #: What rows are centered by; estimators that center have a parameter of that name.
+    # For estimators that have no parameters of these names.
     center: Any = False
+    mean_norm: float | None = None
+    coherence_bound: float | None = None
     _warnings = staticmethod(warnings_for_rows)
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -141,7 +136,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         ndarray of shape (n_samples, n_components)
             Coordinates of the rows.
         """
-        # A finite row may overflow, and what reads the result would refuse it.
+        # A finite row may overflow; a later step of a pipeline would refuse the infinity.
         with np.errstate(all="ignore"):
             return finite(self._project(X))
 
@@ -168,16 +163,17 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         if isinstance(X, RowBlocks):
             X.check()
         else:
-            # Whether rows that are bounded in norm are finite, their norms will show.
-            is_bounded = isinstance(self.privacy_unit, str)
-            checked = check_rows(X, type(self).__name__, ensure_all_finite=not is_bounded)
-        if getattr(self.privacy_unit, "is_pairwise", False) is True:
-            _check_symmetric(checked, f"privacy_unit={self.privacy_unit!r}")
-        facts = MatrixFacts(tuple(checked.shape), holds_sparse(checked), np.dtype(checked.dtype))
-        problem = self._problem_of(facts)
-        # X as given: checking takes the names of its features off.
+            # Where norms are computed anyway, they show whether the rows are finite: `_view`.
+            has_norms = isinstance(self.privacy_unit, str)
+            checked = check_rows(X, type(self).__name__, ensure_all_finite=not has_norms)
+        problem = self._problem_of(
+            tuple(checked.shape), is_sparse=holds_sparse(checked), dtype=np.dtype(checked.dtype)
+        )
+        if problem.unit.is_symmetric:
+            _check_symmetric(checked, problem.given_unit)
+        # From X as given, as checking drops the names of its features.
         check_features(X, self, reset=True)
-        return problem, self._opened(checked, problem)
+        return problem, self._view(checked, problem)
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> MatrixProblem:
         shape = getattr(like, "shape", (n_samples, n_features))
@@ -185,41 +181,56 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             raise ValueError(f"n_features={n_features} does not fit like, of shape {shape}.")
         dtype = getattr(like, "dtype", None)
         dtype = np.dtype(np.float32 if dtype == np.float32 else np.float64)
-        return self._problem_of(MatrixFacts((n_samples, n_features), holds_sparse(like), dtype))
+        return self._problem_of((n_samples, n_features), is_sparse=holds_sparse(like), dtype=dtype)
 
-    def _problem_of(self, facts: MatrixFacts) -> MatrixProblem:
-        """Refuse parameters that contradict each other or the facts; return what is asked."""
+    def _problem_of(
+        self, shape: tuple[int, int], *, is_sparse: bool, dtype: np.dtype, **changes: Any
+    ) -> MatrixProblem:
+        """Refuse parameters that contradict each other or the public facts; resolve "auto".
+
+        Of the problem's fields `changes` are set as given, whatever the parameters say.
+        """
         center = None if self.center is False else self.center
         if center is not None and not isinstance(center, str):
-            center = _checked_center(center, facts.shape[1])
-        releases_mean = not self._is_pca or isinstance(center, str)
-        return self._settled(facts, center=center, releases_mean=releases_mean)
-
-    def _settled(self, facts: MatrixFacts, **more: Any) -> MatrixProblem:
-        """Collect what is asked, and replace what is "auto"."""
-        given, name = self.privacy_unit, type(self).__name__
-        own = UNITS.get(given) if isinstance(given, str) else None
-        unit = (
-            own(self.adjacency)
-            if own
-            else supported_unit(given, self.adjacency, float(self.epsilon), self._support, name)
-        )
-        support, is_sparse = self._support[type(unit)], facts.is_sparse or unit.is_sparse
-        starts = block_starts(*facts.shape, is_sparse=is_sparse)
-        known = {
-            **facts._asdict(),
-            "rounding": sum_rounding(starts, facts.shape[1]),
+            center = _checked_center(center, shape[1])
+        unit, given_unit = self._resolved_unit(), f"privacy_unit={self.privacy_unit!r}"
+        support = self._support[type(unit)]
+        self._check_unused_bounds(given_unit, has_bases=support.has_bases)
+        starts = block_starts(*shape, is_sparse=is_sparse or unit.is_sparse)
+        facts = {
             "unit": unit,
-            "n_units": support.count(facts.shape),
+            "given_unit": given_unit,
             "support": support,
-            "given_unit": f"privacy_unit={given!r}",
-            "is_pca": self._is_pca,
-            **more,
+            "n_units": support.count(shape),
+            "shape": shape,
+            "is_sparse": is_sparse,
+            "dtype": dtype,
+            "rounding": sum_rounding(starts, shape[1]),
+            "center": center,
+            "releases_mean": not self._is_pca or isinstance(center, str),
+            **changes,
         }
-        asked = self._asked(Asked, **known)
         if support.has_bases:
-            return resolve_entries(self._asked(EntriesProblem, **known), asked)
-        return resolve_rows(self._asked(RowsProblem, **known), asked)
+            return resolve_entries(self._asked(EntriesProblem, **facts))
+        return resolve_rows(self._asked(RowsProblem, is_pca=self._is_pca, **facts))
+
+    def _resolved_unit(self) -> ResolvedUnit:
+        given, name = self.privacy_unit, type(self).__name__
+        if isinstance(given, str) and given == "row":
+            return ResolvedRow(self.adjacency)
+        return supported_unit(given, self.adjacency, float(self.epsilon), self._support, name)
+
+    def _check_unused_bounds(self, given_unit: str, *, has_bases: bool) -> None:
+        """Refuse bounds that would not act: norms with bases, a bound on bases without them."""
+        names, purpose, hint = ["coherence_bound"], "iterations whose noise follows bases", ""
+        if has_bases:
+            names, purpose = ["row_norm", "mean_norm"], "privacy_unit='row'"
+            hint = " Objects of skdp.units carry their own bounds."
+        for name in names:
+            if (bound := plain(getattr(self, name))) is not None:
+                raise ValueError(
+                    f"{name}={bound:g} is for {purpose}, got {given_unit}: pass {name}=None.{hint}"
+                )
 
     def _plan(self, problem: RowsProblem | EntriesProblem) -> Any:
         return plan_rows(problem) if isinstance(problem, RowsProblem) else plan_entries(problem)
@@ -230,7 +241,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return solve_entries(problem, plan, *opened)
 
     def _set_attributes(self, result: Factors, problem: MatrixProblem) -> list[str]:
-        for name in _CHANGING_ATTRIBUTES:
+        for name in _OPTIONAL_ATTRIBUTES:
             self.__dict__.pop(name, None)
         self._unit = problem.unit
         wanted = self._set_factors(result, problem)
@@ -242,30 +253,34 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return warnings_for_factors(result, wanted, problem)
 
     def _set_factors(self, factors: Factors, problem: MatrixProblem) -> int:
-        """Set what the factors give; return how many components the parameters ask for."""
+        """Set attributes from the factors; return how many components the parameters ask for."""
         raise NotImplementedError
 
-    def _set_components(self, factors: Factors, dtype: np.dtype) -> None:
-        """Set what the leading factors are themselves."""
+    def _set_components(
+        self, factors: Factors, variances: np.ndarray, total: float, dtype: np.dtype
+    ) -> None:
+        """Set the leading factors and their variances, with the part of the total that they are."""
+        self.explained_variance_ = in_dtype(variances, dtype)
+        self.explained_variance_ratio_ = in_dtype(ratios_of(variances, total), dtype)
         self.components_ = in_dtype(factors.components, dtype)
         self.singular_values_ = in_dtype(np.sqrt(factors.eigenvalues), dtype)
         if factors.left is not None:
             self.coherence_left_ = coherence(factors.left)
             self.left_components_ = in_dtype(factors.left, dtype)
 
-    def _opened(self, X: Any, problem: MatrixProblem) -> Data:
-        """Make the view of the rows; read all that are bounded in norm once."""
+    def _view(self, X: Any, problem: MatrixProblem) -> Data:
+        """Return a view of the rows and their digest; read rows whose norms are bounded once."""
         if problem.unit.is_sparse and isinstance(X, np.ndarray):
             X = csr_array(X)
         if not isinstance(problem, RowsProblem):
             entries = Rows(as_source(X, problem.unit.clipped), self.n_jobs)
             return entries, lambda: digest(entries.source)
         raw = Rows(as_source(X), self.n_jobs)
-        rows, own_digest = open_for(problem, raw, is_keyed=self._is_keyed)
-        # A norm may be infinite where no entry is: a closer look tells.
+        rows, rows_digest = read_rows_once(problem, raw, is_keyed=self._is_keyed)
+        # The norm of finite entries may overflow, so that only the entries tell.
         if not isinstance(X, RowBlocks) and not np.isfinite(rows.norms()).all():
             check_rows(X, type(self).__name__)
-        return rows, lambda: own_digest
+        return rows, lambda: rows_digest
 
     def _project(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -279,7 +294,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return np.asarray(self._as_decomposed(X) @ self.components_.T)
 
     def _as_decomposed(self, X: Any) -> Any:
-        """Bring rows into the form whose components were found."""
+        """Transform rows as the unit has transformed those of the fit."""
         return self._unit.normalize(X)
 
     def _restore(self, scores: np.ndarray) -> np.ndarray:
@@ -308,36 +323,31 @@ def _checked_center(center: Any, n_features: int) -> np.ndarray:
 
 
 def _check_symmetric(X: Any, given_unit: str) -> None:
-    """Refuse what is not a symmetric matrix in memory."""
+    """Refuse a square X that is not symmetric, or not in memory, where this cannot be checked."""
     if isinstance(X, RowBlocks):
         raise ValueError(f"{given_unit} needs a matrix in memory, got RowBlocks.")
-    if X.shape[0] != X.shape[1]:
-        raise ValueError(
-            f"{given_unit} needs a symmetric matrix, got one of shape {X.shape}; skdp.units.Entry "
-            "takes any matrix."
-        )
     if not is_symmetric(X):
         raise ValueError(
-            f"{given_unit} needs a symmetric matrix, and X is not. Of a graph with one triangle "
-            "stored pass X + X.T; skdp.units.Entry takes any matrix."
+            f"{given_unit} needs a symmetric matrix, and X is not. If it is a graph of which one "
+            "triangle is stored, pass X + X.T; skdp.units.Entry takes any matrix."
         )
 
 
 def warnings_for_factors(result: Factors, wanted: int, problem: MatrixProblem) -> list[str]:
-    """Say so when the iteration failed, or a released component looks like noise."""
+    """Warn if the iteration failed, or if released factors look like noise."""
     if isinstance(problem, EntriesProblem) and result.failed:
         return [
             f"A basis exceeded coherence_bound={problem.coherence_bound}: the iteration ended, its "
-            "budget is spent, and the components are noise. A random basis has a coherence of some "
-            "2 log(n); pass a larger bound, or None for none at all."
+            "budget is spent, and the components are noise. Pass a larger bound, or None for no "
+            "bound; a random basis has a coherence of about 2 log(n)."
         ]
     warnings = []
     if result.left_signal < _LEAST_SIGNAL:
         warnings.append(
-            f"Of what the rows' own factors stem from, at most {result.left_signal:.1%} is signal: "
-            "the noise that hides a whole row hides its coordinates too, and the reconstruction is "
-            "near 0, however many rows there are. The components are none the worse; "
-            "skdp.DPTruncatedSVD spends all on them."
+            f"At most {result.left_signal:.1%} of left_components_ is signal: noise that hides a "
+            "whole row also hides its coordinates, so the reconstruction is near 0, however many "
+            "rows there are. components_ are not affected: if you need only these, use "
+            "skdp.DPTruncatedSVD, which spends the whole budget on them."
         )
     if result.eigenvalue_noise > 0 and result.n_above_noise < wanted:
         warnings.append(

@@ -10,7 +10,7 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._gaussian_model import GaussianModelMixin
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.decomposition._problem import MatrixProblem
-from skdp.decomposition._rank import choose_rank, ratios_of
+from skdp.decomposition._rank import choose_rank
 
 __all__ = ["DPPCA"]
 
@@ -28,14 +28,15 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
     Parameters
     ----------
     n_components : int, float, "mle" or None, default=None
-        Number of components. A float in (0, 1) takes as many as explain more than that fraction of
-        the variance, ``"mle"`` as many as Minka's rule says, but none that noise hides; both read
-        only the released spectrum, by the covariance solver. ``None`` takes the smaller side of X.
+        Number of components. A float in (0, 1) keeps as many as explain more than that fraction of
+        the variance, and ``"mle"`` as many as Minka's rule selects; both drop components that noise
+        hides, read only the released spectrum, and need the covariance solver. ``None`` keeps
+        min(n_samples, n_features).
     whiten : bool, default=False
         Whether `transform` scales the components to unit variance, by released variances.
     center : "private", array-like of shape (n_features,) or False, default="private"
         ``"private"`` releases the mean of the rows. An array, in the units of X, is a public
-        center. ``False`` does not center, as interactions and spectral changes need it.
+        center. ``False`` does not center; interactions and spectral changes need it.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches the noise off.
@@ -51,18 +52,19 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
     row_norm : float or None, default=None
         For ``privacy_unit="row"``, refused with others: public bound on the Euclidean norm of a row
         **after** centering, in the units of X; longer rows are scaled down to it. From 1e-100 to
-        1e100, or ``inf`` with ``epsilon=inf``. ``None`` finds a quantile of the norms privately, by
-        the rule of :class:`DPTruncatedSVD`; with ``epsilon=inf`` it clips nothing.
+        1e100, or ``inf`` with ``epsilon=inf``. ``None`` estimates a quantile of the norms
+        privately, by the rule of :class:`DPTruncatedSVD`; with ``epsilon=inf`` it clips nothing.
     mean_norm : float or None, default=None
         The same bound **before** centering, for the private mean. ``None`` estimates it privately,
         too. Refused unless ``center="private"``. If X is sparse, at most 1e8 times `row_norm`.
     solver : {"auto", "covariance", "adaptive", "power", "alternating", "deflation", "input"}, \
             default="auto"
         For rows ``"covariance"`` releases the matrix of second moments, in O(n_features ** 2)
-        memory, and alone takes an `n_components` that is not an int; ``"adaptive"`` refines it
-        where that pays; ``"power"`` iterates, in O(n_samples + n_features * n_components) memory.
+        memory; only it accepts an `n_components` that is not an int. ``"adaptive"`` refines that
+        matrix where it pays; ``"power"`` iterates, in O(n_samples + n_features * n_components)
+        memory.
         For other units ``"alternating"``, ``"power"`` and ``"deflation"`` multiply released bases
-        by X, and ``"input"`` adds noise to every entry. ``"auto"`` goes by public facts:
+        by X, and ``"input"`` adds noise to every entry. ``"auto"`` chooses by public facts:
         :ref:`solvers`, :ref:`solvers-of-units`.
     n_iter : int or "auto", default="auto"
         For "power", "alternating" and "deflation": number of steps, 1 to 100. ``"auto"`` is 3 for
@@ -71,9 +73,10 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
         For "adaptive", "power" and "alternating": columns beyond `n_components` in a basis.
         ``"auto"`` is `n_components` for rows; else 1, or 0 with ``delta=0``.
     coherence_bound : float or None, default=None
-        For the iterations ("alternating", "power", "deflation") of entries and edges, refused with
-        others: noise for bases of this coherence. The first basis that exceeds it ends the fit as
-        failed, its budget spent.
+        For the iterations ("alternating", "power", "deflation") of entries and edges, refused
+        elsewhere: the noise is scaled for bases of this coherence. The first basis that exceeds it
+        ends the fit as failed, with the whole budget spent. ``None`` scales the noise by each
+        basis.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -95,18 +98,19 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
     mean_ : ndarray of shape (n_features,)
         Center that was subtracted. Covered by the guarantee.
     noise_variance_ : float
-        Mean variance beside the components, not below its noise. Covered by the guarantee.
+        Mean variance outside the components, not below the noise in a variance. Covered by the
+        guarantee.
     row_norm_ : float
         For whole rows: bound that the centered rows were clipped to. Covered by the guarantee.
     left_components_ : ndarray of shape (n_samples, `n_components_`)
-        Left singular vectors, not for rows. Covered by the guarantee, as `transform` is not.
+        Left singular vectors; not for rows. Covered by the guarantee, unlike `transform`.
     coherence_left_, coherence_right_ : float
-        Coherence of the singular vectors as released, on the left if these are, and neither for
-        rows bounded by `row_norm`: from 1, spread evenly. Covered by the guarantee.
+        Coherence of the released singular vectors, from 1: spread evenly. The left one only
+        with `left_components_`, and neither for ``privacy_unit="row"``. Covered by the guarantee.
     failed_ : bool
         Whether a basis exceeded `coherence_bound`; not for whole rows. Covered by the guarantee.
     n_components_, n_samples_, n_features_in_ : int
-        Number of components, covered by the guarantee; of rows and of features, public.
+        Number of components, covered by the guarantee; and of rows and features, public.
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -158,7 +162,7 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
         "whiten": ["boolean"],
         "center": [StrOptions({"private"}), Options(bool, {False}), "array-like"],
         **MatrixEstimator._parameter_constraints,
-        **MatrixEstimator._own_constraints,
+        **MatrixEstimator._component_constraints,
     }
 
     _is_pca = True
@@ -207,19 +211,18 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
         total = factors.total / degrees_of_freedom
         wanted = n_components = choose_rank(problem.n_components, variances, total, n_rows, dtype)
         if isinstance(problem.n_components, str | float) and factors.eigenvalue_noise > 0:
-            # A fraction of the variance may be out of reach of all but axes of noise.
+            # To explain a fraction of the variance, axes of noise may be needed: none is kept.
             n_components = min(wanted, max(factors.n_above_noise, 1))
         kept = variances[:n_components]
+        # Noise may make the total less than what it is the total of.
         total = max(total, kept.sum())
         self.n_samples_, self.n_components_ = n_rows, n_components
         self.mean_ = in_dtype(factors.mean, dtype)
-        self.explained_variance_ = in_dtype(kept, dtype)
-        self.explained_variance_ratio_ = in_dtype(ratios_of(kept, total), dtype)
         n_left_out = min(problem.shape) - n_components
         noise_variance = (total - kept.sum()) / n_left_out if n_left_out else 0.0
-        # A variance that noise has made 0 would make the precision infinite.
+        # If noise has made the variance 0, the precision would be infinite.
         self.noise_variance_ = float(
             max(noise_variance, factors.eigenvalue_noise / degrees_of_freedom)
         )
-        self._set_components(factors.leading(n_components), dtype)
+        self._set_components(factors.leading(n_components), kept, total, dtype)
         return wanted

@@ -1,4 +1,4 @@
-"""What is asked of a decomposition: plain parameters, public facts, and what a unit goes with."""
+"""What a decomposition is asked for, and which solvers and settings go with each unit."""
 
 import math
 from collections.abc import Callable
@@ -12,14 +12,12 @@ from skdp.privacy.cost import PrivacyCost
 from skdp.units._changes import ResolvedSpectralChange
 from skdp.units._entries import ResolvedEdge, ResolvedEntry
 from skdp.units._interactions import ResolvedInteraction
-from skdp.units._resolved import ResolvedUnit
+from skdp.units._resolved import MatrixUnit, ResolvedUnit
 from skdp.units._rows import ResolvedRow, ResolvedSparseRow
 
 __all__ = [
     "MEAN",
     "SUPPORT",
-    "UNITS",
-    "Asked",
     "EntriesProblem",
     "MatrixProblem",
     "RowsProblem",
@@ -33,19 +31,20 @@ MEAN = "mean"
 
 @dataclass(frozen=True)
 class Support:
-    """What can be asked for with a unit."""
+    """Which solvers and settings go with a unit."""
 
-    steps: dict[str, int]  # default steps; "auto" takes the first solver that it can
+    # Default number of steps of each solver; "auto" takes the first solver that can be used.
+    steps: dict[str, int]
     centered: tuple[str, ...] = ()  # solvers that take a center
     pure: tuple[str, ...] = ()  # solvers with noise for ``delta=0``
-    has_bases: bool = True  # noise follows released bases; else rows are bounded in norm
-    takes_coherence_bound: bool = False  # iterations may end at a coherent basis
-    count: Callable[[tuple[int, int]], int] = itemgetter(0)  # units in a matrix of that shape
+    # Whether noise follows released bases; if not, the norms of the rows are bounded.
+    has_bases: bool = True
+    takes_coherence_bound: bool = False
+    # Counts the units of a matrix with that shape.
+    count: Callable[[tuple[int, int]], int] = itemgetter(0)
 
 
-#: The units that are no objects, by the names that they are given by.
-UNITS: dict[str, type[ResolvedUnit]] = {"row": ResolvedRow}
-#: All that depends on which unit it is.
+#: What depends on the unit, for each of them.
 # Of rows: benchmarks/high_dimension/captured.md, "power, 4 steps". "power" of edges:
 # benchmarks/house/constants.md. Else not studied.
 SUPPORT: dict[type[ResolvedUnit], Support] = {
@@ -70,7 +69,7 @@ SUPPORT: dict[type[ResolvedUnit], Support] = {
         count=lambda shape: math.comb(shape[0] + 1, 2),
     ),
     ResolvedSparseRow: Support({"alternating": 5}, centered=("alternating",)),
-    # Their matrix is a second moment, which is a product of two matrices already.
+    # Its matrix is a second moment, so that one step multiplies by the rows twice.
     ResolvedInteraction: Support({"power": 6}, count=math.prod),
     ResolvedSpectralChange: Support({"power": 8}, pure=("power",)),
 }
@@ -78,63 +77,56 @@ SUPPORT: dict[type[ResolvedUnit], Support] = {
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixProblem:
-    """What is asked of a fit to a matrix: plain parameters, and public facts."""
+    """What a fit to a matrix is asked for: plain parameters, and public facts of the data."""
 
     cost: PrivacyCost
     unit: ResolvedUnit
+    given_unit: str  # the parameter as the user passed it, for error messages
+    support: Support
     n_units: int
     shape: tuple[int, int]
     dtype: np.dtype
     is_sparse: bool
     rounding: float  # bound for a sum of rows, in units of the largest contribution
     center: np.ndarray | str | None  # "private", (n_features,) or None
-    releases_mean: bool  # means of the columns are of use, and not public
+    releases_mean: bool  # whether the column means are needed and not public
+    # These may be "auto" or None until they are resolved.
     n_components: int | float | str | None
-    solver: str  # no longer "auto" once it is settled
+    solver: str
     n_iter: int | str
-    basis_size: int = 0  # columns, once it is settled
+    n_oversamples: int | str
+    basis_size: int = 0  # columns of a basis, set when the problem is resolved
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowsProblem(MatrixProblem):
-    """What is asked where rows are protected, bounded in norm."""
+    """What a fit is asked for if rows are protected, whose norms are bounded."""
 
     row_norm: float | None
     mean_norm: float | None
-    is_guided: bool = False  # the mean may guide the fit, if rows turn out to be mostly positive
-    has_guided_power: bool = False  # the guided fit may iterate
+    is_pca: bool  # at most min(n_samples, n_features) components
+    is_guided: bool = False  # the mean may guide the fit, if most rows turn out to be positive
+    has_guided_power: bool = False  # a guided fit may take the power method
 
 
 @dataclass(frozen=True, kw_only=True)
 class EntriesProblem(MatrixProblem):
-    """What is asked where less than a row is protected, or promised."""
+    """What a fit is asked for if less than a row is protected, or a change is promised."""
 
+    unit: MatrixUnit
     coherence_bound: float | None
-    releases_total: bool = True  # the sum of squares is of use
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What only the checks of a problem read."""
-
-    support: Support
-    given_unit: str  # as it was given, for errors
-    is_pca: bool  # components are those of centered rows, with their variances
-    n_oversamples: int | str
-    row_norm: float | None
-    mean_norm: float | None
-    coherence_bound: float | None
+    releases_total: bool = True  # whether the sum of squares is needed
 
 
 def rank_of(problem: MatrixProblem) -> int:
-    """Return the number of components where it is a whole number."""
+    """Return the number of components, which must be an integer by now."""
     assert isinstance(problem.n_components, Integral)
     return int(problem.n_components)
 
 
-def check_solver(problem: MatrixProblem, asked: Asked) -> None:
-    """Refuse a solver that the unit or pure differential privacy does not go with."""
-    support, solver, given = asked.support, problem.solver, asked.given_unit
+def check_solver(problem: MatrixProblem) -> None:
+    """Refuse a solver that cannot protect the unit, or cannot do so with ``delta=0``."""
+    support, solver, given = problem.support, problem.solver, problem.given_unit
     if solver not in ("auto", *support.steps):
         raise ValueError(
             f"solver={solver!r} is not for {given}; choose 'auto' or one of {tuple(support.steps)}."

@@ -1,4 +1,4 @@
-"""How many components of a released spectrum are kept."""
+"""The choice of the number of components from a released spectrum."""
 
 from numbers import Integral
 
@@ -10,7 +10,7 @@ __all__ = ["choose_rank", "ratios_of"]
 
 
 def ratios_of(parts: np.ndarray, whole: float) -> np.ndarray:
-    """Divide `parts` by `whole`, which they add to at most; nothing of nothing is 0."""
+    """Divide `parts` by `whole`, at least their sum; if it is 0, so are the ratios."""
     return parts / whole if whole > 0 else np.zeros_like(parts)
 
 
@@ -21,7 +21,7 @@ def choose_rank(
     n_rows: int,
     dtype: np.dtype,
 ) -> int:
-    """Choose the number of components of a released spectrum, whose ratios are kept as `dtype`."""
+    """Choose the number of components of a released spectrum, by its ratios in `dtype`."""
     if n_components is None:
         return min(n_rows, len(variances))
     if n_components == "mle":

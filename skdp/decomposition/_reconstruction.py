@@ -1,4 +1,4 @@
-"""What released factors of both sides of a matrix are good for."""
+"""Reconstruction and score from released factors of both sides of a matrix."""
 
 from contextlib import suppress
 from typing import Any
@@ -27,7 +27,7 @@ class ReconstructionMixin:
         Parameters
         ----------
         rows, columns : int, slice, array-like or None, default=None
-            Which of them, as numpy indexes an axis; ``None`` is all.
+            Which rows and columns, as numpy indexes an axis; ``None`` takes all.
 
         Returns
         -------
@@ -47,9 +47,9 @@ class ReconstructionMixin:
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the mean squared entry of rows outside the span of the components.
 
-        It rises with every component, also with one that is noise. How many are worth having is
-        told by `singular_values_`, which are 0 from there on. A noise-free function of the rows
-        passed in, which the guarantee does not cover.
+        The score rises with every component, even with one that is noise. To see how many are worth
+        keeping, look at `singular_values_`, which are 0 for the others. The score is a noise-free
+        function of the rows passed in, which the guarantee does not cover.
 
         Parameters
         ----------
@@ -71,7 +71,7 @@ class ReconstructionMixin:
 
 
 def _indexed(factor: np.ndarray, which: Any, name: str) -> np.ndarray:
-    """Take rows of a factor; never name an index that is not there: it may come from data."""
+    """Index rows of a factor; errors do not name the index, which may come from private data."""
     if which is None:
         return factor
     which = checked_container(which)

@@ -6,11 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from skdp._estimator import in_dtype
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.decomposition._problem import MatrixProblem
-from skdp.decomposition._rank import ratios_of
 
 __all__ = ["DPTruncatedSVD"]
 
@@ -23,16 +21,16 @@ class DPTruncatedSVD(MatrixEstimator):
 
     Finds the leading right singular vectors of X without centering it, so that sparse data stay
     sparse, and publishes them, the singular values and the explained variances under (epsilon,
-    delta)-differential privacy. For rows without negative entries, as those of people and items,
-    the released mean guides the search: :ref:`mean-as-a-guide`. With ``epsilon=inf``, no bounds and
-    a solver that sees the whole matrix ("covariance" or "input") it computes what
+    delta)-differential privacy. For rows without negative entries, such as tables of people and
+    items, the released mean guides the search: :ref:`mean-as-a-guide`. With ``epsilon=inf``, no
+    bounds and a solver that sees the whole matrix ("covariance" or "input") it computes what
     :class:`sklearn.decomposition.TruncatedSVD` does.
 
     Parameters
     ----------
     n_components : int, default=2
-        Number of components, at most the number of features; and, but for rows bounded by
-        `row_norm`, that of rows.
+        Number of components, at most the number of features; and, unless ``privacy_unit="row"``, at
+        most the number of rows.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches the noise off.
@@ -48,8 +46,9 @@ class DPTruncatedSVD(MatrixEstimator):
     row_norm : float or None, default=None
         For ``privacy_unit="row"``, refused with others: public bound on the norm of a row, in the
         units of X; longer rows are scaled down to it. From 1e-100 to 1e100, or ``inf`` with
-        ``epsilon=inf``. ``None`` finds a quantile privately, .5 + .18 ln(r / 50), from .5 to .95, r
-        being n_samples mu / (2 sqrt(n_features)), with ``"zero_out"`` twice; less with few rows.
+        ``epsilon=inf``. ``None`` estimates a quantile of the norms privately: the quantile
+        .5 + .18 ln(r / 50), but from .5 to .95, where r is n_samples mu / (2 sqrt(n_features)), or
+        twice that with ``adjacency="zero_out"``; a lower quantile with few rows.
     mean_norm : float or None, default=None
         The same bound for the column means, which `explained_variance_` needs. ``None`` takes that
         of `row_norm`.
@@ -59,20 +58,20 @@ class DPTruncatedSVD(MatrixEstimator):
         memory; ``"adaptive"`` refines it where that pays; ``"power"`` iterates, in
         O(n_samples + n_features * n_components) memory.
         For other units ``"alternating"``, ``"power"`` and ``"deflation"`` multiply released bases
-        by X, and ``"input"`` adds noise to every entry. ``"auto"`` goes by public facts, and where
-        the mean guides rows by released values: :ref:`solvers`, :ref:`solvers-of-units`.
+        by X, and ``"input"`` adds noise to every entry. ``"auto"`` chooses by public facts and, if
+        the mean guides the fit, by released values: :ref:`solvers`, :ref:`solvers-of-units`.
     n_iter : int or "auto", default="auto"
         For "power", "alternating" and "deflation": number of steps, 1 to 100. ``"auto"`` is 3 for
-        rows, 4 or 5 if guided, else 5 to 8. A number here or for `n_oversamples` lets the mean
-        guide no iteration.
+        rows, 4 or 5 if guided, else 5 to 8. With a number here or for `n_oversamples` the mean
+        guides no iteration.
     n_oversamples : int or "auto", default="auto"
         For "adaptive", "power" and "alternating": columns beyond `n_components` in a basis.
         ``"auto"`` is `n_components` for rows; else 1, or 0 with ``delta=0``.
     coherence_bound : float or None, default=None
-        For the iterations ("alternating", "power", "deflation") of entries and edges, refused with
-        others: noise is scaled for bases of this coherence, and the fit ends as failed, its budget
-        spent, with the first basis that exceeds it. ``None`` scales the noise by what each basis
-        needs.
+        For the iterations ("alternating", "power", "deflation") of entries and edges, refused
+        elsewhere: the noise is scaled for bases of this coherence. The first basis that exceeds it
+        ends the fit as failed, with the whole budget spent. ``None`` scales the noise by each
+        basis.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -87,25 +86,25 @@ class DPTruncatedSVD(MatrixEstimator):
     components_ : ndarray of shape (n_components, n_features)
         Right singular vectors. Covered by the guarantee.
     explained_variance_ : ndarray of shape (n_components,)
-        Variance of the clipped rows along each component; for spectral changes, which release no
-        means, the mean square. Covered by the guarantee.
+        Variance of the clipped rows along each component. Spectral changes release no means: there
+        it is the mean square. Covered by the guarantee.
     explained_variance_ratio_ : ndarray of shape (n_components,)
-        Share of the total variance along each component; for spectral changes that of the
-        components found. Covered by the guarantee.
+        Fraction of the total variance along each component; for spectral changes, of the total
+        along all components. Covered by the guarantee.
     singular_values_ : ndarray of shape (n_components,)
-        Singular values of what is decomposed: X with its rows or entries clipped, or the rows
-        scaled for interactions. Covered by the guarantee.
+        Singular values of X with its rows or entries clipped; for interactions, of the scaled
+        rows. Covered by the guarantee.
     row_norm_ : float
         For ``privacy_unit="row"``: bound that the rows were clipped to. Covered by the guarantee.
     left_components_ : ndarray of shape (n_samples, n_components)
         Left singular vectors, for entries, edges and spectral changes only. They and their products
-        with `singular_values_` are covered by the guarantee, as `transform` is not.
+        with `singular_values_` are covered by the guarantee, unlike `transform`.
     coherence_left_, coherence_right_ : float
-        Coherence of the singular vectors as released, on the left if these are, and neither for
-        rows bounded by `row_norm`: from 1, spread evenly. Covered by the guarantee.
+        Coherence of the released singular vectors, from 1: spread evenly. The left one only
+        with `left_components_`, and neither for ``privacy_unit="row"``. Covered by the guarantee.
     failed_ : bool
-        Whether a basis exceeded `coherence_bound`; not for rows bounded by `row_norm`. Covered by
-        the guarantee.
+        Whether a basis exceeded `coherence_bound`; not for ``privacy_unit="row"``. Covered by the
+        guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
     n_features_in_ : int
@@ -123,9 +122,9 @@ class DPTruncatedSVD(MatrixEstimator):
     **Privacy.** Unit: `privacy_unit`. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for
     exactly in Gaussian differential privacy, or Laplace with ``delta=0``. Rows are clipped to
     `row_norm`, and to `mean_norm` for the column means if that is given; entries are clipped to
-    their bounds. Released: for rows, how many are mostly positive; the column means, twice where
-    they guide an iteration; ten counts if ``row_norm=None``; the sum of squares, if rows are not
-    the unit; and from the solver second moments, products with released bases, or all entries.
+    their bounds. Released: for rows, how many are mostly positive; the column means, twice if they
+    guide an iteration; ten counts if ``row_norm=None``; the sum of squares, if rows are not the
+    unit; and by the solver second moments, products with released bases, or all entries.
     `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the shape
     of X, its dtype, whether it is dense or sparse, feature names, and parameters. NaN and infinity
     are refused, which tells that there are none. Not covered: what `transform` and `fit_transform`
@@ -152,7 +151,7 @@ class DPTruncatedSVD(MatrixEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         **MatrixEstimator._parameter_constraints,
-        **MatrixEstimator._own_constraints,
+        **MatrixEstimator._component_constraints,
     }
 
     def __init__(
@@ -192,14 +191,13 @@ class DPTruncatedSVD(MatrixEstimator):
         assert isinstance(problem.n_components, int)
         factors, mean = factors.leading(problem.n_components), factors.mean
         n_rows, dtype = problem.shape[0], problem.dtype
-        # Noise adds its variance to the square of a coordinate of the mean, on average.
+        # A variance is a mean square less the squared mean. On average, noise adds its variance to
+        # the square of each coordinate of the mean.
         squared_means = np.maximum(
             (factors.components @ mean) ** 2 - factors.mean_noise_variance, 0.0
         )
         variances = np.maximum(factors.eigenvalues / n_rows - squared_means, 0.0)
         squared_mean = max(mean @ mean - len(mean) * factors.mean_noise_variance, 0.0)
         total = max(factors.total / n_rows - squared_mean, variances.sum())
-        self.explained_variance_ = in_dtype(variances, dtype)
-        self.explained_variance_ratio_ = in_dtype(ratios_of(variances, total), dtype)
-        self._set_components(factors, dtype)
+        self._set_components(factors, variances, total, dtype)
         return problem.n_components

@@ -181,7 +181,7 @@ def _noise_of(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int
     # Without centering the components do not depend on the mean.
     return _Noise(
         # The plan has the std on the diagonal, which is larger by the square root of 2.
-        off_diagonal_std=_known_std(plan.ways.ways[0].solver.second_moment) * math.sqrt(0.5),
+        off_diagonal_std=_known_std(plan.ways.ways[0].solver) * math.sqrt(0.5),
         mean_std=0.0 if plan.center is None else _known_std(plan.center),
     )
 

@@ -16,7 +16,7 @@ from skdp.data.rank_one import RankOneMatrices
 from skdp.data.rows import RowCache, Rows
 from skdp.data.sources import ArraySource
 from skdp.decomposition._problem import RowsProblem
-from skdp.decomposition._rows.fit import open_for
+from skdp.decomposition._rows.fit import read_rows_once
 from skdp.privacy.budget import SKIPPED
 from skdp.privacy.noise import NoiseSource, algorithm_generator
 
@@ -76,7 +76,7 @@ def null_row(index):
         # What a copy that leaks may look at.
         later.as_opened = rows
         is_rows = isinstance(problem, RowsProblem)
-        return open_for(problem, later, is_keyed=False)[0] if is_rows else later
+        return read_rows_once(problem, later, is_keyed=False)[0] if is_rows else later
 
     return altered(forget)
 

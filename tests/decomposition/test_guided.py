@@ -13,9 +13,9 @@ from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.datasets import make_interactions, make_spiked
 from skdp.decomposition._rows import fit
-from skdp.decomposition._rows.guided_moment import decompose_along, decompose_beside
+from skdp.decomposition._rows.covariance import decompose
+from skdp.decomposition._rows.guided_moment import decompose_guided, decompose_with_axis
 from skdp.decomposition._rows.guided_power import _groups
-from skdp.decomposition._rows.moment import decompose
 from skdp.decomposition._rows.plan import norm_quantile
 from skdp.decomposition._rows.positive_mean import PositiveMean
 from skdp.metrics import captured_variance
@@ -248,7 +248,7 @@ def test_beside_the_mean_the_matrix_is_decomposed_exactly_if_noise_is_little(uni
     X = unit * np.abs(np.random.default_rng(0).normal(size=(400, 30)) + 1)
     moment = X.T @ X
     squared = float(np.trace(moment))
-    factors = decompose_beside(moment / squared, 1e-12, axis_of(X), squared)
+    factors = decompose_guided(moment / squared, 1e-12, axis_of(X), squared)
     exact = decompose(moment / squared, 0.0, squared)
     # Beside the leading vector the mean is deflated to second order.
     np.testing.assert_allclose(factors.eigenvalues[0], exact.eigenvalues[0], rtol=1e-3)
@@ -278,7 +278,7 @@ def test_factors_beside_the_mean_are_in_order_and_orthonormal(scale):
     X = table().toarray()[:, :120]
     moment = X.T @ X / np.square(X).sum()
     noise = generator.normal(size=moment.shape) * scale
-    factors = decompose_beside(moment + (noise + noise.T) / 2, scale, axis_of(X))
+    factors = decompose_guided(moment + (noise + noise.T) / 2, scale, axis_of(X))
     np.testing.assert_allclose(factors.components @ factors.components.T, np.eye(120), atol=1e-10)
     assert (factors.eigenvalues >= 0).all()
     assert (np.diff(factors.eigenvalues) <= 1e-12).all()
@@ -293,7 +293,7 @@ def test_along_an_axis_of_any_value_components_are_orthonormal(value):
         noisy += noisy.T
         noisy[0, 0] = value
         axis = np.eye(n_features)[0]
-        components = decompose_along(noisy, 1e-3, axis).components
+        components = decompose_with_axis(noisy, 1e-3, axis).components
         np.testing.assert_allclose(components @ components.T, np.eye(n_features), atol=1e-6)
 
 
@@ -301,7 +301,7 @@ def test_beside_a_mean_that_says_nothing_the_matrix_speaks_alone():
     X = make_spiked(500, 40, k=2, random_state=0)[0]
     moment = X.T @ X
     axis = np.linalg.eigh(moment)[1][:, 0]
-    ours, plain = decompose_beside(moment, 1e-3, axis), decompose(moment, 1e-3)
+    ours, plain = decompose_guided(moment, 1e-3, axis), decompose(moment, 1e-3)
     np.testing.assert_allclose(
         np.abs(np.sum(ours.components * plain.components, axis=1)), 1.0, rtol=1e-9
     )

@@ -41,14 +41,14 @@ class PCA(DPPCA):
         self.n_oversamples = n_oversamples
         self.power_iteration_normalizer = power_iteration_normalizer
 
-    def _problem_of(self, facts):
-        problem = super()._problem_of(facts)
+    def _problem_of(self, shape, **facts):
+        problem = super()._problem_of(shape, **facts)
         if self.n_components == "mle" and self.svd_solver in ("arpack", "randomized"):
             raise ValueError(
                 f"n_components='mle' cannot be a string with svd_solver='{self.svd_solver}'"
             )
         # ARPACK cannot give all components.
-        smaller = min(facts.shape)
+        smaller = min(shape)
         if self.svd_solver == "arpack" and self.n_components == smaller:
             raise ValueError(
                 f"n_components={smaller} must be strictly less than "

@@ -1,1 +1,1 @@
-"""Fits whose noise follows released bases: products of a private matrix with them."""
+"""Fits that release products of a private matrix with bases, whose noise follows the bases."""

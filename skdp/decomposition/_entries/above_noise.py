@@ -1,21 +1,21 @@
 r"""Which released components stand out from noise, by released values and public scales alone.
 
-A component counts if it passes two tests. The first asks whether there is anything: its singular
-value comes from a release of its own, the core or the noisy matrix, and has to exceed what noise
-alone gives there in 999 of 1000 fits. The second asks whether its right vector v is of use: half of
-its squared length, or more, has to be signal.
+A component counts if it passes two tests. The first asks whether the component exists: its singular
+value, from the release of the core or of the noisy matrix, must exceed what noise alone gives there
+in 999 of 1000 fits. The second asks whether its right vector v is useful: at least half of its
+squared length must be signal.
 
-An iteration finds v as the direction of :math:`A^T u` plus noise. The former is at least as long as
-the released singular value :math:`s = u^T A v`, and the noise in n rows has the expected squared
-length :math:`n\, q^T \Gamma q`, where u = U q and :math:`\Gamma` is the covariance of the noise in
-a row of the average of all products with the basis U. So
+An iteration finds v as the direction of :math:`A^T u` plus noise. The length of :math:`A^T u` is at
+least the released singular value :math:`s = u^T A v`, and the noise in n rows has the expected
+squared length :math:`n\, q^T \Gamma q`, where u = U q and :math:`\Gamma` is the covariance of the
+noise in a row of the average of all products with the basis U. So the second test is
 
 .. math:: s^2 \ge n\, q^T \Gamma q + 4 \tau^2
 
-is asked for; the last term, with :math:`\tau` the scale of the core, keeps out an s that is mostly
-noise itself. The test ignores that the rows are shrunk afterwards, which helps coherent vectors:
-for these it is too strict by a factor. For noise on every entry :mod:`skdp.linalg.singular_values`
-tells the part of v that is left, which is compared with a half.
+where :math:`\tau` is the standard deviation of the noise in the core: the last term keeps out an s
+that is mostly noise itself. The test ignores that the rows are shrunk afterwards, which helps
+coherent vectors: for these it is too strict by a factor. For noise on every entry
+:mod:`skdp.linalg.singular_values` estimates the signal in v.
 
 References
 ----------
@@ -33,26 +33,26 @@ from scipy.special import chdtri, gammainccinv
 __all__ = ["count_above", "gaussian_norm", "spherical_norm"]
 
 _RISK = 1e-3  # benchmarks/entries/warned.md, "edge alone"
-# The quantile of the Tracy-Widom law of real matrices at that risk is 3.27, but small matrices
-# exceed it twice as often. In simulations from order 2 up, this value is not exceeded more often.
+# At that risk, the quantile of the Tracy-Widom law of real matrices is 3.27, but small matrices
+# exceed it twice as often. In simulations from order 2 up, they exceed this value no more often.
 _TRACY_WIDOM = 3.84  # not studied
-# A singular value has to exceed its own noise by so many standard deviations to count as a length.
+# A singular value must exceed this many standard deviations of its own noise in the second test.
 _CORE_DEVIATIONS = 2.0  # benchmarks/entries/warned.md, "edge alone"
 
 
 def gaussian_norm(shape: tuple[int, ...], noise_std: float) -> float:
-    """Compute what the spectral norm of independent Gaussian noise exceeds once in 1000 times."""
-    # Centering and scaling are those of Ma (2012), which converge faster.
+    """Compute the norm that the spectral norm of Gaussian noise exceeds once in 1000 times."""
+    # With the centering and scaling of Ma (2012) small matrices are closer to the limit law.
     m, n = np.array(shape) - 0.5
     edge = math.sqrt(m) + math.sqrt(n)
     fluctuation = edge * (1 / math.sqrt(m) + 1 / math.sqrt(n)) ** (1 / 3)
-    # The limit is not meant for a single row or column, whose norm has a chi-squared law.
+    # The limit law is not for a single row or column, whose squared norm has a chi-squared law.
     column = float(chdtri(max(shape), _RISK))
     return noise_std * math.sqrt(max(edge**2 + _TRACY_WIDOM * fluctuation, column))
 
 
 def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
-    """Compute what the Frobenius norm of spherical noise exceeds once in 1000 times."""
+    """Compute the norm that the Frobenius norm of spherical noise exceeds once in 1000 times."""
     size = math.prod(shape)
     return noise_std * float(gammainccinv(size, _RISK)) / math.sqrt(size + 1)
 
@@ -60,6 +60,9 @@ def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
 def count_above(
     singular_values: np.ndarray, *, floor: float, noise_squares: np.ndarray, core_std: float
 ) -> int:
-    """Count the components that pass both tests; noise has these expected squared lengths."""
+    """Count the components that pass both tests.
+
+    `noise_squares` are the expected squared lengths of the noise in the right vectors.
+    """
     least = np.sqrt(noise_squares + (_CORE_DEVIATIONS * core_std) ** 2)
     return int(np.sum((singular_values > floor) & (singular_values >= least)))

@@ -1,15 +1,14 @@
 """Private alternating block iteration: noise that follows the released iterate.
 
-The change of A Z when one entry of A moves is that entry times a row of Z. So noise in proportion
-to the largest row norm of the *released* basis Z is private for every matrix, and little if Z is
-spread evenly: coherence is not assumed, but a lack of it pays. Hardt and Roth found this for single
-vectors with a bound on the coherence promised beforehand. Here the sensitivity is exact, rows of
-the basis that stick out are cut, and the iteration alternates between both sides of a rectangular
-matrix.
+If one entry of A moves, A Z moves by that change times a row of Z. So noise in proportion to the
+largest row norm of the *released* basis Z is private for every matrix, and small if Z is spread
+evenly: low coherence is not assumed, but pays. Hardt and Roth found this for single vectors, with a
+bound on the coherence promised beforehand. Here the sensitivity is exact, long rows of the basis
+are cut, and the iteration alternates between both sides of a rectangular matrix.
 
-Every product that was released before takes part in the next basis: those of one side are averaged
-by least squares, and their rows shrunk to what is likely behind them, both of which is free. A last
-release, of order p, turns the bases to the singular vectors.
+All products released so far contribute to the next basis: those of one side are averaged by least
+squares, and the rows of the average are shrunk toward their likely signal. Both cost no privacy. A
+last release, of order p, turns the bases to the singular vectors.
 
 References
 ----------
@@ -51,30 +50,31 @@ def find_bases(
     left = random_basis(n_rows, size, generator)
     right = random_basis(n_columns, size, generator)
     n_kept = min(N_KEPT, len(steps))
-    of_right, of_left = ProductAverage(n_kept), ProductAverage(n_kept)
-    n_taken = 0
-    # Shrinkage makes a few rows of the basis long beside the others. That raises the noise of the
-    # next product, unless long rows are cut.
+    # Averages of A times right bases, and of A' times left bases.
+    right_products, left_products = ProductAverage(n_kept), ProductAverage(n_kept)
+    n_released = 0
+    # Shrinkage leaves a few rows of the basis much longer than the others. That raises the noise of
+    # the next product, unless long rows are cut.
     shrink = matrix.is_cut
-    for right_product, left_product in steps:
-        if matrix.refuses(right):
+    for right_release, left_release in steps:
+        if matrix.exceeds_bound(right):
             break
-        of_right.add(matrix.matmul(right_product, right))
-        left, n_taken = next_basis(of_right, right, shrink=shrink), n_taken + 1
-        if matrix.refuses(left):
+        right_products.add(matrix.matmul(right_release, right))
+        left, n_released = next_basis(right_products, right, shrink=shrink), n_released + 1
+        if matrix.exceeds_bound(left):
             break
-        of_left.add(matrix.rmatmul(left_product, left))
-        right, n_taken = next_basis(of_left, left, shrink=shrink), n_taken + 1
-    rest = list(chain.from_iterable(steps))[n_taken:]
-    failed = bool(rest)
-    matrix.skip(*rest)
-    if of_left.is_empty:
+        left_products.add(matrix.rmatmul(left_release, left))
+        right, n_released = next_basis(left_products, left, shrink=shrink), n_released + 1
+    skipped = list(chain.from_iterable(steps))[n_released:]
+    matrix.skip(*skipped)
+    failed = bool(skipped)
+    if left_products.is_empty:
         return Bases(left, right, 0, failed, np.zeros((size, size)))
     # Both bases are computed once more, now from all products of the other side.
-    left = next_basis(of_right, right, shrink=True)
-    right = next_basis(of_left, left, shrink=True)
-    product, covariance = of_left.estimate(left)
+    left = next_basis(right_products, right, shrink=True)
+    right = next_basis(left_products, left, shrink=True)
+    product, covariance = left_products.estimate(left)
     n_above_noise = min(
-        count_above_noise(*of_right.estimate(right)), count_above_noise(product, covariance)
+        count_above_noise(*right_products.estimate(right)), count_above_noise(product, covariance)
     )
     return Bases(left, right, n_above_noise, failed, n_columns * covariance)

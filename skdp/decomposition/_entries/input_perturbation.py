@@ -19,16 +19,16 @@ __all__ = ["solve_input"]
 
 def solve_input(matrix: NoisyMatrix, entries: Release, n_components: int) -> Factors:
     """Decompose the noisy matrix: time O(m n min(m, n)), memory O(m n), also of sparse rows."""
-    noisy, noise_std = matrix.perturbed(entries)
+    noisy, noise_std = matrix.with_noise(entries)
     left, singular_values, right = np.linalg.svd(noisy, full_matrices=False)
-    seen = singular_values[:n_components]
-    cleaned = debiased(seen, noise_std, noisy.shape)
-    is_found = seen > gaussian_norm(noisy.shape, noise_std)
-    is_found &= are_mostly_signal(cleaned, noise_std, noisy.shape)
+    singular_values = singular_values[:n_components]
+    cleaned = debiased(singular_values, noise_std, noisy.shape)
+    stands_out = singular_values > gaussian_norm(noisy.shape, noise_std)
+    stands_out &= are_mostly_signal(cleaned, noise_std, noisy.shape)
     return matrix.factors(
         left[:, :n_components],
         cleaned,
         right[:n_components].T,
         noise_std=noise_std,
-        n_above_noise=int(np.sum(is_found)),
+        n_above_noise=int(np.sum(stands_out)),
     )

@@ -1,4 +1,4 @@
-"""What the iterations share: what they find, and the next basis."""
+"""What the iterations share: the bases that they find, and how a basis follows from products."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from skdp.linalg.subspace import orthonormal_basis
 
 __all__ = ["N_KEPT", "Bases", "next_basis"]
 
-# More products would need more memory, and older ones tell little.
+# Products that are averaged. More would need more memory, and older ones add little.
 N_KEPT = 6  # benchmarks/entries/captured.md, "plain"
 
 
@@ -21,15 +21,18 @@ class Bases:
     left: np.ndarray
     right: np.ndarray
     n_above_noise: int
-    failed: bool  # one exceeded the coherence bound
-    # (size, size), expected inner products of columns of the noise that `right` has
+    failed: bool  # a basis exceeded the coherence bound
+    # (size, size), expected inner products between the columns of the noise in `right`
     noise_gram: np.ndarray
 
 
 def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> np.ndarray:
-    """Compute a basis of the range of a matrix from its noisy products, the last with `basis`."""
+    """Compute a basis of the range of a matrix from noisy products, the last of them with `basis`.
+
+    `shrink` also shrinks the rows of their average toward their likely signal.
+    """
     estimate, covariance = products.estimate(basis)
-    # Laplace and spherical noise has large values now and then, which would be taken for signal.
+    # The shrinkage would take the large values that Laplace or spherical noise has for signal.
     if shrink and products.is_gaussian:
         estimate = shrink_rows(estimate, covariance)
     return orthonormal_basis(estimate)

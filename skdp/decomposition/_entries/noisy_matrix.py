@@ -1,53 +1,50 @@
-"""A private matrix that is seen through noisy products with public bases only."""
+"""A private matrix that solvers see only through noisy products with public bases."""
 
 import copy
 import math
-from dataclasses import replace
 
 import numpy as np
 
 from skdp.data.rows import Rows
 from skdp.decomposition._factors import Factors
+from skdp.decomposition._problem import EntriesProblem
 from skdp.linalg.averaging import NoisyProduct
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
-from skdp.units._resolved import MatrixUnit
 
-__all__ = ["CenteredMatrix", "NoisyMatrix", "NoisyMoment"]
+__all__ = ["NoisyMatrix", "NoisyMoment"]
 
 
-# Smallest norm of a row of a basis that is charged for, relative to the root of the mean square.
+# Least row norm that noise is scaled for, relative to the root of the mean square of all rows.
 _LEAST_NORM = 1e-6  # not tuned
 
 
 class NoisyMatrix:
-    """A private matrix minus a known part, seen through noisy products.
+    """A private matrix minus a public one, seen through noisy products.
 
-    The unit has clipped the rows. Rows of a basis are cut to `cut` times their mean square before
-    it is multiplied, which bounds what one entry can do. A `coherence_bound` cuts nothing instead:
-    it charges every product as if rows reached this many times their mean square, and refuses bases
-    that exceed it.
+    The unit has clipped the rows. Before a basis is multiplied, its rows are cut so that no squared
+    norm exceeds `cut` times their mean: that bounds the effect of one entry. With a
+    `coherence_bound` nothing is cut. Instead the noise of every product is scaled for squared row
+    norms of this many times their mean, and a basis that exceeds them is refused.
+
+    With a private center the matrix is :math:`(I - 1 1^T / m) A`. Centering multiplies by a public
+    matrix from the left, so that released products and bases are centered instead of A. Unlike
+    subtracting released means this is exact, and adds no noise.
     """
 
-    # The eigenvalues of the second moment are the singular values to this power.
+    # Eigenvalues of the second moment of the rows are singular values of the matrix to this power.
     _power = 2
 
     def __init__(
-        self,
-        rows: Rows,
-        budget: PrivacyBudget,
-        unit: MatrixUnit,
-        *,
-        cut: float | None,
-        coherence_bound: float | None = None,
+        self, problem: EntriesProblem, rows: Rows, budget: PrivacyBudget, cut: float | None
     ) -> None:
-        self._rows = rows
-        self._budget = budget
-        self._unit = unit
-        self._cut = cut if coherence_bound is None else None
-        self._coherence_bound = coherence_bound
-        self._known = (np.zeros((self.shape[0], 0)), np.zeros((self.shape[1], 0)))
+        self._rows, self._budget, self._unit = rows, budget, problem.unit
+        self._cut = cut if problem.coherence_bound is None else None
+        self._coherence_bound = problem.coherence_bound
+        self._is_centered = isinstance(problem.center, str)
+        # The public part is the first factor times the second one transposed.
+        self._public = (np.zeros((self.shape[0], 0)), np.zeros((self.shape[1], 0)))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -56,16 +53,16 @@ class NoisyMatrix:
 
     @property
     def is_cut(self) -> bool:
-        """Whether rows of a basis that stick out are cut."""
+        """Whether long rows of a basis are cut."""
         return self._cut is not None
 
     @property
     def is_pure(self) -> bool:
-        """Whether noise does without delta."""
+        """Whether the noise is for ``delta=0``."""
         return self._budget.cost.is_pure
 
     def skip(self, *products: Release) -> None:
-        """Spend what is planned for products on nothing."""
+        """Spend the budget of products without releasing them."""
         self._budget.skip(*products)
 
     def factors(
@@ -78,7 +75,7 @@ class NoisyMatrix:
         n_above_noise: int,
         failed: bool = False,
     ) -> Factors:
-        """Decompose the second moment, which is that of the rows, by released singular vectors."""
+        """Give the second moment of the rows by released singular vectors and values."""
         eigenvalues = singular_values**self._power
         return Factors(
             components=right.T,
@@ -91,145 +88,103 @@ class NoisyMatrix:
         )
 
     def minus(self, left: np.ndarray, right: np.ndarray) -> "NoisyMatrix":
-        """View the matrix minus a public ``left @ right.T``: neighbors differ as before."""
+        """Return a view of the matrix minus a public ``left @ right.T``.
+
+        Sensitivities stay, as neighboring matrices differ as before.
+        """
         other = copy.copy(self)
-        other._known = (np.hstack([self._known[0], left]), np.hstack([self._known[1], right]))
+        other._public = (np.hstack([self._public[0], left]), np.hstack([self._public[1], right]))
         return other
 
-    def refuses(self, basis: np.ndarray) -> bool:
+    def exceeds_bound(self, basis: np.ndarray) -> bool:
         """Whether the basis exceeds the coherence bound."""
         if self._coherence_bound is None:
             return False
-        # A row of an orthonormal basis may be longer than 1 by rounding, which is charged for.
+        # Rounding may make a row of an orthonormal basis longer than 1; the noise allows for it.
         largest = self._norm_at(self._coherence_bound, basis) * (1 + LEAST_ROUNDING / 2)
         return bool(row_norms(basis).max() > largest)
 
     def matmul(self, release: Release, basis: np.ndarray) -> NoisyProduct:
         """Release the matrix times `basis`, of shape (n_columns, size)."""
-        basis, norms = self._cut_rows(basis)
+        basis = self._cut_rows(basis)
+        norms = self._noise_norms(basis)
         value, rounding = self._multiply(basis, norms)
         change = self._unit.product(norms, by_rows=_is_by_rows(release))
         noisy, noise_std = self._budget.release(release, value, change, rounding)
-        left, right = self._known
-        return NoisyProduct(basis, noisy - left @ (right.T @ basis), noise_std, not self.is_pure)
+        left, right = self._public
+        product = self._centered(noisy - left @ (right.T @ basis))
+        return NoisyProduct(basis, product, noise_std, not self.is_pure)
 
     def rmatmul(self, release: Release, basis: np.ndarray) -> NoisyProduct:
         """Release the transposed matrix times `basis`, of shape (n_rows, size)."""
-        basis, norms = self._cut_left_rows(basis)
-        # All rows of the product may round differently: which entries are added up first may depend
-        # on where a sparse matrix has zeros.
+        # Cutting comes first: cutting a centered basis would give its columns means again.
+        basis = self._centered(self._cut_rows(basis))
+        norms = self._noise_norms(basis)
+        # One unit may change the rounding of every row of the product: where a sparse matrix has
+        # zeros may decide which entries are added first.
         n_sums = self.shape[1] if _is_by_rows(release) else math.sqrt(self.shape[1])
         rounding = self._rounding(self._rows.depth, norms) * n_sums
         change = self._unit.rmatmul(norms, by_rows=_is_by_rows(release))
         value = self._rows.rmatmul(basis)
         noisy, noise_std = self._budget.release(release, value, change, rounding)
-        left, right = self._known
+        left, right = self._public
         return NoisyProduct(basis, noisy - right @ (left.T @ basis), noise_std, not self.is_pure)
 
-    def core(self, release: Release, left: np.ndarray, right: np.ndarray) -> Released:
-        """Release ``left.T @ matrix @ right``."""
-        left_norms, right_norms = self._norms(left), self._norms(right)
-        change = self._unit.core(left_norms, right_norms)
-        return self._release_core(release, left, right, (left_norms, right_norms), change)
-
-    def symmetric_core(self, release: Release, basis: np.ndarray) -> Released:
-        """Release ``basis.T @ matrix @ basis`` of a symmetric matrix."""
-        norms = self._norms(basis)
-        change = self._unit.symmetric_core(norms)
-        noisy, noise_std = self._release_core(release, basis, basis, (norms, norms), change)
+    def core(
+        self, release: Release, left: np.ndarray, right: np.ndarray, *, is_symmetric: bool = False
+    ) -> Released:
+        """Release ``left.T @ matrix @ right``; if the matrix is symmetric, `left` is `right`."""
+        left = self._centered(left)
+        norms = self._norms(left), self._norms(right)
+        change = self._unit.symmetric_core(norms[1]) if is_symmetric else self._unit.core(*norms)
+        value = left.T @ self._multiply(right, norms[1])[0]
+        noisy, noise_std = self._budget.release(release, value, change, self._core_rounding(norms))
+        public_left, public_right = self._public
+        core = noisy - (left.T @ public_left) @ (public_right.T @ right)
         # Averaging with the transpose makes no noise larger.
-        return Released((noisy + noisy.T) / 2, noise_std)
+        return Released((core + core.T) / 2 if is_symmetric else core, noise_std)
 
-    def perturbed(self, release: Release) -> Released:
+    def with_noise(self, release: Release) -> Released:
         """Release the matrix itself."""
         noisy, noise_std = self._budget.release(release, self._rows.dense())
-        left, right = self._known
-        return Released(noisy - left @ right.T, noise_std)
+        left, right = self._public
+        return Released(self._centered(noisy - left @ right.T), noise_std)
+
+    def _centered(self, values: np.ndarray) -> np.ndarray:
+        return np.asarray(values - values.mean(axis=0)) if self._is_centered else values
 
     def _multiply(self, basis: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, float]:
-        """Multiply, and bound the rounding error of the rows that one unit may change."""
+        """Multiply by a basis; bound the rounding error of the rows that one unit may change."""
         rounding = self._rounding(self.shape[1], norms)
         return self._rows.matmul(basis), self._unit.row_errors(self.shape[0]) * rounding
 
     def _core_rounding(self, norms: tuple[np.ndarray, np.ndarray]) -> float:
         return self._rounding(sum(self.shape), norms[0]) * float(norms[1].sum())
 
-    def _cut_rows(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Cut the rows that are long beside the others; give the norms to charge for."""
-        if self._cut is not None:
-            basis = clip_rows(basis.copy(), self._norm_at(self._cut, basis))
-        return basis, self._charged_norms(basis)
+    def _cut_rows(self, basis: np.ndarray) -> np.ndarray:
+        if self._cut is None:
+            return basis
+        return clip_rows(basis.copy(), self._norm_at(self._cut, basis))
 
-    def _cut_left_rows(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._cut_rows(basis)
-
-    def _charged_norms(self, basis: np.ndarray) -> np.ndarray:
+    def _noise_norms(self, basis: np.ndarray) -> np.ndarray:
+        """Return the row norms that the noise of a product is scaled for."""
         norms = self._norms(basis)
         if self._coherence_bound is None:
             return norms
         return np.maximum(norms, self._norm_at(self._coherence_bound, basis))
 
     def _norms(self, basis: np.ndarray) -> np.ndarray:
-        """Row norms, none of them 0: even a centered basis of one row must give noise a scale."""
+        """Return row norms, none of them 0: the centered basis of one row is 0, and needs noise."""
         return np.maximum(row_norms(basis), _LEAST_NORM * self._norm_at(1.0, basis))
 
     @staticmethod
     def _norm_at(multiple: float, basis: np.ndarray) -> float:
-        """Norm of a row whose square is so many times the mean of an orthonormal basis."""
+        """Return the root of `multiple` times the mean squared row norm of an orthonormal basis."""
         return min(1.0, math.sqrt(multiple * basis.shape[1] / len(basis)))
 
-    def _release_core(
-        self,
-        release: Release,
-        left: np.ndarray,
-        right: np.ndarray,
-        norms: tuple[np.ndarray, np.ndarray],
-        change: float,
-    ) -> Released:
-        value = left.T @ self._multiply(right, norms[1])[0]
-        noisy, noise_std = self._budget.release(release, value, change, self._core_rounding(norms))
-        known_left, known_right = self._known
-        return Released(noisy - (left.T @ known_left) @ (known_right.T @ right), noise_std)
-
     def _rounding(self, depth: int, norms: np.ndarray) -> float:
-        """Bound the rounding error of a sum of so many entries times the rows of a basis."""
+        """Bound the rounding error of a sum of entries times rows of a basis, `depth` additions."""
         return (depth + 2) * UNIT_ROUNDOFF * self._unit.largest * float(norms.sum())
-
-
-class CenteredMatrix(NoisyMatrix):
-    r"""A private matrix whose columns are centered: :math:`(I - 1 1^T / m) A`.
-
-    The map from the left is public, so that it may be applied to what is released, and to bases
-    before they are multiplied. Unlike subtracting released means it is exact, and adds no noise.
-    """
-
-    def matmul(self, release: Release, basis: np.ndarray) -> NoisyProduct:
-        """Release the matrix times `basis`, of shape (n_columns, size)."""
-        product = super().matmul(release, basis)
-        return replace(product, value=_centered(product.value))
-
-    def core(self, release: Release, left: np.ndarray, right: np.ndarray) -> Released:
-        """Release ``left.T @ matrix @ right``."""
-        return super().core(release, _centered(left), right)
-
-    def perturbed(self, release: Release) -> Released:
-        """Release the matrix itself."""
-        noisy, noise_std = super().perturbed(release)
-        return Released(_centered(noisy), noise_std)
-
-    def _cut_left_rows(self, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        # Cutting comes first: cutting a centered basis would give its columns means again.
-        basis = _centered(self._cut_rows(basis)[0])
-        return basis, self._charged_norms(basis)
-
-
-def _is_by_rows(product: Release) -> bool:
-    """Whether the noise of a product is drawn row by row."""
-    return product.mechanism == "laplace"
-
-
-def _centered(values: np.ndarray) -> np.ndarray:
-    return np.asarray(values - values.mean(axis=0))
 
 
 class NoisyMoment(NoisyMatrix):
@@ -247,8 +202,13 @@ class NoisyMoment(NoisyMatrix):
         return product, self._rows.bound**2 * rounding
 
     def _core_rounding(self, norms: tuple[np.ndarray, np.ndarray]) -> float:
-        # The product rounds, and so does adding up its rows.
+        # Both the product and the sum over its rows round.
         depth = self._rows.n_rows + self._rows.n_features
         return (
             2 * self._rows.bound**2 * (depth * UNIT_ROUNDOFF * self._rows.n_rows + LEAST_ROUNDING)
         )
+
+
+def _is_by_rows(product: Release) -> bool:
+    """Whether the noise of a product is drawn row by row."""
+    return product.mechanism == "laplace"

@@ -1,14 +1,14 @@
-"""What a fit by products with released bases releases, and with which shares."""
+"""Checks and releases of a fit by products with released bases, and the shares of these."""
 
 import math
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdp.decomposition._problem import MEAN, Asked, EntriesProblem, check_solver
+from skdp.decomposition._problem import MEAN, EntriesProblem, check_solver
 from skdp.linalg.norms import LEAST_ROUNDING
 from skdp.privacy import Release
 from skdp.units._resolved import MatrixUnit
@@ -21,79 +21,70 @@ __all__ = [
     "resolve_entries",
 ]
 
-# Shares of the budget, of which the solver takes the rest. With delta=0 they are shares of epsilon
-# and not of the square of mu, so that small ones buy less.
+# Shares of the means and of the sum of squares; the solver takes the rest. With delta=0 shares are
+# of epsilon and not of the square of mu, so that small ones buy less.
 _MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01  # not studied
 _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03  # not studied
-# Fraction of what the solver has that goes to the last release; more where shares are those of
+# Fraction of the solver's share for the core, its last release. It is larger where shares are of
 # epsilon, and where the core gets no less noise than a whole product.
 _CORE_SHARE, _LARGER_CORE_SHARE = 0.02, 0.05  # not studied
 # A step gets this many times the share of the next one.
 _DECAY = 0.8  # benchmarks/house/constants.md
-# Fraction of what a component has that goes to its value.
+# Fraction of the share of a component for its value.
 _VALUE_SHARE = 0.05  # not studied
-# Clipping mixes other directions in, and one more column keeps them apart from what is sought. With
-# Laplace noise, which grows with the number of columns, it is not worth that.
+# Clipping mixes in other directions, and one more column keeps them apart from the components.
+# Laplace noise grows with the number of columns, so that with it the column does not pay.
 _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the first
 # An iteration beats noise on every entry from this length of the shorter side on:
 # benchmarks/entries/captured.md, "Small matrices: which solver".
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
 
 
-def resolve_entries(problem: EntriesProblem, asked: Asked) -> EntriesProblem:
-    """Refuse what contradicts itself, and replace what is "auto", from public facts only."""
-    support, (n_rows, n_features) = asked.support, problem.shape
-    _check_norms(problem, asked)
+def resolve_entries(problem: EntriesProblem) -> EntriesProblem:
+    """Refuse contradictory parameters, and resolve "auto", from public facts only."""
+    support, (n_rows, n_features) = problem.support, problem.shape
+    _check_zeros(problem)
     if problem.unit.is_symmetric and n_rows != n_features:
         raise ValueError(
-            f"{asked.given_unit} needs a symmetric matrix, got one of shape {problem.shape}; "
+            f"{problem.given_unit} needs a symmetric matrix, got one of shape {problem.shape}; "
             "skdp.units.Entry takes any matrix."
         )
     if problem.center is not None:
-        _check_center(problem, asked)
-    check_solver(problem, asked)
-    _check_rank(problem, asked)
-    n_components = problem.n_components
-    if n_components is None:
-        n_components = min(problem.shape)
-    solver = _choose_solver(problem, asked)
-    if problem.coherence_bound is not None:
-        _check_coherence_bound(problem, asked, solver)
+        _check_center(problem)
+    check_solver(problem)
+    _check_rank(problem)
+    size = int(min(problem.shape) if problem.n_components is None else problem.n_components)
     extra = _PURE_OVERSAMPLES if problem.cost.is_pure else _OVERSAMPLES
-    if asked.n_oversamples != "auto":
-        extra = int(asked.n_oversamples)
-    if solver == "deflation":
-        extra = 0
+    if problem.n_oversamples != "auto":
+        extra = int(problem.n_oversamples)
+    solver = _choose_solver(problem, size + extra)
+    if problem.coherence_bound is not None:
+        _check_coherence_bound(problem, solver)
     limit = n_features if problem.unit.is_second_moment else min(problem.shape)
     return replace(
         problem,
-        n_components=n_components,
+        n_components=size,
         solver=solver,
-        # Whole numbers of any size become floats before anything is spent.
+        # An int of any size becomes a float before anything is spent.
         coherence_bound=problem.coherence_bound and float(problem.coherence_bound),
-        basis_size=min(int(n_components) + extra, limit),
+        # Deflation finds one component at a time, with bases of a single column.
+        basis_size=size if solver == "deflation" else min(size + extra, limit),
         n_iter=support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
     )
 
 
-def _check_norms(problem: EntriesProblem, asked: Asked) -> None:
-    """Refuse bounds of rows, and bounds of entries that exclude the zeros of a sparse X."""
-    for name, bound in (("row_norm", asked.row_norm), ("mean_norm", asked.mean_norm)):
-        if bound is not None:
-            raise ValueError(
-                f"{name}={bound:g} is for privacy_unit='row', got {asked.given_unit}: pass "
-                f"{name}=None. Objects of skdp.units carry their own bounds."
-            )
+def _check_zeros(problem: EntriesProblem) -> None:
+    """Refuse bounds of entries that exclude the zeros of a sparse X."""
     if problem.is_sparse and not problem.unit.admits_zero:
         raise ValueError(
-            f"X is sparse, but the bounds of {asked.given_unit} exclude its zeros; pass "
+            f"X is sparse, but the bounds of {problem.given_unit} exclude its zeros; pass "
             "zero_is_missing=True, bounds that include 0, or a dense X."
         )
 
 
-def _check_center(problem: EntriesProblem, asked: Asked) -> None:
+def _check_center(problem: EntriesProblem) -> None:
     """Refuse centering where the matrix would not stay symmetric."""
-    support, solver, given = asked.support, problem.solver, asked.given_unit
+    support, solver, given = problem.support, problem.solver, problem.given_unit
     if not support.centered:
         raise ValueError(f"{given} takes no center: pass center=False.")
     if solver in support.steps and solver not in support.centered:
@@ -103,13 +94,13 @@ def _check_center(problem: EntriesProblem, asked: Asked) -> None:
         )
 
 
-def _check_rank(problem: EntriesProblem, asked: Asked) -> None:
-    """Refuse numbers of components that there are not, or that the solver does not find."""
+def _check_rank(problem: EntriesProblem) -> None:
+    """Refuse a number of components that X does not have, or that the solver cannot choose."""
     n_components, smaller = problem.n_components, min(problem.shape)
-    sees_all = "input" in asked.support.steps and problem.solver in ("auto", "input")
+    sees_all = "input" in problem.support.steps and problem.solver in ("auto", "input")
     if not isinstance(n_components, Integral) and not (n_components is None and sees_all):
         raise ValueError(
-            f"n_components={n_components!r} with {asked.given_unit}: pass an int, or None with "
+            f"n_components={n_components!r} with {problem.given_unit}: pass an int, or None with "
             "solver='input' for entries."
         )
     if n_components is not None and int(n_components) > smaller:
@@ -118,37 +109,32 @@ def _check_rank(problem: EntriesProblem, asked: Asked) -> None:
         )
 
 
-def _choose_solver(problem: EntriesProblem, asked: Asked) -> str:
-    """Choose the first solver that can be taken, or noise on every entry if that does better."""
-    support = asked.support
+def _choose_solver(problem: EntriesProblem, basis_size: int) -> str:
+    """Choose the first solver that is possible, or "input" if noise on every entry does better."""
+    support = problem.support
     if problem.n_components is None:
         return "input"
     if problem.solver != "auto":
         return problem.solver
-    if "input" in support.steps and not problem.cost.is_pure and _is_small(problem, asked):
+    # The noise of an iteration is spread over the rows and columns: few of them are too few.
+    side = (min(problem.shape) ** 2 * max(problem.shape)) ** (1 / 3)
+    is_small = side < _LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * basis_size
+    if "input" in support.steps and not problem.cost.is_pure and is_small:
         return "input"
     usable = tuple(support.steps) if problem.center is None else support.centered
     return next(name for name in usable if not problem.cost.is_pure or name in support.pure)
 
 
-def _is_small(problem: EntriesProblem, asked: Asked) -> bool:
-    """Whether so few rows or columns cannot spread the noise of an iteration thin enough."""
-    extra = _OVERSAMPLES if asked.n_oversamples == "auto" else int(asked.n_oversamples)
-    assert isinstance(problem.n_components, int)
-    side = (min(problem.shape) ** 2 * max(problem.shape)) ** (1 / 3)
-    return side < _LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * (problem.n_components + extra)
-
-
-def _check_coherence_bound(problem: EntriesProblem, asked: Asked, solver: str) -> None:
-    """Refuse it where no basis is released, or none of those it bounds."""
-    if asked.support.takes_coherence_bound and solver != "input":
+def _check_coherence_bound(problem: EntriesProblem, solver: str) -> None:
+    """Refuse a coherence bound if no iteration with such a bound runs."""
+    if problem.support.takes_coherence_bound and solver != "input":
         return
     taken = f"solver={problem.solver!r}"
     if problem.solver != solver:
         taken += f", which takes {solver!r}"
     raise ValueError(
         f"coherence_bound={problem.coherence_bound:g} is for the iterations that protect entries "
-        f"and edges, got {asked.given_unit} and {taken}: pass coherence_bound=None, or another "
+        f"and edges, got {problem.given_unit} and {taken}: pass coherence_bound=None, or another "
         "solver."
     )
 
@@ -156,13 +142,13 @@ def _check_coherence_bound(problem: EntriesProblem, asked: Asked, solver: str) -
 class IterationReleases(NamedTuple):
     """Products with released bases, and the core that turns the bases."""
 
-    # Of a symmetric matrix one a step, of others one from the right and one from the left.
+    # For each step one release if the matrix is symmetric, else one from each side.
     products: tuple[Any, ...]
     core: Release
 
 
 class DeflationReleases(NamedTuple):
-    """An iteration for each component, whose core is its value; and the core of all."""
+    """An iteration for each component, with its value as the core; and the core of all vectors."""
 
     components: tuple[IterationReleases, ...]
     core: Release
@@ -178,13 +164,13 @@ class EntryReleases(NamedTuple):
 
 def plan_entries(problem: EntriesProblem) -> EntryReleases:
     """Plan all releases in their order."""
-    unit, cost = cast(MatrixUnit, problem.unit), problem.cost
-    mean_share, total_share = _total_shares(problem, unit)
-    mean = _plan_mean(problem, unit, mean_share) if mean_share else None
-    total = _plan_total(problem, unit, total_share) if total_share else None
+    unit, cost = problem.unit, problem.cost
+    mean_share, total_share = _total_shares(problem)
+    mean = _plan_mean(problem, mean_share) if mean_share else None
+    total = _plan_total(problem, total_share) if total_share else None
     share = 1 - math.fsum([mean_share, total_share])
     if problem.solver == "input":
-        change = partial(_whole_change, unit, problem.shape)
+        change = partial(_matrix_change, unit, problem.shape)
         entries = cost.release("matrix", "gaussian", share, change, {}, shape=problem.shape)
         return EntryReleases(mean, total, entries)
     core_share = _CORE_SHARE
@@ -198,9 +184,9 @@ def plan_entries(problem: EntriesProblem) -> EntryReleases:
     return EntryReleases(mean, total, IterationReleases(products, core))
 
 
-def _total_shares(problem: EntriesProblem, unit: MatrixUnit) -> tuple[float, float]:
+def _total_shares(problem: EntriesProblem) -> tuple[float, float]:
     """Return the shares of the means of the columns and of the sum of squares."""
-    if not unit.has_totals:
+    if not problem.unit.has_totals:
         return 0.0, 0.0
     mean, total = _MEAN_SHARE, _TOTAL_SHARE
     if problem.cost.is_pure:
@@ -212,23 +198,23 @@ def _mechanism(problem: EntriesProblem, *, pure: str) -> str:
     return pure if problem.cost.is_pure else "gaussian"
 
 
-def _plan_mean(problem: EntriesProblem, unit: MatrixUnit, share: float) -> Release:
+def _plan_mean(problem: EntriesProblem, share: float) -> Release:
     mechanism = _mechanism(problem, pure="laplace")
-    change = partial(_mean_change, unit, problem.shape, by_rows=problem.cost.is_pure)
+    change = partial(_mean_change, problem.unit, problem.shape, by_rows=problem.cost.is_pure)
     known, shape = {"rounding": problem.rounding}, problem.shape[1:]
     return problem.cost.release(MEAN, mechanism, share, change, known, shape=shape)
 
 
-def _plan_total(problem: EntriesProblem, unit: MatrixUnit, share: float) -> Release:
+def _plan_total(problem: EntriesProblem, share: float) -> Release:
     """Plan the sum of squares about the center, which may be released."""
     known: dict[str, Any] | None = None
     if not isinstance(problem.center, str):
         point = np.zeros(problem.shape[1]) if problem.center is None else problem.center
-        # For other units the sum rounds far less than what is charged anyway.
-        rounding = problem.rounding if unit.is_second_moment else 0.0
+        # For other units the sum rounds far less than `_squares_change` allows for anyway.
+        rounding = problem.rounding if problem.unit.is_second_moment else 0.0
         known = {"point": point, "rounding": rounding}
     mechanism, follows = _mechanism(problem, pure="laplace"), MEAN
-    change = partial(_squares_change, unit)
+    change = partial(_squares_change, problem.unit)
     return problem.cost.release("sum of squares", mechanism, share, change, known, follows=follows)
 
 
@@ -237,7 +223,7 @@ def _mean_change(
 ) -> float:
     """Return the sensitivity of the means of the columns, with the rounding of their sums."""
     n_rows, n_features = shape
-    # The sums of all columns may round differently: their order may depend on every entry.
+    # One entry may change the rounding of all columns, as it may change the order of their sums.
     n_sums = n_features if by_rows else math.sqrt(n_features)
     slack = 2 * rounding * unit.largest * n_sums / n_rows
     return unit.mean(n_rows, by_rows=by_rows) + slack
@@ -251,12 +237,12 @@ def _squares_change(unit: MatrixUnit, point: np.ndarray, rounding: float) -> flo
     return unit.squares(point) * (1 + LEAST_ROUNDING) + slack
 
 
-def _whole_change(unit: MatrixUnit, shape: tuple[int, int]) -> float:
+def _matrix_change(unit: MatrixUnit, shape: tuple[int, int]) -> float:
     return unit.whole(shape) * (1 + LEAST_ROUNDING)
 
 
 def _with_rounding(change: float, rounding: float) -> float:
-    """Charge what moves a product, as the unit says, with the rounding of its sums."""
+    """Add the rounding of the sums to the sensitivity of a product, given by the unit."""
     return (change + 2 * rounding) * (1 + LEAST_ROUNDING)
 
 
@@ -277,14 +263,14 @@ def _plan_products(
     problem: EntriesProblem, share: float, size: int, prefix: str = ""
 ) -> tuple[Any, ...]:
     """Plan the products of an iteration, which may fail at each of them."""
-    unit, (n_rows, n_columns) = cast(MatrixUnit, problem.unit), problem.shape
+    unit, (n_rows, n_columns) = problem.unit, problem.shape
     mechanism = _mechanism(problem, pure="laplace" if unit.is_local else "spherical")
 
-    def _planned(name: str, own: float, length: int) -> Release:
+    def product(name: str, part: float, length: int) -> Release:
         return problem.cost.release(
             prefix + name,
             mechanism,
-            own,
+            part,
             _with_rounding,
             follows="the released basis",
             shape=(length, size),
@@ -295,16 +281,16 @@ def _plan_products(
     weights /= weights.sum()
     if problem.solver == "power" or (problem.solver == "deflation" and unit.is_symmetric):
         shares = enumerate((share * weights).tolist(), start=1)
-        return tuple(_planned(f"product {step}", own, n_columns) for step, own in shares)
-    # Noise on a side grows with its length, so that this split is best for equally coherent sides;
-    # its roots are where noise does not fall with the length of the other side.
+        return tuple(product(f"product {step}", part, n_columns) for step, part in shares)
+    # The noise of a product grows with its number of rows, so that this split is best for equally
+    # coherent sides. Where noise does not fall with the length of the other side, its roots are.
     sides = np.array([n_rows, n_columns]) ** (1.0 if unit.follows_rows else 0.5)
     sides /= sides.sum()
     pairs = enumerate((share * np.outer(weights, sides)).tolist(), start=1)
     return tuple(
         (
-            _planned(f"right product {step}", right, n_rows),
-            _planned(f"left product {step}", left, n_columns),
+            product(f"right product {step}", right, n_rows),
+            product(f"left product {step}", left, n_columns),
         )
         for step, (right, left) in pairs
     )

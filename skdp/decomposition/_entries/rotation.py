@@ -14,20 +14,10 @@ __all__ = ["rotate_to_eigenvectors", "rotate_to_singular_vectors"]
 def rotate_to_singular_vectors(
     matrix: NoisyMatrix, bases: Bases, core: Released, n_components: int
 ) -> Factors:
-    """Turn the bases to the singular vectors of `core`."""
+    """Turn the bases to the leading singular vectors of `core`."""
     left_turn, singular_values, right_turn = np.linalg.svd(core.value)
-    left_turn, right_turn = left_turn[:, :n_components], right_turn.T[:, :n_components]
-    singular_values = singular_values[:n_components]
-    return matrix.factors(
-        bases.left @ left_turn,
-        singular_values,
-        bases.right @ right_turn,
-        noise_std=core.noise_std,
-        n_above_noise=_count_found(
-            bases, singular_values, left_turn, core.noise_std, is_pure=matrix.is_pure
-        ),
-        failed=bases.failed,
-    )
+    turns = left_turn[:, :n_components], right_turn.T[:, :n_components]
+    return _rotated(matrix, bases, core, turns, singular_values[:n_components])
 
 
 def rotate_to_eigenvectors(
@@ -43,34 +33,33 @@ def rotate_to_eigenvectors(
     if is_definite:
         eigenvalues = np.maximum(eigenvalues, 0.0)
     order = np.argsort(-np.abs(eigenvalues), kind="stable")[:n_components]
-    turn, singular_values = turn[:, order], np.abs(eigenvalues[order])
-    right = bases.right @ turn
-    return matrix.factors(
-        right * np.where(eigenvalues[order] < 0, -1.0, 1.0),
+    eigenvalues, turn = eigenvalues[order], turn[:, order]
+    # Singular values have no sign, so the left vector takes that of the eigenvalue.
+    turns = turn * np.where(eigenvalues < 0, -1.0, 1.0), turn
+    return _rotated(matrix, bases, core, turns, np.abs(eigenvalues))
+
+
+def _rotated(
+    matrix: NoisyMatrix,
+    bases: Bases,
+    core: Released,
+    turns: tuple[np.ndarray, np.ndarray],
+    singular_values: np.ndarray,
+) -> Factors:
+    """Turn both bases, and count the components that stand out in the bases and in the core."""
+    left_turn, right_turn = turns
+    noise_norm = spherical_norm if matrix.is_pure else gaussian_norm
+    n_in_core = count_above(
         singular_values,
-        right,
+        floor=noise_norm(bases.noise_gram.shape, core.noise_std),
+        noise_squares=np.einsum("ij,ik,kj->j", left_turn, bases.noise_gram, left_turn),
+        core_std=core.noise_std,
+    )
+    return matrix.factors(
+        bases.left @ left_turn,
+        singular_values,
+        bases.right @ right_turn,
         noise_std=core.noise_std,
-        n_above_noise=_count_found(
-            bases, singular_values, turn, core.noise_std, is_pure=matrix.is_pure
-        ),
+        n_above_noise=min(bases.n_above_noise, n_in_core),
         failed=bases.failed,
     )
-
-
-def _count_found(
-    bases: Bases,
-    singular_values: np.ndarray,
-    left_turn: np.ndarray,
-    core_std: float,
-    *,
-    is_pure: bool,
-) -> int:
-    """Count the turned components that stand out in the bases and in the core."""
-    noise_norm = spherical_norm if is_pure else gaussian_norm
-    n_found = count_above(
-        singular_values,
-        floor=noise_norm(bases.noise_gram.shape, core_std),
-        noise_squares=np.einsum("ij,ik,kj->j", left_turn, bases.noise_gram, left_turn),
-        core_std=core_std,
-    )
-    return min(bases.n_above_noise, n_found)

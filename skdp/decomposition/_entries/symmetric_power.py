@@ -1,8 +1,8 @@
 r"""Private block power iteration for a symmetric matrix.
 
-One chain :math:`V \leftarrow \operatorname{orth}(A V + N)`, with the averaging and shrinkage of the
-alternating iteration; the noise follows the released basis here, too. A Rayleigh quotient gives an
-eigenvalue its sign, so that indefinite matrices are right.
+It iterates :math:`V \leftarrow \operatorname{orth}(A V + N)`, with the averaging and shrinkage of
+the alternating iteration; here, too, the noise follows the released basis. Rayleigh quotients give
+the eigenvalues their signs, so that the matrix may be indefinite.
 
 References
 ----------
@@ -39,22 +39,22 @@ def solve_symmetric_power(
 ) -> Factors:
     """Find the eigenvectors of `matrix` whose eigenvalues are largest in size.
 
-    Of a definite one negative eigenvalues are noise. Time O(nnz p) a step; memory O(n p).
+    If it is definite, negative eigenvalues are noise. Time O(nnz p) a step; memory O(n p).
     """
     bases = find_basis(matrix, plan.products, generator)
-    core = matrix.symmetric_core(plan.core, bases.right)
+    core = matrix.core(plan.core, bases.left, bases.right, is_symmetric=True)
     return rotate_to_eigenvectors(matrix, bases, core, n_components, is_definite=is_definite)
 
 
 def find_basis(
     matrix: NoisyMatrix, steps: Sequence[Release], generator: np.random.Generator
 ) -> Bases:
-    """Iterate from a random basis, which is that of both sides."""
+    """Iterate from a random basis, which serves both sides; end early at the coherence bound."""
     size = steps[0].shape[1]
     basis = random_basis(matrix.shape[0], size, generator)
     products = ProductAverage(min(N_KEPT, len(steps)))
     for number, product in enumerate(steps):
-        if matrix.refuses(basis):
+        if matrix.exceeds_bound(basis):
             matrix.skip(*steps[number:])
             return Bases(basis, basis, 0, failed=True, noise_gram=np.zeros((size, size)))
         products.add(matrix.matmul(product, basis))

@@ -1,4 +1,4 @@
-"""From raw rows to released factors: scales, the mean, and the solver."""
+"""From raw rows to released factors: bounds, the mean, and the solver."""
 
 import math
 from collections.abc import Sequence
@@ -13,13 +13,11 @@ from skdp.data.rows import RowCache, Rows
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import RowsProblem, rank_of
 from skdp.decomposition._rows.adaptive import solve_adaptive
-from skdp.decomposition._rows.covariance import solve_covariance
-from skdp.decomposition._rows.guided_moment import decompose_beside
+from skdp.decomposition._rows.covariance import Decomposition, decompose, solve_covariance
+from skdp.decomposition._rows.guided_moment import decompose_guided
 from skdp.decomposition._rows.guided_power import solve_guided_power
-from skdp.decomposition._rows.moment import Decomposition, decompose
 from skdp.decomposition._rows.plan import (
     AdaptiveReleases,
-    CovarianceReleases,
     PowerReleases,
     RowReleases,
     SolverReleases,
@@ -34,25 +32,26 @@ from skdp.decomposition._rows.positive_mean import (
 )
 from skdp.decomposition._rows.power import solve_power
 from skdp.linalg.spectrum import noise_edge
-from skdp.privacy import PrivacyBudget, sensitivity
+from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import SMALLEST_BOUND, clip_weights
 from skdp.privacy.release import Search
 from skdp.privacy.shares import share_of
 
-__all__ = ["clip_to_norm", "open_for", "solve_clipped", "solve_rows"]
+__all__ = ["clip_to_norm", "read_rows_once", "solve_clipped", "solve_rows"]
 
-# What the mean shows has to be so many times the edge of the noise of a matrix for that to be
-# released: far less for a single component, which has nothing beside it that noise could hide.
+# The second moment is released only if n times the squared mean exceeds the edge of its noise this
+# many times. A single component needs far less: there are no others that noise could hide.
 _LEAST_RATIO, _LEAST_RATIO_OF_ONE = 8.0, 1.0  # not studied
 
 
-def open_for(problem: RowsProblem, raw: Rows, *, is_keyed: bool) -> tuple[Rows, bytes | None]:
-    """Read all rows once, for what the first releases need; return them, and their digest."""
+def read_rows_once(problem: RowsProblem, raw: Rows, *, is_keyed: bool) -> tuple[Rows, bytes | None]:
+    """Read all rows once, for all that the first releases need; return them and their digest."""
     rows, bound = raw, problem.mean_norm
     if isinstance(problem.center, np.ndarray):
         rows = raw.centered(problem.center)
     elif problem.center is None and bound is None:
         bound = problem.row_norm
+    # If the bound of the mean is public, this reading sums the clipped rows, too.
     first = None
     if problem.releases_mean and bound is not None:
         first = bound, _weighting(bound, raw.n_features)
@@ -66,13 +65,13 @@ def solve_rows(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
-    """Release the norms and the mean that are asked for, and the factors."""
+    """Release the norms and the mean that the plan has, and the factors."""
     mean, noise_std, rows = np.zeros(raw.n_features), 0.0, raw
     if isinstance(problem.center, np.ndarray):
         mean = problem.center
     if plan.center is not None:
         clipped = clip_to_norm(raw, plan.mean_norm, problem.mean_norm, problem, budget)
-        # The rest is about the released mean, whatever its noise.
+        # From here on the released mean is the center: its noise needs no correction.
         mean, _ = release_mean(plan.center, clipped, budget)
         rows = raw.centered(mean)
     rows = clip_to_norm(rows, plan.row_norm, problem.row_norm, problem, budget)
@@ -88,8 +87,6 @@ def solve_rows(
     return replace(factors, mean=mean, mean_noise_variance=noise_std**2, row_norm=float(rows.bound))
 
 
-# What underflows is 0, also where the caller asks for an error.
-@np.errstate(under="ignore")
 def _solve_guided(
     problem: RowsProblem,
     ways: Sequence[Way],
@@ -98,13 +95,13 @@ def _solve_guided(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
-    """Release the mean of rows that are mostly positive, and what lies beside it."""
-    # Both begin with the same mean, which an iteration has twice.
+    """Release the mean of rows that are mostly positive, and the components that it guides."""
+    # All ways begin with the same mean. The power method releases it a second time.
     positive_mean = release_positive_mean(ways[0].means[0], clipped, budget)
-    by_solver = next((way for way in ways if len(way.means) == 1), None)
-    by_power = next((way for way in ways if len(way.means) == 2), None)
+    by_n_means = {len(way.means): way for way in ways}
+    by_solver, by_power = by_n_means.get(1), by_n_means.get(2)
     if by_solver is None or (
-        by_power and not _shows(problem, by_solver.solver, rows, positive_mean)
+        by_power and not _moment_stands_out(problem, by_solver.solver, rows, positive_mean)
     ):
         assert by_power is not None
         assert isinstance(by_power.solver, PowerReleases)
@@ -113,8 +110,8 @@ def _solve_guided(
         )
         factors = solve_guided_power(rows, by_power.solver, budget, positive_mean, generator)
     else:
-        beside = partial(decompose_beside, axis=positive_mean.axis)
-        factors = solve_clipped(problem, by_solver.solver, rows, budget, generator, beside)
+        guided = partial(decompose_guided, axis=positive_mean.axis)
+        factors = solve_clipped(problem, by_solver.solver, rows, budget, generator, guided)
     return replace(
         factors,
         mean=positive_mean.mean,
@@ -123,15 +120,17 @@ def _solve_guided(
     )
 
 
-def _shows(
+def _moment_stands_out(
     problem: RowsProblem, plan: SolverReleases, rows: Rows, positive_mean: PositiveMean
 ) -> bool:
-    """Tell whether a noisy second moment would show what the mean shows."""
-    least = _LEAST_RATIO if rank_of(problem) > 1 else _LEAST_RATIO_OF_ONE
+    """Tell from the released mean whether the second moment would stand out from its noise."""
+    least_ratio = _LEAST_RATIO if rank_of(problem) > 1 else _LEAST_RATIO_OF_ONE
     change = sensitivity.second_moment(rows.bound, problem.unit.adjacency)
     noise_std = problem.cost.noise_std("gaussian", change, share_of(plan))
     edge = noise_edge(noise_std * np.sqrt(0.5), rows.n_features)
-    return bool(rows.n_rows * (positive_mean.cleaned @ positive_mean.cleaned) >= least * edge)
+    return bool(
+        rows.n_rows * (positive_mean.denoised @ positive_mean.denoised) >= least_ratio * edge
+    )
 
 
 def clip_to_norm(
@@ -141,7 +140,7 @@ def clip_to_norm(
     problem: RowsProblem,
     budget: PrivacyBudget,
 ) -> Rows:
-    """Clip the rows to norm `bound`, or to one that is sought first and holds for most of them."""
+    """Clip the rows to norm `bound`, or to a quantile of their norms that is released first."""
     if search is not None:
         norms = rows.norms()
         bound = budget.quantile(search, norms, q=norm_quantile(search, problem))
@@ -151,7 +150,7 @@ def clip_to_norm(
 
 
 def _weighting(bound: float, n_features: int) -> Weighting:
-    # Products must not overflow where nothing is clipped.
+    # An infinite bound clips nothing, but products of huge rows must not overflow.
     largest = 1 / SMALLEST_BOUND if bound == math.inf else bound
     return partial(clip_weights, bound=largest, n_features=n_features)
 
@@ -162,11 +161,11 @@ def solve_clipped(
     rows: Rows,
     budget: PrivacyBudget,
     generator: np.random.Generator,
-    decomposed: Decomposition = decompose,
+    decomposition: Decomposition = decompose,
 ) -> Factors:
     """Run the solver on clipped rows."""
-    if isinstance(plan, CovarianceReleases):
-        return solve_covariance(rows, plan, budget, decomposed)
+    if isinstance(plan, Release):
+        return solve_covariance(rows, plan, budget, decomposition)
     if isinstance(plan, AdaptiveReleases):
-        return solve_adaptive(rows, plan, budget, rank_of(problem), decomposed)
+        return solve_adaptive(rows, plan, budget, rank_of(problem), decomposition)
     return solve_power(rows, plan, budget, generator)

@@ -1,10 +1,10 @@
-"""The mean of rows as a guide to their first component, where their entries are mostly positive.
+"""The mean of rows as a guide to their first component, if their entries are mostly positive.
 
-On a table without negative entries, as one of people and items, the mean row is nearly the first
-right singular vector, and its release carries far less noise than a second moment. Whether a table
-is of that kind is asked first, by a count that a row moves by 1: of the rows, zeros left out, whose
-sum is at least half of the sum of their absolute values. If it is, the entries of the released mean
-are not negative, and noise can be taken out of them.
+In a table without negative entries, such as one of people and items, the mean row is nearly the
+first right singular vector, and its release takes far less noise than a second moment. A count
+decides whether a table is of that kind: the number of rows that are not 0 and whose sum is at least
+half of the sum of their absolute values. One row moves the count by 1. If most rows are counted,
+the entries of the mean are taken to be nonnegative, which removes noise from the released mean.
 """
 
 from dataclasses import dataclass
@@ -26,36 +26,37 @@ class PositiveMean:
 
     mean: np.ndarray  # with its noise
     noise_std: float  # standard deviation of the noise in an entry
-    share: float  # what has been spent on it
+    share: float  # of the budget
 
     @cached_property
-    def cleaned(self) -> np.ndarray:
-        """The mean with as little noise as its entries, which are not negative, allow."""
+    def denoised(self) -> np.ndarray:
+        """The mean with its noise reduced, given that its entries are not negative."""
         return positive_means(self.mean, self.noise_std)
 
     @property
     def axis(self) -> np.ndarray:
-        """Direction of the cleaned mean, of length 1."""
-        cleaned = self.cleaned
-        return np.asarray(cleaned / row_norms(cleaned[np.newaxis]))
+        """Direction of the denoised mean, of length 1."""
+        denoised = self.denoised
+        return np.asarray(denoised / row_norms(denoised[np.newaxis]))
 
     @property
     def stands_out(self) -> bool:
-        """Whether it is longer than noise alone is, but for a chance of about .001."""
+        """Whether the mean is longer than noise alone would be, with a risk of about .001."""
         n_features = len(self.mean)
-        length = float(np.sum(np.square(self.mean / self.noise_std)))
-        return length > n_features + 3 * np.sqrt(2 * n_features)
+        squared_length = float(np.sum(np.square(self.mean / self.noise_std)))
+        # Three standard deviations of the chi-squared law that noise alone has.
+        return squared_length > n_features + 3 * np.sqrt(2 * n_features)
 
     def averaged(self, other: "PositiveMean") -> "PositiveMean":
-        """Average with another release, by what was spent."""
+        """Average with another release, weighted by the shares of the budget."""
         share = self.share + other.share
         mean = (self.share * self.mean + other.share * other.mean) / share
         return PositiveMean(mean, float(self.noise_std * np.sqrt(self.share / share)), share)
 
 
-def passes_positivity_test(gate: Release, rows: Rows, budget: PrivacyBudget) -> bool:
-    """Release how many rows are mostly positive; tell whether most of them are."""
-    noisy, _ = budget.release(gate, rows.mostly_positive().sum())
+def passes_positivity_test(count: Release, rows: Rows, budget: PrivacyBudget) -> bool:
+    """Release how many rows are mostly positive; return whether more than half of them are."""
+    noisy, _ = budget.release(count, rows.mostly_positive().sum())
     return bool(noisy > rows.n_rows / 2)
 
 

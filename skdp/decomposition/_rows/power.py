@@ -1,11 +1,11 @@
 r"""Private block power iteration with clipped projections.
 
-Every step releases :math:`\sum_i x_i \psi_b(V^T x_i)^T` for the basis V released before it, where
-:math:`\psi_b` clips to a norm b that is itself released. Rows of norm c then move the step by `c b`
-rather than :math:`c^2`, and b is far below c when the rows are spread over many dimensions. The
+Every step releases :math:`\sum_i x_i \psi_b(V^T x_i)^T` for the basis V of the step before, where
+:math:`\psi_b` clips to a norm b that is itself released. A row of norm c then moves the step by
+`c b` rather than :math:`c^2`, and b is far below c if the rows are spread over many dimensions. The
 last steps get most of the budget, as the first ones need only a rough direction. A final release,
-of order p + 1, turns the basis to the eigenvectors and gives the spectrum, with the variance
-outside for free.
+of order p + 1, turns the basis to the eigenvectors and gives the spectrum; the variance outside the
+basis comes with it for free.
 
 References
 ----------
@@ -32,15 +32,15 @@ from skdp.privacy.histogram import bin_counts, quantile_from_counts
 
 __all__ = [
     "count_above_noise",
+    "level_sample",
     "release_projected_moment",
     "release_step",
     "solve_power",
-    "subsample",
 ]
 
 _LEVEL_QUANTILE = 0.2  # not studied
 _LEVEL_GRID = np.geomspace(0.01, 1.0, N_LEVELS)  # not studied
-# Rows whose projections are counted: enough for any noise that leaves the steps usable.
+# So many rows are counted to choose a clip level: enough for any noise that leaves a step usable.
 _LEVEL_ROWS = 1 << 14  # not studied
 
 
@@ -48,13 +48,21 @@ def solve_power(
     rows: Rows, plan: PowerReleases, budget: PrivacyBudget, generator: np.random.Generator
 ) -> Factors:
     """Find the leading directions of clipped rows: time O(nnz p) a step, memory O(n + d p)."""
-    sample = subsample(rows)
+    sample = level_sample(rows)
     basis = random_basis(rows.n_features, plan.steps[0][1].shape[1], generator)
     for step in plan.steps:
-        (noisy, step_noise), rows = release_step(step, rows, sample, budget, basis)
-        basis = orthonormal_basis(noisy)
-    n_above_noise = count_above_noise(noisy, step_noise)
-    return _solve_projected(rows, plan.projected_moment, budget, basis, n_above_noise)
+        (product, product_std), rows = release_step(step, rows, sample, budget, basis)
+        basis = orthonormal_basis(product)
+    moment, moment_std = release_projected_moment(plan.projected_moment, rows, budget, basis)
+    # Rayleigh-Ritz: the eigenvectors within the basis.
+    eigenvalues, turn = eigh(moment[:-1, :-1], check_finite=False)
+    return Factors(
+        components=(basis @ turn[:, ::-1]).T,
+        eigenvalues=denoise_eigenvalues(eigenvalues[::-1], moment_std * np.sqrt(0.5)),
+        total=float(np.trace(moment)),
+        eigenvalue_noise=moment_std,
+        n_above_noise=count_above_noise(product, product_std),
+    )
 
 
 def release_step(
@@ -64,56 +72,39 @@ def release_step(
     budget: PrivacyBudget,
     basis: np.ndarray,
 ) -> tuple[Released, Rows]:
-    """Release the rows times their clipped projections, whose level `sample` tells.
+    """Release the rows times their projections, clipped at a level that is chosen by `sample`.
 
     The rows are returned with their norms, which the next step need not compute.
     """
-    of_level, of_product = step
-    level = np.inf if of_level is None else release_level(of_level, sample, budget, basis)
+    level_counts, planned_product = step
+    level = np.inf
+    if level_counts is not None:
+        edges = rows.bound * _LEVEL_GRID
+        counts = bin_counts(sample.projection_norms(basis), edges)
+        noisy_counts, _ = budget.release(level_counts, counts)
+        level = quantile_from_counts(noisy_counts, edges, _LEVEL_QUANTILE)
     product, rounding, rows = rows.normal_product(basis, partial(clip_rows, bound=level))
-    return budget.release(of_product, product, rows.bound, level, rounding=rounding), rows
+    return budget.release(planned_product, product, rows.bound, level, rounding=rounding), rows
 
 
 def count_above_noise(noisy: np.ndarray, noise_std: float) -> int:
-    """Count the singular values that are larger than those of noise alone."""
+    """Count the singular values that exceed the largest one of noise alone."""
     edge = noise_std * np.sum(np.sqrt(noisy.shape))
     return int(np.sum(np.linalg.svd(noisy, compute_uv=False) > edge))
 
 
-def subsample(rows: Rows) -> Rows:
-    """Return as many of the rows as the choice of a level needs."""
+def level_sample(rows: Rows) -> Rows:
+    """Return as many of the rows as the choice of a clip level needs."""
     return rows.subsample(_LEVEL_ROWS)
 
 
-def release_level(level: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray) -> float:
-    """Choose where to clip the projections on `basis`, as a quantile of their norms."""
-    edges = rows.bound * _LEVEL_GRID
-    counts, _ = budget.release(level, bin_counts(rows.projection_norms(basis), edges))
-    return quantile_from_counts(counts, edges, _LEVEL_QUANTILE)
-
-
-def _solve_projected(
-    rows: Rows, spectrum: Release, budget: PrivacyBudget, basis: np.ndarray, n_above_noise: int
-) -> Factors:
-    """Rayleigh-Ritz: decompose the second moment of the projections."""
-    size = basis.shape[1]
-    noisy, noise_std = release_projected_moment(spectrum, rows, budget, basis)
-    eigenvalues, turn = eigh(noisy[:size, :size], check_finite=False)
-    eigenvalues = eigenvalues[::-1]
-    return Factors(
-        components=(basis @ turn[:, ::-1]).T,
-        eigenvalues=denoise_eigenvalues(eigenvalues, noise_std * np.sqrt(0.5)),
-        total=float(np.trace(noisy)),
-        eigenvalue_noise=noise_std,
-        n_above_noise=n_above_noise,
-    )
-
-
 def release_projected_moment(
-    spectrum: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray
+    projected_moment: Release, rows: Rows, budget: PrivacyBudget, basis: np.ndarray
 ) -> Released:
-    """Release the second moment of the projections, and last what lies outside the basis."""
+    """Release the second moment of the projections, and the trace outside the basis as last entry.
+
+    The rest of the last row and column is constant: it costs nothing, and symmetric noise has the
+    same standard deviation on the whole diagonal.
+    """
     moment, rounding = rows.projected_moment(basis)
-    # The last row and column but for the diagonal are constant: they cost nothing, and symmetric
-    # noise has the same scale on the whole diagonal.
-    return budget.release(spectrum, moment, rows.bound, rounding=rounding)
+    return budget.release(projected_moment, moment, rows.bound, rounding=rounding)

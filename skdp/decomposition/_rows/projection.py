@@ -1,11 +1,11 @@
-r"""Factors of both sides of a matrix whose rows are protected: components, then their projections.
+r"""Factors of both sides of a matrix whose rows are protected: components, then rows on these.
 
-The components V are those of a solver of rows. The clipped rows times V are released with noise: a
-row that is exchanged moves them by at most 2 c. A row is one person's, and the noise covers it as a
-whole, so that little is left of its own coordinates. They are shrunk by
+A solver for rows finds the components V. Then the clipped rows times V are released with noise:
+exchanging a row of norm c moves them by at most 2 c. As this noise hides whole rows, it leaves
+little signal in the coordinates of a single row. These are shrunk by
 :math:`\lambda_j / (\lambda_j + n \sigma^2)`, where :math:`\lambda_j` is the released second moment
-along component j and :math:`\sigma` the scale of the noise in n coordinates. This has the least
-squared error of all factors; where it is small, they are shrunk to nothing.
+along component j and :math:`\sigma` the standard deviation of the noise in each of the n
+coordinates. Of all factors this one has the least squared error; where it is small, it becomes 0.
 """
 
 import math
@@ -34,7 +34,8 @@ __all__ = ["plan_projection", "solve_projection"]
 
 # Share of the budget for the projected rows. Components serve all rows, and need most of it.
 _PROJECTION_SHARE = 0.2  # not studied
-# With less, next to nothing would be gained, and much be lost where the moment is noise itself.
+# Components with a smaller factor become 0. Keeping them would gain next to nothing, and lose much
+# where the released moment is noise itself.
 _LEAST_SIGNAL = 0.1  # not studied
 
 
@@ -47,7 +48,8 @@ class RowFactorReleases(NamedTuple):
 
 
 def plan_projection(problem: RowsProblem) -> RowFactorReleases:
-    """Plan the releases of the components, and that of the rows projected on them."""
+    """Plan the releases of the components, and then the rows projected on them."""
+    # Shares of the components are parts of what the projection leaves.
     before = replace(problem, cost=replace(problem.cost, part=1 - _PROJECTION_SHARE))
     row_norm = plan_norm(before) if problem.row_norm is None else None
     shape = (problem.shape[0], rank_of(problem))
@@ -73,14 +75,14 @@ def solve_projection(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> Factors:
-    """Release the components and the rows projected on them, in O(n_rows n_components) more."""
+    """Release the components, and the rows on them: O(n_rows n_components) more memory."""
     rows = clip_to_norm(raw, plan.row_norm, problem.row_norm, problem, budget)
     factors = solve_clipped(problem, plan.components, rows, budget, generator)
     factors = factors.leading(rank_of(problem))
     projected = rows.matmul(factors.components.T)
     released, noise_std = budget.release(plan.projected_rows, projected, rows.bound)
-    noise_square = len(released) * noise_std**2
-    signal = _signal_of(factors.eigenvalues, noise_square)
+    total = factors.eigenvalues + len(released) * noise_std**2
+    signal = np.divide(factors.eigenvalues, total, out=np.zeros_like(total), where=total > 0)
     weights = np.where(signal > _LEAST_SIGNAL, signal, 0.0)
     left, singular_values, turn = np.linalg.svd(released * weights, full_matrices=False)
     return replace(
@@ -94,13 +96,7 @@ def solve_projection(
 
 
 def _projection_change(row_norm: float, problem: RowsProblem) -> float:
-    """Bound how far one row moves the rows times orthonormal components, with its rounding."""
+    """Bound how far one row moves the projected rows, with the rounding of a projection."""
     terms, size = problem.shape[1], rank_of(problem)
     rounding = (terms + 2) * UNIT_ROUNDOFF * math.sqrt(size)
     return sensitivity.row_sum(row_norm, problem.unit.adjacency, rounding)
-
-
-def _signal_of(eigenvalues: np.ndarray, noise_square: float) -> np.ndarray:
-    """Share of the squared length of noisy coordinates that is not noise."""
-    total = eigenvalues + noise_square
-    return np.divide(eigenvalues, total, out=np.zeros_like(total), where=total > 0)

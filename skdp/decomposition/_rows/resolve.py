@@ -1,4 +1,4 @@
-"""What is asked of a fit that protects rows, checked, and no longer "auto"."""
+"""Checks of what a fit that protects rows is asked for, and the values that "auto" stands for."""
 
 import math
 from dataclasses import replace
@@ -7,29 +7,28 @@ from numbers import Integral
 import numpy as np
 
 from skdp._estimator import check_finite_bound
-from skdp.decomposition._problem import Asked, RowsProblem, check_solver
+from skdp.decomposition._problem import RowsProblem, check_solver
 from skdp.linalg.norms import row_norms
 
 __all__ = ["resolve_rows"]
 
-# Where rows may be spread over many more dimensions than matter, and eigenvectors cost little.
+# Rows may be spread over many more dimensions than matter, and eigenvectors are still cheap.
 _ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp, adaptive"
-# Beyond, clipped projections lose less to noise than the d x d matrix does, and cost less; less
-# often so where a row is exchanged, as that moves a step twice as far.
+# With more features, clipped projections lose less to noise than the d x d matrix does, and cost
+# less. Exchanging a row moves a step twice as far, which takes more features.
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
-# The square of so much longer a center leaves no digit for that of a sparse row beside it.
+# Norm of the center over that of sparse rows: beyond, its square leaves no digit for theirs.
 _LARGEST_RATIO = 1e8  # not tuned
-# From how many features on the mean may guide a fit, and an iteration.
+# Least number of features for a guided fit, and for a guided power method.
 _FEWEST_GUIDED_FEATURES, _FEWEST_ITERATED_FEATURES = 3, 400  # not studied
 
 
-def resolve_rows(problem: RowsProblem, asked: Asked) -> RowsProblem:
-    """Refuse what contradicts itself, and replace what is "auto", from public facts only."""
-    if problem.solver != "auto" or problem.cost.is_pure:
-        check_solver(problem, asked)
-    _check_bounds(problem, asked)
+def resolve_rows(problem: RowsProblem) -> RowsProblem:
+    """Refuse contradictory parameters, and resolve "auto", from public facts only."""
+    check_solver(problem)
+    _check_bounds(problem)
     if not problem.cost.is_private:
-        # Nothing is sought, and what is not given bounds nothing.
+        # Without noise no bound is estimated: one that is not given clips nothing.
         row_norm, mean_norm = problem.row_norm, problem.mean_norm
         is_centered = isinstance(problem.center, str)
         problem = replace(
@@ -42,8 +41,8 @@ def resolve_rows(problem: RowsProblem, asked: Asked) -> RowsProblem:
     if not isinstance(n_components, Integral):
         _check_whole_spectrum(problem)
         return replace(problem, solver="covariance")
-    name = "min(n_samples, n_features)" if asked.is_pca else "n_features"
-    most = min(n_rows, n_features) if asked.is_pca else n_features
+    name = "min(n_samples, n_features)" if problem.is_pca else "n_features"
+    most = min(n_rows, n_features) if problem.is_pca else n_features
     if n_components > most:
         raise ValueError(
             f"n_components={n_components} must be at most {name}={most}, got n_samples={n_rows} "
@@ -54,38 +53,32 @@ def resolve_rows(problem: RowsProblem, asked: Asked) -> RowsProblem:
         solver = "adaptive" if fewest <= n_features <= largest else "covariance"
         if n_features > _LARGEST_MATRIX[problem.unit.adjacency]:
             solver = "power"
-    is_guided, iterates = _guidance(
-        problem, solver, is_usual=problem.n_iter == asked.n_oversamples == "auto"
-    )
-    extra = n_components if asked.n_oversamples == "auto" else int(asked.n_oversamples)
+    is_guided, has_guided_power = _guidance(problem, solver)
+    extra = n_components if problem.n_oversamples == "auto" else int(problem.n_oversamples)
     return replace(
         problem,
         solver=solver,
         basis_size=min(int(n_components) + int(extra), n_features),
-        n_iter=asked.support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
+        n_iter=problem.support.steps[solver] if problem.n_iter == "auto" else problem.n_iter,
         is_guided=is_guided,
-        has_guided_power=iterates,
+        has_guided_power=has_guided_power,
     )
 
 
-def _guidance(problem: RowsProblem, solver: str, *, is_usual: bool) -> tuple[bool, bool]:
-    """Tell whether the mean may guide a fit, and an iteration of it."""
+def _guidance(problem: RowsProblem, solver: str) -> tuple[bool, bool]:
+    """Return whether the mean may guide the fit, and whether it may then take the power method."""
     n_features = problem.shape[1]
+    has_default_steps = problem.n_iter == problem.n_oversamples == "auto"
     is_guided = problem.cost.is_private and problem.releases_mean and problem.center is None
     is_guided = is_guided and n_features >= _FEWEST_GUIDED_FEATURES
-    if not is_guided or (solver == "power" and not is_usual):
+    if not is_guided or (solver == "power" and not has_default_steps):
         return False, False
     may_iterate = problem.solver == "auto" and n_features >= _FEWEST_ITERATED_FEATURES
-    return True, is_usual and (may_iterate or solver == "power")
+    return True, has_default_steps and (may_iterate or solver == "power")
 
 
-def _check_bounds(problem: RowsProblem, asked: Asked) -> None:
-    """Refuse bounds that do not act, or that are none."""
-    if asked.coherence_bound is not None:
-        raise ValueError(
-            f"coherence_bound={asked.coherence_bound:g} is for iterations whose noise follows "
-            f"the released bases, got {asked.given_unit}: pass coherence_bound=None."
-        )
+def _check_bounds(problem: RowsProblem) -> None:
+    """Refuse bounds that would not act, or that are infinite where noise needs a finite one."""
     check_finite_bound("row_norm", problem.row_norm, problem.cost)
     check_finite_bound("mean_norm", problem.mean_norm, problem.cost)
     if problem.mean_norm is not None and not problem.releases_mean:
@@ -98,9 +91,9 @@ def _check_bounds(problem: RowsProblem, asked: Asked) -> None:
 
 
 def _check_sparse_center(problem: RowsProblem) -> None:
-    """Refuse a center so long beside sparse rows that rounding may leave nothing of them.
+    """Refuse a center so much longer than sparse rows that rounding may leave nothing of them.
 
-    They are centered in their products, whose terms are as long as the center.
+    Sparse rows are centered in their products, whose terms are as long as the center.
     """
     name, norm = "mean_norm", problem.mean_norm
     if isinstance(problem.center, np.ndarray):
@@ -116,7 +109,7 @@ def _check_sparse_center(problem: RowsProblem) -> None:
 
 
 def _check_whole_spectrum(problem: RowsProblem) -> None:
-    """Refuse to choose the number of components where the spectrum does not tell it."""
+    """Refuse to choose the number of components unless the whole spectrum is released."""
     n_components, (n_rows, n_features) = problem.n_components, problem.shape
     if problem.solver not in ("auto", "covariance"):
         raise ValueError(
