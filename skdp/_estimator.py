@@ -254,7 +254,13 @@ def whole_or_nothing(estimator: PrivateEstimator) -> Iterator[None]:
 def plan_of(problem: Problem, parts: Any) -> Plan:
     """Plan releases with the budget that is asked for."""
     unit = problem.unit
-    return Plan(problem.cost, unit.name, unit.adjacency, parts, unit.is_enforced)
+    return Plan(
+        problem.cost,
+        parts,
+        unit=unit.name,
+        adjacency=unit.adjacency,
+        enforced=unit.is_enforced,
+    )
 
 
 def warnings_for_delta(cost: PrivacyCost, counted: str, n_units: int) -> list[str]:

@@ -62,7 +62,7 @@ def plan_choice(
         search = cost.search("range of losses", share, SCALE_GRID, remedy=OTHER_UNITS)
     change, shape = partial(sensitivity.loss_range, 1.0, adjacency), (n_candidates,)
     choice = cost.release("candidate", "exponential", 1 - share, change, {}, shape=shape)
-    return Plan(cost, unit, adjacency, ChoiceReleases(search, choice))
+    return Plan(cost, ChoiceReleases(search, choice), unit=unit, adjacency=adjacency)
 
 
 def choose(losses: np.ndarray, plan: ChoiceReleases, budget: PrivacyBudget) -> int:

@@ -181,7 +181,7 @@ def private_score(
         "row" if y is None else "record",
     )
     parts = _plan(cost, adjacency, is_bounded=is_bounded, is_signed=is_signed)
-    plan = Plan(cost, unit, adjacency, parts)
+    plan = Plan(cost, parts, unit=unit, adjacency=adjacency)
     if cost.is_private:
         warn_of_guesses(random_state)
     few = [] if parts.level is None else _warning_for_rows(parts.level, n_rows)

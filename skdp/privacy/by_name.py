@@ -23,10 +23,6 @@ class NamedReleases:
     def release(self, release: Release, value: Any, *facts: Any, **more: Any) -> Released:
         """Release a value."""
 
-    @abstractmethod
-    def choose(self, release: Release, losses: Any, *facts: Any, **more: Any) -> int:
-        """Choose an option."""
-
     def gaussian(self, name: str, value: Any, *, sensitivity: float, share: float) -> Released:
         """Release `value` with independent Gaussian noise on every entry.
 
@@ -188,6 +184,37 @@ class NamedReleases:
             If the losses are not finite numbers in one dimension; nothing has been spent then.
         """
         return self.choose(self._named(name, "exponential", share), losses, sensitivity)
+
+    def choose(self, release: Release, losses: Any, *facts: Any, **more: Any) -> int:
+        """Choose one of several public options, as `exponential` does.
+
+        Parameters
+        ----------
+        release : Release
+            What is released, by the mechanism "exponential".
+        losses : array-like of shape (n_options,)
+            The private losses.
+        *facts : object
+            What its sensitivity follows; none where the plan knows it.
+        **more : object
+            The same, by name.
+
+        Returns
+        -------
+        int
+            Number of the option; of the smallest loss if `epsilon` is infinite.
+
+        Raises
+        ------
+        BudgetError
+            As of `release`.
+        ValueError
+            If the losses are not finite numbers in one dimension; nothing has been spent then.
+        """
+        losses = np.asarray(losses, dtype=np.float64)
+        if losses.ndim != 1 or not np.isfinite(losses).all() or not losses.size:
+            raise ValueError("losses must be finite numbers in one dimension, at least one.")
+        return int(self.release(release, losses, *facts, **more).value)
 
     def histogram(
         self, name: str, values: np.ndarray, *, edges: np.ndarray, share: float

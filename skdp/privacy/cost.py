@@ -57,14 +57,6 @@ class PrivacyCost:
         """Whether noise has to do without delta, and shares are those of epsilon."""
         return self.delta == 0 and self.is_private
 
-    def check_usable(self) -> None:
-        """Refuse what not one number could be released for."""
-        if largest_size("gaussian", self.mu) < 1:
-            raise ValueError(
-                f"No usable noise gives epsilon={self.epsilon} with delta="
-                f"{self.delta - self.delta_tail}; pass larger ones."
-            )
-
     def release(
         self,
         name: str,
@@ -83,12 +75,20 @@ class PrivacyCost:
         """
         share *= self.part
         self.check_size(name, mechanism, share, shape)
-        change, scale = None, None
+        change, noise_std = None, None
         if known is not None:
             change = float(sensitivity_of(**known))
-            scale = self.noise_std(mechanism, change, share, joint_entries(mechanism, shape))
+            noise_std = self.noise_std(mechanism, change, share, joint_entries(mechanism, shape))
         return Release(
-            name, mechanism, share, change, scale, follows, shape, may_be_skipped, sensitivity_of
+            name,
+            mechanism,
+            share,
+            change,
+            noise_std,
+            follows,
+            shape,
+            may_be_skipped,
+            sensitivity_of,
         )
 
     def search(
@@ -104,15 +104,13 @@ class PrivacyCost:
 
         `remedy` says what to do where an end of the grid is found.
         """
-        grid, shape, share = (
-            np.asarray(grid, dtype=np.float64),
-            (n_columns,),
-            float(share) * self.part,
-        )
-        change, own = sensitivity.counts(n_columns), share / max(search_steps(len(grid)), 1)
-        self.check_size(name, "gaussian", own, shape)
-        scale = self.noise_std("gaussian", change, own)
-        return Search(name, "gaussian", share, change, scale, shape=shape, grid=grid, remedy=remedy)
+        grid, shape, share = np.asarray(grid, np.float64), (n_columns,), float(share) * self.part
+        change = sensitivity.counts(n_columns)
+        # A grid of one point takes no count, and still has to get a positive share.
+        share_of_count = share / max(search_steps(len(grid)), 1)
+        self.check_size(name, "gaussian", share_of_count, shape)
+        std = self.noise_std("gaussian", change, share_of_count)
+        return Search(name, "gaussian", share, change, std, shape=shape, grid=grid, remedy=remedy)
 
     def check(self, mechanism: str) -> None:
         """Refuse a mechanism that no share can pay."""

@@ -17,17 +17,27 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy.special import ndtri
 
+from skdp.privacy.lattice import round_to_lattice
+
 __all__ = [
     "GuessableSeed",
     "NoiseSource",
     "algorithm_generator",
+    "checked_value",
     "derived_seed",
+    "distinct_entries",
+    "draw",
     "draw_seed",
+    "joint_entries",
     "may_be_guessed",
     "spherical_laplace",
     "standard_normal",
     "symmetric_normal",
+    "with_noise",
+    "without_noise",
 ]
+
+_CHOICE = "exponential"
 
 _KEY_BYTES = 32  # not tuned
 _CHUNK = 1 << 15  # not studied
@@ -97,6 +107,34 @@ def algorithm_generator(seed: int | None) -> np.random.Generator:
     if seed is None:
         return np.random.default_rng()
     return np.random.default_rng(int.from_bytes(_hash(b"", ("algorithm", seed)), "little"))
+
+
+def checked_value(value: np.ndarray, mechanism: str) -> np.ndarray:
+    """Refuse a shape that the mechanism does not take; make the symmetric exactly so."""
+    if mechanism == "laplace" and value.ndim > 2:
+        raise ValueError(f"value has {value.ndim} dimensions; Laplace noise takes 1 or 2.")
+    if mechanism != "symmetric_gaussian":
+        return value
+    if value.ndim != 2 or value.shape[0] != value.shape[1]:
+        raise ValueError(f"value must be a square matrix, got shape {value.shape}.")
+    # To the last bit: half of the noise would do for a difference of two halves.
+    return np.asarray((value + value.T) / 2)
+
+
+def without_noise(value: np.ndarray, mechanism: str) -> np.ndarray:
+    """Return what is released without noise."""
+    return np.array(np.argmin(value)) if mechanism == _CHOICE else value
+
+
+def with_noise(value: np.ndarray, mechanism: str, noise_std: float, key: bytes) -> np.ndarray:
+    """Return what is released with noise of that scale."""
+    noise = draw(mechanism, value.shape, key)
+    noise *= noise_std
+    if mechanism == _CHOICE:
+        # Beside a large number that all have in common noise would be lost.
+        return np.array(np.argmin(noise + (value - value.min())))
+    noise += value
+    return round_to_lattice(noise, noise_std)
 
 
 def draw(mechanism: str, shape: tuple[int, ...], key: bytes) -> np.ndarray:

@@ -6,12 +6,25 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
+import numpy as np
+
 from skdp.exceptions import BudgetError
 from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.lattice import largest_size
 from skdp.privacy.record import printed
-from skdp.privacy.release import Release, summaries
+from skdp.privacy.release import Release, Search, summaries
 
-__all__ = ["SHARE_TOLERANCE", "OneOf", "Plan", "paths_of"]
+__all__ = [
+    "SHARE_TOLERANCE",
+    "OneOf",
+    "Plan",
+    "growing_shares",
+    "left_of",
+    "paths_of",
+    "paths_that_go_on",
+    "share_for_counts",
+    "share_of",
+]
 
 #: What shares may add to beyond 1, by rounding.
 SHARE_TOLERANCE = 1e-12  # not tuned
@@ -32,12 +45,12 @@ class Plan:  # numpydoc ignore=PR02
     ----------
     cost : PrivacyCost
         What may be spent: the guarantee that is asked for.
+    parts : Release, OneOf, None or sequence of these
+        What will be released, in order, as the solver gets it; sequences may be nested.
     unit : str
         What is protected.
     adjacency : str
         How neighboring datasets differ.
-    parts : Release, OneOf, None or sequence of these
-        What will be released, in order, as the solver gets it; sequences may be nested.
     enforced : bool, default=True
         Whether the bounds behind the sensitivities are enforced by clipping, or promised by the
         caller.
@@ -65,14 +78,18 @@ class Plan:  # numpydoc ignore=PR02
     """
 
     cost: PrivacyCost
-    unit: str
-    adjacency: str
     parts: Any
-    enforced: bool = True
+    unit: str = field(kw_only=True)
+    adjacency: str = field(kw_only=True)
+    enforced: bool = field(default=True, kw_only=True)
     paths: tuple[tuple[Release, ...], ...] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.cost.check_usable()
+        if largest_size("gaussian", self.cost.mu) < 1:
+            raise ValueError(
+                f"No usable noise gives epsilon={self.epsilon} with delta="
+                f"{self.delta - self.delta_tail}; pass larger ones."
+            )
         object.__setattr__(self, "paths", tuple(map(tuple, paths_of(self.parts))))
         sums = [_checked_sum(path) for path in self.paths]
         if max(sums) - min(sums) > SHARE_TOLERANCE:
@@ -121,7 +138,7 @@ def paths_of(part: Any) -> list[list[Release]]:
     if part is None:
         return [[]]
     if isinstance(part, Release):
-        return [list(part.lines())]
+        return [list(part.lines()) if isinstance(part, Search) else [part]]
     if isinstance(part, OneOf):
         return [path for way in part.ways for path in paths_of(way)]
     paths: list[list[Release]] = [[]]
@@ -131,6 +148,53 @@ def paths_of(part: Any) -> list[list[Release]]:
         for path in paths if len(more) == 1 else ():
             path += more[0]
     return paths
+
+
+def paths_that_go_on(
+    paths: Sequence[Sequence[Release]], n_released: int, release: Release
+) -> list[Sequence[Release]]:
+    """Return the paths on which this release is next; refuse it if there is none."""
+    unfinished = [path for path in paths if len(path) > n_released]
+    found = [path for path in unfinished if path[n_released] == release]
+    if found:
+        return found
+    if not unfinished:
+        raise BudgetError(
+            f"Release {release.name!r} is not planned: all that is has been released."
+        )
+    expected = unfinished[0][n_released]
+    raise BudgetError(
+        f"Release {release.name!r}, {release.mechanism}, with share {release.share!r} is not next "
+        f"in the plan: {expected.name!r}, {expected.mechanism}, with share {expected.share!r}."
+    )
+
+
+def share_for_counts(
+    count: int, n_units: int, mu: float, *, precision: float, limits: tuple[float, float]
+) -> float:
+    """Compute the share at which each of so many counts has a relative error of `precision`.
+
+    It is kept between the limits, and depends on public facts only.
+    """
+    needed = count / (precision * n_units * mu) ** 2
+    return float(np.clip(needed, *limits))
+
+
+def growing_shares(total: float, n_steps: int, growth: float) -> list[float]:
+    """Split a share over steps, each of which gets so many times the share of the one before."""
+    weights = growth ** np.arange(n_steps)
+    shares: list[float] = (total * weights / weights.sum()).tolist()
+    return shares
+
+
+def share_of(part: Any) -> float:
+    """Add the shares of a part of a plan."""
+    return math.fsum(line.share for line in paths_of(part)[0])
+
+
+def left_of(*parts: Any, total: float = 1.0) -> float:
+    """Compute what parts of a plan leave of a share, to the last bit."""
+    return total - share_of(parts)
 
 
 def _checked_sum(path: Sequence[Release]) -> float:

@@ -81,16 +81,6 @@ class Release:  # numpydoc ignore=PR02
             raise BudgetError(f"Release {self.name!r} has no sensitivity.")
         return float(self.sensitivity_of(*facts, **more))
 
-    def lines(self) -> tuple["Release", ...]:
-        """Return what this is in a plan, line by line.
-
-        Returns
-        -------
-        tuple of Release
-            Itself, or the counts of a search.
-        """
-        return (self,)
-
 
 @dataclass(frozen=True)
 class Search(Release):

@@ -25,7 +25,7 @@ THIRDS = (GATE, line("half 1", 0.4), line("third 2", 0.2), line("third 3", 0.3))
 
 
 def plan_of(*ways):
-    return Plan(COST, "row", "replace", OneOf(ways))
+    return Plan(COST, OneOf(ways), unit="row", adjacency="replace")
 
 
 def release(budget, *lines):
@@ -77,7 +77,7 @@ def test_ways_that_spend_too_much_or_not_the_same_are_refused():
 
 def test_ways_within_ways_are_all_written_out():
     rest = OneOf((line("all of it", 0.9), (line("half 1", 0.4), OneOf((HALVES[2:], THIRDS[2:])))))
-    plan = Plan(COST, "row", "replace", (GATE, None, (rest,)))
+    plan = Plan(COST, (GATE, None, (rest,)), unit="row", adjacency="replace")
     assert plan.paths == (USUAL, HALVES, THIRDS)
 
 

@@ -26,7 +26,7 @@ def counts(n_counts: int) -> float:
     A row changes each of them by at most 1, for either adjacency, and all of them if it has all
     properties and another row, or a null row, has none.
     """
-    return math.sqrt(n_counts) * count()
+    return math.sqrt(n_counts)
 
 
 @in_double_precision
