@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import PrivateEstimator
-from skdp._reading import quiet
+from skdp._reading import redact_errors
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._problem import RowsProblem
 from skdp.model_selection._private_steps import is_passed_through, is_stateless
@@ -266,7 +266,7 @@ def _width_behind(fitted: Any, step: Step, n_rows: int, width: int | None) -> in
         if is_stateless(fitted):
             fitted = fitted_to_nothing(step.name, fitted, some)
         if not hasattr(fitted, "transform"):
-            quiet(fitted.predict)(some)
+            redact_errors(fitted.predict)(some)
             return None
         shape = np.shape(transformed([(step.name, fitted)], some))
         if len(shape) != 2 or shape[0] != 3:

@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_n_features, _num_samples, check_is_fitted
 
 from skdp._estimator import warnings_for_delta
-from skdp._parameters import BUDGET, SEED, validate_plain, warn_of_guesses
+from skdp._parameters import BUDGET, SEED, validate_plain, warnings_for_seed
 from skdp.data.digest import digest
 from skdp.data.reading import read
 from skdp.data.sources import as_source
@@ -183,7 +183,7 @@ def private_score(
     parts = _plan(cost, adjacency, is_bounded=is_bounded, is_signed=is_signed)
     plan = Plan(cost, parts, unit=unit, adjacency=adjacency)
     if cost.is_private:
-        warn_of_guesses(random_state)
+        warn_of_privacy(*warnings_for_seed(random_state))
     few = [] if parts.level is None else _warning_for_rows(parts.level, n_rows)
     warn_of_privacy(*warnings_for_delta(cost, "rows", n_rows), *few)
     seed = draw_seed(random_state)

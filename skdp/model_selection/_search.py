@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import _num_samples
 
 from skdp._estimator import warnings_for_delta
-from skdp._parameters import BUDGET, SEED, warn_of_guesses
+from skdp._parameters import BUDGET, SEED, warnings_for_seed
 from skdp.data.digest import digest
 from skdp.data.reading import read
 from skdp.data.sources import RowBlocks, as_source
@@ -164,7 +164,7 @@ class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
         """Say what public facts make of the guarantee, and of the result."""
         if math.isinf(allotment.mu):
             return
-        warn_of_guesses(self.random_state)
+        warn_of_privacy(*warnings_for_seed(self.random_state))
         own = warnings_for_delta(self._cost(), "rows", n_rows)
         warn_of_privacy(*own, *warnings)
         most = max(allotment.n_fits.values())
