@@ -143,8 +143,6 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         self._noise_source = NoiseSource() if noise_source is None else noise_source
         seed = self._noise_source.fingerprint
         self.cost, self.adjacency, self._charge = plan.cost, plan.adjacency, charge
-        #: Whether noise is added at all.
-        self.is_private = plan.cost.is_private
         # The record of all that may be spent, which is what a ledger is charged.
         self._whole = PrivacySpent(
             epsilon=plan.epsilon,
@@ -162,6 +160,11 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         self._releases: list[Release] = []
         #: Warnings of released numbers that are ends of the grids they were searched in.
         self.warnings: list[str] = []
+
+    @property
+    def is_private(self) -> bool:
+        """Whether noise is added at all."""
+        return self.cost.is_private
 
     def spent(self) -> PrivacySpent:
         """Return the record of all releases so far.
@@ -330,13 +333,15 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
     def _search(
         self, search: Search, count: Callable[[Any], Any], target: float, shape: tuple[int, ...]
     ) -> np.ndarray:
-        """Release the counts of a search, which is paid for as a whole or not at all."""
         lines = search.lines()
         if self._open_paths is None:
+            # A search is paid for as a whole: none of its counts is released unless all can be.
             self._check_share(search.name, search.share)
         found = search_quantiles(
             lambda step, points: self.release(lines[step], count(points)).value,
-            *(search.grid, target, shape),
+            search.grid,
+            target,
+            shape,
         )
         if search.remedy is not None:
             self.warnings += warnings_for_ends(search.name, found, search.grid, search.remedy)
@@ -358,7 +363,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         self.cost.check_size(taken.name, taken.mechanism, taken.share, shape)
         entries = joint_entries(taken.mechanism, shape)
         noise_std = self.cost.noise_std(taken.mechanism, sensitivity, taken.share, entries)
-        # A subnormal noise std has lost digits: the noise would not be that of the lattice's proof.
+        # A subnormal number has lost digits: noise of that std would not cover the sensitivity.
         smallest = sys.float_info.min if self.is_private else 0.0
         if not (sensitivity > 0 and smallest <= noise_std < math.inf):
             raise BudgetError(
@@ -367,9 +372,9 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
                 "nor too large for a float."
             )
         if not self._releases and self._charge is not None:
-            # All of it, whatever is released: before the first number leaves.
+            # The whole budget, however little is released, and before the first number leaves.
             self._charge(self._whole)
-        # Only now: what has been refused above leaves the budget as it was.
+        # Changed last: a release that is refused above leaves the budget as it was.
         self._open_paths = open_paths
         booked = Release(taken.name, taken.mechanism, taken.share, sensitivity, noise_std)
         self._releases.append(booked)
@@ -385,11 +390,11 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
             )
 
     def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
-        if not self.is_private:
+        if not self.cost.is_private:
             return without_noise(value, release.mechanism)
         mechanism, noise_std = release.mechanism, release.noise_std or 0.0
-        # The value, as it is before rounding, is part of the key: it depends on more than the data,
-        # such as the container and the number of threads, and two values must never share noise.
+        # Two values must never share noise: their released difference would be free of it. So the
+        # key includes the exact value, which rounds differently in another container, say.
         number = len(self._releases)
         key = self._noise_source.key(number, release.name, mechanism, noise_std, value)
         return with_noise(value, mechanism, noise_std, key)
