@@ -1,4 +1,4 @@
-"""Private scales: a noisy binary search over a public grid."""
+"""Private quantiles: a noisy binary search over a public grid."""
 
 import math
 from collections.abc import Callable
@@ -20,9 +20,9 @@ def search_quantiles(
 ) -> np.ndarray:
     """Find for every column the first grid point whose noisy count is at least `target`.
 
-    It is the last point where no other will do. ``noisy_counts(step, points)`` takes a point for
-    each column, in that shape, and releases how many values do not exceed it; a null unit, NaN,
-    does not count. The steps, from 0, are those of a binary search, whatever the data.
+    If there is none, it is the last point. ``noisy_counts(step, points)`` gets an array of `shape`
+    with a point for each column, and releases how many values of each column do not exceed it. The
+    number of steps, which are counted from 0, does not depend on the data.
     """
     low = np.zeros(shape, dtype=np.intp)
     high = np.full(shape, len(grid) - 1)
@@ -36,9 +36,9 @@ def search_quantiles(
 
 
 def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: str) -> list[str]:
-    """Doubt released points of a grid that are its first or its last; a `remedy` is a sentence."""
-    least = "smaller still" + ", or 0" * bool(grid[0] > 0)
-    ends = ((grid[0], "least", least), (grid[-1], "largest", "larger still"))
+    """Warn of released points that are an end of their grid; the `remedy` is a sentence."""
+    below = "smaller still" + ", or 0" * bool(grid[0] > 0)
+    ends = ((grid[0], "least", below), (grid[-1], "largest", "larger still"))
     counts = [(int(np.count_nonzero(found == end)), *words) for end, *words in ends]
     of = f" for {{}} of {found.size} columns" if found.size > 1 else ""
     return [
