@@ -37,13 +37,13 @@ def search_quantiles(
 
 def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: str) -> list[str]:
     """Warn of released points that are an end of their grid; the `remedy` is a sentence."""
-    below = "smaller still" + ", or 0" * bool(grid[0] > 0)
-    ends = ((grid[0], "least", below), (grid[-1], "largest", "larger still"))
+    below = "smaller" + ", or 0" * bool(grid[0] > 0)
+    ends = ((grid[0], "smallest", below), (grid[-1], "largest", "larger"))
     counts = [(int(np.count_nonzero(found == end)), *words) for end, *words in ends]
     of = f" for {{}} of {found.size} columns" if found.size > 1 else ""
     return [
-        f"{name}: {end:g}{of.format(count)} is the {extreme} number that is looked for; as far as "
-        f"noise tells, most are {beyond}. {remedy}"
+        f"{name}: the search ended at {end:g}{of.format(count)}, the {extreme} number that it "
+        f"covers; most values are probably {beyond}. {remedy}"
         for (count, extreme, beyond), (end, *_) in zip(counts, ends, strict=True)
         if count
     ]
