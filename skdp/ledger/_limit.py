@@ -57,9 +57,7 @@ class Limit:
             if record.delta or record.delta_tail:
                 raise BudgetError("The ledger has delta=0: charge only fits with delta=0 to it.")
             return Cost(_units(Fraction(float(record.epsilon)), Fraction(self.epsilon)), 0)
-        mu = Fraction(float(record.mu))
-        cost = _units(mu**2, Fraction(self.mu) ** 2)
-        return Cost(cost, self.units_of_tail(float(record.delta_tail)))
+        return Cost(self._units_of(float(record.mu)), self.units_of_tail(float(record.delta_tail)))
 
     def units_of_tail(self, delta_tail: float) -> int:
         """Express a part of delta in units, rounded up."""

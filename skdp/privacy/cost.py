@@ -12,7 +12,7 @@ import numpy as np
 from skdp.exceptions import BudgetError
 from skdp.privacy import gaussian_dp, pure_dp, sensitivity
 from skdp.privacy.lattice import SCALE_MARGIN, largest_size
-from skdp.privacy.noise import distinct_entries, joint_entries
+from skdp.privacy.noise import CHOICE, distinct_entries, joint_entries
 from skdp.privacy.quantile import search_steps
 from skdp.privacy.release import Release, Search
 
@@ -21,8 +21,6 @@ __all__ = ["PrivacyCost", "largest_epsilon"]
 # Relative: by how much an epsilon that rounding has raised is lowered at first.
 _LEAST_STEP = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")
-# The exponential mechanism: at the same epsilon it costs half the mu of general pure privacy.
-_CHOICE = "exponential"
 # Cached: the fits of a search have few different budgets.
 _solved_mu = lru_cache(maxsize=64)(gaussian_dp.mu_from_epsilon_delta)
 
@@ -133,20 +131,12 @@ class PrivacyCost:  # numpydoc ignore=PR02
         """
         share *= self.part
         self.check_size(name, mechanism, share, shape)
-        change, noise_std = None, None
+        change, std = None, None
         if known is not None:
             change = float(sensitivity_of(**known))
-            noise_std = self.noise_std(mechanism, change, share, joint_entries(mechanism, shape))
+            std = self.noise_std(mechanism, change, share, joint_entries(mechanism, shape))
         return Release(
-            name,
-            mechanism,
-            share,
-            change,
-            noise_std,
-            follows,
-            shape,
-            may_be_skipped,
-            sensitivity_of,
+            name, mechanism, share, change, std, follows, shape, may_be_skipped, sensitivity_of
         )
 
     def search(
@@ -205,9 +195,9 @@ class PrivacyCost:  # numpydoc ignore=PR02
         BudgetError
             If it does.
         """
-        if self.is_pure and mechanism not in (*_PURE, _CHOICE):
+        if self.is_pure and mechanism not in (*_PURE, CHOICE):
             raise BudgetError(
-                f"delta=0 admits {', '.join(_PURE)} and {_CHOICE} only, got {mechanism!r}; pass "
+                f"delta=0 admits {', '.join(_PURE)} and {CHOICE} only, got {mechanism!r}; pass "
                 "a positive delta."
             )
 
@@ -236,7 +226,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
                 f"Release {name!r} asks for a share of {share!r}, which must be positive."
             )
         # A choice is the number of an option, which has no low bits that could tell the losses.
-        if not self.is_private or mechanism == _CHOICE:
+        if not self.is_private or mechanism == CHOICE:
             return
         size = distinct_entries(mechanism, shape)
         largest = largest_size(
@@ -281,7 +271,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         if bought < sys.float_info.min:
             return math.inf
         sensitivity *= 1 + SCALE_MARGIN
-        if mechanism == _CHOICE:
+        if mechanism == CHOICE:
             # The standard deviation of the Gumbel law.
             return sensitivity / bought * math.pi / math.sqrt(6)
         if mechanism not in _PURE:
@@ -310,7 +300,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
             If the mechanism needs a positive delta and delta is 0.
         """
         self.check(mechanism)
-        if mechanism == _CHOICE:
+        if mechanism == CHOICE:
             # A choice may have twice the epsilon that other pure mechanisms have at the same mu.
             return self._pure_epsilon(share) * (1 if self.is_pure else 2)
         if mechanism in _PURE:

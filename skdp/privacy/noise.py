@@ -20,6 +20,7 @@ from scipy.special import ndtri
 from skdp.privacy.lattice import round_to_lattice
 
 __all__ = [
+    "CHOICE",
     "GuessableSeed",
     "NoiseSource",
     "algorithm_generator",
@@ -37,7 +38,8 @@ __all__ = [
     "without_noise",
 ]
 
-_CHOICE = "exponential"
+#: Mechanism that chooses an option instead of adding noise.
+CHOICE = "exponential"
 
 _KEY_BYTES = 32  # not tuned
 _CHUNK = 1 << 15  # not studied
@@ -123,14 +125,14 @@ def checked_value(value: np.ndarray, mechanism: str) -> np.ndarray:
 
 def without_noise(value: np.ndarray, mechanism: str) -> np.ndarray:
     """Return what is released without noise."""
-    return np.array(np.argmin(value)) if mechanism == _CHOICE else value
+    return np.array(np.argmin(value)) if mechanism == CHOICE else value
 
 
 def with_noise(value: np.ndarray, mechanism: str, noise_std: float, key: bytes) -> np.ndarray:
     """Return what is released with noise of that standard deviation."""
     noise = draw(mechanism, value.shape, key)
     noise *= noise_std
-    if mechanism == _CHOICE:
+    if mechanism == CHOICE:
         # Rounding would lose the noise beside a large number that all losses have in common.
         return np.array(np.argmin(noise + (value - value.min())))
     noise += value
@@ -144,7 +146,7 @@ def draw(mechanism: str, shape: tuple[int, ...], key: bytes) -> np.ndarray:
         return symmetric_normal(shape[0], key)
     if mechanism == "gaussian":
         return standard_normal(size, key).reshape(shape)
-    if mechanism == "exponential":
+    if mechanism == CHOICE:
         return standard_gumbel(size, key).reshape(shape)
     dimension = joint_entries(mechanism, shape)
     n_rows = size // dimension if dimension else 0

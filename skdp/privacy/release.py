@@ -1,7 +1,7 @@
 """Releases: noisy statistics, declared in a plan, made by a solver and kept in a record."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 from skdp.exceptions import BudgetError
 from skdp.privacy.quantile import search_steps
 
-__all__ = ["Release", "Released", "Search", "group_name", "search_name", "summaries"]
+__all__ = ["Release", "Released", "Search", "summaries"]
 
 
 @dataclass(frozen=True)
@@ -170,27 +170,18 @@ class Released(NamedTuple):  # numpydoc ignore=PR02
 
 def summaries(releases: Iterable[Release]) -> list[tuple[str, str]]:
     """Return the name of each release or search, and its numbers as far as they are known."""
-    return [_summary(list(group)) for _, group in groupby(releases, _group_key)]
-
-
-def group_name(names: Sequence[str]) -> str:
-    """Name the counts of one search together; a single release keeps its name."""
-    return names[0] if len(names) == 1 else f"{search_name(names[0])}, {len(names)} times"
-
-
-def search_name(name: str) -> str:
-    """Return the name of the search that a count belongs to; other releases keep their names."""
-    return name.partition(", count")[0]
+    return [_summary(key[0], list(group)) for key, group in groupby(releases, _group_key)]
 
 
 def _group_key(release: Release) -> tuple[str, float | None, float | None, str]:
     """Return what the counts of one search have in common, and other releases have not."""
-    return search_name(release.name), release.sensitivity, release.noise_std, release.follows
+    name = release.name.partition(", count")[0]
+    return name, release.sensitivity, release.noise_std, release.follows
 
 
-def _summary(releases: list[Release]) -> tuple[str, str]:
+def _summary(search: str, releases: list[Release]) -> tuple[str, str]:
     first, share = releases[0], math.fsum(release.share for release in releases)
-    name = group_name([release.name for release in releases])
+    name = first.name if len(releases) == 1 else f"{search}, {len(releases)} times"
     if first.sensitivity is None:
         return name, f"{share:>8.4f}  follows {first.follows}"
     return name, f"{share:>8.4f}{first.sensitivity:>13.4g}{first.noise_std:>13.4g}"
