@@ -34,7 +34,7 @@ numpydoc_show_class_members = False
 numpydoc_validation_checks = {"all", "RT02", "GL01", "GL02", "ES01", "SA01", "EX01"}
 # Python writes these docstrings.
 numpydoc_validation_exclude = {
-    r"\.Released\.(scale|value)$",
+    r"\.Released\.(noise_std|value)$",
     r"\.PrivacyStep\.(path|class_name|status|records|note|seeded)$",
 }
 

@@ -1,4 +1,4 @@
-"""What every private estimator shares: the order of a fit, its plan, keyed noise, pickles."""
+"""What all private estimators share: the order of a fit, its plan, its budget, its seed."""
 
 import math
 from abc import abstractmethod
@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._parameters import SEED, PlainParametersMixin, SeededEstimator, warn_of_guesses
+from skdp._parameters import SEED, PlainParametersMixin, SeededEstimator, warnings_for_seed
 from skdp.data.containers import refuse_masked
 from skdp.data.threads import one_blas_thread, thread_count
 from skdp.exceptions import warn_of_privacy
@@ -32,38 +32,38 @@ __all__ = [
     "check_finite_bound",
     "in_dtype",
     "plan_of",
+    "restored_on_error",
     "warnings_for_delta",
-    "whole_or_nothing",
 ]
 
 T = TypeVar("T")
-#: A view of the data that solvers read, and what hashes all data of a fit.
+#: A view of the data that solvers read, and a function that hashes all data of a fit.
 Data = tuple[Any, Callable[[], Any]]
 
-#: Constraint of those that share their work among threads.
+#: Constraint of estimators that share their work among threads.
 N_JOBS: dict[str, Any] = {"n_jobs": [Integral, None]}
-# They say how to compute, not what, and where it is charged; the last is the key.
+# These change where a fit is charged and how it is computed, but not its result; or are the seed.
 _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
 
 
 class Problem(Protocol):
-    """What is asked of a budget, by plain parameters and public facts, checked."""
+    """What a fit is asked for: checked parameters, as plain numbers, and public facts."""
 
     @property
     def unit(self) -> ResolvedUnit:
-        """What is protected."""
+        """Privacy unit: what is protected."""
 
     @property
     def n_units(self) -> int:
-        """How many of these there are."""
+        """Number of units in the data."""
 
     @property
     def cost(self) -> PrivacyCost:
-        """What may be spent."""
+        """What the fit may spend."""
 
 
 class BudgetMixin(PlainParametersMixin):
-    """What a fit and a stream share: a budget, doubted, charged and opened in one way."""
+    """Parameters of a budget, and the one way to open it, for fits and streams."""
 
     ledger: Any
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -74,14 +74,10 @@ class BudgetMixin(PlainParametersMixin):
         **SEED,
     }
 
-    def _warn_of_settings(self, problem: Problem) -> None:
-        """Say what public facts make of the guarantee."""
-        warn_of_privacy(*warnings_for_delta(problem.cost, problem.unit.counted, problem.n_units))
-
     def _open_budget(
         self, plan: Plan, what: str, noise_source: NoiseSource | None = None
     ) -> PrivacyBudget:
-        """Open the budget, which charges the ledger for `what`: the only place where it is done."""
+        """Open the budget of a plan, which charges the ledger for `what`."""
         charge = None if self.ledger is None else partial(self.ledger.charge, what=what)
         return PrivacyBudget.of(plan, noise_source, charge)
 
@@ -90,18 +86,17 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
     """An estimator whose `fit` spends a privacy budget."""
 
     def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:
-        """Tell what a fit would release and spend, from public facts: nothing is read or spent.
+        """List what a fit would release and spend. No data are read, and nothing is spent.
 
         Parameters
         ----------
         n_samples : int
-            Number of rows or records of the X to come.
+            Number of rows or records of the X that will be fitted.
         n_features : int
             Number of its features.
         like : object or None, default=None
-            An X such as the one to come, of any length, of those that `fit` takes: whether it is
-            sparse, its dtype and its shape but for the length are read, and no value. ``None``
-            stands for a dense 2-D array.
+            An X of any length that `fit` would take. Its dtype, its shape after the first axis and
+            whether it is sparse are read, but no value. ``None`` stands for a dense 2-D array.
 
         Returns
         -------
@@ -111,15 +106,15 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
         Raises
         ------
         TypeError
-            If `like` is nothing that `fit` takes.
+            If `fit` would not take `like`.
         ValueError
-            If a parameter is not acceptable, as in `fit`, or `like` has other features.
+            If `fit` would refuse a parameter, or `like` has another number of features.
         """
         self._validate_params()
         refuse_masked(like)
         is_data = hasattr(like, "shape") or isinstance(like, list | tuple | None)
         if isinstance(like, type) or not is_data:
-            # Its type only: what it prints may be values.
+            # Only its type is named: its printed form may hold values.
             kind = like.__name__ if isinstance(like, type) else type(like).__name__
             raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
         for name, size in (("n_samples", n_samples), ("n_features", n_features)):
@@ -129,36 +124,38 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
 
     def _fit(self, X: Any, y: Any = None) -> None:
         """Fit in the one order that keeps a fit private."""
-        with whole_or_nothing(self):
-            found = self._keep(*self._release(X, y, warn_of_privacy))
-        # Last: whoever turns warnings into errors keeps what was paid for.
-        warn_of_privacy(*found)
+        with restored_on_error(self):
+            warnings = self._keep(*self._release(X, y, warn_of_privacy))
+        # Last: if warnings are turned into errors, the model that was paid for remains.
+        warn_of_privacy(*warnings)
 
     def _release(
-        self, X: Any, y: Any, tell: Callable[[str], None]
+        self, X: Any, y: Any, warn: Callable[[str], None]
     ) -> tuple[Any, Any, PrivacyBudget]:
-        """Do all that sees the data: check, plan, tell what public facts say against it, spend."""
+        """Do everything that sees the data: check, plan, warn of public facts, spend."""
         problem, data = self._problem(X, y)
         plan = plan_of(problem, self._plan(problem))
         view, budget, generator = self._open(data, problem, plan)
-        self._warn_of_settings(problem)
+        # Before anything is spent: if warnings are turned into errors, the fit costs nothing.
+        for warning in self._setting_warnings(problem):
+            warn_of_privacy(warning)
         for warning in self._warnings(problem, plan):
-            tell(warning)
+            warn(warning)
         return problem, self._solve(problem, plan.parts, view, budget, generator), budget
 
     def _keep(self, problem: Any, result: Any, budget: PrivacyBudget) -> list[str]:
-        """Set what was released; return what it says against the fit."""
-        found = list(self._set_attributes(result, problem))
+        """Set the fitted attributes; return warnings that follow from released values."""
+        warnings = list(self._set_attributes(result, problem))
         self.privacy_spent_ = budget.spent()
-        return [*found, *budget.warnings]
+        return [*warnings, *budget.warnings]
 
     @abstractmethod
     def _problem(self, X: Any, y: Any) -> tuple[Any, Data]:
-        """Refuse bad data and parameters; remember the features; return what is asked, of what."""
+        """Refuse bad data and parameters, remember the features; return the problem and data."""
 
     @abstractmethod
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> Any:
-        """Return what would be asked of data to come."""
+        """Return the problem of a fit to data of that size, which have not been seen."""
 
     @abstractmethod
     def _plan(self, problem: Any) -> Any:
@@ -173,59 +170,62 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
         budget: PrivacyBudget,
         generator: np.random.Generator,
     ) -> Any:
-        """Release what is planned, and make of it what it gives."""
+        """Make the planned releases, and compute the result from them."""
 
     @abstractmethod
     def _set_attributes(self, result: Any, problem: Any) -> Iterable[str]:
-        """Set the fitted attributes from released values; return what these say against the fit."""
+        """Set fitted attributes from released values; return warnings that follow from these."""
 
     def _warnings(self, problem: Any, plan: Plan) -> Iterable[str]:
-        """Say what public facts tell against the fit."""
+        """Return the warnings that follow from public facts."""
         return ()
+
+    def _setting_warnings(self, problem: Problem) -> list[str]:
+        """Return the warnings of a delta that is too large, and of a seed that may be guessed."""
+        cost, unit = problem.cost, problem.unit
+        if not cost.is_private:
+            return []
+        warnings = warnings_for_delta(cost, unit.counted, problem.n_units)
+        return [*warnings, *warnings_for_seed(self.random_state)]
 
     def _open(
         self, data: Data, problem: Any, plan: Plan
     ) -> tuple[Any, PrivacyBudget, np.random.Generator]:
-        """Open the budget and the algorithm's stream."""
+        """Open the budget and the algorithm's random stream."""
         view, digest = data
         seed = draw_seed(self.random_state)
-        source = self._noise_source(seed, digest) if seed is not None else NoiseSource()
+        source = self._noise_source(seed, digest) if self._is_keyed else NoiseSource()
         what = f"{type(self).__name__}.fit, {problem.n_units} {problem.unit.counted}"
         return view, self._open_budget(plan, what, source), algorithm_generator(seed)
 
     def _reserved_part(self) -> float:
-        """Return which part of delta a fit reserves, whatever it is fitted to."""
+        """Return which fraction of delta a fit reserves, whatever the data."""
         return 0.0
 
     def _cost(self) -> PrivacyCost:
-        """Return what a fit may spend: here alone epsilon and delta are read for it."""
+        """Return what a fit may spend. No other code of a fit reads epsilon and delta."""
         epsilon, delta = float(plain(self.epsilon)), float(plain(self.delta))
         reserved = delta * self._reserved_part() if math.isfinite(epsilon) else 0.0
         return PrivacyCost(epsilon, delta, reserved)
 
     def _asked(self, kind: type[T], **facts: Any) -> T:
-        """Collect what `kind` has fields for: the facts, and else parameters as plain values."""
-        facts, names = {"cost": self._cost(), **facts}, kind.__dataclass_fields__  # type: ignore[attr-defined]
+        """Make a dataclass of parameters, as plain values, and of facts, which take precedence."""
+        names = kind.__dataclass_fields__  # type: ignore[attr-defined]
         given = {name: plain(getattr(self, name)) for name in names if hasattr(self, name)}
-        return kind(**{name: one for name, one in {**given, **facts}.items() if name in names})
-
-    def _warn_of_settings(self, problem: Problem) -> None:
-        super()._warn_of_settings(problem)
-        if problem.cost.is_private:
-            warn_of_guesses(self.random_state)
+        values = {**given, "cost": self._cost(), **facts}
+        return kind(**{name: values[name] for name in names if name in values})
 
     @property
     def _is_keyed(self) -> bool:
-        """Whether the noise follows from a seed, and all that is not to share it."""
+        """Whether noise is drawn from a seed."""
         return self.random_state is not None and math.isfinite(self.epsilon)
 
-    def _noise_source(self, seed: int, digest: Callable[[], Any]) -> NoiseSource:
-        """Key the noise by everything that it must not be shared between.
+    def _noise_source(self, seed: int | None, digest: Callable[[], Any]) -> NoiseSource:
+        """Key the noise by the seed, the data, the class and the parameters.
 
-        `digest` hashes all data of the fit. Without noise it would be a pass over them for nothing.
+        Fits that differ in any of these must not share noise: the difference of their releases
+        would be free of it. `digest` hashes all data of the fit, which takes a pass over them.
         """
-        if not self._is_keyed:
-            return NoiseSource()
         parameters = sorted(
             (name, value.key() if isinstance(value, Unit) else plain(value))
             for name, value in self.get_params(deep=False).items()
@@ -235,14 +235,16 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
 
 
 @contextmanager
-def whole_or_nothing(estimator: PrivateEstimator) -> Iterator[None]:
-    """Fit without warnings of numpy; leave an estimator as it was if that raises."""
+def restored_on_error(estimator: PrivateEstimator) -> Iterator[None]:
+    """Silence numpy during a fit; if the fit raises, restore the attributes of the estimator."""
+    # Refuses a bad n_jobs before anything else happens.
     thread_count(getattr(estimator, "n_jobs", None))
-    # From end to end, not only in passes: beside other fits, too, a seed repeats every bit.
+    # One thread for the whole fit, not only in passes over the data: sums round in the same way
+    # however many fits run at once, so that a seed repeats every bit.
     limits = nullcontext() if estimator.random_state is None else one_blas_thread()
     before = dict(estimator.__dict__)
     try:
-        # What overflows becomes null; an exception or a warning would tell of single units.
+        # Overflowing values become null. An exception or a warning would tell of single units.
         with limits, np.errstate(all="ignore"):
             yield
     except BaseException:
@@ -252,13 +254,19 @@ def whole_or_nothing(estimator: PrivateEstimator) -> Iterator[None]:
 
 
 def plan_of(problem: Problem, parts: Any) -> Plan:
-    """Plan releases with the budget that is asked for."""
+    """Plan releases with the cost and the unit of a problem."""
     unit = problem.unit
-    return Plan(problem.cost, unit.name, unit.adjacency, parts, unit.is_enforced)
+    return Plan(
+        problem.cost,
+        parts,
+        unit=unit.name,
+        adjacency=unit.adjacency,
+        enforced=unit.is_enforced,
+    )
 
 
 def warnings_for_delta(cost: PrivacyCost, counted: str, n_units: int) -> list[str]:
-    """Doubt a delta that would allow to publish single units."""
+    """Warn of a delta so large that it allows publishing single units."""
     if not cost.is_private or cost.delta <= 1 / n_units:
         return []
     return [
@@ -269,8 +277,8 @@ def warnings_for_delta(cost: PrivacyCost, counted: str, n_units: int) -> list[st
 
 
 def in_dtype(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Convert released numbers to the type of the data; none becomes infinite."""
-    # Half of the largest: what is computed from factors may round up.
+    """Convert released numbers to the type of the data, without overflow to infinity."""
+    # Half of the largest number: products that users form of factors may round up.
     largest = np.finfo(dtype).max / 2
     return np.clip(values, -largest, largest).astype(dtype)
 

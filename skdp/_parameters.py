@@ -1,4 +1,4 @@
-"""Parameters as Python's numbers, for checks and computations; and secret seeds."""
+"""Checks of parameters, as plain Python numbers, and seeds that have to stay secret."""
 
 import os
 from numbers import Integral, Real
@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 
 from skdp._printing import HIDDEN, is_caching, is_printing
-from skdp.exceptions import warn_of_privacy
 from skdp.ledger import LEFT_OUT, PrivacyLedger
 from skdp.privacy.noise import GuessableSeed, may_be_guessed
 from skdp.privacy.precision import plain
@@ -21,16 +20,16 @@ __all__ = [
     "PlainParametersMixin",
     "SeededEstimator",
     "validate_plain",
-    "warn_of_guesses",
+    "warnings_for_seed",
     "without_secrets",
 ]
 
 _GENERATORS = (np.random.RandomState, np.random.Generator)
-#: Constraint of those whose noise may come from a seed.
+#: Constraint of estimators whose noise may come from a seed.
 SEED: dict[str, Any] = {  # not tuned
     "random_state": [Interval(Integral, 0, None, closed="left"), *_GENERATORS, None]
 }
-#: Constraints of a search or a score; fits may have other deltas.
+#: Constraints of a search or a score, which need a positive delta; fits do not.
 BUDGET: dict[str, Any] = {  # not tuned
     "epsilon": [Interval(Real, 0, None, closed="right")],
     "delta": [Interval(Real, 0, 1, closed="neither")],
@@ -41,12 +40,12 @@ _PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
 
 
 class PlainParametersMixin:
-    """Checks parameters as plain values: a small type would round the limits they are within."""
+    """Checks parameters as plain values: numpy would round the limits to a small type."""
 
     _parameter_constraints: ClassVar[dict[str, Any]]
 
     def _validate_params(self) -> None:
-        # Unlike for get_params, nobody has to look at the signature; a subclass may have fewer.
+        # Faster than get_params, which inspects the signature. A subclass may lack a parameter.
         names = [name for name in self._parameter_constraints if hasattr(self, name)]
         given = {name: getattr(self, name) for name in names}
         validate_plain(self._parameter_constraints, given, type(self).__name__)
@@ -61,25 +60,26 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
             "path: pass ledger=PrivacyLedger(path), or what PrivacyLedger.create returns."
         )
     if ledger is LEFT_OUT:
-        # It refuses by itself, where there is something to charge.
+        # A LeftOutLedger refuses by itself, once it is charged.
         del values["ledger"]
     validate_parameter_constraints(constraints, values, caller_name=caller_name)
 
 
-def warn_of_guesses(random_state: Any) -> None:
-    """Say so where the seed of noise may be guessed."""
-    # What was made from another seed is told of where that was given.
-    if may_be_guessed(random_state) and not isinstance(random_state, GuessableSeed):
-        is_int = isinstance(random_state, Integral)
-        given = "an int below 2**64" if is_int else type(random_state).__name__
-        warn_of_privacy(
-            f"random_state, {given}, may be guessed, and whoever guesses it can take "
-            "the noise out. Pass None for the guarantee, or secrets.randbits(128) and keep it."
-        )
+def warnings_for_seed(random_state: Any) -> list[str]:
+    """Warn of a seed that may be guessed, and with it the noise."""
+    # Whoever passed the seed that a GuessableSeed was derived from has been warned of that one.
+    if not may_be_guessed(random_state) or isinstance(random_state, GuessableSeed):
+        return []
+    is_int = isinstance(random_state, Integral)
+    given = "an int below 2**64" if is_int else type(random_state).__name__
+    return [
+        f"random_state, {given}, may be guessed, and whoever guesses it can take the noise out. "
+        "Pass None for the guarantee, or secrets.randbits(128) and keep it secret."
+    ]
 
 
 class SeededEstimator(PlainParametersMixin, BaseEstimator):
-    """An estimator whose noise may come from a seed, which has to remain secret."""
+    """An estimator with a seed that has to stay secret: printed forms and pickles leave it out."""
 
     random_state: Any
 
@@ -105,7 +105,7 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
         return parameters
 
     def __getstate__(self) -> dict[str, Any]:
-        # Before a fit a process that is to make it needs the seed and the ledger.
+        # Not before a fit: a process that makes the fit needs the seed and the ledger.
         state = super().__getstate__()
         if hasattr(self, "privacy_spent_"):
             state = without_secrets(state)
@@ -119,9 +119,9 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
 
 
 def without_secrets(state: dict[str, Any]) -> dict[str, Any]:
-    """Leave the seed and the ledger out of what is to be pickled; keep that there was a ledger.
+    """Leave the seed and the ledger out of a pickle; a placeholder tells that there was a ledger.
 
-    Released results with the seed beside them can be cleared of their noise.
+    Whoever has the seed can take the noise out of released results.
     """
     ledger = {} if state.get("ledger") is None else {"ledger": LEFT_OUT}
     return {**state, "random_state": None, **ledger}

@@ -1,4 +1,4 @@
-"""Who asks for parameters: printed forms, which hide seeds and ledgers, and caches of fits."""
+"""Whether scikit-learn prints an estimator, or joblib caches its fit, judged by the call stack."""
 
 import sys
 
@@ -6,7 +6,7 @@ __all__ = ["HIDDEN", "is_caching", "is_printing"]
 
 
 class _Hidden:
-    """Stands for a value where parameters are printed."""
+    """Placeholder for a secret value where parameters are printed."""
 
     def __repr__(self) -> str:
         return "<given>"
@@ -16,10 +16,10 @@ HIDDEN = _Hidden()
 
 
 def is_printing() -> bool:
-    """Tell whether scikit-learn asks for the parameters in order to print them.
+    """Whether `get_params` was called by scikit-learn in order to print the parameters.
 
-    It prints what `get_params` returns, also of an estimator inside another one, and never asks
-    that one for a printed form. So who asks is all there is to tell by.
+    scikit-learn prints what `get_params` returns, for estimators inside others, too, and calls no
+    method of theirs for it. Only the call stack shows what the parameters are for.
     """
     frame = sys._getframe(2)
     while frame.f_back and frame.f_code.co_name == "get_params":
@@ -33,9 +33,9 @@ def is_printing() -> bool:
 
 
 def is_caching() -> bool:
-    """Tell whether joblib asks for the state in order to find a result that it has kept.
+    """Whether `__getstate__` was called by joblib to look up the cached result of a fit.
 
-    Its hash is that of data and parameters. Nobody else who takes it repeats a fit.
+    joblib hashes data and parameters for that. Others that hash an estimator repeat no fit.
     """
     frame = sys._getframe(2)
     while frame.f_back:

@@ -1,4 +1,4 @@
-"""Checks of data that tell no values: those of scikit-learn, and of what it lets pass."""
+"""Checks of data: scikit-learn's and our own, with errors that tell no values."""
 
 import re
 from collections.abc import Callable
@@ -15,15 +15,23 @@ from sklearn.utils.validation import validate_data
 from skdp.data.containers import SAFE_TEXTS, UNREADABLE, checked_container
 from skdp.data.sources import canonical_csr, plain_csr
 
-__all__ = ["INPUT", "check_features", "check_numbers", "check_rows", "check_rows_of", "quiet"]
+__all__ = [
+    "INPUT",
+    "check_features",
+    "check_numbers",
+    "check_rows",
+    "check_rows_of",
+    "redact_errors",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: What scikit-learn's validation is told about X.
+#: Arguments of scikit-learn's validation of X.
 INPUT = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
 _SHAPE = r"\([\d, ]*\)"
-# Texts of scikit-learn and numpy that tell shapes and types. What follows them may be values.
+# Beginnings of error texts of scikit-learn and numpy that tell shapes and types only. What follows
+# them may be values, and is cut off.
 _KNOWN = re.compile(
     "|".join(
         (
@@ -55,7 +63,8 @@ _KNOWN = re.compile(
         )
     )
 )
-# Where what raises these texts is written. An entry may raise one of them with values in it.
+# Packages whose errors may be quoted. An object in X could raise one of these texts itself, with
+# values in it.
 _KNOWN_CODE = frozenset({"numpy", "pandas", "polars", "scipy", "skdp", "sklearn"})
 _HINTS = {
     "Expected 2D": " Reshape your data by reshape(-1, 1) if it is one feature, by reshape(1, -1) "
@@ -64,28 +73,29 @@ _HINTS = {
 }
 
 
-def quiet(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Decorate a check of data, the first argument, such that it tells nothing of values."""
+def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Decorate a check of data, its first argument, so that its errors tell no values."""
 
     @wraps(check)
     def _check(X: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         X = checked_container(X)
         try:
-            # Summing huge entries, as the check for infinity does, would warn of them.
-            # NaN and infinity are looked for even where scikit-learn is told not to.
+            # The check for infinity sums the entries, and would warn of huge ones. NaN and infinity
+            # are refused even if scikit-learn is configured not to look for them.
             with np.errstate(all="ignore"), config_context(assume_finite=False):
                 return check(X, *args, **kwargs)
         except Exception as error:
-            public = _public_error(error)
-        # Outside the handler, whose error would be attached and tells values.
-        raise public
+            redacted = _redacted(error)
+        # Outside the handler: inside, the error with the values would be attached as its context.
+        raise redacted
 
     return _check
 
 
-def _public_error(error: Exception) -> Exception:
-    """Make an error that tells what is known to tell no values."""
+def _redacted(error: Exception) -> Exception:
+    """Make an error of the part of a text that is known to tell no values."""
     text = ""
+    # An error of foreign code may fail to print itself.
     with suppress(Exception):
         text = str(error)
     kinds = (kind for kind in (TypeError, MemoryError) if isinstance(error, kind))
@@ -99,7 +109,7 @@ def _public_error(error: Exception) -> Exception:
 
 
 def _is_foreign(error: Exception) -> bool:
-    """Tell whether code of others raised it, such as that of an entry, which may say anything."""
+    """Whether foreign code raised an error, such as a method of an entry: it may say anything."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -107,34 +117,33 @@ def _is_foreign(error: Exception) -> bool:
     return module.partition(".")[0] not in _KNOWN_CODE
 
 
-@quiet
+@redact_errors
 def check_rows(X: Any, estimator_name: str, *, ensure_all_finite: bool = True) -> Any:
     """Validate X as scikit-learn does, without warnings or errors that tell values."""
-    asked = {"ensure_all_finite": ensure_all_finite, "input_name": "X"}
+    settings = {"ensure_all_finite": ensure_all_finite, "input_name": "X"}
     if issparse(X) and X.ndim == 2:
-        # Which adds up no duplicates.
+        # check_array would add up duplicate entries before it looks at them.
         X = plain_csr(X)
-    checked = check_array(X, **INPUT, estimator=estimator_name, **asked)
+    checked = check_array(X, **INPUT, estimator=estimator_name, **settings)
     if issparse(checked):
-        # Duplicate entries of a cell may be finite and their sum not.
-        checked = check_array(canonical_csr(checked), accept_sparse="csr", **asked)
+        # The duplicate entries of a cell may be finite, and their sum infinite.
+        checked = check_array(canonical_csr(checked), accept_sparse="csr", **settings)
     return checked
 
 
-@quiet
+@redact_errors
 def check_rows_of(X: Any, estimator: Any, *, accept_sparse: Any = "csr") -> Any:
-    """Validate rows for a fitted estimator, with their names."""
-    asked = {**INPUT, "accept_sparse": accept_sparse}
-    return validate_data(estimator, X, **asked, reset=False)
+    """Validate rows, and the names of their features, for a fitted estimator."""
+    return validate_data(estimator, X, **{**INPUT, "accept_sparse": accept_sparse}, reset=False)
 
 
-@quiet
+@redact_errors
 def check_features(X: Any, estimator: Any, *, reset: bool = False) -> None:
-    """Compare number and names of features with those of a fit, or keep them; read no values."""
+    """Check number and names of features against a fit, or set them; read no values."""
     validate_data(estimator, X, reset=reset, skip_check_array=True)
 
 
-@quiet
-def check_numbers(X: Any, /, name: str, **asked: Any) -> np.ndarray:
-    """Validate a dense array of numbers, in double precision unless something else is asked."""
-    return np.asarray(check_array(X, input_name=name, **{"dtype": np.float64, **asked}))
+@redact_errors
+def check_numbers(X: Any, /, name: str, **settings: Any) -> np.ndarray:
+    """Validate a dense array of numbers, in double precision unless `settings` say otherwise."""
+    return np.asarray(check_array(X, input_name=name, **{"dtype": np.float64, **settings}))

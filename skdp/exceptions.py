@@ -8,9 +8,9 @@ __all__ = ["BudgetError", "LedgerError", "PrivacyWarning", "warn_of_privacy"]
 
 
 class PrivacyWarning(UserWarning):
-    """A setting weakens the guarantee or the result cannot be told from noise.
+    """A setting weakens the guarantee, or the result cannot be told from noise.
 
-    Raised as a warning, never as an error, and only ever about public facts or released values.
+    It is always a warning, never an error, and depends on public facts and released values only.
 
     Examples
     --------
@@ -32,9 +32,9 @@ class BudgetError(ValueError):
 
 
 class LedgerError(RuntimeError):
-    """The file of a ledger cannot be read or written, so that nothing may be released.
+    """The file of a ledger cannot be used, so that nothing may be released.
 
-    It is missing, damaged, locked, full, read-only, or not the ledger that it was.
+    The file is missing, damaged, locked, read-only or replaced by another one, or its disk is full.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class LedgerError(RuntimeError):
     """
 
 
-# What lies between a line of the user and a fit, in the same thread or at the start of another.
+# Packages on the call stack between a line of the user and a fit, or at the start of a thread.
 _BETWEEN = {
     "concurrent",
     "contextlib",
@@ -58,20 +58,20 @@ _BETWEEN = {
 
 
 def warn_of_privacy(*messages: str) -> None:
-    """Warn of each at the line of the user that led here, past skdp, scikit-learn and joblib.
+    """Issue warnings that point at the line of the user, not of skdp, scikit-learn or joblib.
 
-    In a thread or process of its own there is none; the warning is then at a line of skdp.
+    A thread or process that joblib has started has no line of the user: they point at skdp then.
     """
     frame: FrameType | None = sys._getframe()
-    level = own = 1
-    while frame and (room := _room_of(frame)) in _BETWEEN:
-        own = level if room == "skdp" else own
+    level = level_in_skdp = 1
+    while frame and (package := _package_of(frame)) in _BETWEEN:
+        level_in_skdp = level if package == "skdp" else level_in_skdp
         frame, level = frame.f_back, level + 1
     for message in messages:
-        warnings.warn(message, PrivacyWarning, stacklevel=level if frame else own)
+        warnings.warn(message, PrivacyWarning, stacklevel=level if frame else level_in_skdp)
 
 
-def _room_of(frame: FrameType) -> str:
-    """Return the top package of the code of a frame, also of one that runs as a script."""
+def _package_of(frame: FrameType) -> str:
+    """Return the top package of the code of a frame, even if that runs as a script."""
     names = frame.f_globals
     return str(names.get("__package__") or names.get("__name__", "")).partition(".")[0]

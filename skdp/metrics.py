@@ -1,4 +1,4 @@
-"""How good a subspace is."""
+"""Measures of how good a subspace is."""
 
 from typing import Any
 
@@ -25,7 +25,8 @@ def subspace_distance(components: Any, reference: Any) -> float:
     Returns
     -------
     float
-        0 if `reference` lies in the span of `components`, 1 if a direction of it is orthogonal.
+        0 if `reference` lies in the span of `components`, 1 if some direction of `reference` is
+        orthogonal to that span.
 
     Notes
     -----
@@ -52,7 +53,7 @@ def captured_variance(components: Any, X: Any) -> float:
     components : array-like of shape (n_components, n_features)
         Components as rows, as in ``components_``; they need not be orthonormal.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Rows, centered if their variance is meant.
+        Rows; pass centered rows for the fraction of the variance.
 
     Returns
     -------
@@ -62,7 +63,7 @@ def captured_variance(components: Any, X: Any) -> float:
     Raises
     ------
     ValueError
-        If `components` is sparse or has more rows than columns, as X would.
+        If `components` is sparse or has more rows than columns, as if X were passed in its place.
 
     Notes
     -----
@@ -105,7 +106,7 @@ def coherence(components: Any) -> float:
     -------
     float
         1 if the subspace is spread evenly over the features, ``n_features / n_components`` if it
-        holds the direction of a single one.
+        contains the direction of a single feature.
 
     Raises
     ------
@@ -114,9 +115,9 @@ def coherence(components: Any) -> float:
 
     Notes
     -----
-    **Privacy.** A function of its argument; it is as private as that is. Of noisy components it
-    tells their own coherence, which is larger than that of the exact ones where the noise
-    dominates and those are spread evenly.
+    **Privacy.** A function of its argument; it is as private as that is. The coherence of noisy
+    components is that of the noise where the noise dominates, and larger than that of the exact
+    components if these are spread evenly.
 
     References
     ----------

@@ -10,7 +10,7 @@ import numpy as np
 
 from skdp.linear_model._trace import descent
 from skdp.linear_model._trace.estimate import Estimate
-from skdp.privacy import initial_noise, mechanisms
+from skdp.privacy import initial_noise, noise
 
 __all__ = ["drawn_noise", "noise_of", "without_cut"]
 
@@ -18,14 +18,14 @@ __all__ = ["drawn_noise", "noise_of", "without_cut"]
 @contextmanager
 def drawn_noise():
     """Give a list that collects the noise of all releases inside, in units of their scales."""
-    draws, draw = [], mechanisms.draw
+    draws, draw = [], noise.draw
 
     def keep(*arguments):
         draws.append(draw(*arguments))
         # It is scaled in place.
         return draws[-1].copy()
 
-    with patch.object(mechanisms, "draw", keep), patch.object(initial_noise, "draw", keep):
+    with patch.object(noise, "draw", keep), patch.object(initial_noise, "draw", keep):
         yield draws
 
 

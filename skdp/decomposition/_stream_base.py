@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._estimator import BudgetMixin, plan_of
+from skdp._estimator import BudgetMixin, plan_of, warnings_for_delta
 from skdp._parameters import without_secrets
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._sketches.fit import fit_sketches
@@ -102,7 +102,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
         reserved = math.fsum(self._sketches.tails)
         cost = PrivacyCost(float(self.epsilon), float(self.delta), reserved)
         problem = StreamProblem(unit, self._sketches, correlation, cost)
-        self._warn_of_settings(problem)
+        warn_of_privacy(*warnings_for_delta(cost, unit.counted, problem.n_units))
         # The noise decides on the unit of the counts, and rounding to that unit then adds to the
         # sensitivities: the stream is planned without rounding first, and then with it.
         unrounded = plan_of(problem, plan_stream(problem))

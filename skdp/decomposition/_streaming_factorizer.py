@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import StrOptions
 
-from skdp._reading import INPUT, quiet
+from skdp._reading import INPUT, redact_errors
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._stream_base import BaseStream
 from skdp.decomposition._stream_updates import ExclusiveWrite, StreamShard
@@ -305,7 +305,7 @@ class DPStreamingFactorizer(BaseStream):
         return may_be_secret and self.sketch_sensitivity != "worst_case"
 
 
-@quiet
+@redact_errors
 def _checked_rows(X: Any) -> Any:
     """Validate rows; entries of one cell are not added up, as each of them is clipped by itself."""
     return check_array(X, accept_sparse="coo", dtype=INPUT["dtype"], input_name="X")

@@ -1,4 +1,4 @@
-"""A limit, kept in a file, of what all fits on one dataset may cost together."""
+"""A file that limits what all fits on one dataset may cost together."""
 
 from skdp.ledger._ledger import PrivacyLedger
 from skdp.ledger._left_out import LEFT_OUT

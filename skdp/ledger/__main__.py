@@ -7,7 +7,7 @@ from skdp.ledger import PrivacyLedger
 
 
 def main(arguments: list[str]) -> int:
-    """Check and print the ledger of that file."""
+    """Check and print the ledger in a file."""
     if len(arguments) != 2 or arguments[0] != "show":
         print("usage: python -m skdp.ledger show FILE", file=sys.stderr)
         return 2

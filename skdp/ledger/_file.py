@@ -1,4 +1,4 @@
-"""The file behind a ledger: an SQLite database that refuses by itself to be overspent."""
+"""The file of a ledger: an SQLite database whose own constraints forbid overspending."""
 
 import math
 import os
@@ -37,11 +37,11 @@ _CHARGE: dict[str, type] = {
     **dict.fromkeys(("mu", "delta_tail", "epsilon", "delta"), float),
     **dict.fromkeys(("id", "seeded", "enforced", "spent", "tails"), int),
 }
-# Relative: so alike are the same mu by two versions of the functions behind it.
+# Relative: two versions of the functions behind mu may differ by this much.
 _SAME = 1e-8  # not tuned
-# Seconds to wait for other processes.
+# Seconds to wait for other processes that hold the lock of the file.
 _TIMEOUT = 60.0  # not tuned
-# A connection must not be inherited: a fork waits until an operation is through.
+# SQLite connections must not be inherited: a fork waits until an operation has ended.
 _LOCK = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -105,7 +105,7 @@ END;
 
 
 def create_file(path: str, head: dict[str, Any]) -> None:
-    """Make the file of a new ledger, in one transaction; another file is never replaced."""
+    """Make the file of a new ledger in one transaction; an existing file is never replaced."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o660))
     except FileExistsError:
@@ -116,7 +116,7 @@ def create_file(path: str, head: dict[str, Any]) -> None:
     try:
         _write_head(path, head)
     except BaseException:
-        # Nothing was ever charged to what is not complete.
+        # Nothing was charged to a file that is not complete.
         os.unlink(path)
         raise
 
@@ -124,21 +124,21 @@ def create_file(path: str, head: dict[str, Any]) -> None:
 def _write_head(path: str, head: dict[str, Any]) -> None:
     with _LOCK, _connected(path) as database:
         database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-        # What executes a script commits first.
+        # executescript commits before it runs, so that the script itself begins the transaction.
         database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION};")
         insert(database, "ledger", {"id": 1, **head, "spent": 0, "tails": 0})
         database.execute("COMMIT")
 
 
 def insert(database: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:
-    """Add a row, by the names of its columns."""
+    """Insert a row that is given by the names of its columns."""
     names, places = ", ".join(row), ", ".join("?" * len(row))
     database.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", tuple(row.values()))
 
 
 @contextmanager
 def open_file(path: str) -> Iterator[sqlite3.Connection]:
-    """Open the file of an existing ledger, for one operation."""
+    """Open the file of an existing ledger for one operation."""
     if not os.path.exists(path):
         raise LedgerError(
             f"There is no ledger at {path!r}. A missing file is not an unspent one; "
@@ -149,7 +149,7 @@ def open_file(path: str) -> Iterator[sqlite3.Connection]:
 
 
 def place_of(path: str) -> tuple[int, int]:
-    """Tell which file is at a path."""
+    """Return the device and the number of the file at a path."""
     try:
         found = os.stat(path)
     except OSError:
@@ -158,8 +158,8 @@ def place_of(path: str) -> tuple[int, int]:
 
 
 def check_place(path: str, place: tuple[int, int]) -> None:
-    """Refuse a charge to a file that is not at its path any more."""
-    # As long as it is open, no other file can have its number.
+    """Refuse a charge to a file that is no longer at its path."""
+    # While the file is open, no other file can have its number.
     if place_of(path) != place:
         raise LedgerError(
             f"The file {path!r} was replaced while it was charged, and nothing may be released."
@@ -172,33 +172,33 @@ def _connected(path: str) -> Iterator[sqlite3.Connection]:
     try:
         uri = Path(path).as_uri() + "?mode=rw"
         database = sqlite3.connect(uri, uri=True, timeout=_TIMEOUT, isolation_level=None)
-        # With less, a power cut can bring the journal of the last charge back, and undo it.
+        # With a lower setting, a power cut can restore the journal and undo the last charge.
         database.execute("PRAGMA synchronous = EXTRA")
         database.execute("PRAGMA fullfsync = ON")
         yield database
     except (BudgetError, LedgerError):
         raise
-    # A damaged file may give any of these.
+    # Reading a damaged file may raise any of these.
     except (sqlite3.Error, TypeError, ValueError, ArithmeticError, LookupError) as error:
         raise LedgerError(
             f"The ledger {path!r} cannot be used, and nothing may be released: {error}."
         ) from None
     finally:
         if database is not None:
-            # What is not committed is rolled back.
+            # Closing rolls back what is not committed.
             database.close()
 
 
 def rows_of(database: sqlite3.Connection, query: str) -> list[dict[str, Any]]:
-    """Read all rows of a query, by the names of their columns."""
-    # A cursor that an error keeps alive would hold its lock beyond the end of the connection.
+    """Read all rows of a query, each as a dict with the names of its columns."""
+    # Closed in any case: an error could keep the cursor, and its lock, beyond the connection.
     with closing(database.execute(query)) as cursor:
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def read_head(database: sqlite3.Connection, path: str) -> dict[str, Any]:
-    """Read what a ledger is about, and its totals; refuse a file that is no ledger."""
+    """Read the limit and the totals of a ledger; refuse a file that is none."""
     if rows_of(database, "PRAGMA application_id") != [{"application_id": _APPLICATION_ID}]:
         raise LedgerError(f"{path!r} is not a ledger.")
     if rows_of(database, "PRAGMA user_version") != [{"user_version": _VERSION}]:
@@ -213,7 +213,7 @@ def read_head(database: sqlite3.Connection, path: str) -> dict[str, Any]:
 
 
 def _is_sound(head: dict[str, Any]) -> bool:
-    """Tell whether the limit is one, and agrees with its mu: no damage may raise it."""
+    """Whether the limit is valid and agrees with its mu, so that no damage has raised it."""
     if {name: type(value) for name, value in head.items()} != _HEAD:
         return False
     try:
@@ -226,7 +226,7 @@ def _is_sound(head: dict[str, Any]) -> bool:
 
 
 def read_charges(database: sqlite3.Connection, path: str) -> list[dict[str, Any]]:
-    """Read all charges, the oldest first; refuse a file in which one is damaged."""
+    """Read all charges, the oldest first; refuse a file with a damaged one."""
     charges = rows_of(database, "SELECT * FROM charge ORDER BY id")
     notes = _read_notes(database)
     for charge in charges:
@@ -242,7 +242,7 @@ def read_charges(database: sqlite3.Connection, path: str) -> list[dict[str, Any]
 
 def write_note(database: sqlite3.Connection, text: str) -> None:
     """Add a note to the newest charge."""
-    # A table of its own, which no file had at first, and which older versions of skdp ignore.
+    # In a separate table: the first files have none, and older versions of skdp ignore it.
     database.execute("CREATE TABLE IF NOT EXISTS note (id INTEGER PRIMARY KEY, text TEXT NOT NULL)")
     database.execute("INSERT INTO note SELECT max(id), ? FROM charge", (text,))
 
@@ -254,7 +254,7 @@ def _read_notes(database: sqlite3.Connection) -> dict[int, str]:
 
 
 def check_sums(database: sqlite3.Connection, head: dict[str, Any], path: str) -> None:
-    """Refuse a file whose totals are not the sums of its charges, or that lacks some of these."""
+    """Refuse a file whose totals are not the sums of its charges, or that lacks charges."""
     (sums,) = rows_of(
         database,
         "SELECT coalesce(sum(spent), 0) AS spent, coalesce(sum(tails), 0) AS tails, "

@@ -1,4 +1,4 @@
-"""A ledger: what all fits on one dataset cost together, and what is left."""
+"""The ledger: what all fits on one dataset have cost together, and what is left."""
 
 import os
 import sqlite3
@@ -44,12 +44,12 @@ class PrivacyLedger:
     path : str or path-like
         A file that `create` has made, on a local disk.
     note : str or None, default=None
-        What all charges of this object carry, for people, such as what the fits are for.
+        Text that is kept with all charges of this object, such as what the fits are for.
 
     Raises
     ------
     LedgerError
-        If there is no such file, or it is not a sound ledger.
+        If there is no such file, or it is no ledger, or a damaged one.
 
     See Also
     --------
@@ -57,14 +57,14 @@ class PrivacyLedger:
 
     Notes
     -----
-    **Privacy.** Unit and adjacency: those of the file; fits with others are refused. What is kept
-    is public: names of estimators, times, and numbers of the records. Charges are summed in whole
-    numbers of 2 ** -62 of the limit, rounded up, and never refunded, not even after a crash: a
-    privacy filter, valid however later fits depend on earlier ones [1]_. The ledger guards against
-    accidents, not against who owns the file: a copy or a backup that is restored has the budget
-    again. A process that has seen more charges than such a file holds refuses it; one that has not
-    cannot notice. It does not know the data: that it is given to all fits on them, and to no
-    others, is for the user to see to.
+    **Privacy.** Unit and adjacency: those of the file; fits with others are refused. The file holds
+    public facts only: names of estimators, times, and numbers of the records. Charges are whole
+    multiples of 2 ** -62 of the limit, rounded up, and are never refunded, not even after a crash.
+    So the ledger is a privacy filter, which is valid however later fits depend on earlier ones
+    [1]_. It guards against accidents, not against the owner of the file: a copy, or a backup that
+    is restored, has the budget again. A process that has seen more charges than such a file holds
+    refuses it; another process cannot notice. The ledger does not know the data. It is up to the
+    user to pass it to all fits on the data, and to no others.
 
     References
     ----------
@@ -82,7 +82,7 @@ class PrivacyLedger:
     4.0
     """
 
-    # For pickles that have none.
+    # Default for pickles of older versions, which have no note.
     note: str | None = None
 
     def __init__(self, path: str | os.PathLike[str], *, note: str | None = None) -> None:
@@ -108,18 +108,18 @@ class PrivacyLedger:
         Parameters
         ----------
         path : str or path-like
-            Where; there must be nothing yet.
+            Where the file is made; there must be no file yet.
         dataset : str
-            What the data are called, for people.
+            Name of the data, for people.
         epsilon : float
             What all fits together may spend, ``0 < epsilon < inf``.
         delta : float
             Probability with which the guarantee may fail, ``0 <= delta < 1``. With 0 the ledger
-            counts epsilon, and takes fits with a delta of 0 only.
+            counts epsilon, and takes only fits whose delta is 0.
         unit : str or tuple of str, default="row"
-            What is protected, as the records of fits say. Several are units that the owner of the
-            data says to be the same: ``("row", "record")`` where a record of a regression is a row
-            with its response.
+            What is protected, as named in the records of fits. A tuple names units that are the
+            same in these data: ``("row", "record")`` if a record of a regression is a row with its
+            response.
         adjacency : {"replace", "zero_out"}, default="replace"
             How neighboring datasets differ.
 
@@ -133,9 +133,10 @@ class PrivacyLedger:
         ValueError
             If an argument is not acceptable.
         LedgerError
-            If there is a file, which ``PrivacyLedger(path)`` opens, or none can be written.
+            If there is a file already, which ``PrivacyLedger(path)`` opens, or the file cannot be
+            written.
         OSError
-            If there is no such folder, or it takes no files.
+            If there is no such folder, or no file can be made in it.
         """
         limit = Limit.of(epsilon, delta)
         units = (unit,) if isinstance(unit, str) else tuple(unit)
@@ -155,28 +156,28 @@ class PrivacyLedger:
         return cls(path)
 
     def charge(self, spent: Any, what: str = "", *, note: str | None = None) -> None:
-        """Charge a fit: what it costs is on disk when this returns.
+        """Charge a fit; its cost is on disk when this returns.
 
-        Estimators that are given the ledger do it by themselves. By hand it is for fits of the past
-        and for other tools.
+        Estimators with a ledger call this themselves. Call it for earlier fits, and for fits of
+        other tools.
 
         Parameters
         ----------
         spent : PrivacySpent
             The record of a fit.
         what : str, default=""
-            What it was, for people.
+            Name of the fit, for people.
         note : str or None, default=None
-            What else is to be kept of it; ``None`` for that of the ledger object, if it has one.
+            Text to keep with the charge; ``None`` is the note of the ledger object.
 
         Raises
         ------
         BudgetError
-            If it costs more than is left, or protects something else; nothing is charged then.
+            If it costs more than is left, or protects another unit; then nothing is charged.
         TypeError, ValueError
-            If `spent` is no record, or `note` no text.
+            If `spent` is not a record, or `note` not a str.
         LedgerError
-            If the file cannot be read or written; nothing may be released then.
+            If the file cannot be read or written; then nothing may be released.
         """
         check_record(spent)
         check_note(note)
@@ -203,22 +204,22 @@ class PrivacyLedger:
     def remaining(
         self, n_fits: int = 1, delta: float | None = None, *, delta_tail: float = 0.0
     ) -> float:
-        """Tell what is left.
+        """Compute the largest epsilon that is left for further fits.
 
         Parameters
         ----------
         n_fits : int, default=1
-            How many fits it is for, all of the same cost.
+            Number of further fits, all of the same cost.
         delta : float or None, default=None
-            Their delta; None for that of the ledger.
+            Their delta; ``None`` is that of the ledger.
         delta_tail : float, default=0.0
-            Part of it that each of them reserves, a half at most, as
-            :meth:`~skdp.DPTraceRegressor.plan` tells.
+            Part of their delta that each fit reserves, at most half of it, as shown by
+            :meth:`~skdp.DPTraceRegressor.plan`.
 
         Returns
         -------
         float
-            Largest epsilon of each of them, rounded down; 0 if there is none.
+            Largest epsilon of each fit, rounded down; 0 if nothing is left.
 
         Raises
         ------
@@ -244,7 +245,7 @@ class PrivacyLedger:
         return limit.epsilon_of_fit(room // int(n_fits), own_delta, float(delta_tail))
 
     def spent(self) -> tuple[float, float, float]:
-        """Tell what has been spent.
+        """Return what has been spent.
 
         Returns
         -------
@@ -253,7 +254,7 @@ class PrivacyLedger:
         epsilon : float
             Epsilon at the delta of the ledger, rounded up.
         share : float
-            Share of the limit.
+            Fraction of the limit.
 
         Raises
         ------
@@ -270,7 +271,7 @@ class PrivacyLedger:
         Returns
         -------
         list of dict
-            One for each, the oldest first, as for ``pandas.DataFrame``.
+            A dict for each charge, the oldest first; ``pandas.DataFrame`` takes the list.
 
         Raises
         ------
@@ -318,10 +319,10 @@ class PrivacyLedger:
     def _opened(
         self, *, writes: bool = False
     ) -> Iterator[tuple[sqlite3.Connection, dict[str, Any]]]:
-        """Open the file, and check that it is the one that this object was made for."""
+        """Open the file, and check that it is the file that this object was made for."""
         with open_file(self.path) as database:
             if writes:
-                # Nobody else writes from here on, so that what is read stays as it is.
+                # From here on nobody else can write, so that what is read stays true.
                 database.execute("BEGIN IMMEDIATE")
             head = read_head(database, self.path)
             if self._uuid not in (None, head["uuid"]):
@@ -346,10 +347,10 @@ class PrivacyLedger:
 
 
 def _is_alike(units: int, kept: int) -> bool:
-    """Compare costs that two versions of the functions behind mu may round differently."""
+    """Whether two costs are equal, but for the rounding of two versions of the functions."""
     return abs(units - kept) <= max(1, kept >> 24)
 
 
 def _now() -> str:
-    # For people to read: the order is that of the numbers.
+    # For people: charges are ordered by their numbers, not by time.
     return datetime.now(UTC).isoformat()

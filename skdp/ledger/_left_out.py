@@ -1,4 +1,4 @@
-"""What a pickle holds in place of a ledger, whose path is not for everybody who gets a model."""
+"""Placeholder for a ledger in pickles: not everybody who gets a model may see a path."""
 
 from typing import Any, NoReturn
 
@@ -8,12 +8,12 @@ __all__ = ["LEFT_OUT"]
 
 
 class LeftOutLedger:
-    """Stands for a ledger, and charges nothing; clones and pickles have the same one."""
+    """Placeholder for a ledger, which charges nothing; there is a single instance."""
 
     def charge(self, spent: Any, what: str = "", *, note: str | None = None) -> NoReturn:
         """Refuse to go on without the ledger."""
         raise LedgerError(
-            "The pickle of what was fitted leaves its ledger out, which tells a path: pass the "
+            "The pickle of a fitted object leaves its ledger out, which holds a path: pass the "
             "ledger again, as in set_params(ledger=PrivacyLedger(path)), before another fit."
         )
 

@@ -1,4 +1,4 @@
-"""What fits cost of a limit, in whole numbers: their sums neither round nor depend on the order."""
+"""Costs of fits as integers, whose sums neither round nor depend on the order."""
 
 import math
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from skdp.privacy.cost import largest_epsilon
 
 __all__ = ["WHOLE", "Cost", "Limit"]
 
-#: Units that the whole limit has.
+#: Number of units in the whole limit.
 WHOLE = 2**62  # not tuned
-# Half of what the functions of Gaussian differential privacy round to the safe side by.
+# Relative: half of what the functions of Gaussian differential privacy round to the safe side.
 _LESS_SAFETY = 5e-10  # not tuned
-# Relative: what is told of sums is rounded to the safe side by that much.
+# Relative: by how much epsilons of sums are rounded to the safe side.
 _SAFETY = 1e-12  # not tuned
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a fit costs of a limit."""
+    """The cost of a fit, in units of a limit."""
 
     spent: int  # units of the square of mu; of epsilon, if delta is 0
     tails: int  # units of delta, for events after which nothing is promised
@@ -38,7 +38,7 @@ class Limit:
 
     @classmethod
     def of(cls, epsilon: float, delta: float) -> "Limit":
-        """Make the limit of a guarantee; refuse what is none."""
+        """Make the limit of a guarantee; refuse numbers out of range."""
         epsilon, delta = float(epsilon), float(delta)
         if not 0 < epsilon < math.inf or not 0 <= delta < 1:
             raise ValueError(
@@ -50,16 +50,14 @@ class Limit:
         return cls(epsilon, delta, gaussian_dp.mu_from_epsilon_delta(epsilon, delta))
 
     def cost_of(self, record: Any) -> Cost:
-        """Compute what a fit costs by its record, rounded up; refuse what has no cost."""
+        """Compute the cost of a fit from its record, rounded up; refuse fits without privacy."""
         if not 0 <= record.mu < math.inf:
             raise BudgetError("A fit with epsilon=inf has no privacy, and no cost to charge.")
         if self.delta == 0:
             if record.delta or record.delta_tail:
                 raise BudgetError("The ledger has delta=0: charge only fits with delta=0 to it.")
             return Cost(_units(Fraction(float(record.epsilon)), Fraction(self.epsilon)), 0)
-        mu = Fraction(float(record.mu))
-        cost = _units(mu**2, Fraction(self.mu) ** 2)
-        return Cost(cost, self.units_of_tail(float(record.delta_tail)))
+        return Cost(self._units_of(float(record.mu)), self.units_of_tail(float(record.delta_tail)))
 
     def units_of_tail(self, delta_tail: float) -> int:
         """Express a part of delta in units, rounded up."""
@@ -68,7 +66,7 @@ class Limit:
         return math.ceil(Fraction(delta_tail) / Fraction(self.delta) * WHOLE)
 
     def room_beside(self, tails: int) -> int:
-        """Compute how many units may be spent beside so many of delta, rounded down."""
+        """Compute how many units may be spent if `tails` units of delta are, rounded down."""
         if tails == 0:
             return WHOLE
         if tails >= WHOLE:
@@ -77,14 +75,14 @@ class Limit:
         if delta_tail >= self.delta:
             return -1
         mu = gaussian_dp.mu_from_epsilon_delta(self.epsilon, self.delta, delta_tail)
-        # It is rounded down by twice as much; a fit with exactly this tail has to fit.
+        # mu has been rounded down by twice as much. A fit with exactly this tail has to fit.
         mu *= 1 + _LESS_SAFETY
         return min(WHOLE, math.floor(Fraction(mu) ** 2 / Fraction(self.mu) ** 2 * WHOLE))
 
     def epsilon_of_fit(
         self, units: int, delta: float | None = None, delta_tail: float = 0.0
     ) -> float:
-        """Compute the largest epsilon of a fit that costs at most so many units, rounded down."""
+        """Compute the largest epsilon of a fit that costs at most `units`, rounded down."""
         if units <= 0:
             return 0.0
         if self.delta == 0:
@@ -95,7 +93,7 @@ class Limit:
         else:
             epsilon = largest_epsilon(mu, delta, delta_tail)
             mu_of = partial(gaussian_dp.mu_from_epsilon_delta, delta=delta, delta_tail=delta_tail)
-        # What it is the epsilon of may be more by rounding.
+        # By rounding, this epsilon may cost more than the units: lower it until it does not.
         less = _SAFETY
         while epsilon > 0 and self._units_of(mu_of(epsilon)) > units:
             epsilon *= max(0.0, 1 - less)
@@ -103,7 +101,7 @@ class Limit:
         return min(epsilon, self.epsilon) if delta <= self.delta else epsilon
 
     def epsilon_of_sum(self, cost: Cost) -> tuple[float, float]:
-        """Compute the mu and, at the delta of the limit, the epsilon of so much, rounded up."""
+        """Compute mu, and epsilon at the delta of the limit, of a total cost, rounded up."""
         share = cost.spent / WHOLE
         if self.delta == 0:
             epsilon = share * self.epsilon * (1 + _SAFETY)
@@ -117,5 +115,5 @@ class Limit:
 
 
 def _units(part: Fraction, whole: Fraction) -> int:
-    """Express a part of the limit in units, rounded up in exact arithmetic, and at least one."""
+    """Express a part of the limit in units: at least one, rounded up in exact arithmetic."""
     return max(1, math.ceil(part / whole * WHOLE))

@@ -1,4 +1,4 @@
-"""What a ledger refuses to charge, and what it says then."""
+"""Checks of what is charged to a ledger, and the text of a refusal."""
 
 from numbers import Real
 from typing import Any
@@ -8,24 +8,24 @@ from skdp.ledger._limit import Limit
 
 __all__ = ["NUMBERS", "check_kind", "check_note", "check_record", "refusal"]
 
-#: What the record of a fit has, as floats.
+#: Attributes of the record of a fit that are floats.
 NUMBERS = ("mu", "delta_tail", "epsilon", "delta")
 
 
 def check_kind(head: dict[str, Any], spent: Any) -> None:
-    """Refuse a fit that protects something else than the ledger counts."""
+    """Refuse a fit with another unit or adjacency than that of the ledger."""
     units = head["units"].split("\n")
     if spent.unit not in units or spent.adjacency != head["adjacency"]:
         raise BudgetError(
             f"The ledger counts {' or '.join(units)} with adjacency {head['adjacency']!r}, and the "
-            f"fit protects {spent.unit} with adjacency {spent.adjacency!r}: that takes a ledger of "
-            "its own, or one that was made with unit=('row', 'record') where a record is a row "
-            "with its response."
+            f"fit protects {spent.unit} with adjacency {spent.adjacency!r}. It needs a ledger of "
+            "its own or, if a record is a row with its response, one that was made with "
+            "unit=('row', 'record')."
         )
 
 
 def check_record(spent: Any) -> None:
-    """Refuse what is no record, before the file is opened."""
+    """Refuse an object that is no record of a fit, before the file is opened."""
     numbers = [getattr(spent, name, None) for name in NUMBERS]
     texts = [getattr(spent, name, None) for name in ("unit", "adjacency")]
     flags = [getattr(spent, name, None) for name in ("seeded", "enforced")]
@@ -43,11 +43,11 @@ def check_record(spent: Any) -> None:
 
 
 def refusal(path: str, spent: Any, limit: Limit, head: dict[str, Any]) -> str:
-    """Say what is left."""
+    """Return the text of a refusal, which tells what is left."""
     left = limit.epsilon_of_fit(limit.room_beside(head["tails"]) - head["spent"])
     more = ""
     if spent.delta_tail:
-        more = f" It reserves {spent.delta_tail:.4g} of delta as well: a smaller delta takes less."
+        more = f" It also reserves {spent.delta_tail:.4g} of delta: a smaller delta reserves less."
     return (
         f"The fit has epsilon={spent.epsilon:.4g}, and the ledger {path!r} has less left: "
         f"{left:.4g} at its own delta.{more} Nothing has been released or charged. A search of "
@@ -56,6 +56,6 @@ def refusal(path: str, spent: Any, limit: Limit, head: dict[str, Any]) -> str:
 
 
 def check_note(note: Any) -> None:
-    """Refuse a note that is no text."""
+    """Refuse a note that is not a str."""
     if note is not None and not isinstance(note, str):
         raise TypeError(f"note must be a str or None, got {type(note).__name__}.")

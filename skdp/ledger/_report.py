@@ -1,4 +1,4 @@
-"""What a ledger says to people."""
+"""The printed report of a ledger."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ def limit_of(head: dict[str, Any]) -> Limit:
 
 
 def report_of(path: str, head: dict[str, Any], charges: Sequence[dict[str, Any]]) -> str:
-    """Print the limit, what is left of it, and a line for each charge."""
+    """Format the limit, what is left of it, and a line for each charge."""
     limit, delta, units = limit_of(head), head["delta"], head["units"].replace("\n", " or ")
     _, epsilon = limit.epsilon_of_sum(Cost(head["spent"], head["tails"]))
     room = limit.room_beside(head["tails"]) - head["spent"]
@@ -31,12 +31,12 @@ def report_of(path: str, head: dict[str, Any], charges: Sequence[dict[str, Any]]
 
 
 def _line(charge: dict[str, Any]) -> str:
-    """Print one charge."""
+    """Format one charge."""
     numbers = f"{charge['epsilon']:>9.4g}{charge['delta']:>9.2g}{charge['spent'] / WHOLE:>8.2%}"
     what = charge["what"] if charge["note"] is None else f"{charge['what']} ({charge['note']})"
     return f"{charge['id']:>5} {_shown(charge['time'][:19]):<20}{numbers}  {_shown(what)}"
 
 
 def _shown(text: str) -> str:
-    """Keep a text in its line."""
+    """Escape characters that would break the line, such as a newline."""
     return text if text.isprintable() else ascii(text)

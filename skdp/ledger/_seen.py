@@ -1,4 +1,4 @@
-"""What this process has seen of ledgers: a file that holds less is an older copy."""
+"""The newest state of each ledger that this process has seen: a file with less is an old copy."""
 
 import sqlite3
 from typing import Any, NamedTuple
@@ -10,9 +10,9 @@ __all__ = ["check_seen", "read_seen", "remember"]
 
 
 class Seen(NamedTuple):
-    """How far a ledger has come: its totals, which never fall, and its newest charge.
+    """State of a ledger: its totals, which never fall, and its newest charge.
 
-    A copy may have come to the same totals by charges of its own.
+    The charge is compared, too: another copy may have reached the same totals by other charges.
     """
 
     uuid: str
@@ -21,12 +21,12 @@ class Seen(NamedTuple):
     last: dict[str, Any] | None
 
 
-# By the uuid. Who reads or writes a file holds the lock of all of them.
+# By uuid. Whoever reads or writes a file holds one lock for all files, which guards this dict, too.
 _SEEN: dict[str, Seen] = {}
 
 
 def check_seen(database: sqlite3.Connection, path: str) -> None:
-    """Refuse a file that lacks what it held before; remember what it holds."""
+    """Refuse a file that lacks charges that were seen in it; remember its state."""
     now = read_seen(database)
     before = _SEEN.get(now.uuid, now)
     if now.spent < before.spent or now.tails < before.tails or not _has(database, before.last):
@@ -38,14 +38,14 @@ def check_seen(database: sqlite3.Connection, path: str) -> None:
 
 
 def read_seen(database: sqlite3.Connection) -> Seen:
-    """Read how far a ledger has come."""
+    """Read the state of a ledger."""
     (totals,) = rows_of(database, "SELECT uuid, spent, tails FROM ledger")
     newest = rows_of(database, "SELECT * FROM charge ORDER BY id DESC LIMIT 1")
     return Seen(**totals, last=newest[0] if newest else None)
 
 
 def remember(seen: Seen) -> None:
-    """Remember how far a ledger has come."""
+    """Remember the state of a ledger."""
     _SEEN[seen.uuid] = seen
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.cost import PrivacyCost
-from skdp.privacy.shares import growing_shares
+from skdp.privacy.plan import growing_shares
 
 __all__ = ["DescentStep", "followed_level", "plan_descent", "release_vote", "shares_of_steps"]
 

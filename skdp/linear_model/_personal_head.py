@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _get_feature_names
 
-from skdp._reading import quiet
+from skdp._reading import redact_errors
 from skdp.linalg.norms import row_products
 from skdp.linear_model._personal.input import check_rows_and_ids
 from skdp.linear_model._responses import r2_of
@@ -72,7 +72,7 @@ class PersonalHead:  # numpydoc ignore=PR02
         ValueError
             If X is not finite or has other features.
         """
-        names, known = quiet(_get_feature_names)(X), self.feature_names_in_
+        names, known = redact_errors(_get_feature_names)(X), self.feature_names_in_
         if names is not None and known is not None and not np.array_equal(names, known):
             raise ValueError("X has other columns, or another order of them, than in the fit.")
         rows, _ = check_rows_and_ids(X, None, self.user_column, "PersonalHead")

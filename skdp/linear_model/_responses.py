@@ -7,12 +7,12 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from skdp._reading import check_numbers, quiet
+from skdp._reading import check_numbers, redact_errors
 
 __all__ = ["checked_responses", "checked_weights", "r2_of"]
 
 
-@quiet
+@redact_errors
 def checked_responses(y: Any) -> np.ndarray:
     """Return responses in float64; refuse what is no list of finite numbers, naming no value."""
     raveled = column_or_1d(y, warn=True)

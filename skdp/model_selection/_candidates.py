@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import PrivateEstimator
-from skdp._reading import quiet
+from skdp._reading import redact_errors
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._problem import RowsProblem
 from skdp.model_selection._private_steps import is_passed_through, is_stateless
@@ -248,7 +248,7 @@ def _width_behind(configured: Any, step: Step, n_rows: int, width: int | None) -
     # Public rows tell whether the step takes as many features, and how many it makes of them.
     some = np.ones((3, width))
     if not hasattr(configured, "transform"):
-        quiet(configured.predict)(some)
+        redact_errors(configured.predict)(some)
         return None
     shape = np.shape(_public_result(step.name, configured, some))
     if len(shape) != 2 or shape[0] != 3:

@@ -59,7 +59,7 @@ def plan_choice(
     # Of losses in units of C, or of losses in [0, 1].
     change, shape = partial(sensitivity.loss_range, 1.0, adjacency), (n_candidates,)
     choice = cost.release("candidate", "exponential", 1 - share, change, {}, shape=shape)
-    return Plan(cost, unit, adjacency, ChoiceReleases(search, choice))
+    return Plan(cost, ChoiceReleases(search, choice), unit=unit, adjacency=adjacency)
 
 
 def choose(losses: np.ndarray, plan: ChoiceReleases, budget: PrivacyBudget) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from skdp._estimator import PrivateEstimator, plan_of, whole_or_nothing
+from skdp._estimator import PrivateEstimator, plan_of, restored_on_error
 from skdp.model_selection._budget_split import BudgetSplit, FitBudgets, set_budget
 from skdp.model_selection._candidates import Candidate, Path, Step, configured_step
 from skdp.model_selection._private_steps import is_passed_through
@@ -158,8 +158,8 @@ def fit_together(estimators: Sequence[PrivateEstimator], X: Any, y: Any = None) 
     from public facts are left out: the search has given them before it spends anything.
     """
     first, *others = estimators
-    with whole_or_nothing(first):
-        problem, result, budget = first._release(X, y, tell=lambda _: None)
+    with restored_on_error(first):
+        problem, result, budget = first._release(X, y, warn=lambda _: None)
         warnings = [first._keep(problem, result, budget)]
         for other in others:
             for name in set(FEATURE_ATTRIBUTES) & vars(first).keys():

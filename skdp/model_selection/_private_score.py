@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_n_features, _num_samples, check_is_fitted
 
 from skdp._estimator import warnings_for_delta
-from skdp._parameters import BUDGET, SEED, validate_plain, warn_of_guesses
+from skdp._parameters import BUDGET, SEED, validate_plain, warnings_for_seed
 from skdp.data.containers import checked_container
 from skdp.data.digest import digest
 from skdp.data.sources import as_source
@@ -179,9 +179,9 @@ def private_score(
     cost = PrivacyCost(float(plain(epsilon)), float(plain(delta)))
     unit = "row" if y is None else "record"
     parts = _plan(cost, adjacency, is_bounded=is_bounded, is_signed=is_signed)
-    plan = Plan(cost, unit, adjacency, parts)
+    plan = Plan(cost, parts, unit=unit, adjacency=adjacency)
     if cost.is_private:
-        warn_of_guesses(random_state)
+        warn_of_privacy(*warnings_for_seed(random_state))
     few_rows = [] if parts.level is None else _warnings_for_few_rows(parts.level, n_rows)
     warn_of_privacy(*warnings_for_delta(cost, "rows", n_rows), *few_rows)
     seed = draw_seed(random_state)

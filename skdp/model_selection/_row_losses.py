@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, gen_batches
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from skdp._reading import quiet
+from skdp._reading import redact_errors
 from skdp.data.containers import hide_error_text
 from skdp.data.sources import canonical_csr
 from skdp.linear_model._responses import checked_responses
@@ -132,14 +132,14 @@ def check_responses(X: Any, y: Any, scoring: Any, name: str, *, required: bool =
         if required or is_scored:
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         return
-    quiet(check_consistent_length)(X, y)
+    redact_errors(check_consistent_length)(X, y)
     if required or (is_scored and scoring != _ACCURACY):
         checked_responses(y)
     elif is_scored:
         _check_labels(y)
 
 
-@quiet
+@redact_errors
 def _check_labels(y: Any) -> None:
     assert_all_finite(column_or_1d(y), input_name="y")
 

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import _num_samples
 
 from skdp._estimator import warnings_for_delta
-from skdp._parameters import BUDGET, SEED, warn_of_guesses
+from skdp._parameters import BUDGET, SEED, warnings_for_seed
 from skdp.data.containers import checked_container
 from skdp.data.digest import digest
 from skdp.data.sources import RowBlocks, as_source
@@ -162,7 +162,7 @@ class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
         """Give the warnings that follow from public facts."""
         if math.isinf(split.mu):
             return
-        warn_of_guesses(self.random_state)
+        warn_of_privacy(*warnings_for_seed(self.random_state))
         warn_of_privacy(*warnings_for_delta(self._cost(), "rows", n_rows), *warnings)
         most = max(split.n_fits.values())
         if most > _MOST_FITS:

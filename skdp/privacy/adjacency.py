@@ -6,5 +6,5 @@ ADJACENCIES = ("replace", "zero_out")
 
 
 def choose(adjacency: str, *, zero_out: float, replace: float) -> float:
-    """Choose the value that belongs to the adjacency."""
+    """Return the value for the adjacency."""
     return {"zero_out": zero_out, "replace": replace}[adjacency]

@@ -1,40 +1,47 @@
 """The one door through which private statistics leave."""
 
-from collections.abc import Callable
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from skdp.exceptions import BudgetError
 from skdp.linalg.prefix_sums import PrefixNoise
-from skdp.privacy.account import Account
 from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.by_name import NamedReleases
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.initial_noise import InitialNoiseSums
-from skdp.privacy.mechanisms import checked_value, exact, with_noise
-from skdp.privacy.noise import NoiseSource
-from skdp.privacy.plan import Plan
-from skdp.privacy.quantile import search_quantile, search_quantiles, warnings_for_ends
+from skdp.privacy.noise import (
+    NoiseSource,
+    checked_value,
+    joint_entries,
+    with_noise,
+    without_noise,
+)
+from skdp.privacy.plan import SHARE_TOLERANCE, Plan, paths_that_go_on
+from skdp.privacy.quantile import search_quantiles, warnings_for_ends
 from skdp.privacy.record import PrivacySpent
 from skdp.privacy.release import Release, Released, Search
 
 __all__ = ["SKIPPED", "PrivacyBudget"]
 
-#: Name of what stands in the place of a release that does not take place.
+#: Name in the record of a release that did not take place.
 SKIPPED = "skipped"
 
 
 class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
-    """The privacy of one fit: adds the noise, keeps the ledger, and refuses to overspend.
+    """The privacy of one fit: adds noise to releases, records them, and refuses to overspend.
 
-    `epsilon` and `delta` are turned into mu once. A release spends a share of the square of mu; the
-    shares of a fit may add to 1. Shares must not depend on the data. Every number is released
-    rounded to a multiple of a power of two between 1/32 and 1/16 of the noise std, so that its
-    low bits tell nothing of the value behind the noise.
+    `epsilon` and `delta` are turned into mu once. Each release spends a share of the square of mu,
+    and the shares of a fit add to at most 1. Shares must not depend on the data. Every released
+    number is rounded to a multiple of a power of two, between 1/32 and 1/16 of the noise std, so
+    that its low bits tell nothing of the value behind the noise.
 
-    With a `delta` of 0 a share is one of epsilon, and Gaussian noise, which needs a delta, is
-    refused: ``laplace``, ``spherical`` and ``exponential`` remain.
+    If `delta` is 0, shares are shares of epsilon. Gaussian noise needs a positive delta and is
+    refused then; ``laplace``, ``spherical`` and ``exponential`` remain.
 
     Parameters
     ----------
@@ -53,11 +60,11 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         caller, for the record.
     delta_tail : float, default=0.0
         Part of `delta` that is reserved for an event after which nothing is promised, such as a
-        test that is passed by mistake, ``0 <= delta_tail < delta``. mu is solved from the rest, for
-        the whole fit. That the event is no likelier is for the one who opens the budget to prove.
+        test that is passed by mistake, ``0 <= delta_tail < delta``. mu of the whole fit is solved
+        from the rest. Whoever opens the budget has to prove that the event is no likelier.
     charge : callable or None, default=None
-        Called once, before the first release, with the record of all that the budget holds, as the
-        method of a :class:`skdp.PrivacyLedger`; if it raises, nothing is released.
+        Called once, before the first release, with the record of all that the budget may spend,
+        such as ``charge`` of a :class:`skdp.PrivacyLedger`. If it raises, nothing is released.
 
     Raises
     ------
@@ -77,6 +84,9 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
     'sum'
     """
 
+    # The paths of the plan that begin with the releases so far; None without a plan.
+    _open_paths: Sequence[Sequence[Release]] | None
+
     def __init__(
         self,
         epsilon: float,
@@ -92,9 +102,10 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         if adjacency not in ADJACENCIES:
             raise ValueError(f"adjacency must be one of {ADJACENCIES}, got {adjacency!r}.")
         cost = PrivacyCost(float(epsilon), float(delta), float(delta_tail))
-        self._begin(Plan(cost, unit, adjacency, None, enforced), noise_source, charge)
-        # Whatever the shares allow.
-        self._account.ways = None
+        plan = Plan(cost, None, unit=unit, adjacency=adjacency, enforced=enforced)
+        self._begin(plan, noise_source, charge)
+        # Any releases whose shares add to at most 1.
+        self._open_paths = None
 
     @classmethod
     def of(
@@ -103,21 +114,21 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         noise_source: NoiseSource | None = None,
         charge: Callable[[PrivacySpent], None] | None = None,
     ) -> Self:
-        """Open the budget of a plan, which then says what comes next, and for which share.
+        """Open the budget of a plan.
 
         Parameters
         ----------
         plan : Plan
-            All releases that are to come.
+            All releases to come.
         noise_source : NoiseSource or None, default=None
-            Where the noise comes from.
+            Where the noise comes from. ``None`` is the operating system.
         charge : callable or None, default=None
-            Where the whole is charged.
+            Called once with the record of the whole plan, before the first release.
 
         Returns
         -------
         PrivacyBudget
-            A budget that refuses what is not the next line of the plan.
+            A budget that refuses every release but the next one of the plan.
         """
         budget = cls.__new__(cls)
         budget._begin(plan, noise_source, charge)
@@ -130,29 +141,30 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         charge: Callable[[PrivacySpent], None] | None,
     ) -> None:
         self._noise_source = NoiseSource() if noise_source is None else noise_source
-        self.cost, self.adjacency = plan.cost, plan.adjacency
-        seeds = () if self._noise_source.fingerprint is None else (self._noise_source.fingerprint,)
-        self._account = Account(plan, seeds, charge, is_guessable=self._noise_source.is_guessable)
-        self._warnings: list[str] = []
-
-    # The documentation shows what a class itself defines.
-    gaussian = NamedReleases.gaussian
-    symmetric_gaussian = NamedReleases.symmetric_gaussian
-    laplace = NamedReleases.laplace
-    spherical = NamedReleases.spherical
-    exponential = NamedReleases.exponential
-    histogram = NamedReleases.histogram
-    noise_std = NamedReleases.noise_std
+        seed = self._noise_source.fingerprint
+        self.cost, self.adjacency, self._charge = plan.cost, plan.adjacency, charge
+        # The record of all that may be spent, which is what a ledger is charged.
+        self._whole = PrivacySpent(
+            epsilon=plan.epsilon,
+            delta=plan.delta,
+            mu=plan.cost.mu,
+            unit=plan.unit,
+            adjacency=plan.adjacency,
+            seed_fingerprints=() if seed is None else (seed,),
+            releases=(),
+            enforced=plan.enforced,
+            delta_tail=plan.delta_tail,
+            guessable=self._noise_source.is_guessable,
+        )
+        self._open_paths = plan.paths
+        self._releases: list[Release] = []
+        #: Warnings of released numbers that are ends of the grids they were searched in.
+        self.warnings: list[str] = []
 
     @property
     def is_private(self) -> bool:
         """Whether noise is added at all."""
         return self.cost.is_private
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What released numbers say against the grids that they were sought in."""
-        return tuple(self._warnings)
 
     def spent(self) -> PrivacySpent:
         """Return the record of all releases so far.
@@ -162,7 +174,8 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         PrivacySpent
             An immutable record.
         """
-        return self._account.spent()
+        mu = self.cost.spent_mu(release.share for release in self._releases)
+        return replace(self._whole, mu=mu, releases=tuple(self._releases))
 
     def release(self, release: Release, value: Any, *facts: Any, **more: Any) -> Released:
         """Release `value` with the noise of a mechanism.
@@ -170,76 +183,44 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         Parameters
         ----------
         release : Release
-            What is released: the next one of the plan, if there is one.
+            What is released: the next release of the plan, if the budget has one.
         value : array-like
             The private statistic.
         *facts : object
-            What its sensitivity follows; none where the plan knows it.
+            Public or released facts that the sensitivity depends on; none if the plan states it.
         **more : object
-            The same, by name.
+            Such facts, by name.
 
         Returns
         -------
         Released
-            The noisy statistic, in the shape of `value`, and the scale of its noise.
+            The noisy statistic, in the shape of `value`, and the standard deviation of its noise.
 
         Raises
         ------
         BudgetError
-            If it is not next in the plan, its share or sensitivity is not positive and finite, the
-            shares of all releases would exceed 1, the mechanism needs a delta and that is 0, or the
-            value has so many entries that the share does not pay for their rounding.
+            If it is not the next release of the plan; if its share or sensitivity is not positive
+            and finite; if the shares of all releases would exceed 1; if the mechanism needs a
+            positive delta; or if the value has more entries than the share protects against
+            rounding.
         ValueError
             If the mechanism takes no value of that shape.
         """
-        # Before the data are read.
-        self.cost.check(release.mechanism)
         value = checked_value(np.asarray(value, dtype=np.float64), release.mechanism)
-        entered = self._account.enter(release, release.change(*facts, **more), value.shape)
-        return Released(self._publish(entered, value), entered.noise_std or 0.0)
-
-    def choose(self, release: Release, losses: Any, *facts: Any, **more: Any) -> int:
-        """Choose one of several public options, as `exponential` does.
-
-        Parameters
-        ----------
-        release : Release
-            What is released, by the mechanism "exponential".
-        losses : array-like of shape (n_options,)
-            The private losses.
-        *facts : object
-            What its sensitivity follows; none where the plan knows it.
-        **more : object
-            The same, by name.
-
-        Returns
-        -------
-        int
-            Number of the option; of the smallest loss if `epsilon` is infinite.
-
-        Raises
-        ------
-        BudgetError
-            As of `release`.
-        ValueError
-            If the losses are not finite numbers in one dimension; nothing has been spent then.
-        """
-        losses = np.asarray(losses, dtype=np.float64)
-        if losses.ndim != 1 or not np.isfinite(losses).all() or not losses.size:
-            raise ValueError("losses must be finite numbers in one dimension, at least one.")
-        return int(self.release(release, losses, *facts, **more).value)
+        booked = self._book(release, release.change(*facts, **more), value.shape)
+        return Released(self._publish(booked, value), booked.noise_std or 0.0)
 
     def quantile(self, search: Search, values: np.ndarray, *, q: float) -> float:
-        """Release the first point of a public grid that a share `q` of the values do not exceed.
+        """Release the first point of a public grid that a fraction `q` of the values do not exceed.
 
-        A binary search over the grid, each step of which releases one noisy count.
+        The binary search over the grid releases one noisy count in each step.
 
         Parameters
         ----------
         search : Search
             What is released.
         values : ndarray of shape (n,)
-            One value a unit; NaN for a null unit, which is counted nowhere.
+            One value for each unit; the NaN of a null unit is counted nowhere.
         q : float
             Probability in (0, 1).
 
@@ -253,9 +234,9 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         BudgetError
             As of `release`.
         """
-        found = search_quantile(values, float(q), search.grid, self._counter(search))
-        self.warn_at_ends(search.name, np.array([found]), search.grid, search.remedy)
-        return found
+        # Each step releases a number, and not an array with one entry: the shape is ().
+        target = float(q) * len(values)
+        return float(self._search(search, lambda x: np.count_nonzero(values <= x), target, ()))
 
     def quantiles(
         self,
@@ -265,16 +246,16 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         q: float,
         n_rows: int,
     ) -> np.ndarray:
-        """Release, for every column, what `quantile` does: one count a column in each step.
+        """Release for every column what `quantile` does: each step counts in every column.
 
         Parameters
         ----------
         search : Search
             What is released.
         counts_up_to : callable
-            Takes an array of one grid point for each column, and returns for every column how many
-            of its values do not exceed its point: exact counts as floats, of the same shape. A unit
-            has one value in every column; NaN, for a null unit, is counted nowhere.
+            Takes an array with a grid point for each column, and returns an array with the exact
+            number of values in each column that do not exceed its point. A unit has one value in
+            every column; the NaN of a null unit is counted nowhere.
         q : float
             Probability in (0, 1).
         n_rows : int
@@ -290,50 +271,25 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         BudgetError
             As of `release`.
         """
-        counter, (n_columns,) = self._counter(search), search.shape
-        found = search_quantiles(
-            counts_up_to, counter, q=q, n_rows=n_rows, grid=search.grid, n_columns=n_columns
-        )
-        self.warn_at_ends(search.name, found, search.grid, search.remedy)
-        return found
-
-    def warn_at_ends(
-        self, name: str, found: np.ndarray, grid: np.ndarray, remedy: str | None
-    ) -> None:
-        """Note in `warnings` which released points are the first or the last one of a grid.
-
-        Parameters
-        ----------
-        name : str
-            Name of the release.
-        found : ndarray of shape (n_columns,)
-            What was released.
-        grid : ndarray of shape (n_points,)
-            Ascending public grid.
-        remedy : str or None
-            What to do; None warns of nothing.
-        """
-        if remedy is not None:
-            self._warnings += warnings_for_ends(name, found, grid, remedy)
+        return self._search(search, counts_up_to, float(q) * n_rows, search.shape)
 
     def sums_with_initial_noise(
         self, release: Release, *, unit: float, correlation: PrefixNoise
     ) -> InitialNoiseSums:
-        """Spend on sums whose data are still to come, with Gaussian noise that is there before.
+        """Book sums of data that are still to come; Gaussian noise is added before the data.
 
-        The noise comes from the operating system, whatever seed there is.
+        The noise comes from the operating system even where there is a seed.
 
         Parameters
         ----------
         release : Release
-            What is released: its shape is that of the sums, behind the number of epochs if there
-            are several, and its sensitivity that of an epoch times the ``column_norm`` of the
+            What is released. Its shape is that of the sums, after the number of epochs if there
+            are several. Its sensitivity is that of one epoch times the ``column_norm`` of the
             correlation.
         unit : float
-            What the sums are counted in, a power of two.
+            Power of two; the sums are whole multiples of it.
         correlation : PrefixNoise
-            How often the sums are released, and how the noise of an epoch follows that of those
-            before.
+            How often the sums are released, and how their noise is correlated between epochs.
 
         Returns
         -------
@@ -346,49 +302,99 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
             As of `release`.
         """
         shape = release.shape[-2:]
-        size = (correlation.horizon, *shape)
-        entered = self._account.enter(release, release.change(), size)
-        return self._start(entered, shape, unit, correlation)
+        booked = self._book(release, release.change(), (correlation.horizon, *shape))
+        return self._start(booked, shape, unit, correlation)
 
     def skip(self, *releases: Release) -> None:
-        """Spend what is planned on nothing: to stop early must not save budget.
+        """Spend the shares of releases that do not take place: stopping early saves no budget.
 
         Parameters
         ----------
         *releases : Release
-            The next ones of the plan, which do not take place, as released values say.
+            The next releases of the plan, which released values have ruled out.
 
         Raises
         ------
         BudgetError
-            If they are not next, or may not be skipped.
+            If they are not next in the plan, or may not be skipped.
         """
         for release in releases:
             if not release.may_be_skipped:
                 raise BudgetError(f"Release {release.name!r} may not be skipped.")
             mechanism = "laplace" if self.cost.is_pure else "gaussian"
             nothing = Release(SKIPPED, mechanism, release.share)
-            entered = self._account.enter(release, 1.0, (0,), nothing)
-            self._publish(entered, np.zeros(0))
+            self._publish(self._book(release, 1.0, (0,), nothing), np.zeros(0))
 
     def _start(
         self, release: Release, shape: tuple[int, ...], unit: float, correlation: PrefixNoise
     ) -> InitialNoiseSums:
         return InitialNoiseSums(release, shape, unit, correlation)
 
+    def _search(
+        self, search: Search, count: Callable[[Any], Any], target: float, shape: tuple[int, ...]
+    ) -> np.ndarray:
+        lines = search.lines()
+        if self._open_paths is None:
+            # A search is paid for as a whole: none of its counts is released unless all can be.
+            self._check_share(search.name, search.share)
+        found = search_quantiles(
+            lambda step, points: self.release(lines[step], count(points)).value,
+            search.grid,
+            target,
+            shape,
+        )
+        if search.remedy is not None:
+            self.warnings += warnings_for_ends(search.name, found, search.grid, search.remedy)
+        return found
+
+    def _book(
+        self,
+        planned: Release,
+        sensitivity: float,
+        shape: tuple[int, ...],
+        instead: Release | None = None,
+    ) -> Release:
+        """Add a release, or another `instead` of it, to the record before its number leaves."""
+        open_paths, taken = self._open_paths, instead or planned
+        if open_paths is None:
+            self._check_share(planned.name, planned.share)
+        else:
+            open_paths = paths_that_go_on(open_paths, len(self._releases), planned)
+        self.cost.check_size(taken.name, taken.mechanism, taken.share, shape)
+        entries = joint_entries(taken.mechanism, shape)
+        noise_std = self.cost.noise_std(taken.mechanism, sensitivity, taken.share, entries)
+        # A subnormal number has lost digits: noise of that std would not cover the sensitivity.
+        smallest = sys.float_info.min if self.is_private else 0.0
+        if not (sensitivity > 0 and smallest <= noise_std < math.inf):
+            raise BudgetError(
+                f"Release {taken.name!r} has sensitivity {sensitivity!r}, which asks for noise of "
+                f"standard deviation {noise_std!r}; both must be positive, and neither too small "
+                "nor too large for a float."
+            )
+        if not self._releases and self._charge is not None:
+            # The whole budget, however little is released, and before the first number leaves.
+            self._charge(self._whole)
+        # Changed last: a release that is refused above leaves the budget as it was.
+        self._open_paths = open_paths
+        booked = Release(taken.name, taken.mechanism, taken.share, sensitivity, noise_std)
+        self._releases.append(booked)
+        return booked
+
+    def _check_share(self, name: str, share: float) -> None:
+        """Refuse a share that exceeds what is left."""
+        spent = [release.share for release in self._releases]
+        if not share > 0 or math.fsum([share, *spent]) > 1 + SHARE_TOLERANCE:
+            raise BudgetError(
+                f"Release {name!r} asks for a share of {share!r}; the shares must be positive and "
+                f"add to at most 1, and {1 - math.fsum(spent):.3g} is left."
+            )
+
     def _publish(self, release: Release, value: np.ndarray) -> np.ndarray:
-        if not self.is_private:
-            return exact(value, release.mechanism)
+        if not self.cost.is_private:
+            return without_noise(value, release.mechanism)
         mechanism, noise_std = release.mechanism, release.noise_std or 0.0
-        # The value, as it is before rounding, is part of the key: it depends on more than the data,
-        # such as the container and the number of threads, and two values must never share noise.
-        number = len(self._account.releases)
+        # Two values must never share noise: their released difference would be free of it. So the
+        # key includes the exact value, which rounds differently in another container, say.
+        number = len(self._releases)
         key = self._noise_source.key(number, release.name, mechanism, noise_std, value)
         return with_noise(value, mechanism, noise_std, key)
-
-    def _counter(self, search: Search) -> Callable[..., Any]:
-        """Make what releases the counts of a search, which is paid for as a whole or not at all."""
-        lines = search.lines()
-        if self._account.ways is None:
-            self._account.check_share(search.name, search.share)
-        return lambda step, _, exact: self.release(lines[step - 1], exact).value

@@ -1,4 +1,4 @@
-"""Releases by their names, of a budget that no plan has been made for."""
+"""Methods of a budget that declare a release where they make it, for budgets without a plan."""
 
 from abc import abstractmethod
 from typing import Any
@@ -14,7 +14,7 @@ __all__ = ["NamedReleases"]
 
 
 class NamedReleases:
-    """Each of the mechanisms, for a release that is declared where it is made."""
+    """One method for each mechanism, which declares the release and makes it."""
 
     cost: PrivacyCost
     adjacency: str
@@ -22,10 +22,6 @@ class NamedReleases:
     @abstractmethod
     def release(self, release: Release, value: Any, *facts: Any, **more: Any) -> Released:
         """Release a value."""
-
-    @abstractmethod
-    def choose(self, release: Release, losses: Any, *facts: Any, **more: Any) -> int:
-        """Choose an option."""
 
     def gaussian(self, name: str, value: Any, *, sensitivity: float, share: float) -> Released:
         """Release `value` with independent Gaussian noise on every entry.
@@ -44,14 +40,14 @@ class NamedReleases:
         Returns
         -------
         Released
-            The noisy statistic, in the shape of `value`, and the scale of its noise.
+            The noisy statistic, in the shape of `value`, and the standard deviation of its noise.
 
         Raises
         ------
         BudgetError
             If the share or the sensitivity is not positive and finite, the shares of all releases
-            would exceed 1, delta is 0, or the value has so many entries that the share does not
-            pay for their rounding.
+            would exceed 1, delta is 0, or the value has more entries than the share protects
+            against rounding.
         """
         return self.release(self._named(name, "gaussian", share), value, sensitivity)
 
@@ -74,15 +70,15 @@ class NamedReleases:
         Returns
         -------
         Released
-            The noisy matrix, symmetric, and the scale of its noise on the diagonal; elsewhere it is
-            sqrt(1/2) of that.
+            The noisy matrix, symmetric, and the standard deviation of its noise on the diagonal;
+            elsewhere the noise has sqrt(1/2) of that.
 
         Raises
         ------
         BudgetError
             If the share or the sensitivity is not positive and finite, the shares of all releases
-            would exceed 1, delta is 0, or the value has so many entries that the share does not
-            pay for their rounding.
+            would exceed 1, delta is 0, or the value has more entries than the share protects
+            against rounding.
         ValueError
             If `value` is not a square matrix.
         """
@@ -91,9 +87,9 @@ class NamedReleases:
     def laplace(self, name: str, value: Any, *, sensitivity: float, share: float) -> Released:
         r"""Release `value` with Laplace noise: pure differential privacy.
 
-        The noise of an entry of a vector, or of a row of a matrix, is drawn on its own, with
-        density proportional to :math:`\exp(-\epsilon_0 \|g\|_2 / \Delta)`: for one entry the
-        Laplace law, for a row a uniform direction and a length of gamma law.
+        The noise g is drawn independently for each entry of a vector, or each row of a matrix, with
+        density proportional to :math:`\exp(-\epsilon_0 \|g\|_2 / \Delta)`. An entry has the Laplace
+        law; a row has a uniform direction, and a length of gamma law.
 
         Parameters
         ----------
@@ -102,22 +98,22 @@ class NamedReleases:
         value : array-like of shape (n,) or (n, k)
             The private statistic; a number counts as a vector of one entry.
         sensitivity : float
-            Its largest change between neighboring datasets: the sum of the absolute changes of
-            the entries of a vector, or of the Euclidean norms of those of the rows of a matrix.
+            Its largest change between neighboring datasets: for a vector the sum of the absolute
+            changes of its entries, for a matrix the sum of the Euclidean norms of the changes of
+            its rows.
         share : float
             Share of epsilon that is spent, or of the square of mu if delta is not 0.
 
         Returns
         -------
         Released
-            The noisy statistic, in the shape of `value`, and the scale of its noise.
+            The noisy statistic, in the shape of `value`, and the standard deviation of its noise.
 
         Raises
         ------
         BudgetError
             If the share or the sensitivity is not positive and finite, the shares of all releases
-            would exceed 1, or the value has so many entries that the share does not pay for their
-            rounding.
+            would exceed 1, or the value has more entries than the share protects against rounding.
         ValueError
             If `value` has more than two dimensions.
         """
@@ -143,24 +139,23 @@ class NamedReleases:
         Returns
         -------
         Released
-            The noisy statistic, in the shape of `value`, and the scale of its noise.
+            The noisy statistic, in the shape of `value`, and the standard deviation of its noise.
 
         Raises
         ------
         BudgetError
             If the share or the sensitivity is not positive and finite, the shares of all releases
-            would exceed 1, or the value has so many entries that the share does not pay for their
-            rounding.
+            would exceed 1, or the value has more entries than the share protects against rounding.
         """
         return self.release(self._named(name, "spherical", share), value, sensitivity)
 
     def exponential(self, name: str, losses: Any, *, sensitivity: float, share: float) -> int:
-        r"""Choose one of several public options, the likelier the smaller its loss.
+        r"""Choose one of several public options; a smaller loss makes an option likelier.
 
-        Option j is chosen with a probability in proportion to :math:`\exp(-S_j / \beta)`, of
-        losses S. It is exact in Gaussian differential privacy: with the sensitivity R and
-        :math:`\eta = R / \beta` the choice is mu-GDP if, and only if,
-        :math:`\mu \ge 2 \Phi^{-1}(1 / (1 + e^{-\eta/2}))`; it is :math:`\eta`-DP.
+        Option j, of loss :math:`S_j`, is chosen with a probability proportional to
+        :math:`\exp(-S_j / \beta)`. Let R be the sensitivity and :math:`\eta = R / \beta`: the
+        choice is :math:`\eta`-DP. It is mu-GDP if, and only if,
+        :math:`\mu \ge 2 \Phi^{-1}(1 / (1 + e^{-\eta/2}))`, so that it is accounted for exactly.
 
         Parameters
         ----------
@@ -169,15 +164,14 @@ class NamedReleases:
         losses : array-like of shape (n_options,)
             The private losses.
         sensitivity : float
-            By how much, at most, the loss of one option can rise above that of another between
-            neighboring datasets: the range of the differences.
+            Largest change, between neighboring datasets, of the difference of two losses.
         share : float
             Share of the square of mu, or of epsilon if delta is 0, that is spent.
 
         Returns
         -------
         int
-            Number of the option; of the smallest loss if `epsilon` is infinite.
+            Index of the chosen option; that of the smallest loss if `epsilon` is infinite.
 
         Raises
         ------
@@ -189,17 +183,48 @@ class NamedReleases:
         """
         return self.choose(self._named(name, "exponential", share), losses, sensitivity)
 
+    def choose(self, release: Release, losses: Any, *facts: Any, **more: Any) -> int:
+        """Choose one of several public options by a declared release, as `exponential` does.
+
+        Parameters
+        ----------
+        release : Release
+            What is released, with the mechanism ``"exponential"``.
+        losses : array-like of shape (n_options,)
+            The private losses.
+        *facts : object
+            Public or released facts that the sensitivity depends on; none if the plan states it.
+        **more : object
+            Such facts, by name.
+
+        Returns
+        -------
+        int
+            Index of the chosen option; that of the smallest loss if `epsilon` is infinite.
+
+        Raises
+        ------
+        BudgetError
+            As of `release`.
+        ValueError
+            If the losses are not finite numbers in one dimension; nothing has been spent then.
+        """
+        losses = np.asarray(losses, dtype=np.float64)
+        if losses.ndim != 1 or not np.isfinite(losses).all() or not losses.size:
+            raise ValueError("losses must be finite numbers in one dimension, at least one.")
+        return int(self.release(release, losses, *facts, **more).value)
+
     def histogram(
         self, name: str, values: np.ndarray, *, edges: np.ndarray, share: float
     ) -> Released:
-        """Release how many of the units' values lie up to each of the public `edges`.
+        """Release a histogram: how many values lie in each bin between public `edges`.
 
         Parameters
         ----------
         name : str
             Name of the release, for the record.
         values : ndarray of shape (n,)
-            One value a unit; NaN for a null unit, which is counted nowhere.
+            One value for each unit; the NaN of a null unit is counted nowhere.
         edges : ndarray of shape (n_bins,)
             Ascending upper edges of the bins; larger values fall into the last bin.
         share : float
@@ -208,7 +233,7 @@ class NamedReleases:
         Returns
         -------
         Released
-            Noisy counts of shape (n_bins,), and the scale of their noise.
+            Noisy counts of shape (n_bins,), and the standard deviation of their noise.
 
         Raises
         ------
@@ -232,14 +257,14 @@ class NamedReleases:
         Parameters
         ----------
         sensitivity : float
-            Its sensitivity.
+            Sensitivity of the release.
         share : float
             Its share of the square of mu, or of epsilon if delta is 0.
         mechanism : str, default="gaussian"
             Which noise, as in :class:`skdp.privacy.Release`.
         joint_entries : int, default=1
-            How many entries one draw of Laplace or spherical noise is for: the columns of a matrix
-            or 1 for the former, all entries for the latter. Of no matter to Gaussian noise.
+            How many entries share one draw of noise: for ``"laplace"`` 1, or the number of columns
+            of a matrix; for ``"spherical"`` all entries. Gaussian noise does not depend on it.
 
         Returns
         -------
@@ -250,10 +275,11 @@ class NamedReleases:
         Raises
         ------
         BudgetError
-            If delta is 0 and the noise Gaussian.
+            If delta is 0 and the noise is Gaussian.
         """
         return self.cost.noise_std(mechanism, float(sensitivity), float(share), int(joint_entries))
 
     def _named(self, name: str, mechanism: str, share: float) -> Release:
+        # Before the value is read.
         self.cost.check(mechanism)
         return Release(name, mechanism, float(share), sensitivity_of=float)

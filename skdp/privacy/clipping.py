@@ -1,4 +1,4 @@
-"""Clipping that holds in floating point: no norm overflows, no clipped norm exceeds its bound."""
+"""Clipping that holds in floating point: no norm overflows, and none exceeds its bound after it."""
 
 from typing import Any
 
@@ -18,23 +18,23 @@ __all__ = [
     "keep_largest",
 ]
 
-# Squares of bounds, and what is computed from them, must stay normal floating-point numbers.
+# Squares of bounds, and numbers computed from these, must stay normal floating-point numbers.
 SMALLEST_BOUND = 1e-100  # not tuned
 
-# A smaller weight is taken for 0: products of weights and entries then neither overflow nor lose
-# digits, in whatever order they are formed.
+# A smaller weight counts as 0. Products of weights and entries then neither overflow nor lose
+# digits, whatever the order of multiplication.
 SMALLEST_WEIGHT = 2.0**-500  # not tuned
 
 _EPS = np.finfo(np.float64).eps
 
 
 def clip_weights(norms: np.ndarray, bound: float, n_features: int) -> np.ndarray:
-    """Compute weights in [0, 1] that bring vectors of these norms to norm at most `bound`.
+    """Compute weights in [0, 1] that shorten vectors of these norms to norm at most `bound`.
 
-    Norms are those computed in float64, or upper bounds; NaN stands for a null row. The weight is 0
-    for null rows and where it would be below `SMALLEST_WEIGHT`. The rounding error of a norm grows
-    with `n_features`.
+    Norms are computed in float64, or upper bounds; NaN stands for a null row. A null row has weight
+    0, and so has a row whose weight would be below `SMALLEST_WEIGHT`.
     """
+    # The rounding error of a norm grows with the number of features.
     shrunk = float(bound) * (1 - (n_features + 4) * _EPS)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         weights = np.minimum(shrunk / norms, 1.0)
@@ -43,9 +43,9 @@ def clip_weights(norms: np.ndarray, bound: float, n_features: int) -> np.ndarray
 
 
 def clip_rows(values: np.ndarray, bound: float) -> np.ndarray:
-    """Clip the rows of `values` to norm at most `bound`, in place; a non-finite row becomes 0.
+    """Clip rows in place to norm at most `bound`; a row that is not finite becomes 0.
 
-    Callers silence the warnings of overflow.
+    Callers silence numpy's warnings of overflow.
     """
     weights = clip_weights(row_norms(values), bound, values.shape[1])
     values *= weights[:, None]
@@ -56,8 +56,8 @@ def clip_rows(values: np.ndarray, bound: float) -> np.ndarray:
 def clip_entries(values: Any, *, lower: float, upper: float, keep_zeros: bool) -> Any:
     """Clip the entries of an array or sparse matrix to the bounds; 0 stays 0 if `keep_zeros`.
 
-    What a sparse matrix does not store stays 0 anyway. `values` are left as they are, and returned
-    themselves where nothing exceeds the bounds.
+    Entries that a sparse matrix does not store stay 0 in any case. `values` is not changed; it is
+    itself returned if no entry exceeds the bounds.
     """
     if not np.issubdtype(values.dtype, np.floating):
         values = values.astype(np.float64)
@@ -65,13 +65,13 @@ def clip_entries(values: Any, *, lower: float, upper: float, keep_zeros: bool) -
     lower, upper = float(lower), float(upper)
     low, high = _representable(lower, upper, entries.dtype)
     if low > high:
-        # No number of that type lies between the bounds.
+        # No number of this dtype lies between the bounds.
         return clip_entries(
             values.astype(np.float64), lower=lower, upper=upper, keep_zeros=keep_zeros
         )
     if not entries.size or (entries.min() >= low and entries.max() <= high):
         return values
-    # Unlike clip, these give a bound for NaN.
+    # Unlike numpy.clip, these turn NaN into a bound.
     clipped = np.fmax(np.fmin(entries, high), low)
     if keep_zeros:
         clipped[entries == 0] = 0
@@ -79,7 +79,7 @@ def clip_entries(values: Any, *, lower: float, upper: float, keep_zeros: bool) -
 
 
 def binarize(values: Any) -> Any:
-    """Turn entries that are not 0 into 1; `values` itself if there is nothing to turn."""
+    """Turn entries that are not 0 into 1; return `values` itself if all are 0 or 1 already."""
     entries = values.data if issparse(values) else values
     is_one = entries != 0
     if np.array_equal(entries, is_one):
@@ -89,9 +89,10 @@ def binarize(values: Any) -> Any:
 
 
 def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> csr_array:
-    """Keep the `n_entries` entries of each row that are largest in size.
+    """Keep the `n_entries` largest entries of each row, by absolute value.
 
-    Of equal ones those stay whose column has the lower `priority`: a function of that row alone.
+    Of equal entries those stay whose column has the lower `priority`. So what is kept of a row does
+    not depend on other rows.
     """
     counts = np.diff(rows.indptr)
     if counts.max(initial=0) <= n_entries:
@@ -105,10 +106,10 @@ def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> cs
 
 
 def _representable(lower: float, upper: float, dtype: np.dtype) -> tuple[Any, Any]:
-    """Round the bounds inwards to numbers of that type."""
+    """Round the bounds inwards to numbers of a dtype."""
     with np.errstate(over="ignore"):
         low, high = dtype.type(lower), dtype.type(upper)
-    # As floats: numpy would round the bounds before it compares.
+    # Compared as floats: numpy would round the bounds to the dtype before it compares.
     if float(low) < lower:
         low = np.nextafter(low, dtype.type(np.inf))
     if float(high) > upper:

@@ -1,4 +1,4 @@
-"""What a fit may spend, and what a share of it buys: the mu or epsilon of a release, its noise."""
+"""What a fit may spend, and the noise of a release that spends a share of it."""
 
 import math
 import sys
@@ -12,37 +12,65 @@ import numpy as np
 from skdp.exceptions import BudgetError
 from skdp.privacy import gaussian_dp, pure_dp, sensitivity
 from skdp.privacy.lattice import SCALE_MARGIN, largest_size
-from skdp.privacy.noise import distinct_entries, joint_entries
+from skdp.privacy.noise import CHOICE, distinct_entries, joint_entries
 from skdp.privacy.quantile import search_steps
 from skdp.privacy.release import Release, Search
 
 __all__ = ["PrivacyCost", "largest_epsilon"]
 
-# How much an epsilon is lowered by at first, relative, where rounding has raised it.
+# Relative: by how much an epsilon that rounding has raised is lowered at first.
 _LEAST_STEP = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")
-# Its choices cost half the mu that other mechanisms of their epsilon may.
-_CHOICE = "exponential"
-# The fits of a search ask for the same again and again.
+# Cached: the fits of a search have few different budgets.
 _solved_mu = lru_cache(maxsize=64)(gaussian_dp.mu_from_epsilon_delta)
 
 
 @dataclass(frozen=True)
-class PrivacyCost:
-    """What a fit may spend: a share is one of the square of mu or, if delta is 0, of epsilon.
+class PrivacyCost:  # numpydoc ignore=PR02
+    """What a fit may spend: releases are declared with shares of it.
 
-    No share is of `delta_tail`, which is 0 or below `delta`.
+    A share is one of the square of mu or, if `delta` is 0, of epsilon.
+
+    Parameters
+    ----------
+    epsilon : float
+        Dimensionless, ``0 < epsilon <= inf``; ``inf`` switches the noise off.
+    delta : float
+        Probability, ``0 <= delta < 1``; 0 is pure differential privacy.
+    delta_tail : float, default=0.0
+        Part of `delta` that is reserved for an event after which nothing is promised, 0 or below
+        `delta`. No share is taken from it.
+    part : float, default=1.0
+        Factor of every share that is declared: the releases may be one part of a larger fit.
+
+    Attributes
+    ----------
+    mu : float
+        Gaussian differential privacy that the whole cost buys.
+
+    Raises
+    ------
+    ValueError
+        If `epsilon`, `delta` or `delta_tail` is out of range.
+
+    Examples
+    --------
+    >>> from skdp.privacy import PrivacyCost
+    >>> cost = PrivacyCost(epsilon=1.0, delta=1e-6)
+    >>> round(cost.mu, 4)
+    0.2367
+    >>> round(cost.noise_std("gaussian", sensitivity=2.0, share=0.5), 2)
+    11.95
     """
 
     epsilon: float
     delta: float
     delta_tail: float = 0.0
-    # What every share that is declared is multiplied by: part of a plan may be that of another fit.
     part: float = 1.0
     mu: float = field(init=False)
 
     def __post_init__(self) -> None:
-        # Solved in any case: it refuses what is out of range.
+        # Solved even if the privacy is pure, since this checks the range of all three numbers.
         mu = _solved_mu(self.epsilon, self.delta, self.delta_tail)
         mu = pure_dp.mu_from_epsilon(self.epsilon) if self.is_pure else mu
         object.__setattr__(self, "mu", mu)
@@ -54,16 +82,8 @@ class PrivacyCost:
 
     @property
     def is_pure(self) -> bool:
-        """Whether noise has to do without delta, and shares are those of epsilon."""
+        """Whether the privacy is pure: delta is 0, and shares are shares of epsilon."""
         return self.delta == 0 and self.is_private
-
-    def check_usable(self) -> None:
-        """Refuse what not one number could be released for."""
-        if largest_size("gaussian", self.mu) < 1:
-            raise ValueError(
-                f"No usable noise gives epsilon={self.epsilon} with delta="
-                f"{self.delta - self.delta_tail}; pass larger ones."
-            )
 
     def release(
         self,
@@ -77,18 +97,46 @@ class PrivacyCost:
         shape: tuple[int, ...] = (),
         may_be_skipped: bool = False,
     ) -> Release:
-        """Declare a release; refuse a share that does not pay for it.
+        """Declare a release.
 
-        The facts that its sensitivity is computed from are `known`, or released before.
+        Parameters
+        ----------
+        name : str
+            What is released.
+        mechanism : str
+            How, as in :class:`skdp.privacy.Release`.
+        share : float
+            Share of the cost.
+        sensitivity_of : callable
+            Computes the sensitivity from public facts and from what is released before.
+        known : mapping or None, default=None
+            These facts by name, if all of them are known before the fit.
+        follows : str, default=""
+            Which facts they are otherwise, for people.
+        shape : tuple of int, default=()
+            Shape of what is released.
+        may_be_skipped : bool, default=False
+            Whether released values may rule the release out.
+
+        Returns
+        -------
+        Release
+            The declared release, with its sensitivity and noise std if the facts are known.
+
+        Raises
+        ------
+        BudgetError
+            If the share is not positive, admits no such mechanism, or is too small for so many
+            numbers.
         """
         share *= self.part
         self.check_size(name, mechanism, share, shape)
-        change, scale = None, None
+        change, std = None, None
         if known is not None:
             change = float(sensitivity_of(**known))
-            scale = self.noise_std(mechanism, change, share, joint_entries(mechanism, shape))
+            std = self.noise_std(mechanism, change, share, joint_entries(mechanism, shape))
         return Release(
-            name, mechanism, share, change, scale, follows, shape, may_be_skipped, sensitivity_of
+            name, mechanism, share, change, std, follows, shape, may_be_skipped, sensitivity_of
         )
 
     def search(
@@ -100,36 +148,85 @@ class PrivacyCost:
         n_columns: int = 1,
         remedy: str | None = None,
     ) -> Search:
-        """Declare a search over a public grid, one for each column at once.
+        """Declare a binary search over a public grid, for all columns at once.
 
-        `remedy` says what to do where an end of the grid is found.
+        Parameters
+        ----------
+        name : str
+            What is searched for.
+        share : float
+            Share of the cost for all counts together.
+        grid : array-like of shape (n_points,)
+            Ascending public numbers.
+        n_columns : int, default=1
+            Number of columns, each of which is searched.
+        remedy : str or None, default=None
+            Sentence that tells a user what to do if the search ends at an end of the grid; None
+            for no warning.
+
+        Returns
+        -------
+        Search
+            The declared search.
+
+        Raises
+        ------
+        BudgetError
+            If the share is not positive or too small for so many columns, or `delta` is 0.
         """
-        grid, shape, share = (
-            np.asarray(grid, dtype=np.float64),
-            (n_columns,),
-            float(share) * self.part,
-        )
-        change, own = sensitivity.counts(n_columns), share / max(search_steps(len(grid)), 1)
-        self.check_size(name, "gaussian", own, shape)
-        scale = self.noise_std("gaussian", change, own)
-        return Search(name, "gaussian", share, change, scale, shape=shape, grid=grid, remedy=remedy)
+        grid, shape, share = np.asarray(grid, np.float64), (n_columns,), float(share) * self.part
+        change = sensitivity.counts(n_columns)
+        # A grid of one point takes no count, and still has to get a positive share.
+        share_of_count = share / max(search_steps(len(grid)), 1)
+        self.check_size(name, "gaussian", share_of_count, shape)
+        std = self.noise_std("gaussian", change, share_of_count)
+        return Search(name, "gaussian", share, change, std, shape=shape, grid=grid, remedy=remedy)
 
     def check(self, mechanism: str) -> None:
-        """Refuse a mechanism that no share can pay."""
-        if self.is_pure and mechanism not in (*_PURE, _CHOICE):
+        """Refuse a mechanism that needs a positive delta if delta is 0.
+
+        Parameters
+        ----------
+        mechanism : str
+            Name of the mechanism.
+
+        Raises
+        ------
+        BudgetError
+            If it does.
+        """
+        if self.is_pure and mechanism not in (*_PURE, CHOICE):
             raise BudgetError(
-                f"delta=0 admits {', '.join(_PURE)} and {_CHOICE} only, got {mechanism!r}; pass "
+                f"delta=0 admits {', '.join(_PURE)} and {CHOICE} only, got {mechanism!r}; pass "
                 "a positive delta."
             )
 
     def check_size(self, name: str, mechanism: str, share: float, shape: tuple[int, ...]) -> None:
-        """Refuse a release of more numbers than its share protects against rounding."""
+        """Refuse a release of more numbers than its share protects against rounding.
+
+        Parameters
+        ----------
+        name : str
+            What is released.
+        mechanism : str
+            How, as in :class:`skdp.privacy.Release`.
+        share : float
+            Share of the cost.
+        shape : tuple of int
+            Shape of what is released.
+
+        Raises
+        ------
+        BudgetError
+            If the share is not positive, admits no such mechanism, or is too small for so many
+            numbers.
+        """
         if not share > 0:
             raise BudgetError(
                 f"Release {name!r} asks for a share of {share!r}, which must be positive."
             )
-        # The number of an option has no low bits that tell the losses.
-        if not self.is_private or mechanism == _CHOICE:
+        # A choice is the number of an option, which has no low bits that could tell the losses.
+        if not self.is_private or mechanism == CHOICE:
             return
         size = distinct_entries(mechanism, shape)
         largest = largest_size(
@@ -145,14 +242,36 @@ class PrivacyCost:
     def noise_std(
         self, mechanism: str, sensitivity: float, share: float, joint_entries: int = 1
     ) -> float:
-        """Compute the standard deviation of the noise in an entry."""
+        """Compute the standard deviation of the noise in an entry.
+
+        Parameters
+        ----------
+        mechanism : str
+            Which noise, as in :class:`skdp.privacy.Release`.
+        sensitivity : float
+            Largest change of the noiseless value between neighboring datasets.
+        share : float
+            Share of the cost.
+        joint_entries : int, default=1
+            How many entries share one draw of Laplace or spherical noise; no matter to others.
+
+        Returns
+        -------
+        float
+            Standard deviation, in the units of the sensitivity; 0 if `epsilon` is infinite.
+
+        Raises
+        ------
+        BudgetError
+            If the mechanism needs a positive delta and delta is 0.
+        """
         if not self.is_private:
             return 0.0
         bought = self.guarantee(mechanism, share)
         if bought < sys.float_info.min:
             return math.inf
         sensitivity *= 1 + SCALE_MARGIN
-        if mechanism == _CHOICE:
+        if mechanism == CHOICE:
             # The standard deviation of the Gumbel law.
             return sensitivity / bought * math.pi / math.sqrt(6)
         if mechanism not in _PURE:
@@ -161,17 +280,46 @@ class PrivacyCost:
         return sensitivity / bought * math.sqrt(joint_entries + 1)
 
     def guarantee(self, mechanism: str, share: float) -> float:
-        """Compute what the share buys: a mu or, for noise of pure privacy, an epsilon."""
+        """Compute what a share buys: a mu or, for mechanisms of pure privacy, an epsilon.
+
+        Parameters
+        ----------
+        mechanism : str
+            Name of the mechanism.
+        share : float
+            Share of the cost.
+
+        Returns
+        -------
+        float
+            The mu or epsilon of the release.
+
+        Raises
+        ------
+        BudgetError
+            If the mechanism needs a positive delta and delta is 0.
+        """
         self.check(mechanism)
-        if mechanism == _CHOICE:
-            # For the mu of general pure privacy a choice has twice the epsilon.
+        if mechanism == CHOICE:
+            # A choice may have twice the epsilon that other pure mechanisms have at the same mu.
             return self._pure_epsilon(share) * (1 if self.is_pure else 2)
         if mechanism in _PURE:
             return self._pure_epsilon(share)
         return self.mu * math.sqrt(share)
 
     def spent_mu(self, shares: Iterable[float]) -> float:
-        """Compute the mu of releases with these shares together."""
+        """Compute the mu of several releases together.
+
+        Parameters
+        ----------
+        shares : iterable of float
+            Share of each.
+
+        Returns
+        -------
+        float
+            The mu that they spend.
+        """
         if self.is_pure:
             mus = [pure_dp.mu_from_epsilon(self._pure_epsilon(share)) for share in shares]
             return min(self.mu, gaussian_dp.compose(mus))
@@ -185,9 +333,9 @@ class PrivacyCost:
 
 
 def largest_epsilon(mu: float, delta: float, delta_tail: float = 0.0) -> float:
-    """Return the largest epsilon of a fit that spends at most mu at that delta.
+    """Return the largest epsilon that, at that delta, costs at most `mu`.
 
-    It is rounded down: `mu_from_epsilon_delta` of it does not exceed `mu`.
+    It is rounded down, so that `mu_from_epsilon_delta` of it does not exceed `mu`.
     """
     epsilon, less = gaussian_dp.epsilon_at(mu, delta, delta_tail), _LEAST_STEP
     while epsilon > 0 and gaussian_dp.mu_from_epsilon_delta(epsilon, delta, delta_tail) > mu:

@@ -1,18 +1,19 @@
 r"""Gaussian differential privacy: one number, mu, and its exact conversions.
 
-A mechanism is mu-GDP when telling two neighboring datasets apart from its output is at least as
-hard as telling N(0, 1) from N(mu, 1) [1]_. Adding Gaussian noise of standard deviation
+A mechanism is mu-GDP if two neighboring datasets are at least as hard to tell apart, by its output,
+as N(0, 1) and N(mu, 1) are by a single draw [1]_. Adding Gaussian noise of standard deviation
 ``sensitivity / mu`` is exactly mu-GDP, and adaptive composition adds the squares of the mu.
 The (epsilon, delta) curve of a mu-GDP mechanism is exact [1]_, [2]_:
 
 .. math:: \delta(\epsilon) = \Phi(-\epsilon/\mu + \mu/2) - e^\epsilon \Phi(-\epsilon/\mu - \mu/2).
 
-A fit may be mu-GDP but for an event of probability at most `delta_tail`, after which nothing is
-promised. That adds `delta_tail` to the curve and, by the union bound, to that of a composition.
+A fit may be mu-GDP except for an event of probability at most `delta_tail`, after which nothing is
+promised. That adds `delta_tail` to the curve of the fit and, by the union bound, to the curve of a
+composition.
 
-Every function rounds to the safe side: budgets down, spending up, by a relative ``1e-9``, which is
-more than the rounding error of its own arithmetic. That is in double precision, whatever the type
-of the arguments.
+Every function rounds to the safe side, budgets down and spending up, by a relative ``1e-9``. That
+is more than the rounding error of its own arithmetic, which is in double precision whatever the
+type of the arguments.
 
 References
 ----------
@@ -44,7 +45,8 @@ _SAFETY = 1e-9  # not tuned
 _ROOT_TOLERANCE = 1e-14  # not tuned
 _LARGEST_EPSILON = 1e200  # not tuned
 _SMALLEST_MU, _SMALL_MU, _LARGE_MU = 1e-300, 3e-5, 1e7  # not tuned
-# Beyond, a delta is told by its difference to 1, with an error of at most so much of that.
+# A delta beyond the first number is compared by its difference to 1, whose relative rounding error
+# is at most the second.
 _NEAR_ONE, _COMPLEMENT_ROUNDING = 0.5, 1e-13  # not tuned
 # Beyond this many standard deviations a tail probability underflows.
 _FARTHEST = 1e3  # not tuned
@@ -66,8 +68,8 @@ def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0)
     Returns
     -------
     float
-        The mu, rounded down. 0 if ``delta`` is 0: no Gaussian noise, however large, gives a finite
-        epsilon without a delta; and if it would be below 1e-300. ``inf`` if ``epsilon`` is.
+        The mu, rounded down. It is 0 if ``delta`` is 0, since no Gaussian noise gives a finite
+        epsilon without a delta, and if it would be below 1e-300. ``inf`` if ``epsilon`` is.
 
     Raises
     ------
@@ -95,7 +97,7 @@ def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0)
     if delta == 0:
         return 0.0
     epsilon = min(epsilon, _LARGEST_EPSILON)
-    # At the upper end near is below -50, so that delta is 1 to working precision.
+    # At the upper end `near`, as in `_log_delta`, is below -50: delta is 1 in double precision.
     upper = math.log(2 * math.sqrt(2 * epsilon) + 200)
     lower = math.log(_SMALLEST_MU)
     if _log_excess(_SMALLEST_MU, epsilon, delta) > 0:
@@ -119,7 +121,7 @@ def delta_at(mu: float, epsilon: float, delta_tail: float = 0.0) -> float:
     Returns
     -------
     float
-        The delta, rounded up; that of the tail event included.
+        The delta, rounded up, with that of the tail event.
 
     Raises
     ------
@@ -139,8 +141,8 @@ def delta_at(mu: float, epsilon: float, delta_tail: float = 0.0) -> float:
         return delta_tail
     if math.isinf(mu):
         return 1.0
-    # Arguments so far apart cancel; and at the bottom of the floating-point range a relative margin
-    # is not enough.
+    # The margin covers the error of `near` where its terms cancel. At the bottom of the range of
+    # floats a relative margin is too little, hence the ulp.
     near = abs(epsilon / mu - mu / 2)
     cancellation = 4 * 2.0**-53 * (epsilon / mu + mu / 2) * (1 + near)
     delta = math.exp(_log_delta(mu, epsilon)) * (1 + _SAFETY) * (1 + cancellation)
@@ -184,10 +186,10 @@ def epsilon_at(mu: float, delta: float, delta_tail: float = 0.0) -> float:
     delta = _without_tail(delta, delta_tail)
     if math.isinf(mu) or delta == 0:
         return math.inf
-    # Without the difference that cancels: no positive epsilon may be rounded to 0.
+    # delta at epsilon 0, in a form that does not cancel: no positive epsilon may be rounded to 0.
     if math.erf(mu / math.sqrt(8)) * (1 + _ROOT_TOLERANCE) + math.ulp(0.0) <= delta:
         return 0.0
-    # Valid, by the tail of the normal distribution, and for a large mu as good as the root.
+    # An upper bound by the tail of the normal distribution; for a large mu as good as the root.
     upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))
     if mu > _LARGE_MU:
         return upper * (1 + _SAFETY)
@@ -198,7 +200,7 @@ def epsilon_at(mu: float, delta: float, delta_tail: float = 0.0) -> float:
 
 
 def compose(mus: Iterable[float]) -> float:
-    """Compose mu-GDP mechanisms, chosen adaptively or not, on the same data.
+    """Compose mu-GDP mechanisms on the same data, chosen adaptively or not.
 
     Parameters
     ----------
@@ -262,7 +264,7 @@ def rho_from_mu(mu: float) -> float:
     Returns
     -------
     float
-        The rho, ``mu ** 2 / 2``, rounded up: what a zCDP accountant outside skdp needs.
+        The rho, ``mu ** 2 / 2``, rounded up, for zCDP accountants outside skdp.
 
     Examples
     --------
@@ -323,17 +325,17 @@ def epsilon_from_rho(rho: float, delta: float) -> float:
         order = 1 + excess
         return order * rho - math.log(order * delta) / excess + math.log(excess / order)
 
-    # Any order is valid, so an inexact minimum is only ever too large.
+    # Every order gives a valid epsilon, so that an inexact minimum is on the safe side.
     center = 0.5 * math.log(-math.log(delta) / rho)
     best = minimize_scalar(_epsilon_of, bounds=(center - 20, center + 20), method="bounded")
     return max(0.0, float(best.fun)) * (1 + _SAFETY)
 
 
 def _log_excess(mu: float, epsilon: float, delta: float) -> float:
-    """Tell by its sign whether the curve is above delta."""
+    """Return a number whose sign tells whether the curve is above delta."""
     if delta <= _NEAR_ONE:
         return _log_delta(mu, epsilon) - math.log(delta)
-    # The difference to 1, which is exact for delta, of which the curve itself keeps few digits.
+    # Compared by the difference to 1, which is exact for delta; the curve itself keeps few digits.
     return math.log(1 - delta) - _log_complement(mu, epsilon) + _COMPLEMENT_ROUNDING
 
 
@@ -350,15 +352,15 @@ def _log_delta(mu: float, epsilon: float) -> float:
     near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     if near > _FARTHEST:
         return -math.inf
-    # The density of N(0, 1) at `near` is exp(epsilon) times that at `far`: taken out of both terms
-    # it leaves Mills ratios, which neither underflow nor overflow.
+    # The density of N(0, 1) at `near` is exp(epsilon) times that at `far`. With the density as a
+    # common factor, both terms become Mills ratios, which neither underflow nor overflow.
     log_density = -near * near / 2 - 0.5 * math.log(2 * math.pi)
     if near < 0 and mu > _SMALL_MU:
         return math.log(float(ndtr(-near)) - math.exp(log_density) * _mills_ratio(far))
     if mu > _SMALL_MU:
         difference = _mills_ratio(near) - _mills_ratio(far)
     else:
-        # The difference would cancel: first order of its Taylor series, exact to mu ** 2 / 12.
+        # The difference would cancel. First order of its Taylor series, with error mu ** 2 / 12.
         difference = mu * (1 - epsilon / mu * _mills_ratio(epsilon / mu))
     return math.log(difference) + log_density
 

@@ -1,11 +1,11 @@
-"""Releases on a public lattice: their low bits tell nothing of the value behind the noise.
+"""Rounding of releases to a public lattice: low bits tell nothing of the value behind the noise.
 
-Noise that is computed in floating point does not reach every number. Whoever knows its scale could
-tell from the low bits of a release which values it can have come from [1]_. So every release is
-rounded to multiples of a public power of two. Noise reaches each of these from any value, with
+Noise that is computed in floating point does not reach every number. From the low bits of a release
+and the noise std, one could tell which values the release can have come from [1]_. So every release
+is rounded to a multiple of a public power of two. Noise reaches each multiple from any value, with
 nearly the probability that noise in exact arithmetic has. A noise std that is larger by
-`SCALE_MARGIN` pays for the difference, for as many numbers as `largest_size` allows. The proof
-stands in the documentation, under "Floating point".
+`SCALE_MARGIN` pays for the difference, for as many numbers as `largest_size` allows. The proof is
+in the documentation, under "Floating point".
 
 References
 ----------
@@ -20,10 +20,10 @@ from scipy.special import ndtri
 
 __all__ = ["SCALE_MARGIN", "certain_part", "largest_size", "lattice_step", "round_to_lattice"]
 
-#: How much larger than in exact arithmetic a noise std is, relatively.
+#: Relative: by how much a noise std exceeds the one that suffices in exact arithmetic.
 SCALE_MARGIN = 1e-4  # not tuned
 
-# The entries of a row share one radius, whose errors add up where independent ones add in squares.
+# The entries of a row share one radius. Its errors add up, while independent errors add in squares.
 _LONGEST_ROW = 150  # not tuned
 
 
@@ -36,43 +36,43 @@ def lattice_step(noise_std: float) -> float:
 
 
 def round_to_lattice(values: np.ndarray, noise_std: float) -> np.ndarray:
-    """Round `values` in place to multiples of the step that belongs to the noise std.
+    """Round values in place to multiples of the lattice step of a noise std.
 
-    Division and multiplication by a power of two are exact, so the result is a function of the
-    values and the step alone. It is infinite beyond the largest number times the step.
+    Division and multiplication by a power of two are exact, so that the result depends on nothing
+    but the values and the step. Values beyond the largest number times the step become infinite.
     """
     step = lattice_step(noise_std)
     with np.errstate(over="ignore", under="ignore"):
         values /= step
         np.rint(values, out=values)
         values *= step
-    # A number just below 0 became -0, whose sign would tell on which side it was.
+    # A number just below 0 has become -0, and the sign would tell on which side it was.
     values += 0.0
     return values
 
 
 def largest_size(mechanism: str, mu_or_epsilon: float, joint_entries: int = 1) -> float:
-    """Bound how many distinct numbers one release may have for `SCALE_MARGIN` to pay for them.
+    """Compute the largest count of distinct numbers in a release that `SCALE_MARGIN` pays for.
 
     A symmetric matrix has n (n + 1) / 2 distinct ones. Laplace and spherical noise spends epsilon,
-    other noise mu. `joint_entries` is how many entries one draw of Laplace noise is for.
+    other noise mu. `joint_entries` is how many entries share one draw of Laplace noise.
     """
-    # Each a little below what the proof gives.
+    # The constants are a little below those of the proof.
     if mechanism in ("gaussian", "symmetric_gaussian"):
         root = 7e6 * mu_or_epsilon
     elif mechanism == "laplace" and joint_entries <= _LONGEST_ROW:
         root = 5e5 * mu_or_epsilon
     else:
         return 2e7 * mu_or_epsilon
-    # Infinite, where a power would raise.
+    # A product may become infinite, where a power would raise an error.
     return root * root
 
 
 def certain_part(released: float, noise_std: float, failure: float) -> float:
-    """Bound the value behind a release from below, but for that probability.
+    """Bound the value behind a release from below; the bound fails with that probability at most.
 
-    Beside the quantile of Gaussian noise one step of the lattice is taken off: rounding lifts a
-    release by up to half of one.
+    It is lowered by the quantile of Gaussian noise, and by one step of the lattice: rounding raises
+    a release by up to half a step.
     """
     if noise_std == 0:
         return released

@@ -1,7 +1,7 @@
-"""Where random numbers come from: fresh or keyed noise, and the public stream of the algorithms.
+"""Random numbers: noise with fresh or derived keys, and the public randomness of algorithms.
 
-Noise is drawn from AES-256 in counter mode, by inversion of a distribution function. That is about
-2.3 times as dear as numpy's PCG64, a few per cent of a fit. In exchange nobody can recover the
+Noise is drawn from AES-256 in counter mode, by inversion of a distribution function. That takes
+about 2.3 times as long as numpy's PCG64, a few per cent of a fit. In return, nobody can recover the
 state of the generator from released noise.
 """
 
@@ -17,37 +17,49 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy.special import ndtri
 
+from skdp.privacy.lattice import round_to_lattice
+
 __all__ = [
+    "CHOICE",
     "GuessableSeed",
     "NoiseSource",
     "algorithm_generator",
+    "checked_value",
     "derived_seed",
+    "distinct_entries",
+    "draw",
     "draw_seed",
+    "joint_entries",
     "may_be_guessed",
     "spherical_laplace",
     "standard_normal",
     "symmetric_normal",
+    "with_noise",
+    "without_noise",
 ]
+
+#: Mechanism that chooses an option instead of adding noise.
+CHOICE = "exponential"
 
 _KEY_BYTES = 32  # not tuned
 _CHUNK = 1 << 15  # not studied
-# Words for one fraction: with one more, half of its last bit could become 0.
+# Random words for one fraction: with one more, half of its last bit could underflow to 0.
 _MOST_WORDS = 16  # not tuned
 _SMALLEST_SECRET = 2**64  # not tuned
 
 
 class GuessableSeed(int):
-    """A large seed that was made from what may be guessed."""
+    """A large seed that was derived from something that may be guessed."""
 
 
 class NoiseSource:
-    """Keys for the noise of one fit, a key of its own for each release.
+    """Keys for the noise of one fit, a separate one for each release.
 
-    Without a seed every key comes from the operating system. A seed keys the noise together with
-    the `context`: everything that must not share noise with anything else, as a digest of every
-    input of the fit, the class and the parameters. The privacy claim is then computational, for a
-    secret seed of at least 128 random bits, and void for one that can be guessed (`is_guessable`).
-    The `fingerprint` tells whether two sources have the same seed, and not which.
+    Without a seed, every key comes from the operating system. With a seed, keys are derived from it
+    and from the `context`: a digest of all data of the fit, the class and the parameters. Fits that
+    differ in any of these must not share noise. The privacy claim is then computational, for a
+    secret seed of at least 128 random bits, and void for one that may be guessed (`is_guessable`).
+    The `fingerprint` tells whether two sources have the same seed, but not which seed.
     """
 
     def __init__(self, seed: int | None = None, context: Iterable[Any] = ()) -> None:
@@ -56,21 +68,21 @@ class NoiseSource:
         self._key = b"" if seed is None else _hash(b"", ("noise", seed, *context))
 
     def key(self, *release: Any) -> bytes:
-        """Return the key for the noise of the release that `release` describes."""
+        """Return the key for the noise of a release; with a seed, its description determines it."""
         if self.fingerprint is None:
             return os.urandom(_KEY_BYTES)
         return _hash(self._key, release)
 
 
 def may_be_guessed(random_state: Any) -> bool:
-    """Tell whether somebody may guess a seed; an instance does not show whether it has a secret."""
+    """Whether somebody may guess a seed; of a generator, nobody can see how it was seeded."""
     if isinstance(random_state, Integral) and not isinstance(random_state, GuessableSeed):
         return int(random_state) < _SMALLEST_SECRET
     return random_state is not None
 
 
 def draw_seed(random_state: Any) -> int | None:
-    """Turn a `random_state` into a seed: 128 bits of an instance, or None for fresh entropy.
+    """Turn a `random_state` into a seed: an int, 128 bits of a generator, or None for fresh noise.
 
     ``None`` never means numpy's global generator, which anybody in the process can reset.
     """
@@ -84,7 +96,7 @@ def draw_seed(random_state: Any) -> int | None:
 
 
 def derived_seed(seed: int, *purpose: Any) -> int:
-    """Derive a seed of 128 bits for one fit from a seed that several fits share."""
+    """Derive a seed of 128 bits for one fit from the seed of several fits."""
     kind = GuessableSeed if may_be_guessed(seed) else int
     return kind.from_bytes(_hash(b"", ("derived", seed, *purpose))[:16], "little")
 
@@ -92,21 +104,49 @@ def derived_seed(seed: int, *purpose: Any) -> int:
 def algorithm_generator(seed: int | None) -> np.random.Generator:
     """Make the generator of an algorithm's public randomness, such as its start matrix.
 
-    It never sees the data: an observable function of the data would be a release.
+    It never depends on the data: what it draws can be observed, and would be a release.
     """
     if seed is None:
         return np.random.default_rng()
     return np.random.default_rng(int.from_bytes(_hash(b"", ("algorithm", seed)), "little"))
 
 
+def checked_value(value: np.ndarray, mechanism: str) -> np.ndarray:
+    """Refuse a shape that the mechanism does not take; make a symmetric matrix exactly so."""
+    if mechanism == "laplace" and value.ndim > 2:
+        raise ValueError(f"value has {value.ndim} dimensions; Laplace noise takes 1 or 2.")
+    if mechanism != "symmetric_gaussian":
+        return value
+    if value.ndim != 2 or value.shape[0] != value.shape[1]:
+        raise ValueError(f"value must be a square matrix, got shape {value.shape}.")
+    # Exactly: the difference of the two halves would otherwise be released with too little noise.
+    return np.asarray((value + value.T) / 2)
+
+
+def without_noise(value: np.ndarray, mechanism: str) -> np.ndarray:
+    """Return what is released without noise."""
+    return np.array(np.argmin(value)) if mechanism == CHOICE else value
+
+
+def with_noise(value: np.ndarray, mechanism: str, noise_std: float, key: bytes) -> np.ndarray:
+    """Return what is released with noise of that standard deviation."""
+    noise = draw(mechanism, value.shape, key)
+    noise *= noise_std
+    if mechanism == CHOICE:
+        # Rounding would lose the noise beside a large number that all losses have in common.
+        return np.array(np.argmin(noise + (value - value.min())))
+    noise += value
+    return round_to_lattice(noise, noise_std)
+
+
 def draw(mechanism: str, shape: tuple[int, ...], key: bytes) -> np.ndarray:
-    """Draw the noise of `mechanism` for a value of `shape`, at a noise std of 1."""
+    """Draw the noise of a mechanism for a value of that shape, with standard deviation 1."""
     size = math.prod(shape)
     if mechanism == "symmetric_gaussian":
         return symmetric_normal(shape[0], key)
     if mechanism == "gaussian":
         return standard_normal(size, key).reshape(shape)
-    if mechanism == "exponential":
+    if mechanism == CHOICE:
         return standard_gumbel(size, key).reshape(shape)
     dimension = joint_entries(mechanism, shape)
     n_rows = size // dimension if dimension else 0
@@ -114,14 +154,14 @@ def draw(mechanism: str, shape: tuple[int, ...], key: bytes) -> np.ndarray:
 
 
 def joint_entries(mechanism: str, shape: tuple[int, ...]) -> int:
-    """Count the entries that one draw of pure noise is for, in a value of `shape`."""
+    """Count the entries that share one draw of Laplace or spherical noise, in such a value."""
     if mechanism == "spherical":
         return math.prod(shape)
     return shape[1] if len(shape) == 2 else 1
 
 
 def distinct_entries(mechanism: str, shape: tuple[int, ...]) -> int:
-    """Count the entries of noise for a value of `shape`, without copies of others."""
+    """Count the entries of the noise of a value of that shape that are no copies of others."""
     if mechanism == "symmetric_gaussian":
         return shape[0] * (shape[0] + 1) // 2
     return math.prod(shape)
@@ -135,8 +175,8 @@ def standard_normal(size: int, key: bytes) -> np.ndarray:
 def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
     """Draw independent rows with density proportional to exp(-r norm), of variance 1 an entry.
 
-    The direction of a row is uniform. Its norm times r has the gamma law of shape `dimension`,
-    whence r is sqrt(dimension + 1). A row of one entry has the Laplace law.
+    The direction of a row is uniform. Its norm times r has the gamma law of shape `dimension`; for
+    variance 1, r is sqrt(dimension + 1). A row of one entry has the Laplace law.
     """
     if dimension == 1:
         rows = _two_sided(n_rows, key, _laplace_quantile).reshape(-1, 1)
@@ -145,7 +185,7 @@ def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
     rows = standard_normal(n_rows * dimension, _hash(key, ("direction",)))
     rows = rows.reshape(n_rows, dimension)
     norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    # Normals below 38 can not overflow. A row of zeros, as rare as 2 ** -108, stays one.
+    # Squares of normals below 38 do not overflow. A row of zeros, of probability 2 ** -108, stays.
     np.maximum(norms, sys.float_info.min, out=norms)
     radii = _gamma(n_rows, dimension, _hash(key, ("radius",)))
     rows *= (radii / norms / math.sqrt(dimension + 1))[:, np.newaxis]
@@ -155,8 +195,8 @@ def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
 def standard_gumbel(size: int, key: bytes) -> np.ndarray:
     """Draw independent numbers of the Gumbel law of minima, of variance 1, not centered.
 
-    Of losses plus b pi / sqrt(6) times these, that of option j is smallest with a probability in
-    proportion to exp(-loss / b).
+    If b pi / sqrt(6) times these numbers is added to losses, the sum of option j is the smallest
+    with a probability proportional to exp(-loss / b).
     """
     draws = np.empty(size)
     start = 0
@@ -164,8 +204,8 @@ def standard_gumbel(size: int, key: bytes) -> np.ndarray:
         part = draws[start : start + words.size]
         _to_fractions(words, _hash(key, ("more", start)), part)
         start += words.size
-    # The logarithm of an exponential number. What decides are the small ones, and fractions are
-    # fine near 0; none is 1, as the number would be infinite.
+    # The logarithm of an exponential number. The small ones decide, and fractions are fine near 0.
+    # No fraction may be 1, whose number would be infinite.
     np.minimum(draws, 1 - 2.0**-53, out=draws)
     np.log(-np.log1p(-draws), out=draws)
     draws *= math.sqrt(6) / math.pi
@@ -175,9 +215,9 @@ def standard_gumbel(size: int, key: bytes) -> np.ndarray:
 def symmetric_normal(order: int, key: bytes) -> np.ndarray:
     """Draw a symmetric standard Gaussian matrix, isotropic in the Frobenius inner product.
 
-    The diagonal has variance 1, an entry beside it 1/2: in an orthonormal basis of the symmetric
-    matrices every coordinate is N(0, 1). Copying one triangle of independent N(0, 1) to the other
-    has the same privacy and sqrt(2) times the noise off the diagonal.
+    Entries have variance 1 on the diagonal and 1/2 off it: in an orthonormal basis of the symmetric
+    matrices every coordinate is N(0, 1). To copy one triangle of independent N(0, 1) to the other
+    would give the same privacy with sqrt(2) times the noise off the diagonal.
     """
     matrix = np.zeros((order, order))
     lower = np.tri(order, dtype=bool)
@@ -193,8 +233,8 @@ def _two_sided(
 ) -> np.ndarray:
     """Draw from a symmetric law by inversion of its distribution function.
 
-    The 64 bits of a word are a sign and the first 63 bits of a tail probability in (0, 1/2], so
-    that no draw is infinite and both tails reach equally far.
+    A word of 64 bits holds a sign and the first 63 bits of a tail probability in (0, 1/2]. So no
+    draw is infinite, and both tails reach equally far.
     """
     out = np.empty(size)
     start = 0
@@ -233,10 +273,10 @@ def _to_fractions(
 ) -> None:
     """Turn words of 64 random bits into binary fractions of 53 bits or more, in (0, 1].
 
-    One word alone would end in steps of 2 ** -64, coarse where the probabilities of a tail are
-    small. So a word of fewer than 53 bits is followed by one from the stream of `key`, and that by
-    another, sixteen in all. The relative error is 2 ** -52 down to 2 ** -972, which is beyond 36.5
-    standard deviations. The smallest fraction is 2 ** -1025.
+    A single word has steps of 2 ** -64, too coarse for the small probabilities far out in a tail.
+    So a word below 2 ** 53 is extended by a word from the stream of `key`, and that one by another,
+    up to sixteen words. The relative error is 2 ** -52 for fractions down to 2 ** -972, which is
+    beyond 36.5 standard deviations. The smallest fraction is 2 ** -1025.
     """
     np.add(words, 0.5, out=out)
     short = np.flatnonzero(words < np.uint64(2**53))
@@ -267,7 +307,7 @@ def _hash(key: bytes, parts: Iterable[Any]) -> bytes:
 
 
 def _encode(value: Any) -> bytes:
-    """Encode `value` so that different values give different bytes and equal numbers equal ones."""
+    """Encode a value: different values give different bytes, equal numbers of any type the same."""
     if value is None or isinstance(value, (bool, np.bool_)):
         return f"constant {value}".encode()
     if isinstance(value, bytes):
@@ -284,6 +324,6 @@ def _encode(value: Any) -> bytes:
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        # A list of what no array holds, such as one matrix and None.
+        # A list that makes no array, such as one of a matrix and None.
         return _encode(tuple(value))
     return f"array {array.shape} ".encode() + array.tobytes()

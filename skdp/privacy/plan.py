@@ -1,4 +1,4 @@
-"""What a fit will release: public facts determine it before data are read."""
+"""The plan of a fit: all its releases, which public facts determine before data are read."""
 
 import math
 from collections.abc import Sequence
@@ -6,38 +6,51 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
+import numpy as np
+
 from skdp.exceptions import BudgetError
 from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.lattice import largest_size
 from skdp.privacy.record import printed
-from skdp.privacy.release import Release, summaries
+from skdp.privacy.release import Release, Search, summaries
 
-__all__ = ["SHARE_TOLERANCE", "OneOf", "Plan", "paths_of"]
+__all__ = [
+    "SHARE_TOLERANCE",
+    "OneOf",
+    "Plan",
+    "growing_shares",
+    "left_of",
+    "paths_of",
+    "paths_that_go_on",
+    "share_for_counts",
+    "share_of",
+]
 
-#: What shares may add to beyond 1, by rounding.
+#: By how much shares may exceed 1 together, through rounding.
 SHARE_TOLERANCE = 1e-12  # not tuned
 
 
 @dataclass(frozen=True)
 class OneOf:
-    """Ways that released values choose between; each spends the same."""
+    """Alternative parts of a plan. Released values choose one; all spend the same."""
 
     ways: tuple[Any, ...]
 
 
 @dataclass(frozen=True, repr=False)
 class Plan:  # numpydoc ignore=PR02
-    """What a fit will release and spend, known before `fit`; printed like the record of one.
+    """What a fit will release and spend, known before `fit`; it prints like a record.
 
     Parameters
     ----------
     cost : PrivacyCost
-        What may be spent: the guarantee that is asked for.
+        What may be spent.
+    parts : Release, OneOf, None or sequence of these
+        Releases in order; the solver gets this object. Sequences may be nested.
     unit : str
         What is protected.
     adjacency : str
         How neighboring datasets differ.
-    parts : Release, OneOf, None or sequence of these
-        What will be released, in order, as the solver gets it; sequences may be nested.
     enforced : bool, default=True
         Whether the bounds behind the sensitivities are enforced by clipping, or promised by the
         caller.
@@ -45,13 +58,16 @@ class Plan:  # numpydoc ignore=PR02
     Attributes
     ----------
     paths : tuple of tuple of Release
-        All ways that the fit may take, line by line, the usual one first.
+        Every path that the fit may take through its alternatives, release by release. The default
+        path is first.
 
     Raises
     ------
     BudgetError
-        If a share is not positive, or all of them add to more than 1, or two ways differ in what
-        they spend.
+        If a share is not positive, the shares add to more than 1, or two paths do not spend the
+        same.
+    ValueError
+        If the cost is so small that not one number could be released.
 
     Examples
     --------
@@ -65,14 +81,18 @@ class Plan:  # numpydoc ignore=PR02
     """
 
     cost: PrivacyCost
-    unit: str
-    adjacency: str
     parts: Any
-    enforced: bool = True
+    unit: str = field(kw_only=True)
+    adjacency: str = field(kw_only=True)
+    enforced: bool = field(default=True, kw_only=True)
     paths: tuple[tuple[Release, ...], ...] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.cost.check_usable()
+        if largest_size("gaussian", self.cost.mu) < 1:
+            raise ValueError(
+                f"No usable noise gives epsilon={self.epsilon} with delta="
+                f"{self.delta - self.delta_tail}; pass larger ones."
+            )
         object.__setattr__(self, "paths", tuple(map(tuple, paths_of(self.parts))))
         sums = [_checked_sum(path) for path in self.paths]
         if max(sums) - min(sums) > SHARE_TOLERANCE:
@@ -80,12 +100,12 @@ class Plan:  # numpydoc ignore=PR02
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """What will be released, in order; if there are other ways, along the usual one."""
+        """What will be released, in order, on the default path."""
         return self.paths[0]
 
     @property
     def others(self) -> tuple[tuple[Release, ...], ...]:
-        """Other ways that the fit may take, as released values say, from the first release on."""
+        """Other paths, which released values may choose; each from the first release on."""
         return self.paths[1:]
 
     @property
@@ -117,11 +137,11 @@ class Plan:  # numpydoc ignore=PR02
 
 
 def paths_of(part: Any) -> list[list[Release]]:
-    """Write out, line by line, every way through a part of a plan."""
+    """List every path through a part of a plan, release by release."""
     if part is None:
         return [[]]
     if isinstance(part, Release):
-        return [list(part.lines())]
+        return [list(part.lines()) if isinstance(part, Search) else [part]]
     if isinstance(part, OneOf):
         return [path for way in part.ways for path in paths_of(way)]
     paths: list[list[Release]] = [[]]
@@ -133,8 +153,55 @@ def paths_of(part: Any) -> list[list[Release]]:
     return paths
 
 
+def paths_that_go_on(
+    paths: Sequence[Sequence[Release]], n_released: int, release: Release
+) -> list[Sequence[Release]]:
+    """Return the paths on which this release is next; refuse it if there is none."""
+    unfinished = [path for path in paths if len(path) > n_released]
+    found = [path for path in unfinished if path[n_released] == release]
+    if found:
+        return found
+    if not unfinished:
+        raise BudgetError(
+            f"Release {release.name!r} is not planned: all planned releases have been made."
+        )
+    expected = unfinished[0][n_released]
+    raise BudgetError(
+        f"Release {release.name!r}, {release.mechanism}, with share {release.share!r} is not next "
+        f"in the plan: {expected.name!r}, {expected.mechanism}, with share {expected.share!r}."
+    )
+
+
+def share_for_counts(
+    count: int, n_units: int, mu: float, *, precision: float, limits: tuple[float, float]
+) -> float:
+    """Compute the share that gives each of `count` counts a relative error of `precision`.
+
+    The share is clipped to the limits. It depends on public facts only.
+    """
+    needed = count / (precision * n_units * mu) ** 2
+    return float(np.clip(needed, *limits))
+
+
+def growing_shares(total: float, n_steps: int, growth: float) -> list[float]:
+    """Split a share over steps: each gets `growth` times the share of the step before."""
+    weights = growth ** np.arange(n_steps)
+    shares: list[float] = (total * weights / weights.sum()).tolist()
+    return shares
+
+
+def share_of(part: Any) -> float:
+    """Add the shares of a part of a plan."""
+    return math.fsum(line.share for line in paths_of(part)[0])
+
+
+def left_of(*parts: Any, total: float = 1.0) -> float:
+    """Compute how much parts of a plan leave of a share."""
+    return total - share_of(parts)
+
+
 def _checked_sum(path: Sequence[Release]) -> float:
-    """Add the shares of a way; refuse what no budget has."""
+    """Add the shares of a path; refuse shares that no budget has."""
     shares = [release.share for release in path]
     total = math.fsum(shares)
     if not min(shares, default=1.0) > 0 or not total <= 1 + SHARE_TOLERANCE:
@@ -145,7 +212,7 @@ def _checked_sum(path: Sequence[Release]) -> float:
     return total
 
 
-def _same_prefix(path: Sequence[Release], usual: Sequence[Release]) -> int:
-    """Count the releases that both ways begin with."""
-    pairs = zip(path, usual, strict=False)
+def _same_prefix(path: Sequence[Release], default: Sequence[Release]) -> int:
+    """Count the releases that both paths begin with."""
+    pairs = zip(path, default, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -1,4 +1,4 @@
-"""Numbers of any type as Python's, so that what is computed from them is in double precision."""
+"""Conversion of numbers of any type to Python's, which compute in double precision."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -16,12 +16,12 @@ R = TypeVar("R")
 
 
 def plain(value: Any) -> Any:
-    """Turn a number of any type into a float or an int, and arrays of numbers into float64 ones.
+    """Convert a number of any type to a float or an int, and an array of numbers to float64.
 
-    A bound that is rounded to few bits wherever it is multiplied would not be the bound that is
-    charged for, and small types of integers overflow.
+    Products of a bound in a small type are rounded to few bits, and would not be the bound that the
+    noise pays for. Small integer types overflow.
     """
-    # Abstract classes are slow to ask, and most values are none of theirs.
+    # First, as isinstance is slow with the abstract classes below, and most values are plain.
     if type(value) in _PLAIN:
         return value
     if isinstance(value, np.bool_):
@@ -38,7 +38,7 @@ def plain(value: Any) -> Any:
 
 
 def in_double_precision(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function such that its arguments are plain."""
+    """Decorate a function so that it gets plain arguments."""
 
     @wraps(function)
     def _of_plain_arguments(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,11 +1,11 @@
-r"""Pure differential privacy: one number, epsilon, and what it is worth beside Gaussian noise.
+r"""Pure differential privacy: one number, epsilon, and the mu of Gaussian DP that it implies.
 
-No pair of neighboring datasets that is epsilon-DP is easier to tell apart than the two answers of
-a randomized response: one of two outcomes, true with probability
-:math:`1/(1 + e^{-\epsilon})` [1]_. Its errors of both kinds can be equal, at
-:math:`1/(1 + e^\epsilon)`; those of mu-GDP can at :math:`\Phi(-\mu/2)`. The curve of mu-GDP is
-convex, and that of the response made of two straight lines which meet there. Thus epsilon-DP
-implies mu-GDP if, and only if,
+Under epsilon-DP, neighboring datasets are at least as hard to tell apart as the two inputs of
+randomized response, whose answer is true with probability :math:`1/(1 + e^{-\epsilon})` [1]_. The
+errors of first and second kind of a test can be equal at :math:`1/(1 + e^\epsilon)` for randomized
+response, and at :math:`\Phi(-\mu/2)` for mu-GDP. The trade-off curve of mu-GDP is convex, and that
+of randomized response consists of two straight lines that meet where the errors are equal. Thus
+epsilon-DP implies mu-GDP if, and only if,
 
 .. math:: \mu \geq 2 \Phi^{-1}\left(\frac{e^\epsilon}{1 + e^\epsilon}\right).
 
@@ -27,7 +27,8 @@ __all__ = ["delta_at", "epsilon_at", "epsilon_from_mu", "mu_from_epsilon"]
 
 _SAFETY = 1e-9  # not tuned
 _ROUNDING = 1e-14  # not tuned
-# Up to here the center of the normal law is exact where its tails cancel; beyond, the reverse.
+# Below, formulas of the center of the normal law are exact, and those of its tails cancel; above,
+# it is the other way round.
 _CENTER = 2.0  # not tuned
 
 
@@ -173,7 +174,8 @@ def epsilon_at(pure_epsilon: float, delta: float) -> float:
         return math.inf
     if delta >= delta_at(pure_epsilon, 0.0):
         return 0.0
-    # In this order a delta near 1 cancels nothing; the bound makes an epsilon far below 0.
+    # In this order nothing cancels for a delta near 1. The lower bound avoids the logarithm of 0;
+    # epsilon is then far below 0, and becomes 0.
     shrunk = max(sys.float_info.min, (1 - delta) - delta * math.exp(-pure_epsilon))
     epsilon = max(0.0, pure_epsilon + math.log(shrunk))
     return min(pure_epsilon, epsilon * (1 + _SAFETY) + _ROUNDING * (1 + pure_epsilon))

@@ -1,4 +1,4 @@
-"""What a fit has spent, as an immutable record."""
+"""The record of what a fit has spent."""
 
 import math
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from skdp.privacy.release import Release, summaries
 
 __all__ = ["PrivacySpent", "Release", "printed"]
 
-# Lines of releases in a representation, and the least width of a name.
+# Printed: the largest number of releases, and the least width of a name.
 _SHOWN, _WIDTH = 30, 28  # not tuned
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
-# What a record tells of a release.
+# Fields of a release in a record; the others belong to plans.
 _RECORDED = ("name", "mechanism", "sensitivity", "noise_std", "share")
 
 
@@ -25,31 +25,31 @@ class PrivacySpent:  # numpydoc ignore=PR02
     Parameters
     ----------
     epsilon, delta : float
-        The guarantee that was asked for; of a composition, the epsilon reached at delta. A delta of
-        0 with a finite epsilon is pure differential privacy.
+        The guarantee that was asked for; for a composition, the epsilon at that delta. A delta of 0
+        with a finite epsilon is pure differential privacy.
     mu : float
-        Gaussian differential privacy actually spent, or implied by what was spent; it leaves out
-        `delta_tail`.
+        Gaussian differential privacy that was spent, or that follows from what was spent. It leaves
+        out `delta_tail`.
     unit : str
         What is protected, such as one row.
     adjacency : str
         How neighboring datasets differ.
     seed_fingerprints : tuple of str
-        One for each seed that noise came from: equal seeds have equal ones, and a secret seed can
-        not be found from its own. If there are any, the guarantee holds only against those who can
-        not guess the seed.
+        A fingerprint for each seed that noise came from. Equal seeds have equal fingerprints, and a
+        secret seed cannot be found from its fingerprint. If there are any, the guarantee holds only
+        against those who cannot guess the seed.
     releases : tuple of Release
         Everything that was computed from the data and published.
     enforced : bool, default=True
         Whether the bounds behind the sensitivities are enforced by clipping, or promised by the
         caller.
     delta_tail : float, default=0.0
-        Part of delta for an event after which nothing is promised, whether it can happen yet or
-        not: the guarantee is that of `mu` unless the event happens, which it does with at most this
-        probability.
+        Part of delta for an event after which nothing is promised. The guarantee of `mu` holds
+        unless the event happens, which has at most this probability. It counts even if the event
+        can no longer happen.
     guessable : bool, default=False
-        Whether a seed that noise came from may be guessed: an int below 2**64, or a generator, of
-        which it cannot be seen whether it was made from a secret. There is no guarantee then.
+        Whether a seed that noise came from may be guessed: an int below 2**64, or a generator, as
+        nobody can see whether that was seeded with a secret. There is no guarantee then.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
 
     @property
     def rho(self) -> float:
-        """What `mu` is in zero-concentrated differential privacy; it leaves out `delta_tail`."""
+        """Zero-concentrated differential privacy that `mu` implies; it leaves out `delta_tail`."""
         return gaussian_dp.rho_from_mu(self.mu)
 
     @property
@@ -88,7 +88,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
 
     @property
     def _pure_epsilon(self) -> float:
-        """Pure differential privacy actually spent; inf unless all of it is pure."""
+        """Pure differential privacy that was spent; inf unless all releases are pure."""
         if not self._is_pure:
             return math.inf
         return self.epsilon * min(1.0, math.fsum(release.share for release in self.releases))
@@ -129,7 +129,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
             gaussian_dp.delta_at(self.mu, epsilon, self.delta_tail),
             pure_dp.delta_at(self._pure_epsilon, epsilon),
         )
-        # Everything is pure at an epsilon of inf, and would have a delta of 0 there.
+        # At epsilon=inf the curve of pure privacy is 0, but the tail event remains.
         return max(delta, self.delta_tail)
 
     def compose(self, *others: "PrivacySpent", same_unit: bool = False) -> "PrivacySpent":
@@ -140,26 +140,26 @@ class PrivacySpent:  # numpydoc ignore=PR02
         *others : PrivacySpent
             Records with the same unit and adjacency.
         same_unit : bool, default=False
-            Whether the caller says that a record of a regression is a row of the other data with
-            its response. Rows and records then compose, to a record. It is not so in matrix
-            completion, where a record is one cell.
+            Whether a record of a regression is a row of the other data with its response. Rows and
+            records then compose, to a record. That is not so in matrix completion, where a record
+            is one cell.
 
         Returns
         -------
         PrivacySpent
-            The releases of all, each with its share of the square of the total mu. The tails of
-            delta add. The epsilon is that at the delta of the first record whose delta is not 0,
-            plus the tails of the others. If all are pure, their epsilons add and the shares are
-            those of the sum.
+            All releases, each with its share of the square of the total mu. The tails of delta
+            add. The delta is that of the first record whose delta is not 0, plus the tails of the
+            others, and the epsilon belongs to that delta. If all records are pure, their epsilons
+            add, and shares are shares of the sum.
 
         Raises
         ------
         TypeError
             If something else than a record is passed.
         ValueError
-            If the records protect different units or differ in adjacency, or the noise of two of
-            them came from one seed. Such fits agree exactly if, and only if, their data and
-            parameters do, and that tells more than both records say.
+            If the records differ in unit or adjacency, or the noise of two of them came from one
+            seed. Two fits with one seed agree exactly if, and only if, their data and parameters
+            do, which tells more than both records say.
         """
         records = (self, *others)
         for record in records:
@@ -206,7 +206,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
         Returns
         -------
         dict
-            One entry a field, ``seeded`` and ``rho``.
+            An entry for each field, and for ``seeded`` and ``rho``.
         """
         releases = [{name: getattr(one, name) for name in _RECORDED} for one in self.releases]
         lists = {"seed_fingerprints": list(self.seed_fingerprints), "releases": releases}
@@ -220,7 +220,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
 
 
 def _common_unit(units: set[str], *, same_unit: bool) -> str:
-    """Return what records of these units protect together."""
+    """Return the unit that records of these units protect together."""
     if len(units) == 1:
         return units.pop()
     if units != {"row", "record"}:
@@ -234,7 +234,7 @@ def _common_unit(units: set[str], *, same_unit: bool) -> str:
 
 
 def _composed_deltas(records: Sequence[PrivacySpent]) -> tuple[float, float]:
-    """Choose the delta of a composition, so that it exceeds the tails, and add those."""
+    """Choose the delta of a composition, which must exceed all tails together; add the tails."""
     tails = [record.delta_tail for record in records]
     first = next((i for i, record in enumerate(records) if record.delta > 0), 0)
     delta = math.fsum([records[first].delta, *tails[:first], *tails[first + 1 :]])
@@ -242,7 +242,7 @@ def _composed_deltas(records: Sequence[PrivacySpent]) -> tuple[float, float]:
 
 
 def printed(title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[str, str]]) -> str:
-    """Print the guarantee of a record or a plan, with a row for each release or search."""
+    """Format the guarantee of a record or a plan, with a row for each release or search."""
     lines = [
         f"{title}: ({spent.epsilon:.4g}, {spent.delta:.4g})-DP "
         f"per {spent.unit}, adjacency {spent.adjacency!r}, mu={spent.mu:.5g}",

@@ -1,7 +1,7 @@
-"""A release: one noisy statistic, declared by a plan, handed to a solver, and kept in a record."""
+"""Releases: noisy statistics, declared in a plan, made by a solver and kept in a record."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 from skdp.exceptions import BudgetError
 from skdp.privacy.quantile import search_steps
 
-__all__ = ["Release", "Released", "Search", "group_name", "search_name", "summaries"]
+__all__ = ["Release", "Released", "Search", "summaries"]
 
 
 @dataclass(frozen=True)
@@ -28,19 +28,19 @@ class Release:  # numpydoc ignore=PR02
     share : float
         Share of the square of the total mu; of epsilon, if delta is 0.
     sensitivity : float or None, default=None
-        Largest change of the noiseless value between neighboring datasets, in its own units; of a
-        choice, of the difference of two losses. In a plan None if something that is released before
-        decides.
+        Largest change of the noiseless value between neighboring datasets, in the units of that
+        value; for ``"exponential"``, of the difference of two losses. In a plan it is None if it
+        depends on an earlier release.
     noise_std : float or None, default=None
-        Standard deviation of the noise in an entry, in the same units; None with the sensitivity.
+        Standard deviation of the noise in an entry, in the same units; None if `sensitivity` is.
     follows : str, default=""
-        In a plan, what the sensitivity follows if it is None.
+        In a plan, what the sensitivity depends on if it is None.
     shape : tuple of int, default=()
         In a plan, the shape of what is released.
     may_be_skipped : bool, default=False
-        In a plan, whether released values may end the fit before: the share is spent all the same.
+        In a plan, whether earlier releases may rule this one out. The share is spent all the same.
     sensitivity_of : callable or None, default=None
-        In a plan, what computes the sensitivity from facts that are public or released by then.
+        In a plan, the function that computes the sensitivity from public and released facts.
 
     Examples
     --------
@@ -66,14 +66,19 @@ class Release:  # numpydoc ignore=PR02
         Parameters
         ----------
         *facts : object
-            What it follows; none where the plan knows it.
+            Public or released facts that it depends on; none if the plan states the sensitivity.
         **more : object
-            The same, by name.
+            Such facts, by name.
 
         Returns
         -------
         float
             Largest change of the noiseless value.
+
+        Raises
+        ------
+        BudgetError
+            If the release was declared without a sensitivity.
         """
         if self.sensitivity is not None and not facts and not more:
             return self.sensitivity
@@ -81,27 +86,52 @@ class Release:  # numpydoc ignore=PR02
             raise BudgetError(f"Release {self.name!r} has no sensitivity.")
         return float(self.sensitivity_of(*facts, **more))
 
-    def lines(self) -> tuple["Release", ...]:
-        """Return what this is in a plan, line by line.
+
+@dataclass(frozen=True)
+class Search(Release):  # numpydoc ignore=PR02
+    """A binary search over a public grid: noisy counts that split the share equally.
+
+    Parameters
+    ----------
+    name, mechanism : str
+        What is searched for, and how the counts are released.
+    share : float
+        Share of all counts together.
+    sensitivity, noise_std : float or None, default=None
+        Those of each count.
+    follows : str, default=""
+        Not used.
+    shape : tuple of int, default=()
+        Shape of the counts of one step.
+    may_be_skipped : bool, default=False
+        Not used.
+    sensitivity_of : callable or None, default=None
+        Not used.
+    grid : ndarray of shape (n_points,)
+        Ascending public numbers, one of which is found.
+    remedy : str or None, default=None
+        What a user should do if the search ends at an end of the grid; None for no warning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.privacy import PrivacyCost
+    >>> search = PrivacyCost(1.0, 1e-6).search("level", share=0.1, grid=np.arange(4.0))
+    >>> [release.name for release in search.lines()]
+    ['level, count 1', 'level, count 2']
+    """
+
+    grid: np.ndarray = field(default_factory=lambda: np.zeros(0), compare=False, repr=False)
+    remedy: str | None = None
+
+    def lines(self) -> tuple[Release, ...]:
+        """Return the counts, one release for each step.
 
         Returns
         -------
         tuple of Release
-            Itself, or the counts of a search.
+            As many as the search has steps.
         """
-        return (self,)
-
-
-@dataclass(frozen=True)
-class Search(Release):
-    """Noisy counts of a binary search over a public grid, which have equal parts of the share."""
-
-    grid: np.ndarray = field(default_factory=lambda: np.zeros(0), compare=False, repr=False)
-    # What to do where a point at an end of the grid is found; None where it is like any other.
-    remedy: str | None = None
-
-    def lines(self) -> tuple[Release, ...]:
-        """Return the counts."""
         n_steps = search_steps(len(self.grid))
         return tuple(
             Release(
@@ -117,7 +147,7 @@ class Search(Release):
 
 
 class Released(NamedTuple):  # numpydoc ignore=PR02
-    """What the budget answers with.
+    """A noisy statistic, as a budget releases it.
 
     Parameters
     ----------
@@ -139,28 +169,19 @@ class Released(NamedTuple):  # numpydoc ignore=PR02
 
 
 def summaries(releases: Iterable[Release]) -> list[tuple[str, str]]:
-    """Give the name of each release or search, and its numbers, as far as they are known."""
-    return [_summary(list(group)) for _, group in groupby(releases, _alike)]
+    """Return the name of each release or search, and its numbers as far as they are known."""
+    return [_summary(key[0], list(group)) for key, group in groupby(releases, _group_key)]
 
 
-def group_name(names: Sequence[str]) -> str:
-    """Name the counts of one search together; a single release has its own name."""
-    return names[0] if len(names) == 1 else f"{search_name(names[0])}, {len(names)} times"
+def _group_key(release: Release) -> tuple[str, float | None, float | None, str]:
+    """Return what the counts of one search have in common, and other releases have not."""
+    name = release.name.partition(", count")[0]
+    return name, release.sensitivity, release.noise_std, release.follows
 
 
-def search_name(name: str) -> str:
-    """Return the name of the search that a count belongs to; another release keeps its name."""
-    return name.partition(", count")[0]
-
-
-def _alike(release: Release) -> tuple[str, float | None, float | None, str]:
-    """Tell the counts of one search from other releases."""
-    return search_name(release.name), release.sensitivity, release.noise_std, release.follows
-
-
-def _summary(releases: list[Release]) -> tuple[str, str]:
+def _summary(search: str, releases: list[Release]) -> tuple[str, str]:
     first, share = releases[0], math.fsum(release.share for release in releases)
-    name = group_name([release.name for release in releases])
+    name = first.name if len(releases) == 1 else f"{search}, {len(releases)} times"
     if first.sensitivity is None:
         return name, f"{share:>8.4f}  follows {first.follows}"
     return name, f"{share:>8.4f}{first.sensitivity:>13.4g}{first.noise_std:>13.4g}"

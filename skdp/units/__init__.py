@@ -1,4 +1,4 @@
-"""What is protected, where it is not a row or a record: one object a unit, with its bounds."""
+"""Privacy units other than rows, records, responses and users: objects that hold their bounds."""
 
 from skdp.units._changes import FrobeniusChange, SpectralChange
 from skdp.units._entries import Edge, Entry

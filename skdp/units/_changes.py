@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 
-#: Largest size of an entry, unless another one is given.
+#: Default of the largest absolute value of an entry.
 DEFAULT_LARGEST = 1e6  # not tuned
 _LARGEST_CONSTRAINT = [  # not tuned
     Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
@@ -33,7 +33,7 @@ _LARGEST_CONSTRAINT = [  # not tuned
 
 @dataclass(frozen=True)
 class ResolvedChange(MatrixUnit):
-    """A change of the whole matrix, as promised by the caller; entries are clipped to `size`."""
+    """A change of the whole matrix that the caller promises; entries are clipped to `size`."""
 
     is_enforced: ClassVar[bool] = False
     remedy: ClassVar[str] = "a larger epsilon or, for a large X, a smaller largest of the unit"
@@ -52,21 +52,22 @@ class ResolvedChange(MatrixUnit):
     def row_errors(self, n_rows: int) -> float:
         r"""Bound the rounding error of A Z, in those of a row: :math:`\sqrt n`.
 
-        All n rows may change. An entry of the product is a sum of m terms, whose error in any order
-        is at most :math:`(m + 1) u \sum_k |a_{ik}| |z_{kj}|`, with u the unit roundoff and
-        :math:`2 m^2 u < 1`. One more u is for entries that were rounded to float64 after the
-        promise was made. So the error of row i is a vector no longer than
-        :math:`\rho = (m + 2) u b \sum_k \|z_k\|`, with b the largest size of an entry, and that of
-        n rows than :math:`\sqrt n \rho`. In :math:`Y^T A Z` it meets :math:`y_i`, and n more terms
-        are added up: :math:`(m + n + 2) u b \sum_i \|y_i\| \sum_k \|z_k\|`, whichever rows change.
+        All n rows may change. An entry of the product is a sum of m terms. Its error is at most
+        :math:`(m + 1) u \sum_k |a_{ik}| |z_{kj}|` in any order of summation, where u is the unit
+        roundoff and :math:`2 m^2 u < 1`. One more u is for entries that were rounded to float64
+        after the promise was made. So the error of row i is a vector of norm at most
+        :math:`\rho = (m + 2) u b \sum_k \|z_k\|`, where b is the largest size of an entry, and the
+        error of n rows has norm at most :math:`\sqrt n \rho`. In :math:`Y^T A Z` the error of row i
+        is multiplied by :math:`y_i`, and n more terms are added:
+        :math:`(m + n + 2) u b \sum_i \|y_i\| \sum_k \|z_k\|`, whichever rows change.
         """
         return math.sqrt(n_rows)
 
     def entry_errors(self, shape: tuple[int, int]) -> float:
-        """Bound what rounding to float64 changes after the promise was made."""
+        """Bound what rounding to float64 changes: the promise is about entries before it."""
         return UNIT_ROUNDOFF * self.size * math.sqrt(math.prod(shape))
 
-    # The promise bounds neither of these, and neither is released.
+    # The promise bounds neither of these sensitivities, and neither statistic is released.
     def mean(self, n_rows: int, *, by_rows: bool = False) -> float:
         return math.inf
 
@@ -78,8 +79,8 @@ class ResolvedChange(MatrixUnit):
 class ResolvedSpectralChange(ResolvedChange):
     """A symmetric change whose spectral norm is at most 1.
 
-    The promise is about matrices whose entries are at most `size` in size: what is cut may change
-    further, by up to the root of its order.
+    The promise is about matrices whose entries are at most `size` in absolute value. If larger
+    entries are clipped, the change may grow by a factor of up to the square root of the order.
     """
 
     name: ClassVar[str] = "spectral"
@@ -91,7 +92,7 @@ class ResolvedSpectralChange(ResolvedChange):
 
 @dataclass(frozen=True)
 class ResolvedFrobeniusChange(ResolvedChange):
-    """A change of Frobenius norm at most `change`; columns of bases are orthonormal or shorter."""
+    """A change of Frobenius norm at most `change`, for bases of spectral norm at most 1."""
 
     name: ClassVar[str] = "frobenius"
     follows_rows: ClassVar[bool] = False
@@ -105,21 +106,21 @@ class ResolvedFrobeniusChange(ResolvedChange):
 class SpectralChange(Unit):
     r"""A change of a symmetric X of spectral norm at most 1, *promised by the caller*.
 
-    Nothing enforces the promise, and the record says so. Not an entry, a row or a person, but where
-    their changes are known to be that small.
+    Nothing enforces the promise, and the record says so. An entry, a row or a person is protected
+    only if it is known to change X by that little.
 
     Parameters
     ----------
     largest : float, default=1e6
-        Largest size of an entry, of all matrices that the promise is about; larger entries are
-        clipped to it. The noise grows with it, for the rounding of products, where X is large. From
-        1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
+        Largest absolute value of an entry, in all matrices that the promise is about; larger
+        entries are clipped to it. For a large X the noise grows with it, to cover the rounding of
+        products. From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
 
     Notes
     -----
     **Privacy.** Unit: a symmetric change C with :math:`\|C\|_2 \le 1`, in both adjacencies.
-    Promised by the caller, not enforced: of matrices that differ by more nothing is promised. That
-    X is symmetric is checked. Assumed public: the order of X.
+    Promised by the caller, not enforced: matrices that differ by more have no guarantee. X is
+    checked to be symmetric. Assumed public: the order of X.
 
     Examples
     --------
@@ -147,23 +148,24 @@ class FrobeniusChange(Unit):
     r"""A change of X of Frobenius norm at most `sensitivity`, *promised by the caller*.
 
     Nothing enforces the promise, and the record says so. It covers every change whose squared
-    differences add up to at most the square of `sensitivity`: some entries, one row, or many rows
-    by a little each. A change of rank one costs the same, so that it is no unit of its own.
+    differences add up to at most the square of `sensitivity`: of some entries, of one row, or a
+    small change of many rows. A change of rank one would cost the same, so that it is no unit of
+    its own.
 
     Parameters
     ----------
     sensitivity : float
         Largest Frobenius norm of a change, in the units of X, from 1e-100 to 1e100.
     largest : float, default=1e6
-        Largest size of an entry; larger ones are clipped to it, which makes no change larger. The
-        noise grows with it, for the rounding of products, where X is large. From 1e-100 to 1e100,
-        or ``inf`` with ``epsilon=inf``.
+        Largest absolute value of an entry; larger entries are clipped to it, which makes no change
+        larger. For a large X the noise grows with it, to cover the rounding of products. From
+        1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
 
     Notes
     -----
     **Privacy.** Unit: a change C with :math:`\|C\|_F \le` `sensitivity`, in both adjacencies.
-    Promised by the caller, not enforced: of matrices that differ by more nothing is promised.
-    Assumed public: the shape of X.
+    Promised by the caller, not enforced: matrices that differ by more have no guarantee. Assumed
+    public: the shape of X.
 
     Examples
     --------

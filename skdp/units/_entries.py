@@ -20,7 +20,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ResolvedEntry(MatrixUnit):
-    """One entry, clipped to the bounds; with `keep_zeros`, 0 stands for a missing one and stays."""
+    """One entry, clipped to the bounds; with `keep_zeros` a 0 is a missing entry and stays 0."""
 
     name: ClassVar[str] = "entry"
     counted: ClassVar[str] = "entries"
@@ -98,18 +98,18 @@ class ResolvedEdge(ResolvedEntry):
 class Entry(Unit):
     """One entry of X: a rating, a click, a measurement.
 
-    Not a person: whoever has many entries is protected far less than each of them. If a person is a
-    row, that is to be the unit.
+    Not a person: a person with many entries is protected far less than each of these. If a row is a
+    person, the row should be the unit.
 
     Parameters
     ----------
     bounds : pair of floats
-        Smallest and largest value that an entry can have, in the units of X, as public knowledge
-        says, such as (0, 1) for clicks; entries are clipped to them. Up to 1e100 in size and 1e-100
-        apart; infinite ones with ``epsilon=inf`` only.
+        Smallest and largest value that an entry can have, in the units of X, by public knowledge,
+        such as (0, 1) for clicks; entries are clipped to them. At most 1e100 in absolute value and
+        at least 1e-100 apart. Infinite bounds need ``epsilon=inf``.
     zero_is_missing : bool, default=True
-        Whether a 0 stands for a missing entry and stays 0 even outside the bounds. Whether an entry
-        is missing is then protected like its value.
+        Whether a 0 is a missing entry, and stays 0 even outside the bounds. That an entry is
+        missing is then protected like its value.
 
     See Also
     --------
@@ -117,9 +117,9 @@ class Entry(Unit):
 
     Notes
     -----
-    **Privacy.** Unit: one entry. Adjacency: exchanged for any other value within the bounds, or
-    missing; with "zero_out" for 0 only. The bounds are enforced by clipping. Assumed public: the
-    shape of X.
+    **Privacy.** Unit: one entry. Adjacency: with "replace" its value becomes any other within the
+    bounds, or missing; with "zero_out" it becomes 0. The bounds are enforced by clipping. Assumed
+    public: the shape of X.
 
     Examples
     --------
@@ -147,21 +147,21 @@ class Entry(Unit):
 class Edge(Entry):  # numpydoc ignore=PR02
     """One entry of a symmetric X with its mirror image: an edge of a graph, and its weight.
 
-    Not a node: whoever has many edges is protected far less than each of them.
+    Not a node: a node with many edges is protected far less than each of these.
 
     Parameters
     ----------
     bounds : pair of floats
-        Smallest and largest value that an entry can have, as those of :class:`Entry`.
+        Smallest and largest value that an entry can have, as in :class:`Entry`.
     zero_is_missing : bool, default=True
-        Whether a 0 stands for a missing edge and stays 0 even outside the bounds. Whether there is
-        an edge is then protected like its value.
+        Whether a 0 is a missing edge, and stays 0 even outside the bounds. That there is an edge is
+        then protected like its value.
 
     Notes
     -----
-    **Privacy.** Unit: one pair of nodes, a node with itself included. Adjacency: its value is
-    exchanged for any other within the bounds, or missing; with "zero_out" for 0 only. The bounds
-    are enforced by clipping; that X is symmetric is checked. Assumed public: the number of nodes.
+    **Privacy.** Unit: one pair of nodes, which may be the same node. Adjacency: with "replace" its
+    value becomes any other within the bounds, or missing; with "zero_out" it becomes 0. The bounds
+    are enforced by clipping, and X is checked to be symmetric. Assumed public: the number of nodes.
 
     Examples
     --------

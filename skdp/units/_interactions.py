@@ -1,4 +1,4 @@
-"""Entries of the 0/1 table of who used what, whose rows are normalized."""
+"""Entries of a 0/1 table of who used what, whose rows are normalized."""
 
 from dataclasses import dataclass
 from numbers import Integral
@@ -22,9 +22,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ResolvedInteraction(MatrixUnit):
-    """One entry of a 0/1 table, whose rows are divided by the roots of their sums.
+    """One entry of a 0/1 table, whose rows are divided by the square roots of their sums.
 
-    Sums below `degree_floor` count as that. The matrix is the second moment of the rows.
+    A sum below `degree_floor` counts as `degree_floor`. What is decomposed is the second moment of
+    the rows.
     """
 
     name: ClassVar[str] = "interaction"
@@ -63,15 +64,14 @@ class ResolvedInteraction(MatrixUnit):
 class Interaction(Unit):
     """One entry of the 0/1 table of where X is not 0: that a person used an item.
 
-    Not a person. How often an item was used has no influence at all. Rows of the table are divided
-    by the roots of their sums, and what is decomposed is the second moment of these; `transform`
-    does the same.
+    Not a person. How often an item was used has no influence. The rows of the table are divided by
+    the square roots of their sums, also in `transform`, and their second moment is decomposed.
 
     Parameters
     ----------
     degree_floor : int, default=1
-        Sums of rows below it count as it; at least 1. A larger floor needs less noise, and gives
-        people with few items less weight.
+        A row sum below it counts as `degree_floor`; at least 1. A larger floor needs less noise,
+        and gives people with few items less weight.
 
     See Also
     --------
@@ -79,8 +79,8 @@ class Interaction(Unit):
 
     Notes
     -----
-    **Privacy.** Unit: one entry of the table. Adjacency: it becomes 1 or 0, in both adjacencies.
-    What X holds is turned into 0 and 1. Assumed public: the shape of X.
+    **Privacy.** Unit: one entry of the table, which becomes 1 or 0 in both adjacencies. Values of X
+    other than 0 are turned into 1. Assumed public: the shape of X.
 
     Examples
     --------

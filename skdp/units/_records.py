@@ -21,7 +21,7 @@ class ResolvedRecord(ResolvedUnit):
 
 @dataclass(frozen=True)
 class ResolvedResponse(ResolvedUnit):
-    """One response, its matrix being public."""
+    """One response, whose matrix is public."""
 
     name: ClassVar[str] = "response"
     counted: ClassVar[str] = "responses"

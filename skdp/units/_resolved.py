@@ -1,4 +1,4 @@
-"""What a fit computes with: a unit whose bounds are checked, and how far it reaches."""
+"""Units as fits use them: with checked bounds, and the sensitivities of matrix products."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -16,21 +16,21 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ResolvedUnit:
-    """A unit with checked bounds as plain numbers, and how neighbors differ in it."""
+    """A unit whose bounds are checked and plain numbers, and the adjacency."""
 
     #: Name in the record.
     name: ClassVar[str]
-    #: What is counted to know how many units there are, in the plural.
+    #: What there is one of for each unit, in the plural.
     counted: ClassVar[str] = "rows"
     is_enforced: ClassVar[bool] = True
-    #: Whether a record is protected as a whole, and not its response alone.
+    #: Whether a record is protected as a whole, not only its response.
     is_whole: ClassVar[bool] = True
     is_symmetric: ClassVar[bool] = False
-    #: Whether what is decomposed is the second moment of the rows.
+    #: Whether the second moment of the rows is decomposed, and not the matrix.
     is_second_moment: ClassVar[bool] = False
     #: Whether clipping leaves few entries of a matrix.
     is_sparse: ClassVar[bool] = False
-    #: What helps if noise hides what is sought.
+    #: What a user may do if noise hides the signal.
     remedy: ClassVar[str] = "a larger epsilon"
 
     adjacency: str
@@ -41,29 +41,29 @@ class ResolvedUnit:
         return True
 
     def clipped(self, block: Any) -> Any:
-        """Bring rows within the bounds that the sensitivities need."""
+        """Clip rows to the bounds that the sensitivities assume."""
         return block
 
     def normalize(self, X: Any) -> Any:
-        """Bring rows as they are given into the form whose components are found."""
+        """Transform given rows into the form whose components are computed."""
         return X
 
 
 @dataclass(frozen=True)
 class MatrixUnit(ResolvedUnit, ABC):
-    """Sensitivities of what is computed from a matrix A, given the row norms of public bases.
+    """Sensitivities of products of a matrix A with public bases, given the row norms of these.
 
-    With `by_rows` they are sums of row norms, for noise that is independent from row to row. That
-    makes sense where a unit changes few rows (`is_local`). `largest` bounds the size of an entry,
-    for rounding errors.
+    With `by_rows` a sensitivity is a sum of row norms, for noise that is independent from row to
+    row. That makes sense if a unit changes few rows (`is_local`). `largest` bounds the absolute
+    value of an entry, for rounding errors.
     """
 
     is_local: ClassVar[bool] = False
-    # Whether the noise of a product follows the rows of the basis.
+    # Whether the sensitivity of a product depends on the row norms of the basis.
     follows_rows: ClassVar[bool] = True
-    # Whether the means of the columns, and the sum of squares, can be released.
+    # Whether the means of the columns and the sum of squares have a bounded sensitivity.
     has_totals: ClassVar[bool] = True
-    # Where whole rows are protected, a row of left factors is not: it tells of one of them.
+    # Not if rows are protected: a row of the left factors would tell of a single one.
     has_left_factors: ClassVar[bool] = False
     remedy: ClassVar[str] = (
         "a larger epsilon, narrower bounds of the unit or, for many more rows than columns, "
@@ -73,7 +73,7 @@ class MatrixUnit(ResolvedUnit, ABC):
     @property
     @abstractmethod
     def largest(self) -> float:
-        """Largest size of an entry."""
+        """Largest absolute value of an entry."""
 
     def weighted(self, rows: Rows) -> Rows:
         """Return the rows of the matrix that is decomposed."""
@@ -105,13 +105,13 @@ class MatrixUnit(ResolvedUnit, ABC):
         """Sensitivity of the sum of the squared distances of the rows from a public point."""
 
     def row_errors(self, n_rows: int) -> float:
-        """Bound the rounding error of A Z where a unit can change it, in errors of one row."""
-        # An edge changes two rows of the product, and all others keep every bit.
+        """Bound the rounding error of A Z in rows that a unit can change, in errors of one row."""
+        # An edge changes two rows of the product; all other rows keep every bit.
         return 2.0
 
     def entry_errors(self, shape: tuple[int, int]) -> float:
-        """Bound how far entries are from those that the unit is about, in Frobenius norm."""
-        # Entries are clipped after they are rounded.
+        """Bound, in Frobenius norm, how far rounding moves entries from those of the unit."""
+        # Entries are clipped after they are rounded, so that the bounds hold for rounded ones.
         return 0.0
 
     def whole(self, shape: tuple[int, int]) -> float:

@@ -44,12 +44,12 @@ class ResolvedSparseRow(ResolvedEntry):
 
     @property
     def value_range(self) -> tuple[float, float]:
-        """All values that an entry can take, 0 for those that are not kept."""
+        """All values that an entry can take, with 0 for entries that are not kept."""
         return min(self.lower, 0.0), max(self.upper, 0.0)
 
     def clipped(self, block: Any) -> Any:
         rows = csr_array(super().clipped(block))
-        # Of equal entries not always those of the first columns are to stay.
+        # A public random order: of equal entries, not always those in the first columns are kept.
         priority = np.random.default_rng(0).permutation(rows.shape[1])
         return keep_largest(rows, n_entries=self.n_entries, priority=priority)
 
@@ -77,17 +77,17 @@ class ResolvedSparseRow(ResolvedEntry):
 
 
 class SparseRow(Unit):
-    """One row of X, of which the largest entries are kept: a person with few items, say.
+    """One row of X, whose largest entries are kept: a person with few items, say.
 
-    It protects as much as ``privacy_unit="row"``, and is recorded as that, with noise that follows
-    the released bases as it does for entries. Rows bounded by `row_norm` are mostly better.
+    It protects as much as ``privacy_unit="row"``, and is recorded as that. The noise adapts to the
+    released bases as it does for entries. In most cases ``"row"`` with a `row_norm` is better.
 
     Parameters
     ----------
     max_entries : int
-        How many entries of a row are kept, those largest in size; at least 1.
+        How many entries of a row are kept, the largest in absolute value; at least 1.
     bounds : pair of floats
-        Smallest and largest value that an entry can have, as those of :class:`Entry`; a 0 stays 0.
+        Smallest and largest value that an entry can have, as in :class:`Entry`; a 0 stays 0.
 
     See Also
     --------
@@ -95,9 +95,9 @@ class SparseRow(Unit):
 
     Notes
     -----
-    **Privacy.** Unit: one row. Adjacency: exchanged for any other row, or for one of zeros with
-    "zero_out". The bounds and the number of entries are enforced by clipping. Assumed public: the
-    shape of X.
+    **Privacy.** Unit: one row. Adjacency: with "replace" it becomes any other row, with
+    "zero_out" a row of zeros. The bounds and the number of entries are enforced by clipping.
+    Assumed public: the shape of X.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What every unit of privacy that is an object shares: parameters, equality, checks."""
+"""Base class of units that are objects: parameters, equality and checks."""
 
 import math
 from abc import abstractmethod
@@ -17,7 +17,7 @@ __all__ = ["Unit", "check_size", "checked_bounds", "resolved_unit", "supported_u
 
 T = TypeVar("T", bound=ResolvedUnit)
 
-# Units that may be passed by their names, by mistake, and what to pass instead.
+# Names that may be passed by mistake, and the objects to pass instead.
 _OBJECTS = {
     "entry": "Entry(bounds=(0, 1))",
     "edge": "Edge(bounds=(0, 1))",
@@ -32,25 +32,25 @@ _OBJECTS = {
 
 
 class Unit(PlainParametersMixin, BaseEstimator):
-    """A unit of privacy with its bounds, and parameters as scikit-learn's kernels have them."""
+    """A privacy unit with its bounds, whose parameters can be set like those of an estimator."""
 
     #: Whether X has to be symmetric.
     is_pairwise: ClassVar[bool] = False
 
     def resolve(self, adjacency: str, epsilon: float) -> ResolvedUnit:
-        """Check the bounds, and turn them into plain numbers.
+        """Check the bounds, and convert them to plain numbers.
 
         Parameters
         ----------
         adjacency : {"replace", "zero_out"}
             How neighboring datasets differ.
         epsilon : float
-            Privacy budget; infinite bounds need an infinite one.
+            Privacy budget; infinite bounds need ``inf``.
 
         Returns
         -------
         ResolvedUnit
-            What a fit computes with.
+            The unit as fits use it.
 
         Raises
         ------
@@ -62,10 +62,10 @@ class Unit(PlainParametersMixin, BaseEstimator):
 
     @abstractmethod
     def _resolved(self, adjacency: str, epsilon: float) -> ResolvedUnit:
-        """Turn parameters of the right types into plain numbers."""
+        """Convert parameters, whose types have been checked, to plain numbers."""
 
     def key(self) -> tuple[Any, ...]:
-        """Return all that the unit is, as nested tuples: equal ones for equal units.
+        """Return nested tuples that are equal for equal units.
 
         Returns
         -------
@@ -78,7 +78,7 @@ class Unit(PlainParametersMixin, BaseEstimator):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Unit) and self.key() == other.key()
 
-    # Its parameters can be set, and a hash must not change.
+    # Parameters can be set, and the hash of an object must not change.
     __hash__ = None  # type: ignore[assignment]
 
 
@@ -91,7 +91,7 @@ def _key_of(value: Any) -> Any:
 
 
 def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
-    """Resolve a unit that is an object; of anything else, say how an object is passed."""
+    """Resolve a unit that is an object; refuse anything else, with an example to pass."""
     if isinstance(given, Unit):
         return given.resolve(adjacency, epsilon)
     example = _OBJECTS.get(str(given).replace("_", "").lower(), _OBJECTS["entry"])
@@ -104,9 +104,9 @@ def resolved_unit(given: Any, adjacency: str, epsilon: float) -> ResolvedUnit:
 def supported_unit(
     given: Any, adjacency: str, epsilon: float, kinds: Iterable[type[T]], owner: str
 ) -> T:
-    """Resolve a unit, and refuse one that is not of these kinds."""
+    """Resolve a unit; refuse one that is not of these kinds."""
     unit, kinds = resolved_unit(given, adjacency, epsilon), tuple(kinds)
-    # An edge is an entry, and not what is meant by one.
+    # The exact type: ResolvedEdge is a subclass of ResolvedEntry, and must not pass for one.
     if isinstance(unit, kinds) and type(unit) in kinds:
         return unit
     names = ", ".join(kind.__name__.removeprefix("Resolved") for kind in kinds)
@@ -114,9 +114,9 @@ def supported_unit(
 
 
 def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, float]:
-    """Return the bounds of an entry as floats; infinite ones at `epsilon` inf only."""
+    """Return the bounds of an entry as floats; refuse infinite ones unless `epsilon` is inf."""
     try:
-        # numpy would read strings of digits as numbers.
+        # Strings are refused, although numpy would read strings of digits as numbers.
         values = np.array([]) if np.asarray(bounds).dtype.kind in "US" else bounds
         values = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -124,7 +124,7 @@ def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, floa
     if values.shape != (2,) or not values[0] < values[1]:
         raise ValueError(
             f"bounds={bounds!r} of privacy_unit={unit!r} must be two ascending numbers: the "
-            "smallest and the largest value that an entry of X can have, as public knowledge says, "
+            "smallest and the largest value that an entry of X can have, by public knowledge, "
             "such as (0, 1) for clicks or (1, 5) for stars."
         )
     lower, upper = values.tolist()
@@ -137,7 +137,7 @@ def checked_bounds(unit: Unit, bounds: Any, epsilon: float) -> tuple[float, floa
 
 
 def check_size(unit: Unit, size: float, epsilon: float) -> None:
-    """Refuse an entry so large that no noise hides it."""
+    """Refuse bounds so large that no noise hides an entry."""
     if math.isfinite(epsilon) and not size <= 1 / SMALLEST_BOUND:
         raise ValueError(
             f"privacy_unit={unit!r} with epsilon={epsilon} gives no guarantee: its bounds must be "

@@ -25,7 +25,7 @@ class ResolvedUpdate(ResolvedUnit):
 
     @property
     def step(self) -> float:
-        """Largest change of the matrix: one cell, or two by half of it each."""
+        """Largest change of the matrix: in one cell, or in two cells by half as much each."""
         return sensitivity.entry_step(-self.bound, self.bound, self.adjacency)
 
 
@@ -35,15 +35,15 @@ class Update(Unit):
     Parameters
     ----------
     bound : float
-        Values are clipped to this size, before those of one cell are added up. From 1e-100 to
-        1e100, in the units of X.
+        Values are clipped to this absolute value before those of one cell are added up. From 1e-100
+        to 1e100, in the units of X.
 
     Notes
     -----
-    **Privacy.** Unit: one update. ``"replace"`` exchanges it for any other, of the same cell or
-    another; ``"zero_out"`` makes its value 0. How many updates there are is public: who hides that
-    one took place sends one of 0 in its place. Enforced by clipping. Somebody with several updates
-    is protected less: r of them cost what r units do.
+    **Privacy.** Unit: one update. Adjacency: ``"replace"`` exchanges it for any other
+    update, of the same cell or another; ``"zero_out"`` makes its value 0. The bound is enforced by
+    clipping. The number of updates is public: to hide that none took place, send an update of 0. A
+    person with several updates is protected less: r updates cost as much as r units.
 
     Examples
     --------

@@ -10,7 +10,7 @@ __all__ = ["ResolvedUser"]
 
 @dataclass(frozen=True)
 class ResolvedUser(ResolvedUnit):
-    """All rows of one user with their responses, however many these are."""
+    """All rows of one user with their responses, however many there are."""
 
     name: ClassVar[str] = "user"
     counted: ClassVar[str] = "users"

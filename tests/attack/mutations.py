@@ -15,8 +15,7 @@ from harness import fit_with, scaled
 from recording import RecordingBudget
 
 from skdp.privacy import sensitivity
-from skdp.privacy.account import Account
-from skdp.privacy.budget import SKIPPED
+from skdp.privacy.budget import SKIPPED, PrivacyBudget
 
 TOO_LITTLE = 0.7
 # With these no attack on a covered cell gets as far as that. The first is not always attained: the
@@ -104,13 +103,13 @@ def wrong_sensitivity(name):
 @contextmanager
 def wrong_release(name):
     """Let all releases of a name be declared, and get noise, by too little."""
-    right = Account.enter
+    right = PrivacyBudget._book
 
-    def enter(account, planned, sensitivity, *others):
+    def book(budget, planned, sensitivity, *others):
         factor = TOO_LITTLE if without_number(planned.name) == name else 1.0
-        return right(account, planned, factor * sensitivity, *others)
+        return right(budget, planned, factor * sensitivity, *others)
 
-    with patch.object(Account, "enter", enter):
+    with patch.object(PrivacyBudget, "_book", book):
         yield
 
 

@@ -78,7 +78,7 @@ def cores(seed, n_budgets=75):
     # A core has a twentieth of the whole budget.
     change = partial(sensitivity.row_sum, adjacency="replace")
     line = Release("start core", "gaussian", share=0.05, shape=(4,), sensitivity_of=change)
-    whole = Plan(PrivacyCost(EPSILON, DELTA), "record", "replace", 20 * [line])
+    whole = Plan(PrivacyCost(EPSILON, DELTA), 20 * [line], unit="record", adjacency="replace")
     for _ in range(n_budgets):
         budget = PrivacyBudget.of(whole)
         for _ in whole.releases:

@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.datasets import load_digits
 
 from skdp import DPPCA, DPTraceRegressor
-from skdp.privacy import PrivacyBudget, mechanisms
+from skdp.privacy import PrivacyBudget, noise
 from skdp.privacy.lattice import round_to_lattice
 from skdp.privacy.noise import NoiseSource
 
@@ -101,7 +101,7 @@ def test_every_number_is_possible_from_either_guess(mechanism, value):
 @pytest.mark.parametrize("value", VALUES[:3])
 @pytest.mark.parametrize("mechanism", LAWS)
 def test_without_the_lattice_the_right_guess_stands_out(monkeypatch, mechanism, value):
-    monkeypatch.setattr(mechanisms, "round_to_lattice", unrounded)
+    monkeypatch.setattr(noise, "round_to_lattice", unrounded)
     value *= SCALE
     released, scale = release(mechanism, value)
     right, wrong = (
@@ -131,7 +131,7 @@ def test_bits_below_those_of_the_noise_do_not_depend_on_the_value(mechanism, sha
 
 @pytest.mark.parametrize(("mechanism", "shape"), EVERY)
 def test_without_the_lattice_low_bits_depend_on_the_value(monkeypatch, mechanism, shape):
-    monkeypatch.setattr(mechanisms, "round_to_lattice", unrounded)
+    monkeypatch.setattr(noise, "round_to_lattice", unrounded)
     assert coarseness(mechanism, 0.0, shape) < 0.1
     assert coarseness(mechanism, 1.0, shape) > 0.9
 
@@ -256,7 +256,7 @@ def test_whole_fits_do_not_tell_two_candidates_apart(name):
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 @pytest.mark.parametrize("name", WHOLE_FITS)
 def test_without_the_lattice_whole_fits_tell_the_true_candidate(monkeypatch, name):
-    monkeypatch.setattr(mechanisms, "round_to_lattice", unrounded)
+    monkeypatch.setattr(noise, "round_to_lattice", unrounded)
     verdict = list(verdicts(WHOLE_FITS[name], unrounded))
     assert verdict.count((True, False)) >= WHOLE_FITS[name].found * N_FITS
     assert (False, True) not in verdict

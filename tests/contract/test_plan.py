@@ -146,7 +146,7 @@ COST = PrivacyCost(1.0, 1e-6)
 
 
 def lines(*parts):
-    return Plan(COST, "row", "replace", parts)
+    return Plan(COST, parts, unit="row", adjacency="replace")
 
 
 def declared(name, mechanism="gaussian", share=0.5, **more):

@@ -1,4 +1,4 @@
-"""A released size that is the first or the last one that is looked for is doubted, by its units."""
+"""A search for a size that ends at an end of its grid gives a warning about units."""
 
 import warnings
 
@@ -23,12 +23,12 @@ CHOICE = {"solver": "exponential", "n_components": 1, **OFF}
 
 
 def told_of(model, *data):
-    """Return what is said of numbers at the end of what is looked for."""
+    """Return the warnings of searches that ended at an end of their grids."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", PrivacyWarning)
         model.fit(*data)
     said = [str(one.message) for one in caught]
-    return [one for one in said if "number that is looked for" in one]
+    return [one for one in said if "number that it covers" in one]
 
 
 def draw(x_size=1.0, y_size=1.0):
@@ -62,7 +62,7 @@ def users(model, x_size, y_size):
 )
 def test_norms_of_rows(make):
     assert rows(make(), 1.0) == []
-    for size, extreme in ((1e-15, "1e-12 is the least"), (1e15, r"1e+12 is the largest")):
+    for size, extreme in ((1e-15, "at 1e-12, the smallest"), (1e15, "at 1e+12, the largest")):
         told = rows(make(), size)
         assert any(extreme in one for one in told), told
         assert all("in the units of X" in one for one in told)
@@ -125,6 +125,6 @@ def test_levels_of_losses(size):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", PrivacyWarning)
         private_score(model, X, y, scoring=scoring, **KEY)
-    told += [str(one.message) for one in caught if "looked for" in str(one.message)]
+    told += [str(one.message) for one in caught if "that it covers" in str(one.message)]
     assert len(told) == (0 if size == 1 else 2)
     assert all("units" in one for one in told)

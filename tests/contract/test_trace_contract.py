@@ -700,7 +700,7 @@ def test_any_finite_data_fit_without_warnings_about_them(cell, layout, epsilon):
 
 # Warnings, of public facts only
 
-OF_RELEASED_VALUES = re.compile("Too few responses differ|.*number that is looked for")
+OF_RELEASED_VALUES = re.compile("Too few responses differ|.*number that it covers")
 
 
 def messages_of(estimator, X, y):

@@ -95,7 +95,7 @@ def test_a_ledger_of_pure_privacy_counts_epsilon(tmp_path):
     ("fit", "told"),
     [
         (Fit(1.0, unit="entry"), "counts row with adjacency 'replace'"),
-        (Fit(1.0, adjacency="zero_out"), "takes a ledger of its own"),
+        (Fit(1.0, adjacency="zero_out"), "needs a ledger of its own"),
         (Fit(math.inf, math.inf), "no cost to charge"),
         (Fit(math.nan), "is no record"),
         (Fit(-1.0), "is no record"),
@@ -222,7 +222,7 @@ def test_tails_are_told_of(tmp_path):
     assert ledger.remaining(10, delta_tail=1e-7) == 0
     for _ in range(9):
         ledger.charge(Fit(1e-3, 1e-3, delta_tail=1e-7))
-    with pytest.raises(BudgetError, match=r"reserves 1e-07 of delta as well"):
+    with pytest.raises(BudgetError, match=r"also reserves 1e-07 of delta"):
         ledger.charge(Fit(1e-3, 1e-3, delta_tail=1e-7))
 
 

@@ -15,7 +15,7 @@ def problem_of(n_records, matrix_shape, **parameters):
 
 def budget_for(problem, *parts, seed=0, kind=PrivacyBudget):
     """Open a budget for these parts of the plan."""
-    plan = Plan(problem.cost, problem.unit.name, problem.unit.adjacency, parts)
+    plan = Plan(problem.cost, parts, unit=problem.unit.name, adjacency=problem.unit.adjacency)
     return kind.of(plan, NoiseSource(2**100 + seed))
 
 

@@ -13,7 +13,7 @@ from skdp.linear_model._trace import scales
 from skdp.linear_model._trace.magnitude_histogram import count_by_power
 from skdp.linear_model._trace.plan import plan_trace
 from skdp.linear_model._trace.standardization import exact_standardization, release_standardization
-from skdp.privacy.shares import share_for_counts
+from skdp.privacy.plan import share_for_counts
 
 N = 4000
 # The thresholds hold for 50 others, too.

@@ -25,7 +25,7 @@ THIRDS = (GATE, line("half 1", 0.4), line("third 2", 0.2), line("third 3", 0.3))
 
 
 def plan_of(*ways):
-    return Plan(COST, "row", "replace", OneOf(ways))
+    return Plan(COST, OneOf(ways), unit="row", adjacency="replace")
 
 
 def release(budget, *lines):
@@ -41,7 +41,7 @@ def test_every_way_may_be_taken_and_spends_what_is_planned(way):
     record = budget.spent()
     assert [(r.name, r.share) for r in record.releases] == [(r.name, r.share) for r in way]
     assert record.mu == pytest.approx(plan.mu, rel=1e-14)
-    with pytest.raises(BudgetError, match="all that is has been released"):
+    with pytest.raises(BudgetError, match="all planned releases have been made"):
         release(budget, line("one more", 0.1))
 
 
@@ -77,7 +77,7 @@ def test_ways_that_spend_too_much_or_not_the_same_are_refused():
 
 def test_ways_within_ways_are_all_written_out():
     rest = OneOf((line("all of it", 0.9), (line("half 1", 0.4), OneOf((HALVES[2:], THIRDS[2:])))))
-    plan = Plan(COST, "row", "replace", (GATE, None, (rest,)))
+    plan = Plan(COST, (GATE, None, (rest,)), unit="row", adjacency="replace")
     assert plan.paths == (USUAL, HALVES, THIRDS)
 
 

@@ -49,7 +49,7 @@ def test_noise_scale_is_the_standard_deviation_of_an_entry(delta):
         (budget.spherical, (2, 3), 7),
         (budget.spherical, (2, 3, 4), 25),
     ):
-        budget._account.releases.clear()
+        budget._releases.clear()
         released = release("value", np.zeros(shape), sensitivity=5.0, share=0.25)
         assert released.value.shape == shape
         assert released.noise_std == pytest.approx(MARGIN * 5.0 / epsilon * math.sqrt(variance))

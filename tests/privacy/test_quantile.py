@@ -10,7 +10,7 @@ from skdp.exceptions import BudgetError
 from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.privacy.histogram import bin_counts, quantile_from_counts
 from skdp.privacy.noise import NoiseSource
-from skdp.privacy.quantile import SCALE_GRID, search_quantile, search_quantiles, search_steps
+from skdp.privacy.quantile import SCALE_GRID, search_quantiles, search_steps
 
 
 class Counter:
@@ -21,8 +21,8 @@ class Counter:
         self.noise, self.script = noise, script
         self.exact, self.released, self.steps = [], [], []
 
-    def __call__(self, step, n_steps, exact):
-        self.steps.append((step, n_steps))
+    def __call__(self, step, exact):
+        self.steps.append(step)
         if self.script is None:
             answer = exact + self.noise * self.generator.normal()
         else:
@@ -30,6 +30,13 @@ class Counter:
         self.exact.append(exact)
         self.released.append(answer)
         return answer
+
+
+def search_quantile(values, q, grid, counter):
+    def noisy_count(step, point):
+        return counter(step, np.count_nonzero(values <= point))
+
+    return float(search_quantiles(noisy_count, grid, q * len(values)))
 
 
 def quantile_by_the_rule(values, q, grid):
@@ -95,7 +102,7 @@ def test_number_of_noisy_counts_does_not_depend_on_the_data(n_points):
         for noise in (0.0, 1e6):
             counter = Counter(noise)
             assert search_quantile(values, 0.5, grid, counter) in grid
-            assert counter.steps == [(step, n_steps) for step in range(1, n_steps + 1)]
+            assert counter.steps == list(range(n_steps))
 
 
 def test_every_count_moves_by_at_most_one_between_neighbors():
@@ -134,11 +141,11 @@ def test_every_column_is_searched_as_if_it_were_alone(n_points, noise):
     grid = np.linspace(0.5, 29.0, n_points)
     columns = make_columns(4, seed=0)
     together = Counter(noise)
+    count = counts_up_to(columns)
     found = search_quantiles(
-        counts_up_to(columns), together, q=0.6, n_rows=len(columns), grid=grid, n_columns=4
+        lambda step, points: together(step, count(points)), grid, 0.6 * len(columns), (4,)
     )
-    n_steps = search_steps(len(grid))
-    assert together.steps == [(step, n_steps) for step in range(1, n_steps + 1)]
+    assert together.steps == list(range(search_steps(len(grid))))
     assert found.shape == (4,)
     for column in range(4):
         alone = Counter(script=[released[column] for released in together.released])

@@ -34,8 +34,8 @@ from skdp.decomposition._rows.power import solve_power
 from skdp.linalg.spectrum import noise_edge
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.clipping import SMALLEST_BOUND, clip_weights
+from skdp.privacy.plan import share_of
 from skdp.privacy.release import Search
-from skdp.privacy.shares import share_of
 
 __all__ = ["clip_to_norm", "read_rows_once", "solve_clipped", "solve_rows"]
 

@@ -9,10 +9,9 @@ import numpy as np
 
 from skdp.decomposition._problem import MEAN, RowsProblem, rank_of
 from skdp.privacy import Plan, Release, sensitivity
-from skdp.privacy.plan import OneOf
+from skdp.privacy.plan import OneOf, growing_shares, left_of
 from skdp.privacy.quantile import SCALE_GRID
 from skdp.privacy.release import Search
-from skdp.privacy.shares import growing_shares, left_of
 
 __all__ = [
     "ADAPTIVE_SHARES",

@@ -32,6 +32,7 @@ from skdp.linear_model._personal.ridge import ridge_coefficients
 from skdp.linear_model._personal.user_levels import root_mean_squares
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget, Release, sensitivity
+from skdp.privacy.quantile import warnings_for_ends
 
 __all__ = ["plan_exponential", "solve_exponential"]
 
@@ -99,7 +100,7 @@ def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> floa
     losses = np.abs(below - _QUANTILE * users.n_users)
     losses[0] = max(_QUANTILE * users.n_users - below[0], 0.0)
     chosen = budget.choose(release, losses)
-    budget.warn_at_ends(release.name, SIZES[[chosen]], SIZES, OTHER_UNITS_OF_Y)
+    budget.warnings += warnings_for_ends(release.name, SIZES[[chosen]], SIZES, OTHER_UNITS_OF_Y)
     return float(SIZES[chosen])
 
 

@@ -14,9 +14,9 @@ from skdp.linear_model._personal.levels import CENTER_CERTAINTY, MEAN_CERTAINTY
 from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.linear_model._units_of_data import OTHER_UNITS, OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
 from skdp.privacy import Release, sensitivity
+from skdp.privacy.plan import left_of, share_for_counts
 from skdp.privacy.quantile import search_steps
 from skdp.privacy.release import Search
-from skdp.privacy.shares import left_of, share_for_counts
 
 __all__ = [
     "AltminReleases",

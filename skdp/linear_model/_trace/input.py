@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_consistent_length
 
-from skdp._reading import check_rows, quiet
+from skdp._reading import check_rows, redact_errors
 from skdp.data.containers import refuse_masked
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import RowBlocks, Source, as_source, holds_sparse
@@ -33,9 +33,9 @@ def as_rows(X: Any) -> tuple[Any, tuple[int, int] | None]:
     refuse_masked(X)
     if issparse(X) or getattr(X, "ndim", None) == 2:
         return X, None
-    if not hasattr(X, "ndim") and quiet(np.ndim)(_first(X)) != 2:
+    if not hasattr(X, "ndim") and redact_errors(np.ndim)(_first(X)) != 2:
         return X, None
-    array = quiet(np.asarray)(X)
+    array = redact_errors(np.asarray)(X)
     if array.ndim != 3:
         return X, None
     n_records, n_rows, n_columns = array.shape
@@ -109,7 +109,7 @@ def _first(X: Any) -> Any:
 def _refuse_columns(y: Any, name: str) -> None:
     """Refuse several responses of a record, and say how they are fitted."""
     refuse_masked(y)
-    shape = getattr(y, "shape", None) or (1, quiet(np.size)(_first(y)))
+    shape = getattr(y, "shape", None) or (1, redact_errors(np.size)(_first(y)))
     if len(shape) == 2 and shape[1] > 1:
         raise ValueError(
             f"y should be a 1d array, got {shape[1]} columns: {name} fits one response. "

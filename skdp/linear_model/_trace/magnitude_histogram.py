@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skdp.privacy import PrivacyBudget, Release
+from skdp.privacy.quantile import warnings_for_ends
 
 __all__ = ["N_POWERS", "MagnitudeHistogram", "count_by_power", "exponents", "release_magnitudes"]
 
@@ -119,7 +120,8 @@ def release_magnitudes(
     histogram = MagnitudeHistogram(released / n_records, noise_std / n_records)
     # What is in the first bin is as good as 0, as constant features are: that is no doubt.
     powers = 2.0**_EXPONENTS
-    budget.warn_at_ends(release.name, powers[np.maximum(histogram._largest(), 1)], powers, remedy)
+    largest = powers[np.maximum(histogram._largest(), 1)]
+    budget.warnings += warnings_for_ends(release.name, largest, powers, remedy)
     return histogram
 
 

@@ -30,9 +30,9 @@ from skdp.linear_model._trace.releases import (
 )
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
 from skdp.privacy import Release, sensitivity
+from skdp.privacy.plan import left_of, share_for_counts
 from skdp.privacy.quantile import SCALE_GRID, search_steps
 from skdp.privacy.release import Search
-from skdp.privacy.shares import left_of, share_for_counts
 
 __all__ = ["START_SHARE", "plan_trace"]
 

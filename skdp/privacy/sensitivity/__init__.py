@@ -1,20 +1,22 @@
 """Sensitivities: how far one protected unit can move a statistic, at worst.
 
-Every function gives the supremum over all neighboring datasets, in the Euclidean (for matrices the
-Frobenius) norm. The adjacency is
+Every function returns the supremum over all neighboring datasets of the change in the Euclidean
+norm, for matrices the Frobenius norm. The adjacency is
 
 - ``"replace"``: one unit is exchanged for any other, n stays;
 - ``"zero_out"``: one unit becomes null and contributes nothing to any sum or count, n stays.
 
-Where rows are the unit, they are clipped to Euclidean norm `c` (`row_norm`). The supremum is raised
-by twice `rounding` times the largest contribution of a row: the computed sums of two neighbors may
-each be off by that much [1]_. :class:`skdp.data.rows.Rows` reports `rounding` with the sum.
+If rows are the unit, they are clipped to Euclidean norm `c` (`row_norm`). The supremum is raised by
+twice `rounding` times the largest contribution of a row: the computed sums of two neighbors may
+each be off by `rounding` times that [1]_. :class:`skdp.data.rows.Rows` reports `rounding` with the
+sum.
 
-Units of :mod:`skdp.units` turn a matrix A, multiplied by public bases, into A + C: `norms` are the
-Euclidean norms of the rows of a basis, and `step` is the largest change of an entry. Every function
-bounds the Frobenius norm of the change of the product. If its name ends in ``_l1``, it bounds the
-sum of the Euclidean norms of its rows: what noise has to cover that is independent from row to row.
-The bound is attained unless it says otherwise; the caller adds rounding.
+A change in a unit of :mod:`skdp.units` turns a matrix A into A + C, where A is multiplied by public
+bases. `norms` are the Euclidean norms of the rows of a basis, and `step` is the largest change of
+an entry. Every function bounds the Frobenius norm of the change of the product. A function whose
+name ends in ``_l1`` bounds the sum of the Euclidean norms of the rows of the change, which noise
+has to cover if it is independent from row to row. The bound is attained unless its docstring says
+otherwise; the caller adds rounding.
 
 References
 ----------

@@ -1,4 +1,4 @@
-r"""Changes of a whole matrix, of bounded norm, as promised by the caller."""
+r"""Changes of a whole matrix, whose norm the caller promises to be bounded."""
 
 import numpy as np
 
@@ -14,8 +14,9 @@ __all__ = [
 def spectral_product(norms: np.ndarray) -> float:
     r"""Sensitivity of A Z to a change with :math:`\|C\|_2 \le 1`.
 
-    :math:`\|C Z\|_F \le \|C\|_2 \|Z\|_F`. Changes of rank one do with :math:`\|Z\|_2`; the identity
-    attains the bound. That of :math:`Y^T A Z` is no larger for an orthonormal Y.
+    :math:`\|C Z\|_F \le \|C\|_2 \|Z\|_F`, attained by the identity. For changes of rank one
+    :math:`\|Z\|_2` would suffice. The sensitivity of :math:`Y^T A Z` is no larger for an
+    orthonormal Y.
     """
     return float(np.linalg.norm(norms))
 
@@ -25,7 +26,7 @@ def frobenius_product(change: float, spectral_norm: float = 1.0) -> float:
     r"""Sensitivity of A Z to a change with :math:`\|C\|_F \le \Delta`: :math:`\Delta \|Z\|_2`.
 
     Attained by :math:`C = \Delta u v^T` with the leading left singular vector v of Z, so that a
-    change of rank one costs what any other does. `spectral_norm` is 1 for an orthonormal Z; that of
-    :math:`Y^T A Z` is no larger for an orthonormal Y.
+    change of rank one costs the same as any other. `spectral_norm`, :math:`\|Z\|_2`, is 1 for an
+    orthonormal Z. The sensitivity of :math:`Y^T A Z` is no larger for an orthonormal Y.
     """
     return change * spectral_norm

@@ -15,30 +15,30 @@ __all__ = [
 
 @in_double_precision
 def count() -> float:
-    """Sensitivity of the number of rows with a property: 1. Counts of rows are exact."""
+    """Sensitivity of the number of rows with a property: 1. Counts are exact, without rounding."""
     return 1.0
 
 
 @in_double_precision
 def counts(n_counts: int) -> float:
-    r"""Sensitivity of several such numbers, each of another property: :math:`\sqrt m` for m.
+    r"""Sensitivity of m numbers of rows, each with another property: :math:`\sqrt m`.
 
-    A row changes each of them by at most 1, for either adjacency, and all of them if it has all
-    properties and another row, or a null row, has none.
+    A row changes each number by at most 1, for either adjacency. It changes all of them if it has
+    all properties, and the row in its place, which may be null, has none.
     """
-    return math.sqrt(n_counts) * count()
+    return math.sqrt(n_counts)
 
 
 @in_double_precision
 def histogram(adjacency: str) -> float:
-    """Sensitivity of disjoint counts: 1 for zero_out; replace takes from one and adds to one."""
+    """Sensitivity of disjoint counts: 1 for zero_out, sqrt(2) for replace, which changes two."""
     return choose(adjacency, zero_out=1.0, replace=math.sqrt(2))
 
 
 @in_double_precision
 def histograms(n_columns: int, adjacency: str) -> float:
-    r"""Sensitivity of the histograms of so many columns together: each may move as one does.
+    r"""Sensitivity of the histograms of m columns together.
 
-    :math:`\sqrt{m}` times that of one; attained by a row of which every entry changes its bin.
+    :math:`\sqrt{m}` times that of one; attained by a row whose entries all change their bins.
     """
     return math.sqrt(n_columns) * histogram(adjacency)

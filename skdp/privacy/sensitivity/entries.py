@@ -1,4 +1,4 @@
-r"""Entries of a matrix, alone or with their mirror image: an entry, or an edge of a graph.
+r"""Entries of a matrix, and edges of a graph: entries with their mirror image.
 
 References
 ----------
@@ -31,7 +31,7 @@ __all__ = [
 
 @in_double_precision
 def entry_step(lower: float, upper: float, adjacency: str) -> float:
-    """Largest change of an entry between the bounds: to any other value, or to 0."""
+    """Largest change of an entry between the bounds: to another value, or to 0 for zero_out."""
     return choose(adjacency, zero_out=max(abs(lower), abs(upper)), replace=upper - lower)
 
 
@@ -39,9 +39,9 @@ def entry_step(lower: float, upper: float, adjacency: str) -> float:
 def entry_product(step: float, norms: np.ndarray) -> float:
     r"""Sensitivity of A Z to one entry: `step` times the largest row norm of Z.
 
-    :math:`C Z = \alpha e_s z_t^T` has one row that is not zero, so that this holds for the sum of
-    row norms too. It is linear in the size of the row, not in that of Z as a whole: the more evenly
-    Z is spread, the less one entry matters [1]_.
+    :math:`C Z = \alpha e_s z_t^T` has a single nonzero row, so that the bound holds for the sum of
+    row norms, too. It depends on single rows of Z, not on Z as a whole: the more evenly Z is spread
+    over its rows, the less one entry matters [1]_.
     """
     return step * float(norms.max())
 
@@ -56,8 +56,8 @@ def entry_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> 
 def entry_squares(lower: float, upper: float, center: np.ndarray) -> float:
     r"""Sensitivity of :math:`\sum_{ij} (a_{ij} - p_j)^2` to one entry between the bounds.
 
-    Both values of :math:`(a - p)^2` lie between 0 and its maximum over the bounds, to which 0
-    belongs where an entry may be missing or null. Attained if p lies between the bounds.
+    Both values of :math:`(a - p)^2` lie between 0 and the maximum over the bounds. The bounds
+    include 0 if an entry may be missing or null. Attained if p lies between the bounds.
     """
     return float(np.maximum((upper - center) ** 2, (lower - center) ** 2).max())
 
@@ -72,9 +72,10 @@ def entry_mean(step: float, n_rows: int) -> float:
 def edge_product(step: float, norms: np.ndarray) -> float:
     r"""Sensitivity of A Z to an edge, an entry together with its mirror image.
 
-    :math:`C Z = \alpha (e_s z_t^T + e_t z_s^T)`, two rows, of norm at most
-    :math:`\sqrt{r_1^2 + r_2^2}` with the two largest row norms of Z. The largest alone, which is
-    right for an entry and for a loop, would be too little by up to :math:`\sqrt 2`.
+    :math:`C Z = \alpha (e_s z_t^T + e_t z_s^T)` has two nonzero rows, and a norm of at most
+    :math:`|\alpha| \sqrt{r_1^2 + r_2^2}`, where :math:`r_1` and :math:`r_2` are the two largest row
+    norms of Z. The bound of an entry or a loop, :math:`r_1` alone, would be too small by a factor
+    of up to :math:`\sqrt 2`.
     """
     return step * math.hypot(*_two_largest(norms))
 
@@ -87,7 +88,7 @@ def edge_product_l1(step: float, norms: np.ndarray) -> float:
 
 @in_double_precision
 def edge_mean(step: float, n_rows: int) -> float:
-    """Sensitivity of the means of the columns to an edge, which changes two of them."""
+    """Sensitivity of the means of the columns to an edge, which changes two means."""
     return math.sqrt(2) * entry_mean(step, n_rows)
 
 
@@ -107,8 +108,8 @@ def edge_squares(lower: float, upper: float, center: np.ndarray) -> float:
 def edge_core(step: float, left_norms: np.ndarray, right_norms: np.ndarray) -> float:
     r"""Sensitivity of :math:`Y^T A Z` to an edge: :math:`y_{(1)} z_{(1)} + y_{(2)} z_{(2)}`.
 
-    The change is :math:`\alpha (y_s z_t^T + y_t z_s^T)`, and of all ways to pair the two largest
-    norms of either side the sorted one gives the largest sum. Not always attained.
+    The change is :math:`\alpha (y_s z_t^T + y_t z_s^T)`. Of all ways to pair the two largest norms
+    of each side, pairing them in sorted order gives the largest sum. Not always attained.
     """
     pairs = zip(_two_largest(left_norms), _two_largest(right_norms), strict=True)
     return step * math.fsum(left * right for left, right in pairs)

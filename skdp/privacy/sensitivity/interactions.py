@@ -1,4 +1,4 @@
-r"""Entries of a 0/1 table whose rows are divided by the roots of their sums."""
+r"""Entries of a 0/1 table whose rows are divided by the square roots of their sums."""
 
 import math
 
@@ -23,12 +23,12 @@ def interaction_product(norms: np.ndarray, degree_floor: int) -> float:
     .. math:: \sqrt{\max\left(\min(1/f, m^2) + (f - 1) m^2/f^2,\;
               \min((1 + m^2)/(f + 1), m^2)\right)}.
 
-    Proof. Remove item k of a user with d items; let x be its row of Z and s the sum of the rows of
-    the others, so that :math:`\|s\| \le \min(\sqrt{d - 1}, (d - 1) m)` and
-    :math:`\|s + x\| \le \min(\sqrt d, d m)`. For :math:`d \le f` row k changes by
-    :math:`(s + x)/f`, the others by :math:`x/f`: at most the first term, at d = f. For
-    :math:`d > f` the squared change is :math:`\|x\|^2/d + \|s\|^2/(d (d - 1))`: at most the
-    second, at d = f + 1.
+    Proof. Remove item k of a user with d items. Let x be the row of Z for item k, and s the sum of
+    the rows of Z for the user's other items, so that
+    :math:`\|s\| \le \min(\sqrt{d - 1}, (d - 1) m)` and :math:`\|s + x\| \le \min(\sqrt d, d m)`.
+    For :math:`d \le f` row k changes by :math:`(s + x)/f`, the others by :math:`x/f`: at most the
+    first term, at d = f. For :math:`d > f` the squared change is
+    :math:`\|x\|^2/d + \|s\|^2/(d (d - 1))`: at most the second, at d = f + 1.
     """
     largest, floor = float(norms.max()) ** 2, float(degree_floor)
     below = min(1 / floor, largest) + (floor - 1) * largest / floor**2
@@ -40,8 +40,8 @@ def interaction_product(norms: np.ndarray, degree_floor: int) -> float:
 def interaction_mean(degree_floor: int, n_rows: int) -> float:
     r"""Sensitivity of the mean of the rows :math:`r_u/\sqrt{\max(d_u, f)}` to one interaction.
 
-    A user with :math:`d \le f` items moves the sum by :math:`1/\sqrt f`; with more by
-    :math:`2 - 2\sqrt{1 - 1/d} \le 1/(d - 1) \le 1/f` squared.
+    For a user with :math:`d \le f` items the sum moves by :math:`1/\sqrt f`. With more items its
+    squared change is :math:`2 - 2\sqrt{1 - 1/d} \le 1/(d - 1) \le 1/f`.
     """
     return 1 / (math.sqrt(degree_floor) * n_rows)
 

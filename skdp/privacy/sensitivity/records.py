@@ -1,7 +1,7 @@
-"""Sensitivities of regressions, and of the singular subspaces that they start from.
+"""Sensitivities of regressions, and of the singular subspaces that these start from.
 
-A row comes with a response. Either both are exchanged together, or the rows are public and one
-response changes. The conventions are those of :mod:`skdp.privacy.sensitivity`.
+A row comes with a response. Either the row and its response change together, or the rows are public
+and one response changes. The conventions are those of :mod:`skdp.privacy.sensitivity`.
 
 References
 ----------
@@ -30,7 +30,8 @@ def labeled_moment(
     r"""Sensitivity of :math:`\sum_i y_i x_i`: `c b` for zero_out, `2 c b` for replace.
 
     The responses are clipped to :math:`|y_i| \le b` (`response_bound`), so that a contribution is a
-    vector of norm at most :math:`c b`. Replace: attained by the opposite response, or row.
+    vector of norm at most :math:`c b`. Replace: attained by the opposite response, or the opposite
+    row.
     """
     largest = row_norm * response_bound
     return largest * (choose(adjacency, zero_out=1.0, replace=2.0) + 2 * rounding)
@@ -47,13 +48,15 @@ def response_sum(
     r"""Sensitivity of :math:`\sum_i \psi(y_i - p_i) z_i` to one response, z and p public.
 
     :math:`\psi` clips to :math:`[-b, b]` (`level`), :math:`\|z_i\| \le m` (`largest_norm`), and the
-    response changes by at most d (`response_range`, inf if unbounded). :math:`\min(2 b, d) m` for
-    replace: :math:`\psi` lies between its bounds, and is no steeper than 1. Attained by residuals
-    of opposite signs. :math:`b m` for zero_out, where the null response contributes nothing,
-    whatever the prediction; attained by a residual beyond b.
+    response changes by at most d (`response_range`, inf if unbounded).
+
+    - Replace: :math:`\min(2 b, d) m`, since :math:`\psi` lies between its bounds and has a slope of
+      at most 1. Attained by residuals of opposite signs.
+    - zero_out: :math:`b m`, since the null response contributes nothing, whatever the prediction.
+      Attained by a residual beyond b.
     """
     moved = choose(adjacency, zero_out=level, replace=min(2 * level, response_range))
-    # 0 times inf otherwise.
+    # 0 times an infinite level would be NaN.
     charged = 2 * rounding * level if rounding else 0.0
     return largest_norm * (moved + charged)
 
@@ -63,8 +66,8 @@ def smallest_eigenvalue(row_norm: float, rounding: float = 0.0) -> float:
     r"""Sensitivity of the smallest eigenvalue of :math:`\sum_i x_i x_i^T`: `c^2`.
 
     A row that becomes null lowers every eigenvalue by at most :math:`\|x\|^2` and raises none
-    (Weyl), and a row in its place raises each by at most as much. Attained by vectors of one
-    feature.
+    (Weyl's inequality). A row in its place raises each by at most :math:`c^2`. Attained if there is
+    a single feature.
     """
     return row_norm**2 * (1 + 2 * rounding)
 
@@ -91,8 +94,8 @@ def subspace_pair(product_sensitivity: float, gap: float, rank: int) -> float:
 
     for :math:`g > 2 \beta`, and by at most :math:`2 \sqrt r` in any case.
 
-    Proof. Let H be the symmetric matrix with the blocks B and :math:`B^T` beside its diagonal. Its
-    r leading eigenvalues are the :math:`s_i`, with the eigenvectors :math:`(u_i, v_i)/\sqrt 2`; the
+    Proof. Let H be the symmetric matrix with the blocks B and :math:`B^T` off its diagonal. Its r
+    leading eigenvalues are the :math:`s_i`, with the eigenvectors :math:`(u_i, v_i)/\sqrt 2`; the
     gap after them is g, and H changes by :math:`\beta`. No angle :math:`\theta_i` between the old
     and the new eigenvectors has a :math:`\sin 2\theta_i` above :math:`2 \beta / g` [1]_: reflect H
     in the span of the new ones, which turns it by :math:`2\theta`, leaves the gap as it is, and

@@ -57,7 +57,7 @@ def clipped_projection(
     :math:`D = \sin^2(s + t)`, and :math:`\cos(s + t) \ge \sin s \sin t \ge 0`, so D rises in s and
     in t. Hence :math:`A = B = b^2`, where :math:`\kappa = \min(1, (1 - b^2) / (2 b^2))`.
     """
-    # inf / inf otherwise.
+    # inf / inf would be NaN.
     clipped = min(level / row_norm, 1.0) if math.isfinite(row_norm) else 1.0
     if 3 * clipped**2 <= 1:
         replace = 2 * clipped * math.sqrt(1 - clipped**2)
