@@ -42,13 +42,13 @@ def noise_is_fresh_without_a_seed(family, cell):
 
 def a_seed_repeats_a_fit(family, cell):
     """To the last bit, also where kernels are copies, as in other processes; the record says so."""
-    leaf, arguments = reduce._leaf, family.arguments(family.ordinary(cell))
+    leaf, arguments = reduce._chain_sum, family.arguments(family.ordinary(cell))
 
-    def leaf_of_copies(source, kernels, blocks):
-        return leaf(source, pickle.loads(pickle.dumps(kernels)), blocks)
+    def leaf_of_copies(kernel, blocks):
+        return leaf(pickle.loads(pickle.dumps(kernel)), blocks)
 
     first = cell(random_state=SECRET).fit(*arguments)
-    with patch.object(reduce, "_leaf", leaf_of_copies):
+    with patch.object(reduce, "_chain_sum", leaf_of_copies):
         assert_same_fit(cell(random_state=SECRET).fit(*arguments), first)
     assert first.privacy_spent_.seeded
     assert "guess" in repr(first.privacy_spent_)

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.reduce import BlockView, sum_rounding
+from skdp.data.reduce import BlockView, on_block, sum_rounding
 from skdp.data.sources import Source
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linalg.matrices import DenseMatrices, Matrices, OuterMatrices
@@ -113,17 +115,15 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
     def norms(self) -> np.ndarray:
         """Compute the norm of each matrix, or an upper bound on it."""
-        return self.map_rows(lambda _, matrices: matrices.norms())
+        return self.map_rows(on_block(methodcaller("norms")))
 
     def inner(self, point: FixedRank) -> np.ndarray:
         """Compute the inner product of each matrix with a point."""
-        return self.map_rows(lambda _, matrices: matrices.tangent(point, 0.0)[1])
+        return self.map_rows(partial(_inner, point=point))
 
     def clipped_inner(self, point: np.ndarray, bounds: np.ndarray) -> np.ndarray:
         """Compute the inner product of each matrix, clipped entry by entry, with a point."""
-        return self.written_out().map_rows(
-            lambda _, matrices: np.clip(entries_of(matrices), *bounds) @ point
-        )
+        return self.written_out().map_rows(partial(_clipped_inner, point=point, bounds=bounds))
 
     def _pieces(self, rows: slice, block: Any) -> Iterator[tuple[slice, Matrices]]:
         """Cut a block of written-out matrices into pieces that stay in cache."""
@@ -167,3 +167,13 @@ def _times(factors: Any, symmetric: np.ndarray | None) -> Any:
     products = np.asarray(factors * symmetric if symmetric.ndim == 1 else factors @ symmetric)
     products[~np.isfinite(products).all(axis=1)] = 0.0
     return products
+
+
+def _inner(_: slice, matrices: Matrices, point: FixedRank) -> np.ndarray:
+    return matrices.tangent(point, 0.0)[1]
+
+
+def _clipped_inner(
+    _: slice, matrices: Matrices, point: np.ndarray, bounds: np.ndarray
+) -> np.ndarray:
+    return np.clip(entries_of(matrices), *bounds) @ point

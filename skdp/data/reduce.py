@@ -15,7 +15,7 @@ import numpy as np
 from skdp.data.threads import run_in_threads, thread_count
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
-__all__ = ["BlockView", "Kernel", "PerRow", "map_sum", "sum_depth", "sum_rounding"]
+__all__ = ["BlockView", "Kernel", "PerRow", "map_sum", "on_block", "sum_depth", "sum_rounding"]
 
 # All leaves together hold at most so many numbers, 64 MB, if there are more than two of them.
 _LEAF_NUMBERS = 1 << 23  # not studied
@@ -23,8 +23,8 @@ _LEAF_NUMBERS = 1 << 23  # not studied
 _TASKS_A_THREAD = 4  # not studied
 
 #: Maps a block, and the rows that it stands for, to an array, which is added up, to values
-#: `PerRow`, which are joined, or to a tuple of these. A pure function, which raises nothing because
-#: of what rows hold.
+#: `PerRow`, which are joined, or to a tuple of these. A pure function that can be pickled, as other
+#: processes may run it, and that raises nothing because of what rows hold.
 Kernel = Callable[[slice, Any], Any]
 
 
@@ -33,6 +33,19 @@ class PerRow:
 
     def __init__(self, block: np.ndarray) -> None:
         self.blocks = [block]
+
+
+def on_block(function: Callable[[Any], Any]) -> Kernel:
+    """Make a kernel of a function of the block alone, such as ``methodcaller("norms")``."""
+    return partial(_on_block, function=function)
+
+
+def _on_block(_: slice, block: Any, function: Callable[[Any], Any]) -> Any:
+    return function(block)
+
+
+def _per_row(rows: slice, block: Any, kernel: Kernel) -> PerRow:
+    return PerRow(kernel(rows, block))
 
 
 class BlockView:
@@ -60,7 +73,7 @@ class BlockView:
 
     def map_rows(self, kernel: Kernel) -> Any:
         """Join the values that a kernel gives for the rows of each block."""
-        return map_sum(self, lambda rows, block: PerRow(kernel(rows, block)), 0, self.n_jobs)
+        return map_sum(self, partial(_per_row, kernel=kernel), 0, self.n_jobs)
 
 
 def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -> Any:

@@ -4,13 +4,14 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import methodcaller
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.blocks import Block, DenseBlock, SparseBlock, Weighting
-from skdp.data.reduce import BlockView, PerRow, sum_depth
+from skdp.data.reduce import BlockView, PerRow, on_block, sum_depth
 from skdp.data.sources import BlockSource, Source
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 
@@ -116,7 +117,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         """
         if self.cache.norms is not None:
             return self.cache.norms
-        return replace(self, weighting=None).map_rows(lambda _, block: block.norms())
+        return replace(self, weighting=None).map_rows(on_block(methodcaller("norms")))
 
     def mostly_positive(self) -> np.ndarray:
         """Tell of each raw row whether its sum is at least half of its L1 norm.
@@ -130,32 +131,32 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         """
         if self.cache.are_mostly_positive is not None:
             return self.cache.are_mostly_positive
-        return Rows(self.source, self.n_jobs).map_rows(lambda _, block: block.are_mostly_positive())
+        return Rows(self.source, self.n_jobs).map_rows(
+            on_block(methodcaller("are_mostly_positive"))
+        )
 
     def total(self) -> tuple[np.ndarray, float]:
         """Sum the rows; return the sum, of shape (n_features,), and its rounding."""
         total = self.cache.total
         if total is None or self.weighting is None or self.bound != self.cache.bound:
-            total = self.map_sum(lambda _, block: block.total(), self.n_features)
+            total = self.map_sum(on_block(methodcaller("total")), self.n_features)
         return total, self._rounding(1)
 
     def gram(self) -> tuple[np.ndarray, float]:
         """Sum the outer products; return (n_features, n_features) numbers and their rounding."""
-        return self.map_sum(lambda _, block: block.gram(), self.n_features**2), self._rounding(2)
+        return self.map_sum(on_block(methodcaller("gram")), self.n_features**2), self._rounding(2)
 
     def matmul(self, right: np.ndarray) -> np.ndarray:
         """Multiply the rows by `right`, to (n_rows, n_columns) numbers."""
-        return self.map_rows(lambda _, block: block.matmul(right))
+        return self.map_rows(on_block(methodcaller("matmul", right)))
 
     def rmatmul(self, left: np.ndarray) -> np.ndarray:
         """Multiply the transposed rows by `left`, to (n_features, n_columns) numbers."""
-        return self.map_sum(
-            lambda rows, block: block.rmatmul(left[rows]), self.n_features * left.shape[1]
-        )
+        return self.map_sum(partial(_rmatmul, left=left), self.n_features * left.shape[1])
 
     def dense(self) -> np.ndarray:
         """Write the raw rows out as an array, of shape (n_rows, n_features)."""
-        return self.map_rows(lambda _, block: block.dense())
+        return self.map_rows(on_block(methodcaller("dense")))
 
     def squared_deviations(self, point: np.ndarray) -> tuple[float, float]:
         """Sum the squared distances of the raw rows from `point`, less those of rows of zeros.
@@ -172,13 +173,13 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         rounding : float
             Bound on its rounding error, in units of the largest contribution of one entry.
         """
-        total = self.map_sum(lambda _, block: block.squared_deviations(point), 1)
+        total = self.map_sum(on_block(methodcaller("squared_deviations", point)), 1)
         depth = _PAIRWISE_DEPTH + len(self.block_starts)
         return float(total), depth * UNIT_ROUNDOFF * math.prod(self.source.shape)
 
     def squared_norm(self) -> tuple[float, float]:
         """Sum the squared norms of the rows; return the sum and its rounding."""
-        total = self.map_sum(lambda _, block: block.squared_norm(), 1)
+        total = self.map_sum(on_block(methodcaller("squared_norm")), 1)
         return float(total), self._rounding(2)
 
     def projection_norms(self, basis: np.ndarray) -> np.ndarray:
@@ -217,11 +218,8 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         rows : Rows
             The same view, with the norms of its rows in its cache.
         """
-
-        def _kernel(_: slice, block: Block) -> tuple[np.ndarray, PerRow]:
-            return block.rmatmul(clip(block.matmul(basis))), PerRow(block.norms())
-
-        product, norms = self.map_sum(_kernel, basis.size)
+        kernel = partial(_normal_product, basis=basis, clip=clip)
+        product, norms = self.map_sum(kernel, basis.size)
         return product, self._rounding(1), replace(self, cache=self.cache._replace(norms=norms))
 
     def clipped_squares(
@@ -284,6 +282,16 @@ class Rows(BlockView):  # numpydoc ignore=PR02
             # Each projection is itself a sum over the features, which rounds, too.
             rounding = 2 * rounding + 4 * self.n_features * np.sqrt(n_columns) * UNIT_ROUNDOFF
         return max(LEAST_ROUNDING, float(rounding))
+
+
+def _rmatmul(rows: slice, block: Block, left: np.ndarray) -> np.ndarray:
+    return block.rmatmul(left[rows])
+
+
+def _normal_product(
+    _: slice, block: Block, basis: np.ndarray, clip: Callable[[np.ndarray], np.ndarray]
+) -> tuple[np.ndarray, PerRow]:
+    return block.rmatmul(clip(block.matmul(basis))), PerRow(block.norms())
 
 
 def _projection_norms(_: slice, block: Block, basis: np.ndarray) -> np.ndarray:

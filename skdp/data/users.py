@@ -7,12 +7,13 @@ padded by rows of zeros, and stacked products compute each user separately.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 
-from skdp.data.reduce import BlockView, sum_depth
+from skdp.data.reduce import BlockView, on_block, sum_depth
 from skdp.data.threads import one_blas_thread
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
@@ -136,7 +137,7 @@ class Users(BlockView):
         ndarray of shape (n_users,) or (n_users, size)
             The statistics.
         """
-        values = self.map_rows(lambda _, batch: map_batch(statistic, batch))
+        values = self.map_rows(on_block(partial(map_batch, statistic)))
         of_users = np.full((self.n_users, *values.shape[1:]), np.nan)
         of_users[np.concatenate([batch.slots for batch in self.batches])] = values
         return of_users
