@@ -334,10 +334,10 @@ def warnings_for_factors(result: Factors, wanted: int, problem: MatrixProblem) -
     warnings = []
     if result.left_signal < _LEAST_SIGNAL:
         warnings.append(
-            f"Of what the rows' own factors stem from, at most {result.left_signal:.1%} is signal: "
-            "the noise that hides a whole row hides its coordinates too, and the reconstruction is "
-            "near 0, however many rows there are. The components are none the worse; "
-            "skdp.DPTruncatedSVD spends all on them."
+            f"left_components_ are almost only noise (signal: {result.left_signal:.1%} at most), and "
+            "the reconstruction is near 0. More rows do not help: the noise that hides one row "
+            "hides its left factors, too. The components are usable; if you need nothing else, "
+            "skdp.DPTruncatedSVD spends the whole budget on them."
         )
     if result.eigenvalue_noise > 0 and result.n_above_noise < wanted:
         warnings.append(

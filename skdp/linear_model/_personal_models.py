@@ -194,7 +194,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         if is_support.any():
             coefs, intercepts = self._models(data, is_support)
             own = row_products(data.rows, coefs[data.codes]) + intercepts[data.codes]
-            # Who has no row to fit to has a head of NaN.
+            # Users without rows get a head of NaN.
             predictions = np.where(np.isfinite(own), own, predictions)
         rest = ~is_support
         weights = checked_weights(sample_weight, len(rest))

@@ -112,7 +112,7 @@ def test_shrunk_singular_values_fit_best_along_noisy_vectors(shape):
 
 
 def test_rows_are_told_that_their_own_factors_are_noise():
-    with pytest.warns(PrivacyWarning, match="own factors"):
+    with pytest.warns(PrivacyWarning, match="left_components_ are almost only noise"):
         model = DPLowRankFactorizer(2, row_norm=1.0, epsilon=8.0).fit(np.tile(LOW_RANK, (200, 1)))
     # That of the rows themselves is 9 times the root of 200.
     assert model.singular_values_.max() < 0.2 * 127
