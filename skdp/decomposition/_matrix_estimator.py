@@ -334,8 +334,8 @@ def warnings_for_factors(result: Factors, wanted: int, problem: MatrixProblem) -
     warnings = []
     if result.left_signal < _LEAST_SIGNAL:
         warnings.append(
-            f"left_components_ are almost only noise (signal: {result.left_signal:.1%} at most), and "
-            "the reconstruction is near 0. More rows do not help: the noise that hides one row "
+            f"left_components_ are almost only noise (at most {result.left_signal:.1%} signal), "
+            "and the reconstruction is near 0. More rows do not help: the noise that hides one row "
             "hides its left factors, too. The components are usable; if you need nothing else, "
             "skdp.DPTruncatedSVD spends the whole budget on them."
         )

@@ -39,9 +39,7 @@ def release_user_whitening(
     mean_std = noise_std / np.sqrt(users.n_features)
     if np.diagonal(released).mean() <= _CERTAINTY * mean_std:
         return np.eye(users.n_features), (_HIDDEN,)
-    found = whitening_of(released, noise_std).symmetric_map
-    assert found is not None
-    return found, _warnings(released, noise_std)
+    return whitening_of(released, noise_std)[0], _warnings(released, noise_std)
 
 
 def moment_norms(batch: UserBatch) -> np.ndarray:
