@@ -115,7 +115,7 @@ def statistics(users):
     return {
         "mean rows": users.fill(_mean_rows),
         "mean responses": users.fill(mean_responses),
-        "levels": users.fill(UserLevels(2.0, 0.5).own),
+        "levels": users.fill(UserLevels(2.0, 0.5).of_users),
         "moment norms": users.fill(moment_norms),
         "products": users.fill(lambda batch: _products(batch, UserLevels(2.0, 0.5))),
         "head sizes": users.fill(lambda batch: _head_sizes(batch, prior, mean)),

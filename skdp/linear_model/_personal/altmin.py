@@ -5,9 +5,9 @@ With all heads :math:`v_j` fixed the best representation solves a linear system 
 .. math:: \sum_j (v_j v_j^T) \otimes \frac{X_j^T X_j}{m_j}\, \mathrm{vec}\,U
           = \sum_j \mathrm{vec}\Big(\frac{X_j^T y_j}{m_j} v_j^T\Big),
 
-of which each step releases both sides. Other than published, all users take part in every step,
-with all of their rows, and are clipped as a whole, both sides by the same factor; the system, which
-noise makes indefinite unless there are very many users, is floored before it is solved.
+and each step releases both sides. Unlike the published method, every step uses all rows of all
+users. It clips each user as a whole, both sides by the same factor. Unless there are very many
+users, noise makes the system indefinite, so a step raises small eigenvalues before it solves it.
 
 References
 ----------
@@ -39,7 +39,7 @@ _QUANTILE = 0.5  # not studied
 
 
 class _Terms(NamedTuple):
-    """What the users of a batch add to the normal equations, as factors, and the norms of these."""
+    """Factors and norms of the terms that the users of a batch add to the normal equations."""
 
     heads: np.ndarray
     products: np.ndarray
@@ -63,7 +63,7 @@ def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyB
 def _release_levels(
     plan: AltminReleases, users: Users, start: Start, budget: PrivacyBudget
 ) -> tuple[float, float]:
-    """Release the levels of both sides, once for all steps: heads keep their scale."""
+    """Release the clip levels of both sides, once for all steps, as heads keep their scale."""
     norms = users.fill(partial(_norms, prior=start.prior, mean_head=start.mean_head))
     matrix = release_level(plan.matrix_norm, norms[:, 0], _QUANTILE, budget)
     return matrix, release_level(plan.product_norm, norms[:, 1], _QUANTILE, budget)
@@ -74,19 +74,20 @@ def _norms(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np.ndarray:
 
 
 def _terms(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> _Terms:
-    """Fit the heads of a batch."""
+    """Fit the heads of a batch, and compute their terms of the normal equations."""
     features, responses = features_of(batch, prior, mean_head)
     heads = ridge_coefficients(features, responses, prior.noise_variance)
     k = len(prior.variances)
-    # What an intercept explains is nothing for the representation to explain.
-    own = features[:, :, k:] @ heads[:, k:, np.newaxis]
-    responses = responses - own[:, :, 0]
+    # The representation need not explain what intercepts do.
+    of_intercepts = features[:, :, k:] @ heads[:, k:, np.newaxis]
+    responses = responses - of_intercepts[:, :, 0]
     products = (responses[:, np.newaxis] @ batch.rows)[:, 0] / batch.counts[:, np.newaxis]
     heads = heads[:, :k] * np.sqrt(prior.variances)
     head_norms, moments, sizes = row_norms(heads), moment_norms(batch), row_norms(products)
-    is_odd = loses_digits(head_norms) | loses_digits(moments) | loses_digits(sizes)
-    matrix_norms = np.where(is_odd, np.inf, np.square(head_norms) * moments)
-    product_norms = np.where(is_odd, np.inf, head_norms * sizes)
+    # Such users contribute nothing: a product of norms that lost digits would bound nothing.
+    is_extreme = loses_digits(head_norms) | loses_digits(moments) | loses_digits(sizes)
+    matrix_norms = np.where(is_extreme, np.inf, np.square(head_norms) * moments)
+    product_norms = np.where(is_extreme, np.inf, head_norms * sizes)
     return _Terms(heads, products, matrix_norms, product_norms)
 
 
@@ -103,26 +104,27 @@ def _clipped_sums(
 def _clipped(
     _: slice, batch: UserBatch, prior: Prior, mean_head: np.ndarray, levels: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum what the users of a batch contribute, a pair of components at a time."""
+    """Sum the terms of the users of a batch, a pair of components at a time."""
     size, k = prior.basis.shape
     terms = map_batch(partial(_terms, prior=prior, mean_head=mean_head), batch)
     weights = np.minimum(
         clip_weights(terms.matrix_norms, levels[0], (size * k) ** 2),
         clip_weights(terms.product_norms, levels[1], size * k),
     )
+    # Values that overflow have the weight 0, and 0 times infinity would be NaN.
     is_null = weights == 0
     terms.heads[is_null], terms.products[is_null] = 0.0, 0.0
     weighted = weights[:, np.newaxis] * terms.heads
     matrix, rows = np.empty((k, size, k, size)), batch.rows.reshape(-1, size)
-    for one, other in np.ndindex(k, k):
-        factors = weighted[:, one] * terms.heads[:, other] / batch.counts
+    for i, j in np.ndindex(k, k):
+        factors = weighted[:, i] * terms.heads[:, j] / batch.counts
         scaled = batch.rows * factors[:, np.newaxis, np.newaxis]
-        matrix[one, :, other] = scaled.reshape(-1, size).T @ rows
+        matrix[i, :, j] = scaled.reshape(-1, size).T @ rows
     return matrix, weighted.T @ terms.products
 
 
 def _floored_solution(matrix: np.ndarray, sides: np.ndarray, noise_std: float) -> np.ndarray:
-    """Solve a system whose eigenvalues noise of that scale may have made small or negative."""
+    """Solve a system some eigenvalues of which noise may have made small or negative."""
     values, vectors = np.linalg.eigh(matrix)
     floor = max(noise_std * np.sqrt(2 * len(values)), 1e-12 * float(values[-1]), 1e-200)
     solution: np.ndarray = vectors @ ((vectors.T @ sides) / np.maximum(values, floor))

@@ -1,4 +1,4 @@
-"""From users and a budget to what is published."""
+"""From users and a budget to the released model."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def solve_personal(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> SharedModel:
-    """Release scales, then the representation, then how far it is to be trusted."""
+    """Release scales, then the representation, then how far heads should trust it."""
     center, response_center = np.zeros(users.n_features), 0.0
     if plan.response_center:
         response_center = release_response_center(plan.response_center, users, budget)

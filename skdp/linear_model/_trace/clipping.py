@@ -46,16 +46,15 @@ class Clipping(ABC):
         """Compute a level that is large for responses of that spread, from public facts."""
 
     @abstractmethod
+    def _sum(self, point: FixedRank, vectors: Vectors, level: float, size: int) -> ClippedGradient:
+        """Sum the clipped gradients, which `vectors` gives as coordinates and residuals."""
+
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
         """Sum the gradients at a released point and intercept."""
-
-    def _size(self, point: FixedRank) -> int:
-        """Count the coordinates of a gradient."""
-        return point.left.size + point.right.size + self.has_intercept
-
-    def _vectors(self, point: FixedRank, offset: float) -> Vectors:
-        """Return a function from blocks of matrices to their coordinates and residuals."""
-        return partial(_coordinates, point=point, offset=offset, given=self.records)
+        vectors = partial(_coordinates, point=point, offset=offset, given=self.records)
+        size = point.left.size + point.right.size + self.has_intercept
+        gradient = self._sum(point, vectors, level, size)
+        return gradient._replace(total=self._projected(point, gradient.total))
 
     def _projected(self, point: FixedRank, total: np.ndarray) -> np.ndarray:
         """Project a sum on the tangent space, which rounding of single vectors has left."""
@@ -71,11 +70,9 @@ class RecordClipping(Clipping):
         """Compute the norm of the gradient at 0 of matrices whose entries have variance 1."""
         return spread * float(np.sqrt(dimension))
 
-    def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
-        """Sum the gradients at a released point and intercept."""
-        design = self.records.design
-        total, norms = clipped_sum(design, self._vectors(point, offset), level, self._size(point))
-        return ClippedGradient(self._projected(point, total), (level,), norms)
+    def _sum(self, point: FixedRank, vectors: Vectors, level: float, size: int) -> ClippedGradient:
+        total, norms = clipped_sum(self.records.design, vectors, level, size)
+        return ClippedGradient(total, (level,), norms)
 
 
 @dataclass
@@ -95,8 +92,7 @@ class ResponseClipping(Clipping):
         """Return the spread itself."""
         return spread
 
-    def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
-        """Sum the gradients at a released point and intercept."""
+    def _sum(self, point: FixedRank, vectors: Vectors, level: float, size: int) -> ClippedGradient:
         design, intercept = self.records.design, self.records.intercept
         lengths = design.map_rows(partial(_lengths, point=point, intercept=intercept))
         downweights = level < NO_CLIPPING
@@ -105,14 +101,13 @@ class ResponseClipping(Clipping):
         weights = downweight_long_rows(lengths, downweights=downweights)
         # Vectors without weight contribute nothing to the sum, whatever their length.
         lengths[weights == 0] = 0.0
-        vectors = self._vectors(point, offset)
         kernel = partial(_clipped_residuals, vectors=vectors, weights=weights, level=level)
-        total, sizes = design.add_up(kernel, self._size(point))
+        total, sizes = design.add_up(kernel, size)
         largest = max(float((weights * lengths).max()), 1 / NO_CLIPPING)
         facts, squares = (level, self.response_range, largest), lengths @ lengths
         # For uncorrelated coordinates, the curvature with the weights relative to that without.
         gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0
-        return ClippedGradient(self._projected(point, total), facts, sizes, gain)
+        return ClippedGradient(total, facts, sizes, gain)
 
 
 # Kernels.

@@ -56,9 +56,10 @@ def warnings_for_fit(
         )
     if rare is not None and rare.is_guess:
         yield (
-            f"{rare.n_features} of the features hardly differ from one value, and noise hides by "
-            "how much: they are taken to be about as large as the other features, or 1. If one of "
-            "them is in much larger units, divide it by a public guess of its size."
+            f"{rare.n_features} of the features hardly differ from one value, being constant or "
+            "rare. Noise hides how far they differ, which is taken to be about as far as the other "
+            "features, or 1. If one is in much larger units, divide it by a public guess of its "
+            "size."
         )
     if problem.are_cells and problem.cost.is_private and _has_rare_cells(problem, transform):
         yield (
