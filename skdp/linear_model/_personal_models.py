@@ -288,13 +288,14 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
 
     def _shared_model(self) -> SharedModel:
         """Return the released model in the coordinates of whitened rows, as in the fit."""
-        basis, mean_head = self.components_.T.astype(np.float64), self.coef_.astype(np.float64)
+        basis, mean = self.components_.T.astype(np.float64), self.coef_.astype(np.float64)
         whitening = None
         if self.whitening_ is not None:
             whitening = self.whitening_.astype(np.float64)
-            both = np.linalg.solve(whitening, np.column_stack([basis, mean_head]))
-            basis, mean_head = both[:, :-1].astype(np.float64), both[:, -1].astype(np.float64)
+            both = np.linalg.solve(whitening, np.column_stack([basis, mean]))
+            basis, mean = both[:, :-1].astype(np.float64), both[:, -1].astype(np.float64)
         prior = Prior(
+            mean,
             basis,
             self.prior_variances_.astype(np.float64),
             self.intercept_variance_,
@@ -303,7 +304,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         )
         center = self.mean_.astype(np.float64)
         response_center = self.intercept_ + float(center @ self.coef_)
-        return SharedModel(center, response_center, whitening, mean_head, prior, self.snr_)
+        return SharedModel(center, response_center, whitening, prior, self.snr_)
 
 
 def _first_halves(codes: np.ndarray, n_users: int) -> np.ndarray:

@@ -316,7 +316,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
 
     def _set_attributes(self, result: SharedModel, problem: PersonalProblem) -> tuple[str, ...]:
         dtype, prior = problem.dtype, result.prior
-        basis, coef = prior.basis, result.mean_head
+        basis, coef = prior.basis, prior.mean
         self.whitening_ = None
         if result.whitening is not None:
             basis, coef = result.whitening @ basis, result.whitening @ coef

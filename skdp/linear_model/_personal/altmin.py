@@ -15,7 +15,6 @@ References
    personalization". NeurIPS.
 """
 
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -51,12 +50,12 @@ def alternate(plan: AltminReleases, start: Start, users: Users, budget: PrivacyB
     """Run all steps, whatever the data."""
     levels = _release_levels(plan, users, start, budget)
     for of_matrix, of_sides in plan.steps:
-        prior, mean_head = start.prior, start.mean_head
-        total, products = _clipped_sums(users, prior, mean_head, levels)
+        total, products = _clipped_sums(users, start.prior, levels)
         matrix, noise_std = budget.release(of_matrix, total, levels[0], rounding=users.rounding)
         sides, _ = budget.release(of_sides, products, levels[1], rounding=users.rounding)
-        solved = _floored_solution(matrix, sides, noise_std).reshape(prior.basis.shape, order="F")
-        start = replace(start, prior=replace(prior, basis=oriented_basis(solved)))
+        solved = _floored_solution(matrix, sides, noise_std)
+        basis = solved.reshape(start.prior.basis.shape, order="F")
+        start = start.with_basis(oriented_basis(basis))
     return start
 
 
@@ -64,18 +63,18 @@ def _release_levels(
     plan: AltminReleases, users: Users, start: Start, budget: PrivacyBudget
 ) -> tuple[float, float]:
     """Release the clip levels of both sides, once for all steps, as heads keep their scale."""
-    norms = users.fill(partial(_norms, prior=start.prior, mean_head=start.mean_head))
+    norms = users.fill(partial(_norms, prior=start.prior))
     matrix = release_level(plan.matrix_norm, norms[:, 0], _QUANTILE, budget)
     return matrix, release_level(plan.product_norm, norms[:, 1], _QUANTILE, budget)
 
 
-def _norms(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np.ndarray:
-    return np.column_stack(_terms(batch, prior, mean_head)[2:])
+def _norms(batch: UserBatch, prior: Prior) -> np.ndarray:
+    return np.column_stack(_terms(batch, prior)[2:])
 
 
-def _terms(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> _Terms:
+def _terms(batch: UserBatch, prior: Prior) -> _Terms:
     """Fit the heads of a batch, and compute their terms of the normal equations."""
-    features, responses = features_of(batch, prior, mean_head)
+    features, responses = features_of(batch, prior)
     heads = ridge_coefficients(features, responses, prior.noise_variance)
     k = len(prior.variances)
     # The representation need not explain what intercepts do.
@@ -92,21 +91,21 @@ def _terms(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> _Terms:
 
 
 def _clipped_sums(
-    users: Users, prior: Prior, mean_head: np.ndarray, levels: tuple[float, float]
+    users: Users, prior: Prior, levels: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sum both sides over users, each clipped as a whole."""
     size, k = prior.basis.shape
-    kernel = partial(_clipped, prior=prior, mean_head=mean_head, levels=levels)
+    kernel = partial(_clipped, prior=prior, levels=levels)
     matrix, products = users.add_up(kernel, (size * k) ** 2 + size * k)
     return matrix.reshape(size * k, size * k), products.ravel()
 
 
 def _clipped(
-    _: slice, batch: UserBatch, prior: Prior, mean_head: np.ndarray, levels: tuple[float, float]
+    _: slice, batch: UserBatch, prior: Prior, levels: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sum the terms of the users of a batch, a pair of components at a time."""
     size, k = prior.basis.shape
-    terms = map_batch(partial(_terms, prior=prior, mean_head=mean_head), batch)
+    terms = map_batch(partial(_terms, prior=prior), batch)
     weights = np.minimum(
         clip_weights(terms.matrix_norms, levels[0], (size * k) ** 2),
         clip_weights(terms.product_norms, levels[1], size * k),

@@ -82,12 +82,12 @@ def solve_exponential(
     candidates = np.linalg.qr(generator.normal(size=(_N_CANDIDATES, size, k)))[0]
     losses = _losses(users, candidates, bound)
     chosen = budget.choose(plan.representation, losses, bound**2, rounding=users.rounding)
-    prior = Prior(candidates[chosen], np.full(k, typical**2 / k), 0.0, typical**2 / k)
     zeros = np.zeros(size)
-    choices = users.fill(partial(best_priors, prior=prior, mean_head=zeros, choices=_PRIORS))
+    prior = Prior(zeros, candidates[chosen], np.full(k, typical**2 / k), 0.0, typical**2 / k)
+    choices = users.fill(partial(best_priors, prior=prior, choices=_PRIORS))
     votes = np.bincount(choices[np.isfinite(choices)].astype(np.intp), minlength=len(_PRIORS))
     winner = budget.choose(plan.prior, -votes)
-    return SharedModel(zeros, 0.0, None, zeros, prior.changed(*_PRIORS[winner]), 0.0)
+    return SharedModel(zeros, 0.0, None, prior.changed(*_PRIORS[winner]), 0.0)
 
 
 def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> float:

@@ -55,6 +55,4 @@ def solve_personal(
             found = descend(model.steps, found, users, budget)
         start = choose_prior(model.prior_vote, found, users, budget)
         warnings += warnings_for_prior(found.prior, start.prior)
-    return SharedModel(
-        center, response_center, whitening, start.mean_head, start.prior, start.snr, warnings
-    )
+    return SharedModel(center, response_center, whitening, start.prior, start.snr, warnings)

@@ -16,7 +16,6 @@ References
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -52,7 +51,7 @@ def descend(
     limits = level / _LEVEL_RANGE, level * _LEVEL_RANGE
     for step in steps:
         used = clip_level(level, budget)
-        total, norms = _clipped_gradient(users, start.prior, start.mean_head, used)
+        total, norms = _clipped_gradient(users, start.prior, used)
         released, _ = budget.release(step.gradient, total, used, rounding=users.rounding)
         start = _moved(start, released / users.n_users)
         kept, _ = release_vote(step.vote, norms, used, users.n_users, budget)
@@ -72,7 +71,7 @@ def _moved(start: Start, gradient: np.ndarray) -> Start:
     """Take a step along the gradient in coordinates of unit prior variance."""
     prior = start.prior
     moved = prior.basis - _STEP_SIZE * gradient / np.sqrt(prior.variances)
-    return replace(start, prior=replace(prior, basis=oriented_basis(moved)))
+    return start.with_basis(oriented_basis(moved))
 
 
 def oriented_basis(matrix: np.ndarray) -> np.ndarray:
@@ -81,19 +80,14 @@ def oriented_basis(matrix: np.ndarray) -> np.ndarray:
     return basis * np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
 
 
-def _clipped_gradient(
-    users: Users, prior: Prior, mean_head: np.ndarray, level: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _clipped_gradient(users: Users, prior: Prior, level: float) -> tuple[np.ndarray, np.ndarray]:
     """Sum the gradients, each clipped as a whole; return also their norms before clipping."""
-    kernel = partial(_clipped, prior=prior, mean_head=mean_head, level=level)
+    kernel = partial(_clipped, prior=prior, level=level)
     return tuple(users.add_up(kernel, prior.basis.size))
 
 
-def _clipped(
-    _: slice, batch: UserBatch, prior: Prior, mean_head: np.ndarray, level: float
-) -> tuple[np.ndarray, PerRow]:
-    gradients = partial(_gradients, prior=prior, mean_head=mean_head)
-    slopes, heads, norms = map_batch(gradients, batch)
+def _clipped(_: slice, batch: UserBatch, prior: Prior, level: float) -> tuple[np.ndarray, PerRow]:
+    slopes, heads, norms = map_batch(partial(_gradients, prior=prior), batch)
     weights = clip_weights(norms, level, prior.basis.size)
     # Values that overflow have the weight 0, and 0 times infinity would be NaN.
     is_null = weights == 0
@@ -109,12 +103,12 @@ class _Gradients(NamedTuple):
     norms: np.ndarray
 
 
-def _gradients(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> _Gradients:
+def _gradients(batch: UserBatch, prior: Prior) -> _Gradients:
     r"""Compute the gradients :math:`u_j h_j^T` of a batch as factors, and their norms.
 
     :math:`u_j = (I - U U^T) X_j^T r_j / m_j` for the residuals r at the head h.
     """
-    features, responses = features_of(batch, prior, mean_head)
+    features, responses = features_of(batch, prior)
     heads = ridge_coefficients(features, responses, prior.noise_variance)
     residuals = features @ heads[:, :, np.newaxis] - responses[:, :, np.newaxis]
     slopes = residuals.transpose(0, 2, 1) @ batch.rows / batch.counts[:, np.newaxis, np.newaxis]

@@ -27,9 +27,7 @@ _LEAD, _LEAD_OF_NONE = 2.0, 0.15
 
 def choose_prior(vote: Release, start: Start, users: Users, budget: PrivacyBudget) -> Start:
     """Release which prior predicts most users best, each response from the others of its user."""
-    choices = users.fill(
-        partial(best_priors, prior=start.prior, mean_head=start.mean_head, choices=PRIORS)
-    )
+    choices = users.fill(partial(best_priors, prior=start.prior, choices=PRIORS))
     counts, noise_std = budget.release(vote, bin_counts(choices, np.arange(len(PRIORS))))
     lead = counts - np.array([_handicap(*choice, users.n_users, noise_std) for choice in PRIORS])
     return replace(start, prior=start.prior.changed(*PRIORS[int(np.argmax(lead))]))
@@ -64,7 +62,7 @@ def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
     The length is even, so that the numbers of every user start at a multiple of 16 bytes.
     """
     prior = model.prior
-    coefficients = np.vstack([prior.root().T, model.mean_head])
+    coefficients = np.vstack([prior.root().T, prior.mean])
     if model.whitening is not None:
         coefficients = coefficients @ model.whitening
     table = np.column_stack([coefficients, -coefficients @ model.center])
@@ -80,7 +78,7 @@ def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
 
 def _lifted(batch: UserBatch, model: SharedModel, lift: np.ndarray) -> np.ndarray:
     """Return what the head of each user adds to the mean coefficients and intercept."""
-    features, responses = features_of(batch, model.prior, model.mean_head)
+    features, responses = features_of(batch, model.prior)
     if not features.shape[2]:
         return np.zeros((len(features), lift.shape[1]))
     heads = ridge_coefficients(features, responses, model.prior.noise_variance)
@@ -88,23 +86,19 @@ def _lifted(batch: UserBatch, model: SharedModel, lift: np.ndarray) -> np.ndarra
     return np.asarray((heads[:, np.newaxis] @ lift)[:, 0])
 
 
-def best_priors(
-    batch: UserBatch, prior: Prior, mean_head: np.ndarray, choices: Choices
-) -> np.ndarray:
+def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
     """Return which prior predicts each user best, leaving one response out at a time."""
     errors = _errors_of_long if batch.rows.shape[1] > batch.rows.shape[2] else _errors
-    found: np.ndarray = np.argmin(errors(batch, prior, mean_head, choices), axis=0)
+    found: np.ndarray = np.argmin(errors(batch, prior, choices), axis=0)
     return found.astype(np.float64)
 
 
-def _errors_of_long(
-    batch: UserBatch, prior: Prior, mean_head: np.ndarray, choices: Choices
-) -> np.ndarray:
+def _errors_of_long(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
     """Compute the errors of users with more rows than features."""
     found = []
     for choice in choices:
         chosen = prior.changed(*choice)
-        features, responses = features_of(batch, chosen, mean_head)
+        features, responses = features_of(batch, chosen)
         errors = leave_one_out_errors_by_features(
             features, responses, batch.counts, chosen.noise_variance
         )
@@ -112,10 +106,10 @@ def _errors_of_long(
     return np.stack(found)
 
 
-def _errors(batch: UserBatch, prior: Prior, mean_head: np.ndarray, choices: Choices) -> np.ndarray:
+def _errors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
     """Compute the errors from kernels of the rows; that of a mix is a mix of two kernels."""
     counts = batch.counts
-    features, responses = features_of(batch, prior, mean_head)
+    features, responses = features_of(batch, prior)
     inside = features @ features.transpose(0, 2, 1)
     everywhere = prior.spread * (batch.rows @ batch.rows.transpose(0, 2, 1))
     is_row = batch.is_row[:, :, np.newaxis]

@@ -9,8 +9,10 @@ __all__ = ["Prior", "SharedModel"]
 
 @dataclass(frozen=True)
 class Prior:
-    """A normal prior of the difference between a user's coefficients and the mean model."""
+    """A normal prior of a user's coefficients and intercept, for centered and whitened rows."""
 
+    # Coefficients of the mean model.
+    mean: np.ndarray
     # Columns: orthonormal directions in which users differ.
     basis: np.ndarray
     # Variances of the coordinates in the basis.
@@ -43,13 +45,12 @@ class Prior:
 
 @dataclass(frozen=True)
 class SharedModel:
-    """All that is released; the prior and the mean head are for centered and whitened rows."""
+    """All that is released."""
 
     center: np.ndarray
     response_center: float
     # Centered rows are multiplied by it; None for the identity.
     whitening: np.ndarray | None
-    mean_head: np.ndarray
     prior: Prior
     # How far the weakest component stands out, in units of the largest eigenvalue of the noise.
     snr: float

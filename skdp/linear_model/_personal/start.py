@@ -50,27 +50,31 @@ _TINY = 1e-200
 
 @dataclass(frozen=True)
 class Start:
-    """A representation to start from."""
+    """A prior to start from; the shrinkage of its mean depends on its basis."""
 
     prior: Prior
     # Mean of the products of rows and responses.
-    mean: np.ndarray
-    # Standard deviation of the errors of `mean` along each direction.
+    mean_products: np.ndarray
+    # Standard deviation of their errors along each direction.
     mean_noise_std: float
     # Typical number of rows of a user.
     row_count: float
     # How far the weakest component stands out from the noise.
     snr: float
 
-    @property
-    def mean_head(self) -> np.ndarray:
-        """Mean model for whitened rows: coefficients, shrunk inside and outside the basis."""
-        basis, noise_std = self.prior.basis, self.mean_noise_std
-        inside = basis @ (basis.T @ self.mean)
-        size = basis.shape[1]
-        return above_noise(inside, noise_std, MEAN_CERTAINTY, size) + above_noise(
-            self.mean - inside, noise_std, MEAN_CERTAINTY, len(basis) - size
-        )
+    def with_basis(self, basis: np.ndarray) -> "Start":
+        """Return the start with another basis."""
+        mean = _shrunk_mean(basis, self.mean_products, self.mean_noise_std)
+        return replace(self, prior=replace(self.prior, basis=basis, mean=mean))
+
+
+def _shrunk_mean(basis: np.ndarray, mean_products: np.ndarray, noise_std: float) -> np.ndarray:
+    """Shrink the mean of the products to the mean model, inside and outside the basis."""
+    inside = basis @ (basis.T @ mean_products)
+    size = basis.shape[1]
+    return above_noise(inside, noise_std, MEAN_CERTAINTY, size) + above_noise(
+        mean_products - inside, noise_std, MEAN_CERTAINTY, len(basis) - size
+    )
 
 
 def release_row_count(search: Search, users: Users, budget: PrivacyBudget) -> float:
@@ -86,7 +90,9 @@ def release_mean_model(
     """Release only the mean of the products: one model for all."""
     products, size = _release_size(plan.product_norm, users, UserLevels(), budget)
     mean = _release_mean(problem, plan.mean_products, products, size, users, budget)
-    return Start(Prior(np.zeros((users.n_features, 0)), np.zeros(0), 0.0, 1.0), *mean, 1.0, 0.0)
+    basis = np.zeros((users.n_features, 0))
+    prior = Prior(_shrunk_mean(basis, *mean), basis, np.zeros(0), 0.0, 1.0)
+    return Start(prior, *mean, 1.0, 0.0)
 
 
 def release_start(
@@ -107,7 +113,7 @@ def release_start(
         mean = _release_mean(problem, plan.mean_products, products, size, users, budget)
     moment = released / users.n_users
     spread = moment - _outer_of_mean(moment, *mean)
-    prior, snr = _spectral(spread, noise_std / users.n_users, row_count, problem)
+    prior, snr = _spectral(spread, noise_std / users.n_users, mean, row_count, problem)
     start = _with_scale(plan.head_norm, Start(prior, *mean, row_count, snr), users, budget)
     intercept = max(start.prior.intercept_variance, levels.between)
     return replace(start, prior=replace(start.prior, intercept_variance=intercept))
@@ -148,7 +154,11 @@ def _release_mean(
 
 
 def _spectral(
-    moment: np.ndarray, noise_std: float, row_count: float, problem: PersonalProblem
+    moment: np.ndarray,
+    noise_std: float,
+    mean: tuple[np.ndarray, float],
+    row_count: float,
+    problem: PersonalProblem,
 ) -> tuple[Prior, float]:
     """Estimate the prior, and the snr of its weakest component, from a noisy second moment."""
     k, size = problem.n_components, len(moment)
@@ -165,7 +175,7 @@ def _spectral(
     intercept = _INTERCEPT_VARIANCE * total / k if problem.fit_intercept else 0.0
     edge = noise_std * np.sqrt(2 * size)
     snr = float((values[k - 1] - bulk) / edge) if edge > 0 else np.inf
-    return Prior(basis, variances, intercept, noise_variance), snr
+    return Prior(_shrunk_mean(basis, *mean), basis, variances, intercept, noise_variance), snr
 
 
 def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise_std: float) -> np.ndarray:
@@ -186,8 +196,8 @@ def _with_scale(search: Search, start: Start, users: Users, budget: PrivacyBudge
     Clipped products show less variance than there is, and gradient steps are too long if a variance
     is estimated too small.
     """
-    prior, mean_head = start.prior, start.mean_head
-    sizes = users.fill(partial(_head_sizes, prior=prior, mean_head=mean_head))
+    prior = start.prior
+    sizes = users.fill(partial(_head_sizes, prior=prior))
     expected = np.sqrt(prior.variances.sum())
     factor = budget.quantile(search, sizes / expected, q=_HEAD_QUANTILE) ** 2
     scaled = replace(
@@ -199,17 +209,15 @@ def _with_scale(search: Search, start: Start, users: Users, budget: PrivacyBudge
     return replace(start, prior=scaled)
 
 
-def _head_sizes(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np.ndarray:
-    features, responses = features_of(batch, prior, mean_head)
+def _head_sizes(batch: UserBatch, prior: Prior) -> np.ndarray:
+    features, responses = features_of(batch, prior)
     heads = ridge_coefficients(features, responses, prior.noise_variance)
     return row_norms(heads[:, : len(prior.variances)] * np.sqrt(prior.variances))
 
 
-def features_of(
-    batch: UserBatch, prior: Prior, mean_head: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def features_of(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
     """Return features whose coefficients have prior variance 1, and the responses to explain."""
-    both = batch.rows @ np.column_stack([prior.root(), mean_head])
+    both = batch.rows @ np.column_stack([prior.root(), prior.mean])
     responses = batch.responses - both[:, :, -1]
     if prior.intercept_variance == 0:
         return both[:, :, :-1], responses
