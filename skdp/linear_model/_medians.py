@@ -91,8 +91,8 @@ def release_medians(
     center, step = np.zeros(searches[0].shape), np.ones(searches[0].shape)
     for number, search in enumerate(searches):
         counts_around = partial(_counts_around, counts_up_to, center, step)
-        found = budget.quantiles(search, counts_around, q=0.5, n_rows=n_rows)
-        center = center + step * found
+        shift = budget.quantiles(search, counts_around, q=0.5, n_rows=n_rows)
+        center = center + step * shift
         step = _STEP * np.abs(center) if number == 0 else _STEP_AROUND * step
     return center, step
 

@@ -195,9 +195,9 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         predictions = self._mean_predictions(data.rows)
         if is_support.any():
             coefs, intercepts = self._models(data, is_support)
-            own = row_products(data.rows, coefs[data.codes]) + intercepts[data.codes]
+            personal = row_products(data.rows, coefs[data.codes]) + intercepts[data.codes]
             # Users without rows get a head of NaN.
-            predictions = np.where(np.isfinite(own), own, predictions)
+            predictions = np.where(np.isfinite(personal), personal, predictions)
         rest = ~is_support
         weights = checked_weights(sample_weight, len(rest))
         weights = None if weights is None else weights[rest]
@@ -282,8 +282,8 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         owners = places[codes]
         has_head = owners >= 0
         coefs, intercepts = self._models(data)
-        own = row_products(rows[has_head], coefs[owners[has_head]])
-        predictions[has_head] = own + intercepts[owners[has_head]]
+        personal = row_products(rows[has_head], coefs[owners[has_head]])
+        predictions[has_head] = personal + intercepts[owners[has_head]]
         return predictions
 
     def _shared_model(self) -> SharedModel:

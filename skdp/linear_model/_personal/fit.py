@@ -48,11 +48,11 @@ def solve_personal(
     if isinstance(model, MeanReleases):
         start = release_mean_model(problem, model, users, budget)
     else:
-        found = release_start(problem, model, users, row_count, levels, budget)
+        fitted = release_start(problem, model, users, row_count, levels, budget)
         if isinstance(model.steps, AltminReleases):
-            found = alternate(model.steps, found, users, budget)
+            fitted = alternate(model.steps, fitted, users, budget)
         else:
-            found = descend(model.steps, found, users, budget)
-        start = choose_prior(model.prior_vote, found, users, budget)
-        warnings += warnings_for_prior(found.prior, start.prior)
+            fitted = descend(model.steps, fitted, users, budget)
+        start = choose_prior(model.prior_vote, fitted, users, budget)
+        warnings += warnings_for_prior(fitted.prior, start.prior)
     return SharedModel(center, response_center, whitening, start.prior, start.snr, warnings)

@@ -51,9 +51,9 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
         users.multiply_rows(model.whitening)
     users.shift_responses(model.response_center)
     lift, mean = _lift(model)
-    found = users.fill(partial(_lifted, model=model, lift=lift)) + mean
+    models = users.fill(partial(_lifted, model=model, lift=lift)) + mean
     # The rest is the padding of the lift.
-    return found[:, : users.n_features], found[:, users.n_features]
+    return models[:, : users.n_features], models[:, users.n_features]
 
 
 def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
@@ -89,8 +89,7 @@ def _lifted(batch: UserBatch, model: SharedModel, lift: np.ndarray) -> np.ndarra
 def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
     """Return which prior predicts each user best, leaving one response out at a time."""
     errors = _errors_of_long if batch.rows.shape[1] > batch.rows.shape[2] else _errors
-    found: np.ndarray = np.argmin(errors(batch, prior, choices), axis=0)
-    return found.astype(np.float64)
+    return np.argmin(errors(batch, prior, choices), axis=0).astype(np.float64)
 
 
 def _errors_of_long(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
@@ -115,7 +114,7 @@ def _errors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
     is_row = batch.is_row[:, :, np.newaxis]
     everywhere += prior.intercept_variance * (is_row * batch.is_row[:, np.newaxis, :])
     everywhere -= inside
-    found = []
+    all_errors = []
     for mix, factor in choices:
         noise_variance = factor * prior.noise_variance
         if mix == 0:
@@ -124,5 +123,5 @@ def _errors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
         else:
             kernel = inside + mix * everywhere
             errors = leave_one_out_errors_by_kernels(kernel, responses, counts, noise_variance)
-        found.append(errors)
-    return np.stack(found)
+        all_errors.append(errors)
+    return np.stack(all_errors)

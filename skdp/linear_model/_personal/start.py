@@ -79,9 +79,9 @@ def _shrunk_mean(basis: np.ndarray, mean_products: np.ndarray, noise_std: float)
 
 def release_row_count(search: Search, users: Users, budget: PrivacyBudget) -> float:
     """Release the median number of rows of users, up to a factor of the root of 2."""
-    found = budget.quantile(search, users.fill(attrgetter("counts")), q=0.5)
+    point = budget.quantile(search, users.fill(attrgetter("counts")), q=0.5)
     # The median may be anywhere between the released point and the next lower one, its half.
-    return max(found / np.sqrt(2), 1.0)
+    return max(point / np.sqrt(2), 1.0)
 
 
 def release_mean_model(

@@ -37,7 +37,7 @@ class Clipping(ABC):
 
     @property
     def has_intercept(self) -> bool:
-        """Whether the last coordinate is that of an intercept."""
+        """Whether the last coordinate is for an intercept."""
         return self.records.intercept > 0
 
     @abstractmethod

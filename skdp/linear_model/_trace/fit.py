@@ -75,11 +75,11 @@ def solve_trace(
     else:
         estimate = _solve_moments(problem, plan.solver, records, spread.size, transform, budget)
     point, offset = transform.undo(estimate)
-    found = warnings_for_fit(problem, spread, transform, estimate.n_cut)
+    warnings = warnings_for_fit(problem, spread, transform, estimate.n_cut)
     return Estimate(
         point,
         center + offset,
-        warnings=(*estimate.warnings, *found),
+        warnings=(*estimate.warnings, *warnings),
         bounds=transform.bounds,
     )
 

@@ -51,7 +51,7 @@ class MagnitudeHistogram:
 
     @property
     def zero_fraction(self) -> np.ndarray:
-        """The fraction of zeros, and of values too small to be told from 0."""
+        """The fraction of zeros, and of values too small to differ from 0."""
         return np.asarray(self.fractions[:, 0])
 
     @property

@@ -21,7 +21,7 @@ __all__ = [
 
 # Not studied.
 _LEAST_SPREAD = 1e-12
-# Size of responses in bins that noise hides, in units of the largest that is seen: as for normal
+# Size of responses in bins that noise hides, in units of the largest visible one: as for normal
 # responses. Not studied.
 _HIDDEN_SIZE = 0.6
 # The fraction of the responses off the center is taken to be no smaller; not studied.
