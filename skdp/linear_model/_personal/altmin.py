@@ -63,9 +63,13 @@ def _release_levels(
     plan: AltminReleases, users: Users, start: Start, budget: PrivacyBudget
 ) -> tuple[float, float]:
     """Release the clip levels of both sides, once for all steps, as heads keep their scale."""
-    norms = users.fill(lambda batch: np.column_stack(_terms(batch, start.prior)[2:]))
+    norms = users.fill(partial(_norms, prior=start.prior))
     matrix = release_level(plan.matrix_norm, norms[:, 0], _QUANTILE, budget)
     return matrix, release_level(plan.product_norm, norms[:, 1], _QUANTILE, budget)
+
+
+def _norms(batch: UserBatch, prior: Prior) -> np.ndarray:
+    return np.column_stack(_terms(batch, prior)[2:])
 
 
 def _terms(batch: UserBatch, prior: Prior) -> _Terms:
@@ -91,27 +95,31 @@ def _clipped_sums(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sum both sides over users, each clipped as a whole."""
     size, k = prior.basis.shape
-
-    def _clipped(_: slice, batch: UserBatch) -> tuple[np.ndarray, np.ndarray]:
-        terms = map_batch(partial(_terms, prior=prior), batch)
-        weights = np.minimum(
-            clip_weights(terms.matrix_norms, levels[0], (size * k) ** 2),
-            clip_weights(terms.product_norms, levels[1], size * k),
-        )
-        # Values that overflow have the weight 0, and 0 times infinity would be NaN.
-        is_null = weights == 0
-        terms.heads[is_null], terms.products[is_null] = 0.0, 0.0
-        weighted = weights[:, np.newaxis] * terms.heads
-        matrix, rows = np.empty((k, size, k, size)), batch.rows.reshape(-1, size)
-        # A pair of components at a time.
-        for i, j in np.ndindex(k, k):
-            factors = weighted[:, i] * terms.heads[:, j] / batch.counts
-            scaled = batch.rows * factors[:, np.newaxis, np.newaxis]
-            matrix[i, :, j] = scaled.reshape(-1, size).T @ rows
-        return matrix, weighted.T @ terms.products
-
-    matrix, products = users.add_up(_clipped, (size * k) ** 2 + size * k)
+    kernel = partial(_clipped, prior=prior, levels=levels)
+    matrix, products = users.add_up(kernel, (size * k) ** 2 + size * k)
     return matrix.reshape(size * k, size * k), products.ravel()
+
+
+def _clipped(
+    _: slice, batch: UserBatch, prior: Prior, levels: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum the terms of the users of a batch, a pair of components at a time."""
+    size, k = prior.basis.shape
+    terms = map_batch(partial(_terms, prior=prior), batch)
+    weights = np.minimum(
+        clip_weights(terms.matrix_norms, levels[0], (size * k) ** 2),
+        clip_weights(terms.product_norms, levels[1], size * k),
+    )
+    # Values that overflow have the weight 0, and 0 times infinity would be NaN.
+    is_null = weights == 0
+    terms.heads[is_null], terms.products[is_null] = 0.0, 0.0
+    weighted = weights[:, np.newaxis] * terms.heads
+    matrix, rows = np.empty((k, size, k, size)), batch.rows.reshape(-1, size)
+    for i, j in np.ndindex(k, k):
+        factors = weighted[:, i] * terms.heads[:, j] / batch.counts
+        scaled = batch.rows * factors[:, np.newaxis, np.newaxis]
+        matrix[i, :, j] = scaled.reshape(-1, size).T @ rows
+    return matrix, weighted.T @ terms.products
 
 
 def _floored_solution(matrix: np.ndarray, sides: np.ndarray, noise_std: float) -> np.ndarray:

@@ -16,6 +16,7 @@ References
    personalization". NeurIPS.
 """
 
+from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -105,20 +106,25 @@ def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> floa
 
 def _losses(users: Users, candidates: np.ndarray, bound: float) -> np.ndarray:
     """Sum the losses of all candidates over the users."""
+    kernel = partial(_batch_losses, candidates=candidates, bound=bound)
+    return np.asarray(users.add_up(kernel, len(candidates)))
 
-    def _batch_losses(_: slice, batch: UserBatch) -> np.ndarray:
-        losses = np.empty(len(candidates))
-        # As many candidates at a time as fit in memory.
-        width = max(_CHUNK_ENTRIES // (batch.responses.size * candidates.shape[2]), 1)
-        for start in range(0, len(candidates), width):
-            chosen = slice(start, start + width)
-            errors = _errors(batch, candidates[chosen])
-            # Errors that overflow count as the largest there can be.
-            errors[~(errors <= bound**2)] = bound**2
-            losses[chosen] = np.maximum(errors, 0.0).sum(axis=1)
-        return losses
 
-    return np.asarray(users.add_up(_batch_losses, len(candidates)))
+def _batch_losses(_: slice, batch: UserBatch, candidates: np.ndarray, bound: float) -> np.ndarray:
+    losses = np.empty(len(candidates))
+    for chosen in _chunks(batch, candidates):
+        errors = _errors(batch, candidates[chosen])
+        # Errors that overflow count as the largest there can be.
+        errors[~(errors <= bound**2)] = bound**2
+        losses[chosen] = np.maximum(errors, 0.0).sum(axis=1)
+    return losses
+
+
+def _chunks(batch: UserBatch, candidates: np.ndarray) -> Iterator[slice]:
+    n_candidates, _, k = candidates.shape
+    width = max(_CHUNK_ENTRIES // (batch.responses.size * k), 1)
+    for start in range(0, n_candidates, width):
+        yield slice(start, start + width)
 
 
 def _errors(batch: UserBatch, candidates: np.ndarray) -> np.ndarray:

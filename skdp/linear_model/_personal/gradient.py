@@ -82,16 +82,17 @@ def oriented_basis(matrix: np.ndarray) -> np.ndarray:
 
 def _clipped_gradient(users: Users, prior: Prior, level: float) -> tuple[np.ndarray, np.ndarray]:
     """Sum the gradients, each clipped as a whole; return also their norms before clipping."""
+    kernel = partial(_clipped, prior=prior, level=level)
+    return tuple(users.add_up(kernel, prior.basis.size))
 
-    def _clipped(_: slice, batch: UserBatch) -> tuple[np.ndarray, PerRow]:
-        slopes, heads, norms = map_batch(partial(_gradients, prior=prior), batch)
-        weights = clip_weights(norms, level, prior.basis.size)
-        # Values that overflow have the weight 0, and 0 times infinity would be NaN.
-        is_null = weights == 0
-        slopes[is_null], heads[is_null] = 0.0, 0.0
-        return (slopes * weights[:, np.newaxis]).T @ heads, PerRow(norms)
 
-    return tuple(users.add_up(_clipped, prior.basis.size))
+def _clipped(_: slice, batch: UserBatch, prior: Prior, level: float) -> tuple[np.ndarray, PerRow]:
+    slopes, heads, norms = map_batch(partial(_gradients, prior=prior), batch)
+    weights = clip_weights(norms, level, prior.basis.size)
+    # Values that overflow have the weight 0, and 0 times infinity would be NaN.
+    is_null = weights == 0
+    slopes[is_null], heads[is_null] = 0.0, 0.0
+    return (slopes * weights[:, np.newaxis]).T @ heads, PerRow(norms)
 
 
 class _Gradients(NamedTuple):

@@ -94,15 +94,15 @@ def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
 
 def _errors_of_long(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
     """Compute the errors of users with more rows than features."""
-    priors = [prior.changed(*choice) for choice in choices]
-    return np.stack(
-        [
-            leave_one_out_errors_by_features(
-                *features_of(batch, one), batch.counts, one.noise_variance
-            )
-            for one in priors
-        ]
-    )
+    found = []
+    for choice in choices:
+        chosen = prior.changed(*choice)
+        features, responses = features_of(batch, chosen)
+        errors = leave_one_out_errors_by_features(
+            features, responses, batch.counts, chosen.noise_variance
+        )
+        found.append(errors)
+    return np.stack(found)
 
 
 def _errors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Levels to which whole users are clipped, and averages without the known part of noise."""
 
+from functools import partial
+
 import numpy as np
 
 from skdp.data.reduce import map_sum
@@ -41,21 +43,23 @@ def release_level(search: Search, norms: np.ndarray, q: float, budget: PrivacyBu
 
 def clipped_total(values: np.ndarray, level: float) -> np.ndarray:
     """Sum vectors, one of each user, clipped to norm `level`."""
-
-    def _total(_: slice, rows: np.ndarray) -> np.ndarray:
-        return np.asarray(clip_rows(rows.copy(), level).sum(axis=0))
-
-    return np.asarray(map_sum(as_source(values), [_total], values.shape[1])[0])
+    kernel = partial(_total, level=level)
+    return np.asarray(map_sum(as_source(values), [kernel], values.shape[1])[0])
 
 
 def clipped_moment(values: np.ndarray, level: float) -> np.ndarray:
     """Sum the outer products of vectors, one of each user, clipped to norm `level`."""
+    kernel = partial(_moment, level=level)
+    return np.asarray(map_sum(as_source(values), [kernel], values.shape[1] ** 2)[0])
 
-    def _moment(_: slice, rows: np.ndarray) -> np.ndarray:
-        clipped = clip_rows(rows.copy(), level)
-        return clipped.T @ clipped
 
-    return np.asarray(map_sum(as_source(values), [_moment], values.shape[1] ** 2)[0])
+def _total(_: slice, values: np.ndarray, level: float) -> np.ndarray:
+    return np.asarray(clip_rows(values.copy(), level).sum(axis=0))
+
+
+def _moment(_: slice, values: np.ndarray, level: float) -> np.ndarray:
+    clipped = clip_rows(values.copy(), level)
+    return clipped.T @ clipped
 
 
 def loses_digits(sizes: np.ndarray) -> np.ndarray:

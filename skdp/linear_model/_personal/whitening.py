@@ -1,5 +1,7 @@
 """A map that decorrelates features, from the second moments of the users."""
 
+from functools import partial
+
 import numpy as np
 
 from skdp.data.users import UserBatch, Users
@@ -32,12 +34,7 @@ def release_user_whitening(
     norms = users.fill(moment_norms)
     level = release_level(plan.norm, norms, _QUANTILE, budget)
     weights = clip_weights(norms, level, users.n_features**2)
-
-    def _weighted_moment(_: slice, batch: UserBatch) -> np.ndarray:
-        scaled = batch.rows * (weights[batch.slots] / batch.counts)[:, np.newaxis, np.newaxis]
-        return scaled.reshape(-1, users.n_features).T @ batch.rows.reshape(-1, users.n_features)
-
-    total = users.add_up(_weighted_moment, users.n_features**2)
+    total = users.add_up(partial(_weighted_moment, weights=weights), users.n_features**2)
     released, noise_std = budget.release(plan.total, total, level, rounding=users.rounding)
     released, noise_std = released / users.n_users, noise_std / users.n_users
     mean_std = noise_std / np.sqrt(users.n_features)
@@ -54,6 +51,12 @@ def moment_norms(batch: UserBatch) -> np.ndarray:
     rows, across = batch.rows, batch.rows.transpose(0, 2, 1)
     products = rows @ across if rows.shape[1] <= rows.shape[2] else across @ rows
     return row_norms(products.reshape(len(products), -1)) / batch.counts
+
+
+def _weighted_moment(_: slice, batch: UserBatch, weights: np.ndarray) -> np.ndarray:
+    scaled = batch.rows * (weights[batch.slots] / batch.counts)[:, np.newaxis, np.newaxis]
+    n_features = batch.rows.shape[2]
+    return scaled.reshape(-1, n_features).T @ batch.rows.reshape(-1, n_features)
 
 
 def _warnings(moment: np.ndarray, noise_std: float) -> tuple[str, ...]:

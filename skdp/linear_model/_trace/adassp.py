@@ -111,22 +111,37 @@ def _sufficient_statistics(
     Rows are clipped to a norm, or weighted if they are public; responses are clipped to a bound. A
     null record adds 0 to both sums. A null response with a public row adds 0 to the second.
     """
-
-    def _statistics(rows: slice, matrices: Matrices) -> np.ndarray:
-        coordinates, responses = matrices.entries(records.intercept), records.responses[rows]
-        assert isinstance(coordinates, DenseCoordinates)
-        if public_weights is None:
-            coordinates.values[np.isnan(responses)] = np.nan
-        features = clip_rows(coordinates.values, row_norm)
-        weighted = features
-        if public_weights is not None:
-            weighted = features * public_weights[rows, np.newaxis]
-        responses = np.clip(np.nan_to_num(responses), -response_bound, response_bound)
-        return np.column_stack([weighted.T @ features, weighted.T @ responses])
-
+    kernel = partial(
+        _statistics,
+        records=records,
+        row_norm=row_norm,
+        response_bound=response_bound,
+        public_weights=public_weights,
+    )
     design = records.design.written_out()
-    sums = design.add_up(_statistics, (design.n_entries + 1) * (design.n_entries + 2))
+    sums = design.add_up(kernel, (design.n_entries + 1) * (design.n_entries + 2))
     return sums[:, :-1], sums[:, -1]
+
+
+def _statistics(
+    rows: slice,
+    matrices: Matrices,
+    *,
+    records: Records,
+    row_norm: float,
+    response_bound: float,
+    public_weights: np.ndarray | None,
+) -> np.ndarray:
+    coordinates, responses = matrices.entries(records.intercept), records.responses[rows]
+    assert isinstance(coordinates, DenseCoordinates)
+    if public_weights is None:
+        coordinates.values[np.isnan(responses)] = np.nan
+    features = clip_rows(coordinates.values, row_norm)
+    weighted = features
+    if public_weights is not None:
+        weighted = features * public_weights[rows, np.newaxis]
+    responses = np.clip(np.nan_to_num(responses), -response_bound, response_bound)
+    return np.column_stack([weighted.T @ features, weighted.T @ responses])
 
 
 def _solve(records: Records, rank: int, moment: np.ndarray, products: np.ndarray) -> Estimate:

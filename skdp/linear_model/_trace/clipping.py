@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -50,16 +51,9 @@ class Clipping(ABC):
 
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
         """Sum the gradients at a released point and intercept."""
-        responses, intercept = self.records.responses, self.records.intercept
-
-        def _coordinates_and_residuals(
-            rows: slice, matrices: Matrices
-        ) -> tuple[Coordinates, np.ndarray]:
-            coordinates, inner = matrices.tangent(point, intercept)
-            return coordinates, inner + intercept * offset - responses[rows]
-
+        vectors = partial(_coordinates, point=point, offset=offset, given=self.records)
         size = point.left.size + point.right.size + self.has_intercept
-        gradient = self._sum(point, _coordinates_and_residuals, level, size)
+        gradient = self._sum(point, vectors, level, size)
         return gradient._replace(total=self._projected(point, gradient.total))
 
     def _projected(self, point: FixedRank, total: np.ndarray) -> np.ndarray:
@@ -100,25 +94,43 @@ class ResponseClipping(Clipping):
 
     def _sum(self, point: FixedRank, vectors: Vectors, level: float, size: int) -> ClippedGradient:
         design, intercept = self.records.design, self.records.intercept
-        lengths = design.map_rows(lambda _, matrices: matrices.tangent(point, intercept)[0].norms())
+        lengths = design.map_rows(partial(_lengths, point=point, intercept=intercept))
         downweights = level < NO_CLIPPING
         if downweights:
             lengths[~self._is_inlier] = 0.0
         weights = downweight_long_rows(lengths, downweights=downweights)
         # Vectors without weight contribute nothing to the sum, whatever their length.
         lengths[weights == 0] = 0.0
-
-        def _clipped(rows: slice, matrices: Matrices) -> tuple[np.ndarray, PerRow]:
-            coordinates, residuals = vectors(rows, matrices)
-            clipped = np.clip(residuals, -level, level)
-            factors = np.where(np.isfinite(residuals), weights[rows] * clipped, 0.0)
-            coordinates.multiply(factors)
-            total = coordinates.weighted_sum((factors != 0).astype(np.float64))
-            return total, PerRow(np.abs(residuals))
-
-        total, sizes = design.add_up(_clipped, size)
+        kernel = partial(_clipped_residuals, vectors=vectors, weights=weights, level=level)
+        total, sizes = design.add_up(kernel, size)
         largest = max(float((weights * lengths).max()), 1 / NO_CLIPPING)
         facts, squares = (level, self.response_range, largest), lengths @ lengths
         # For uncorrelated coordinates, the curvature with the weights relative to that without.
         gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0
         return ClippedGradient(total, facts, sizes, gain)
+
+
+# Kernels.
+
+
+def _coordinates(
+    rows: slice, matrices: Matrices, *, point: FixedRank, offset: float, given: Records
+) -> tuple[Coordinates, np.ndarray]:
+    """Return coordinates of a block and its residuals."""
+    coordinates, inner = matrices.tangent(point, given.intercept)
+    return coordinates, inner + given.intercept * offset - given.responses[rows]
+
+
+def _lengths(_: slice, matrices: Matrices, point: FixedRank, intercept: float) -> np.ndarray:
+    return matrices.tangent(point, intercept)[0].norms()
+
+
+def _clipped_residuals(
+    records: slice, matrices: Matrices, vectors: Vectors, weights: np.ndarray, level: float
+) -> tuple[np.ndarray, PerRow]:
+    coordinates, residuals = vectors(records, matrices)
+    clipped = np.clip(residuals, -level, level)
+    factors = np.where(np.isfinite(residuals), weights[records] * clipped, 0.0)
+    coordinates.multiply(factors)
+    total = coordinates.weighted_sum((factors != 0).astype(np.float64))
+    return total, PerRow(np.abs(residuals))

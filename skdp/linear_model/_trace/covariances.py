@@ -6,7 +6,8 @@ vectors, one of these is the second moment and the other is left out.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -69,15 +70,23 @@ def exact_whitening(design: Design) -> tuple[Maps, float]:
 def _moments(design: Design, is_null: np.ndarray, bound: float) -> dict[int, np.ndarray]:
     """Sum the second moments of all sides longer than 1, of clipped matrices, in one reading."""
     sides = [side for side, length in enumerate(design.matrix_shape) if length > 1]
-
-    def _second_moments(records: slice, matrices: Matrices) -> tuple[np.ndarray, ...]:
-        weights = clip_weights(matrices.norms(), bound, design.n_entries)
-        weights[is_null[records]] = 0.0
-        return tuple(matrices.second_moment(side, weights) for side in sides)
-
+    clipped = partial(clip_weights, bound=bound, n_features=design.n_entries)
+    kernel = partial(_second_moments, sides=sides, is_null=is_null, clipped=clipped)
     lengths = [(design.matrix_shape[side], 1 if design.is_sparse(side) else 2) for side in sides]
     size = sum(length**power for length, power in lengths)
-    return dict(zip(sides, design.add_up(_second_moments, size), strict=True)) if sides else {}
+    return dict(zip(sides, design.add_up(kernel, size), strict=True)) if sides else {}
+
+
+def _second_moments(
+    records: slice,
+    matrices: Matrices,
+    sides: list[int],
+    is_null: np.ndarray,
+    clipped: Callable[[np.ndarray], np.ndarray],
+) -> tuple[np.ndarray, ...]:
+    weights = clipped(matrices.norms())
+    weights[is_null[records]] = 0.0
+    return tuple(matrices.second_moment(side, weights) for side in sides)
 
 
 def norm_bound(n_entries: int) -> float:

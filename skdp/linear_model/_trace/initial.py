@@ -13,6 +13,7 @@ References
 
 import math
 from collections.abc import Callable
+from functools import partial
 from operator import methodcaller
 
 import numpy as np
@@ -75,10 +76,17 @@ def _sum_of_products(
     level: float,
     size: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    def _vectors(rows: slice, matrices: Matrices) -> tuple[Coordinates, np.ndarray]:
-        return coordinates_of(matrices), records.responses[rows]
+    vectors = partial(_products, coordinates_of=coordinates_of, responses=records.responses)
+    return clipped_sum(records.design, vectors, min(level, NO_CLIPPING), size)
 
-    return clipped_sum(records.design, _vectors, min(level, NO_CLIPPING), size)
+
+def _products(
+    rows: slice,
+    matrices: Matrices,
+    coordinates_of: Callable[[Matrices], Coordinates],
+    responses: np.ndarray,
+) -> tuple[Coordinates, np.ndarray]:
+    return coordinates_of(matrices), responses[rows]
 
 
 def _with_core(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -38,14 +39,16 @@ def clipped_sum(
 
     Vectors that are not finite contribute nothing, and have the norm inf or NaN.
     """
+    return tuple(design.add_up(partial(_clipped, vectors=vectors, level=level), size))
 
-    def _clipped(records: slice, matrices: Matrices) -> tuple[np.ndarray, PerRow]:
-        coordinates, factors = vectors(records, matrices)
-        # The vector is multiplied out before its norm is taken: a product of two norms may
-        # underflow where the vector does not, and would then bound nothing.
-        coordinates.multiply(factors)
-        norms = coordinates.norms()
-        weights = clip_weights(norms, level, coordinates.size)
-        return coordinates.weighted_sum(weights), PerRow(norms)
 
-    return tuple(design.add_up(_clipped, size))
+def _clipped(
+    records: slice, matrices: Matrices, vectors: Vectors, level: float
+) -> tuple[np.ndarray, PerRow]:
+    coordinates, factors = vectors(records, matrices)
+    # The vector is multiplied out before its norm is taken: a product of two norms may underflow
+    # where the vector does not, and would then bound nothing.
+    coordinates.multiply(factors)
+    norms = coordinates.norms()
+    weights = clip_weights(norms, level, coordinates.size)
+    return coordinates.weighted_sum(weights), PerRow(norms)

@@ -1,6 +1,7 @@
 """Centers and spreads of features in unknown units: private, or exact ones of public rows."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -127,12 +128,8 @@ def _release_means(
 ) -> np.ndarray:
     """Release the mean of standardized rows, which are clipped entry by entry, then in norm."""
     bound = norm_bound(design.n_entries)
-
-    def _clipped_rows(_: slice, matrices: Matrices) -> np.ndarray:
-        standardized = np.clip((entries_of(matrices) - center) / spread, -largest, largest)
-        return np.asarray(clip_rows(standardized, bound).sum(axis=0))
-
-    total = design.add_up(_clipped_rows, design.n_entries)
+    kernel = partial(_clipped_rows, center=center, spread=spread, largest=largest, bound=bound)
+    total = design.add_up(kernel, design.n_entries)
     released, _ = budget.release(plan, total, bound, rounding=design.rounding)
     return np.asarray(released / design.n_records)
 
@@ -169,18 +166,13 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
     sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
     middle = np.median(sample, axis=0) if centered else np.zeros(design.n_entries)
     largest = np.array([outlier_threshold(np.abs(column)) for column in (sample - middle).T])
-
-    def _power_sum(_: slice, matrices: Matrices, shift: np.ndarray, power: int) -> np.ndarray:
-        values = entries_of(matrices)
-        differences = np.where(np.abs(values) <= _LARGEST_USABLE, values, 0.0) - middle
-        inliers = np.where(np.abs(differences) <= largest, differences, 0.0)
-        return np.asarray(((inliers - shift) ** power).sum(axis=0))
-
+    inliers = partial(_inlier_differences, middle=middle, largest=largest)
     shift = np.zeros(design.n_entries)
     if centered:
-        kernel = partial(_power_sum, shift=shift, power=1)
+        kernel = partial(_power_sum, inliers=inliers, shift=shift, power=1)
         shift = design.add_up(kernel, design.n_entries) / design.n_records
-    squares = design.add_up(partial(_power_sum, shift=shift, power=2), design.n_entries)
+    kernel = partial(_power_sum, inliers=inliers, shift=shift, power=2)
+    squares = design.add_up(kernel, design.n_entries)
     spread = np.sqrt(squares / design.n_records)
     spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
     shape = design.matrix_shape
@@ -198,3 +190,31 @@ def _count_up_to(_: slice, matrices: Matrices, points: np.ndarray) -> np.ndarray
 def _count_sizes(_: slice, matrices: Matrices, center: np.ndarray, least: np.ndarray) -> np.ndarray:
     differences = entries_of(matrices) - center
     return count_by_power(np.where(np.abs(differences) < least, 0.0, differences))
+
+
+def _clipped_rows(
+    _: slice,
+    matrices: Matrices,
+    center: np.ndarray,
+    spread: np.ndarray,
+    largest: np.ndarray,
+    bound: float,
+) -> np.ndarray:
+    standardized = np.clip((entries_of(matrices) - center) / spread, -largest, largest)
+    return np.asarray(clip_rows(standardized, bound).sum(axis=0))
+
+
+def _power_sum(
+    _: slice,
+    matrices: Matrices,
+    inliers: Callable[[Matrices], np.ndarray],
+    shift: np.ndarray,
+    power: int,
+) -> np.ndarray:
+    return np.asarray(((inliers(matrices) - shift) ** power).sum(axis=0))
+
+
+def _inlier_differences(matrices: Matrices, middle: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    values = entries_of(matrices)
+    differences = np.where(np.abs(values) <= _LARGEST_USABLE, values, 0.0) - middle
+    return np.where(np.abs(differences) <= largest, differences, 0.0)
