@@ -61,8 +61,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         Whether a fit without ids is an error. Otherwise every row is a user of its own, with a
         `PrivacyWarning`, and the unit of the record is ``"row"``.
     max_rows_per_user : int or None, default=None
-        Largest number of rows of a user that are used, the first ones; ``None`` is all. Privacy
-        does not depend on it.
+        How many rows of a user are used at most, the first ones; ``None`` is all. Privacy does not
+        depend on it.
     fit_intercept : bool, default=True
         Whether to center rows and responses, and to give heads an intercept, whose prior variance
         follows how far users' levels differ.
@@ -73,14 +73,12 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         Whether to make features uncorrelated by a released second moment. False saves .15 of the
         budget, .4 with ``n_components=0``, and is right for uncorrelated features of variance 1.
     solver : {"gradient", "altmin", "exponential"}, default="gradient"
-        How the directions are fitted. ``"gradient"`` releases gradients of n_features *
-        n_components numbers. ``"altmin"`` releases the normal equations of as many unknowns, at
-        most 500; it needs many more users. ``"exponential"`` chooses one of 1000 random
-        representations of at most 8 numbers, without `fit_intercept`, `mean_head` and
-        `decorrelate`.
+        How directions are fitted. ``"gradient"`` releases gradients, of n_features * n_components
+        numbers. ``"altmin"`` releases the normal equations of as many unknowns, 500 at most; it
+        needs many more users. ``"exponential"`` chooses one of 1000 random representations, of 8
+        numbers at most, without `fit_intercept`, `mean_head` and `decorrelate`.
     n_iter : int, default=4
-        For "gradient" and "altmin": number of steps, 0 to 100. 0 spends the budget of steps on the
-        start.
+        For "gradient" and "altmin": number of steps, 0 to 100. 0 leaves all budget to the start.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -131,17 +129,16 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     Notes
     -----
     **Privacy.** Unit: a user with all rows and responses, however many and whatever these are; a
-    single row if there are no ids. Adjacency: `adjacency`. Mechanism: Gaussian, with
-    "exponential" the exponential one, accounted for exactly in Gaussian differential privacy.
-    Released: searches for norms, medians and numbers of rows, a center, the second moments of the
-    features and of each user's products of rows and responses, the mean of these products, the sums
-    of gradients or normal equations, and votes; each user is clipped as a whole. `plan` lists every
-    release before a fit, `privacy_spent_` afterwards. A head is computed from these releases and
-    its owner's rows, which gives *joint* differential privacy: all that the other users get
-    together has nearly the same distribution, whatever one user's rows are. Assumed public: the
-    number of users, the number of features, their names, the dtype of X, and parameters; not the
-    ids, nor who has how many rows. NaN and
-    infinity are refused, which tells that there are none. Not covered: heads, and what `head`,
+    single row if there are no ids. Adjacency: `adjacency`. Mechanism: Gaussian, with "exponential"
+    the exponential one, accounted for exactly in Gaussian differential privacy. Released: searches
+    for norms, medians and numbers of rows, a center, the second moments of the features and of each
+    user's products of rows and responses, the mean of these products, the sums of gradients or
+    normal equations, and votes; each user is clipped as a whole. `plan` lists every release before
+    a fit, `privacy_spent_` afterwards. A head is computed from these releases and its owner's rows,
+    which gives *joint* differential privacy: all that the other users get together has nearly the
+    same distribution, whatever one user's rows are. Assumed public: the numbers of users and
+    features, names and dtype of X, and parameters; not the ids, nor how many rows a user has. NaN
+    and infinity are refused, which tells that there are none. Not covered: heads, and what `head`,
     `personalize`, `predict`, with `support` or without, `score` and `transform` return, noise-free
     functions of the rows passed in; and the running time. No assumption about the data is made.
 
@@ -152,8 +149,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
 
     Memory is a copy of X in float64, padded by at most a quarter. A fit with all releases reads it
     ``n_iter + 10`` times, "altmin" once more, "exponential" 3 times, the mean model 6 times. A step
-    takes O(n_rows * n_features * n_components); memory of "altmin" also grows with the square of
-    its number of unknowns.
+    takes O(n_rows * n_features * n_components); "altmin" stores a square matrix of its unknowns.
 
     Examples
     --------
