@@ -1,4 +1,4 @@
-"""Descents whose clip level follows a count: what their steps release, planned and read."""
+"""Descents whose clip level follows a released count: the releases of their steps."""
 
 import math
 from collections.abc import Callable
@@ -15,12 +15,12 @@ __all__ = ["DescentStep", "followed_level", "plan_descent", "release_vote", "sha
 # benchmarks/trace_regression/errors.md, "The singular value", compares it with 0, which is constant
 # clipping; other rates are not studied.
 _LEVEL_RATE = 2.0
-# The last step has at most so many times the share of the first one: not studied.
+# Largest ratio of the shares of the last and the first step: not studied.
 _LARGEST_GROWTH = 10.0
 
 
 class DescentStep(NamedTuple):
-    """A sum of gradients, each clipped to a level, and how many were not clipped."""
+    """The sum of gradients clipped to a level, and the vote: how many were not clipped."""
 
     gradient: Release
     vote: Release
@@ -35,11 +35,11 @@ def plan_descent(
     follows: str,
     shape: tuple[int, ...],
 ) -> tuple[DescentStep, ...]:
-    """Plan all steps; votes have equal parts of their share, and the first level follows a name."""
+    """Plan all steps; the release named `follows` sets the first level, votes the others."""
     steps, share = list[DescentStep](), vote_share / len(gradient_shares)
-    for step, own in enumerate(gradient_shares, start=1):
+    for step, gradient_share in enumerate(gradient_shares, start=1):
         gradient = cost.release(
-            f"gradient {step}", "gaussian", own, change, follows=follows, shape=shape
+            f"gradient {step}", "gaussian", gradient_share, change, follows=follows, shape=shape
         )
         follows = f"clip vote {step}"
         vote = cost.release(follows, "gaussian", share, sensitivity.count, {})
@@ -48,14 +48,14 @@ def plan_descent(
 
 
 def shares_of_steps(total: float, n_steps: int, growth: float) -> list[float]:
-    """Split a share over steps: the last ones start from the best point, and get the most."""
+    """Split a share over steps; the last ones get the most, as they decide the final error."""
     return growing_shares(total, n_steps, min(growth, _LARGEST_GROWTH ** (1 / n_steps)))
 
 
 def release_vote(
     vote: Release, norms: np.ndarray, level: float, n_units: int, budget: PrivacyBudget
 ) -> tuple[float, float]:
-    """Release which fraction of the gradients is not clipped, and the noise of that."""
+    """Release the fraction of unclipped gradients; return also the std of its noise."""
     n_kept, noise_std = budget.release(vote, np.count_nonzero(norms <= level))
     return float(np.clip(n_kept / n_units, 0.0, 1.0)), noise_std / n_units
 
@@ -63,5 +63,5 @@ def release_vote(
 def followed_level(
     level: float, kept: float, quantile: float, limits: tuple[float, float]
 ) -> float:
-    """Raise a level that leaves less than the wanted fraction unclipped, lower it where more."""
+    """Raise the level if less than the fraction `quantile` was not clipped, else lower it."""
     return float(np.clip(level * math.exp(_LEVEL_RATE * (quantile - kept)), *limits))

@@ -16,9 +16,10 @@ __all__ = ["PersonalHead"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PersonalHead:  # numpydoc ignore=PR02
-    """Linear model of one user, computed from what is published and the user's own rows.
+    """Linear model of one user, computed from the released model and the user's own rows.
 
-    It is private to that user, and protected against nobody who sees it: keep it with its owner.
+    It is private to that user. Nothing protects the user's rows from those who see the head: leave
+    it with its owner.
     Made by :meth:`skdp.DPPersonalizedRegressor.head`.
 
     Parameters
@@ -28,14 +29,14 @@ class PersonalHead:  # numpydoc ignore=PR02
     intercept_ : float
         Intercept.
     user_column : int, str or None, default=None
-        Column of X that is left out, as it has ids.
+        Column of X that holds ids and is left out.
     feature_names_in_ : ndarray of shape (n_columns,) or None, default=None
-        Names of the columns of X, if they have names; those of another X must be the same.
+        Names of the columns of X, if it has names; the X of `predict` must have the same.
 
     Notes
     -----
-    **Privacy.** Unit: none. A head is a noise-free function of the rows that it was fitted to, and
-    tells of them what their owner knows anyway.
+    **Privacy.** Unit: none. A head is a noise-free function of the rows that it was fitted to. It
+    reveals nothing to their owner, and may reveal these rows to anybody else.
 
     Examples
     --------
@@ -74,7 +75,10 @@ class PersonalHead:  # numpydoc ignore=PR02
         """
         names, known = redact_errors(_get_feature_names)(X), self.feature_names_in_
         if names is not None and known is not None and not np.array_equal(names, known):
-            raise ValueError("X has other columns, or another order of them, than in the fit.")
+            raise ValueError(
+                "X has other columns, or another order of them, than in the fit. Pass the columns "
+                "of the fit, in their order."
+            )
         rows, _ = check_rows_and_ids(X, None, self.user_column, "PersonalHead")
         if rows.shape[1] != len(self.coef_):
             raise ValueError(

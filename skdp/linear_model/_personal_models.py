@@ -1,4 +1,4 @@
-"""What is computed for users from what is published and their own rows: heads and predictions."""
+"""Heads and predictions for users, from the released model and their own rows."""
 
 from dataclasses import replace
 from typing import Any
@@ -27,7 +27,7 @@ __all__ = ["PersonalModels"]
 
 
 class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin):
-    """The public side of a personal regression: nothing here spends, and nothing is kept."""
+    """Methods of a fitted personal regression: none spends budget, or keeps the rows passed in."""
 
     __metadata_request__predict = {"groups": True, "support": True}  # noqa: RUF012
     __metadata_request__score = {"groups": True}  # noqa: RUF012
@@ -48,9 +48,9 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
     snr_: float
 
     def head(self, X: Any, y: Any) -> PersonalHead:
-        """Fit the model of one user, of those of the fit or a new one: it costs nobody privacy.
+        """Fit the model of one user, who may be new; it costs nobody privacy.
 
-        It is to be computed where the user's rows are, and stays there.
+        Compute it where the user's rows are, and leave it there.
 
         Parameters
         ----------
@@ -82,10 +82,10 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         return self._head(coef, intercept)
 
     def personalize(self, X: Any, y: Any, groups: Any = None) -> dict[Any, PersonalHead]:
-        """Fit the models of many users: private outputs, each of which belongs to one of them.
+        """Fit the models of many users, as these would on devices of their own.
 
-        It stands in for what users do on devices of their own. Together the heads are as private as
-        the data: hand each of them to its owner only.
+        The heads are outputs private to one user each; together they reveal as much as the data.
+        Hand each of them to its owner only.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         Raises
         ------
         ValueError
-            If X, y or groups is not acceptable, or nobody tells whose rows these are.
+            If X, y or groups is not acceptable, or there are no ids of users.
         """
         data = self._checked(X, y, groups)
         if data.ids is None:
@@ -114,10 +114,10 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         return dict(zip(data.ids.tolist(), heads, strict=True))
 
     def predict(self, X: Any, groups: Any = None, support: Any = None) -> np.ndarray:
-        """Predict responses, by the mean model, or for users with rows of their own.
+        """Predict responses by the mean model or, with `support`, by the users' own heads.
 
-        With `support` the result is private to the users whose rows these are; what the guarantee
-        covers is the model, and not what is predicted from rows passed in.
+        With `support` the result is private to the users whose rows these are. The guarantee covers
+        the model, not predictions from rows passed in.
 
         Parameters
         ----------
@@ -126,9 +126,9 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         groups : array-like of shape (n_rows,) or None, default=None
             Whose rows these are; None for the ids in `user_column`.
         support : tuple or None, default=None
-            Labeled rows ``(X, y, groups)``, or ``(X, y)`` with a `user_column`, to fit the heads
-            of users to. Users without any are predicted by the mean model, as all are without
-            `support`.
+            Labeled rows to fit the heads of users to: ``(X, y, groups)``, or ``(X, y)`` with a
+            `user_column`. For users without such rows the mean model predicts, as for all users
+            without `support`.
 
         Returns
         -------
@@ -138,15 +138,15 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         Raises
         ------
         ValueError
-            If an argument is not acceptable, or there are groups and no support.
+            If an argument is not acceptable, or there are groups but no support.
         """
         rows, ids = self._rows_and_ids(X, groups)
         predictions = self._mean_predictions(rows)
         if support is None:
             if groups is not None:
                 raise ValueError(
-                    "predict got groups and no support: pass support=(X, y, groups), labeled rows "
-                    "of these users, or no groups for the mean model."
+                    "predict got groups and no support. Pass support=(X, y, groups), labeled rows "
+                    "of these users, or no groups, for predictions of the mean model."
                 )
             return predictions
         if not isinstance(support, tuple | list) or len(support) not in (2, 3):
@@ -155,14 +155,16 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
             )
         data = self._checked(*support)
         if ids is None or data.ids is None:
-            raise ValueError("With support there must be groups for both X and the support.")
+            raise ValueError(
+                "With support there must be groups for both X and the support, or a user_column."
+            )
         return self._predicted(rows, ids, data, predictions)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> float:
-        """Compute the coefficient of determination for users of whom few rows are known.
+        """Compute the coefficient of determination of predictions for users with few known rows.
 
-        The first half of each user's rows, in the order given and rounded down, fits the head, and
-        the other rows are predicted. Without ids all rows are, by the mean model.
+        The first half of each user's rows, in the order given and rounded down, fits the head that
+        predicts the other half. Without ids the mean model predicts all rows.
 
         Parameters
         ----------
@@ -193,16 +195,16 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         predictions = self._mean_predictions(data.rows)
         if is_support.any():
             coefs, intercepts = self._models(data, is_support)
-            own = row_products(data.rows, coefs[data.codes]) + intercepts[data.codes]
-            # Who has no row to fit to has a head of NaN.
-            predictions = np.where(np.isfinite(own), own, predictions)
+            personal = row_products(data.rows, coefs[data.codes]) + intercepts[data.codes]
+            # Users without rows get a head of NaN.
+            predictions = np.where(np.isfinite(personal), personal, predictions)
         rest = ~is_support
         weights = checked_weights(sample_weight, len(rest))
         weights = None if weights is None else weights[rest]
         return r2_of(data.responses[rest], predictions[rest], weights)
 
     def transform(self, X: Any) -> np.ndarray:
-        """Map rows to the representation: what heads are linear in.
+        """Map rows to the representation, in which heads are linear.
 
         Parameters
         ----------
@@ -231,7 +233,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         return PersonalHead(coef, float(intercept), plain(self.user_column), names)
 
     def _rows_and_ids(self, X: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
-        """Check rows as scikit-learn does: nothing is kept from those who predict their own."""
+        """Check rows as scikit-learn does; its errors may name values, which the caller knows."""
         check_is_fitted(self)
         if self.user_column is None:
             X = check_rows_of(X, self, accept_sparse=False)
@@ -251,9 +253,9 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
     def _models(
         self, data: PersonalData, is_used: Any = slice(None)
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Fit heads of all users to their rows, or to those that are to be used."""
+        """Fit heads of all users to their rows, or to those marked as used."""
         users = data.users(plain(self.max_rows_per_user), self.n_jobs, is_used)
-        # What overflows becomes nothing, without a warning, as in the fit.
+        # Values that overflow count as 0, without a warning, as in the fit.
         with np.errstate(all="ignore"):
             return personal_models(users, self._shared_model())
 
@@ -263,33 +265,37 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
     def _predicted(
         self, rows: np.ndarray, ids: np.ndarray, data: PersonalData, predictions: np.ndarray
     ) -> np.ndarray:
-        """Predict rows of users who have a head, and leave the predictions of others."""
+        """Replace predictions of rows whose users have a head."""
         assert data.ids is not None
         names, codes = check_users(ids)
         known = data.ids
         if kind_of_ids(names) is not kind_of_ids(known):
-            raise ValueError("The ids of X and of the support are of different types.")
+            raise ValueError(
+                "The ids of X and of the support are of different types: pass integers for both, "
+                "or strings."
+            )
         if names.dtype.kind != known.dtype.kind:
-            # As floats, which integers of different types are compared as, some would be the same.
+            # Numpy would compare integers of different types as floats, of which some are equal.
             names, known = names.astype(object), known.astype(object)
         is_known, places = np.isin(names, known), np.full(len(names), -1)
         places[is_known] = np.searchsorted(known, names[is_known])
         owners = places[codes]
         has_head = owners >= 0
         coefs, intercepts = self._models(data)
-        own = row_products(rows[has_head], coefs[owners[has_head]])
-        predictions[has_head] = own + intercepts[owners[has_head]]
+        personal = row_products(rows[has_head], coefs[owners[has_head]])
+        predictions[has_head] = personal + intercepts[owners[has_head]]
         return predictions
 
     def _shared_model(self) -> SharedModel:
-        """Take what is published back into whitened coordinates."""
-        basis, mean_head = self.components_.T.astype(np.float64), self.coef_.astype(np.float64)
+        """Return the released model in the coordinates of whitened rows, as in the fit."""
+        basis, mean = self.components_.T.astype(np.float64), self.coef_.astype(np.float64)
         whitening = None
         if self.whitening_ is not None:
             whitening = self.whitening_.astype(np.float64)
-            both = np.linalg.solve(whitening, np.column_stack([basis, mean_head]))
-            basis, mean_head = both[:, :-1].astype(np.float64), both[:, -1].astype(np.float64)
+            both = np.linalg.solve(whitening, np.column_stack([basis, mean]))
+            basis, mean = both[:, :-1].astype(np.float64), both[:, -1].astype(np.float64)
         prior = Prior(
+            mean,
             basis,
             self.prior_variances_.astype(np.float64),
             self.intercept_variance_,
@@ -298,7 +304,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         )
         center = self.mean_.astype(np.float64)
         response_center = self.intercept_ + float(center @ self.coef_)
-        return SharedModel(center, response_center, whitening, mean_head, prior, self.snr_)
+        return SharedModel(center, response_center, whitening, prior, self.snr_)
 
 
 def _first_halves(codes: np.ndarray, n_users: int) -> np.ndarray:

@@ -35,8 +35,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
 
     Each user has a few labeled rows and a model of its own, :math:`y = x^T \theta_j + b_j` plus
     noise. The :math:`\theta_j` differ in few directions, the same for all. `fit` releases these and
-    a mean model, protecting all rows of a user together. The head, a user's own model, follows from
-    what is released and the user's rows; it goes to its owner, nowhere else.
+    a mean model, protecting all rows of a user together. The head, a user's own model, is computed
+    from the release and the user's rows; it goes to its owner, nowhere else.
 
     Parameters
     ----------
@@ -55,10 +55,10 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         :doc:`/user_guide/what_is_protected`.
     user_column : int, str or None, default=None
         Column of X that holds the ids of the users, numbers or strings: its place, or its name in a
-        data frame. It is no feature, but `n_features_in_` counts it. ``None`` takes the ids from
+        data frame. It is not a feature, but `n_features_in_` counts it. ``None`` takes the ids from
         the argument `groups` of the methods.
     require_groups : bool, default=False
-        Whether a fit without ids is an error. Else every row is a user of its own, with a
+        Whether a fit without ids is an error. Otherwise every row is a user of its own, with a
         `PrivacyWarning`, and the unit of the record is ``"row"``.
     max_rows_per_user : int or None, default=None
         How many rows of a user are used at most, the first ones; ``None`` is all. Privacy does not
@@ -73,12 +73,12 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         Whether to make features uncorrelated by a released second moment. False saves .15 of the
         budget, .4 with ``n_components=0``, and is right for uncorrelated features of variance 1.
     solver : {"gradient", "altmin", "exponential"}, default="gradient"
-        How directions are found. ``"gradient"`` releases gradients, of n_features * n_components
+        How directions are fitted. ``"gradient"`` releases gradients, of n_features * n_components
         numbers. ``"altmin"`` releases the normal equations of as many unknowns, 500 at most; it
         needs many more users. ``"exponential"`` chooses one of 1000 random representations, of 8
         numbers at most, without `fit_intercept`, `mean_head` and `decorrelate`.
     n_iter : int, default=4
-        For "gradient" and "altmin": number of steps, 0 to 100. 0 spends it all on the start.
+        For "gradient" and "altmin": number of steps, 0 to 100. 0 leaves all budget to the start.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -90,10 +90,10 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Directions in which users differ, for centered rows as they are given: the transpose of the
-        whitening times an orthonormal basis. Without a column of ids. Covered by the guarantee.
+        Directions in which users differ, for centered rows in their own units: the transpose of
+        the whitening times an orthonormal basis. Without a column of ids. Covered by the guarantee.
     whitening_ : ndarray of shape (n_features, n_features) or None
-        What makes centered rows uncorrelated, symmetric. Covered by the guarantee.
+        Symmetric matrix that decorrelates centered rows. Covered by the guarantee.
     mean_ : ndarray of shape (n_features,)
         Center of the rows; 0 where noise hides it, and without `fit_intercept`. Covered by the
         guarantee.
@@ -111,8 +111,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         Share of the prior variance that is spread evenly over all directions: 0, .03, .1, .3 or 1,
         which is ridge regression. Covered by the guarantee.
     snr_ : float
-        How far the weakest component stands out, in units of the largest eigenvalue of the noise; 0
-        with ``n_components=0`` and "exponential". Covered by the guarantee.
+        Signal of the weakest component, in units of the largest eigenvalue of the noise; 0 with
+        ``n_components=0`` and "exponential". Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release; its unit is ``"user"``, or ``"row"`` if there were no ids. Public.
     n_features_in_ : int
@@ -124,21 +124,21 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     --------
     PersonalHead : The model of one user.
     DPTraceRegressor : One model for all, with privacy for each row.
-    sklearn.linear_model.Ridge : What a user can fit alone.
+    sklearn.linear_model.Ridge : The model that a user can fit alone.
 
     Notes
     -----
-    **Privacy.** Unit: a user with all rows and responses, however many and whatever these are; each
-    row for itself if nobody tells whose it is. Adjacency: `adjacency`. Mechanism: Gaussian, with
-    "exponential" the exponential one, accounted for exactly in Gaussian differential privacy.
-    Released: searches for norms, medians and numbers of rows, a center, the second moments of the
-    features and of each user's products of rows and responses, the mean of these products, the sums
-    of gradients or normal equations, and votes; each user is clipped as a whole. `plan` lists every
-    release before a fit, `privacy_spent_` afterwards. Heads are made of that and their owner's
-    rows, which gives *joint* differential privacy: what all other users get, together, is nearly as
-    likely whatever a user's rows are. Assumed public: the number of users, the number of features,
-    their names, the dtype of X, and parameters; not the ids, nor who has how many rows. NaN and
-    infinity are refused, which tells that there are none. Not covered: heads, and what `head`,
+    **Privacy.** Unit: a user with all rows and responses, however many and whatever these are; a
+    single row if there are no ids. Adjacency: `adjacency`. Mechanism: Gaussian, with "exponential"
+    the exponential one, accounted for exactly in Gaussian differential privacy. Released: searches
+    for norms, medians and numbers of rows, a center, the second moments of the features and of each
+    user's products of rows and responses, the mean of these products, the sums of gradients or
+    normal equations, and votes; each user is clipped as a whole. `plan` lists every release before
+    a fit, `privacy_spent_` afterwards. A head is computed from these releases and its owner's rows,
+    which gives *joint* differential privacy: all that the other users get together has nearly the
+    same distribution, whatever one user's rows are. Assumed public: the numbers of users and
+    features, names and dtype of X, and parameters; not the ids, nor how many rows a user has. NaN
+    and infinity are refused, which tells that there are none. Not covered: heads, and what `head`,
     `personalize`, `predict`, with `support` or without, `score` and `transform` return, noise-free
     functions of the rows passed in; and the running time. No assumption about the data is made.
 
@@ -147,9 +147,9 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     :doc:`/personalization` has proofs, what differs and why, and references;
     :doc:`/user_guide/personal_models` how to use it.
 
-    Memory is a copy of X in float64, padded by at most a quarter. A fit that releases all there is
-    reads it ``n_iter + 10`` times, "altmin" once more, "exponential" 3 times, the mean model 6. A
-    step takes O(n_rows * n_features * n_components); "altmin" has the square of its unknowns.
+    Memory is a copy of X in float64, padded by at most a quarter. A fit with all releases reads it
+    ``n_iter + 10`` times, "altmin" once more, "exponential" 3 times, the mean model 6 times. A step
+    takes O(n_rows * n_features * n_components); "altmin" stores a square matrix of its unknowns.
 
     Examples
     --------
@@ -220,7 +220,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
-        """Fit what users share, spending the whole budget.
+        """Fit the shared representation and mean model, spending the whole budget.
 
         Parameters
         ----------
@@ -230,7 +230,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
             Responses.
         groups : array-like of shape (n_rows,) or None, default=None
             Whose rows these are: ids of the users, numbers or strings. None takes them from
-            `user_column`, or else every row for a user of its own, with a warning.
+            `user_column`; without that, every row is a user of its own, with a warning.
 
         Returns
         -------
@@ -246,22 +246,22 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         return self
 
     def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:
-        """Tell what a fit would release and spend, from public facts: nothing is read or spent.
+        """Return what a fit would release and spend, from public facts: nothing is read or spent.
 
         Parameters
         ----------
         n_samples : int
-            Number of **users**, and not of rows: how many rows they have is private.
+            Number of **users**, not of rows: how many rows they have is private.
         n_features : int
             Number of columns of the X to come, including a `user_column`.
         like : object or None, default=None
-            An X such as the one to come. Nothing in this plan depends on it.
+            An X like the future one. Nothing in this plan depends on it.
 
         Returns
         -------
         Plan
-            All releases of the fit, in order, for a fit with ids of users. Without ids the releases
-            are those of as many users as there are rows, and the unit of the record is ``"row"``.
+            All releases of a fit with ids of users, in order. A fit without ids has the releases of
+            as many users as rows, and the unit of its record is ``"row"``.
 
         Raises
         ------
@@ -312,7 +312,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
 
     def _set_attributes(self, result: SharedModel, problem: PersonalProblem) -> tuple[str, ...]:
         dtype, prior = problem.dtype, result.prior
-        basis, coef = prior.basis, result.mean_head
+        basis, coef = prior.basis, prior.mean
         self.whitening_ = None
         if result.whitening is not None:
             basis, coef = result.whitening @ basis, result.whitening @ coef
@@ -336,6 +336,6 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
 
 
 def _digest(data: PersonalData) -> tuple[bytes, ...]:
-    """Hash the rows, the responses, and whose they are."""
+    """Hash the rows, the responses, and the user of each row."""
     others = (data.responses, data.codes.astype(np.float64))
     return tuple(digest(as_source(one)) for one in (data.rows, *(o[:, None] for o in others)))

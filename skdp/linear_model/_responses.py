@@ -14,13 +14,13 @@ __all__ = ["checked_responses", "checked_weights", "r2_of"]
 
 @redact_errors
 def checked_responses(y: Any) -> np.ndarray:
-    """Return responses in float64; refuse what is no list of finite numbers, naming no value."""
+    """Return responses in float64; refuse all but lists of finite numbers, naming no value."""
     raveled = column_or_1d(y, warn=True)
     return np.asarray(check_array(raveled, ensure_2d=False, dtype=np.float64, input_name="y"))
 
 
 def checked_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
-    """Return the weights of rows in a score in float64, None for none."""
+    """Return the weights of rows in a score in float64, or None."""
     if sample_weight is None:
         return None
     weights = check_numbers(sample_weight, "sample_weight", ensure_2d=False)

@@ -73,12 +73,12 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         it, which saves noise. ``None`` bounds nothing: what responses contribute is clipped anyway.
         From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
     covariance : {"private", "identity"} or pair of array-like, default="private"
-        What is known of the entries of the matrices. ``"private"`` finds their units, and whitens
-        the matrices by private covariances of their rows and columns. ``"identity"``: they are
-        uncorrelated with mean 0 and variance 1. ``(row_cov, col_cov)``: public covariances of the
-        entries of a column, of shape (d1, d1), and of a row, of shape (d2, d2), one of them None at
-        most, of matrices whose means are 0. The last two spend nothing. What the first does, and
-        when to pass another: :doc:`/user_guide/low_rank_regression`.
+        Covariances by which the matrices are whitened. ``"private"`` releases the scale of the
+        entries, and covariances of rows and columns. ``"identity"``: you promise uncorrelated
+        entries with mean 0 and variance 1. ``(row_cov, col_cov)``: public covariances of the
+        entries of a column, of shape (d1, d1), and of a row, of shape (d2, d2), one of which may be
+        None; the means of the matrices must be 0. The last two spend nothing. When to pass which:
+        :doc:`/user_guide/low_rank_regression`.
     fit_intercept : bool, default=True
         Whether to fit an intercept. The responses are then centered by a private median.
     solver : {"rgrad", "adassp"}, default="rgrad"
@@ -88,13 +88,13 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         Only for ``solver="rgrad"``: number of gradient steps, 1 to 10,000. More steps split the
         budget further.
     clip_quantile : float or "auto", default="auto"
-        Only for ``solver="rgrad"``: share of the records whose gradients are not to be clipped, .01
-        to .99. ``"auto"`` is .5 for most dense X, up to .9 for others, and more where most
-        responses are the same.
+        Only for ``solver="rgrad"``: wanted fraction of gradients that are not clipped, .01 to .99.
+        ``"auto"`` is .5 for most dense X, up to .9 for others, and more if most responses are the
+        same.
     init : {"random", "spectral"}, default="random"
-        Only for ``solver="rgrad"``: where it starts. ``"random"`` is 0 and spends nothing.
-        ``"spectral"`` spends .25 of the budget on a start from data, in vain unless a private test
-        finds a gap between singular values; a tenth of delta is for the failure of that test.
+        Only for ``solver="rgrad"``: the start. ``"random"`` starts from 0 and spends nothing.
+        ``"spectral"`` spends .25 of the budget on a start from data, for nothing unless a private
+        test finds a gap between singular values; a tenth of delta is for the failure of that test.
     row_norm : float or None, default=None
         Only for ``solver="adassp"`` with records as the unit, refused with others: public bound to
         which Frobenius norms of matrices are clipped after scaling. ``None`` finds one privately.
@@ -151,11 +151,12 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     none. Not covered: what `predict` and `score` return, noise-free functions of the rows passed
     in; and the running time. No assumption about the data is made.
 
-    Beside the check, and a digest where there is a seed, a fit reads X ``n_iter + 2`` times: for a
-    scale, for both covariances, and in every step. It is ``2 * n_iter + 4`` times with
-    ``privacy_unit="response"``, and 3 and 4 times with "adassp". A spectral start takes one more,
-    and two if its test finds a gap. Where features are scaled one by one, their private scales take
-    two readings and one for each noisy count of their centers, public ones two, instead of one.
+    After the check, and a digest if there is a seed, a fit reads X ``n_iter + 2`` times: for a
+    scale, for both covariances, and in every step. With ``privacy_unit="response"`` it reads X
+    ``2 * n_iter + 4`` times. With "adassp" it is 3 times for records, and 4 for responses. A
+    spectral start reads X once more, or twice if its test finds a gap. If features are scaled one
+    by one, their scales take, instead of one reading, two, and with records as the unit one more
+    for each noisy count of their centers.
 
     "rgrad" and its start follow Zha (2024, :arxiv:`2403.15999`), "adassp" is Wang's (2018,
     :arxiv:`1803.02596`): see :doc:`/trace_regression`, also for proofs, time and memory.
@@ -314,10 +315,10 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
             return (self.left_components_ * self.singular_values_) @ self.right_components_
 
     def _problem(self, X: Any, y: Any) -> tuple[TraceProblem, Data]:
-        rows, found = as_rows(X)
+        rows, given = as_rows(X)
         checked, responses = checked_data(rows, y, type(self).__name__)
         n_records, n_features = checked.shape
-        facts = facts_of(checked, n_records, n_features, plain(self.matrix_shape), found)
+        facts = facts_of(checked, n_records, n_features, plain(self.matrix_shape), given)
         problem = self._problem_of(facts)
         check_features(rows, self, reset=True)
         source = source_of(checked, problem.factors)

@@ -1,4 +1,4 @@
-"""What to do about data whose sizes are beyond all that are looked for."""
+"""What to do about data in units so extreme that searches do not reach their sizes."""
 
 __all__ = ["OTHER_UNITS", "OTHER_UNITS_OF_X", "OTHER_UNITS_OF_Y"]
 

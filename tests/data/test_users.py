@@ -111,18 +111,18 @@ def statistics(users):
     # From 8 numbers on numpy may add in another order.
     k = min(d - 1, 9)
     basis = np.linalg.qr(generator.normal(size=(d, k)))[0]
-    prior, mean = Prior(basis, np.linspace(0.4, 1, k), 0.05, 0.3), generator.normal(size=d)
+    prior = Prior(generator.normal(size=d), basis, np.linspace(0.4, 1, k), 0.05, 0.3)
     return {
         "mean rows": users.map_users(_mean_rows),
         "mean responses": users.map_users(mean_responses),
-        "levels": users.map_users(UserLevels(2.0, 0.5).own),
+        "levels": users.map_users(UserLevels(2.0, 0.5).of_users),
         "moment norms": users.map_users(moment_norms),
         "products": users.map_users(lambda batch: _products(batch, UserLevels(2.0, 0.5))),
-        "head sizes": users.map_users(lambda batch: _head_sizes(batch, prior, mean)),
-        "gradient norms": users.map_users(lambda batch: _gradients(batch, prior, mean)[2]),
-        "slopes": users.map_users(lambda batch: _gradients(batch, prior, mean)[0]),
+        "head sizes": users.map_users(lambda batch: _head_sizes(batch, prior)),
+        "gradient norms": users.map_users(lambda batch: _gradients(batch, prior)[2]),
+        "slopes": users.map_users(lambda batch: _gradients(batch, prior)[0]),
         "spreads": users.map_users(root_mean_squares),
-        "choices": users.map_users(lambda batch: best_priors(batch, prior, mean, PRIORS)),
+        "choices": users.map_users(lambda batch: best_priors(batch, prior, PRIORS)),
     }
 
 

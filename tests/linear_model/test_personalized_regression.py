@@ -301,10 +301,10 @@ def test_leave_one_out_errors_by_kernels_are_those_of_refits(n_rows):
     X, y, groups, _, _ = draw(6, n_rows=n_rows)
     users = Users(X, y, groups, 6)
     basis = np.linalg.qr(np.random.default_rng(0).normal(size=(N_FEATURES, 2)))[0]
-    prior, mean = Prior(basis, np.array([2.0, 0.5]), 0.1, 0.4), np.ones(N_FEATURES)
+    prior = Prior(np.ones(N_FEATURES), basis, np.array([2.0, 0.5]), 0.1, 0.4)
     (batch,) = users.batches
-    found = _errors(batch, prior, mean, PRIORS)
-    np.testing.assert_allclose(found, _errors_of_long(batch, prior, mean, PRIORS), rtol=1e-6)
+    found = _errors(batch, prior, PRIORS)
+    np.testing.assert_allclose(found, _errors_of_long(batch, prior, PRIORS), rtol=1e-6)
     for place, (mix, factor) in enumerate(PRIORS):
         outside = mix * prior.spread
         covariance = basis * ((1 - mix) * prior.variances) @ basis.T + outside * np.eye(N_FEATURES)

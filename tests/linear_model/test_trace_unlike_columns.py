@@ -73,11 +73,11 @@ def test_many_random_tables_are_fitted_or_warned_of():
     assert_no_silent_failure(range(50, 100), [0.5, 1.0, 2.0, 4.0, 8.0])
 
 
-def fitted_on_tails(unit=1.0, dtype=np.float64, **parameters):
-    random = np.random.default_rng(0)
-    X = unit * (random.standard_t(2, size=(6000, 3)) + np.array([0, 77, -3]))
+def fitted_on_tails(unit=1.0, dtype=np.float64, offset=77, seed=0, **parameters):
+    random = np.random.default_rng(seed)
+    X = unit * (random.standard_t(2, size=(6000, 3)) + np.array([0, offset, -3]))
     y = X @ np.array([1.0, -1.0, 2.0]) + random.normal(size=6000)
-    model = DPTraceRegressor(random_state=2**100, **parameters)
+    model = DPTraceRegressor(random_state=2**100 + seed, **parameters)
     return model.fit(X.astype(dtype), y), X.astype(dtype)
 
 
@@ -95,7 +95,8 @@ def test_predictions_are_those_of_clipped_features(solver):
 
 
 def test_predictions_do_not_depend_on_the_container():
-    model, X = fitted_on_tails()
+    # Far beyond the reach of the bounds: of 200 other seeds the least lower bound is 630.
+    model, X = fitted_on_tails(offset=770)
     expected = model.predict(X)
     for rows in (sparse.csr_array(X), RankOneMatrices(X, np.ones((len(X), 1)))):
         np.testing.assert_allclose(model.predict(rows), expected)

@@ -15,7 +15,7 @@ from skdp.datasets import make_trace_regression
 
 SECRET = 0xD1CE << 100
 COEFFICIENTS = np.array([1, -0.8, 0.6, 0.9, -0.7, 0.5])
-NO_REST = "it has not come to rest"
+NOT_CONVERGED = "has not converged"
 TOO_RARE = "observed so much more rarely"
 TOO_FEW = "too few for"
 
@@ -55,7 +55,7 @@ PROMISES = pytest.mark.parametrize(
 def test_entries_larger_than_promised_are_warned_of(promise, factor):
     X, y, *_ = rows_of_features()
     (message,) = messages_of(regressor(**promise), factor * X, y)
-    assert NO_REST in message
+    assert NOT_CONVERGED in message
 
 
 @PROMISES
@@ -79,7 +79,7 @@ def test_whoever_turns_warnings_into_errors_keeps_what_was_paid_for():
     model = regressor(covariance="identity")
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
-        with pytest.raises(PrivacyWarning, match=NO_REST):
+        with pytest.raises(PrivacyWarning, match=NOT_CONVERGED):
             model.fit(10 * X, y)
     assert np.isfinite(model.coef_).all()
     assert model.privacy_spent_.releases

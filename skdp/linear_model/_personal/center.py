@@ -18,14 +18,14 @@ from skdp.privacy.release import Search
 __all__ = ["mean_responses", "release_response_center", "release_row_center"]
 
 _QUANTILE = 0.6  # not studied
-# A mean of responses is taken for 0 below so many times its noise, and below that fraction of the
-# level, unless it is twice as far from the noise: a level that was found too high has high noise.
-# Not studied.
+# A mean of responses counts as 0 if it is less than so many standard deviations of its noise. It
+# also does if it is less than that fraction of the clip level, unless it is twice as large as the
+# first limit: a level that noise has made too high makes for much noise. Not studied.
 _LEAST_NOISE, _LEAST_LEVEL = 2.0, 0.5
 
 
 def release_row_center(plan: ClippedSum, users: Users, budget: PrivacyBudget) -> np.ndarray:
-    """Release the mean of the users' mean rows, as far as it exceeds its noise."""
+    """Release the mean of the users' mean rows, shrunk by the part that is noise."""
     means = users.map_users(_mean_rows)
     level = release_level(plan.norm, row_norms(means), _QUANTILE, budget)
     total = clipped_total(means, level)

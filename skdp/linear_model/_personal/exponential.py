@@ -1,13 +1,14 @@
 r"""A representation chosen from public candidates by the exponential mechanism.
 
-For few features and components all candidates can be tried. The loss of a candidate U is a sum over
-users of
+With few features and components, random candidates come close to every representation. The loss of
+a candidate U is a sum over users of
 
 .. math:: \min_v \frac{1}{m_j} \sum_i (y_{ij} - \langle U^T x_{ij}, v \rangle)^2 \in [0, \zeta^2],
 
-of responses clipped to size :math:`\zeta`, as v = 0 is allowed: neither rows nor heads need a
-bound. The published exponent [1]_ has the number of users as a further factor, which no privacy
-survives; this one is that of its proof, with the range in the place of a Lipschitz bound.
+of responses clipped to size :math:`\zeta`. As v = 0 is allowed, the loss has that range without any
+bound of rows or heads. The published exponent [1]_ has the number of users as a further factor,
+which would void the guarantee; here it is the exponent of its proof, with that range in the place
+of a Lipschitz bound.
 
 References
 ----------
@@ -49,7 +50,7 @@ _CHUNK_ENTRIES = 1 << 20  # not studied
 
 
 class ExponentialReleases(NamedTuple):
-    """What is chosen, in this order."""
+    """Choices of the exponential mechanism, in this order."""
 
     bound: Release
     representation: Release
@@ -76,26 +77,26 @@ def solve_exponential(
 ) -> SharedModel:
     """Choose a bound of the responses, then a representation, then the prior of its heads."""
     size, k = users.n_features, problem.n_components
-    usual = _release_size(plan.bound, users, budget)
-    bound = clip_level(usual, budget)
+    typical = _release_size(plan.bound, users, budget)
+    bound = clip_level(typical, budget)
     users.clip_responses(bound)
     candidates = np.linalg.qr(generator.normal(size=(_N_CANDIDATES, size, k)))[0]
     losses = _losses(users, candidates, bound)
     chosen = budget.choose(plan.representation, losses, bound**2, rounding=users.rounding)
-    prior = Prior(candidates[chosen], np.full(k, usual**2 / k), 0.0, usual**2 / k)
     zeros = np.zeros(size)
-    best = partial(best_priors, prior=prior, mean_head=zeros, choices=_PRIORS)
-    choices = users.map_users(best)
+    prior = Prior(zeros, candidates[chosen], np.full(k, typical**2 / k), 0.0, typical**2 / k)
+    choices = users.map_users(partial(best_priors, prior=prior, choices=_PRIORS))
     votes = np.bincount(choices[np.isfinite(choices)].astype(np.intp), minlength=len(_PRIORS))
     winner = budget.choose(plan.prior, -votes)
-    return SharedModel(zeros, 0.0, None, zeros, prior.changed(*_PRIORS[winner]), 0.0)
+    return SharedModel(zeros, 0.0, None, prior.changed(*_PRIORS[winner]), 0.0)
 
 
 def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> float:
-    """Choose the size that most users' responses are below."""
+    """Choose a size that the responses of most users do not exceed."""
     sizes = users.map_users(root_mean_squares)
     below = np.searchsorted(np.sort(sizes[np.isfinite(sizes)]), SIZES, side="right")
-    # Nothing is sought beyond the ends: all points would be alike where all sizes are.
+    # Sizes beyond an end count as at it. Otherwise, if all sizes are there, all points would have
+    # the same loss.
     below[-1] = np.count_nonzero(np.isfinite(sizes))
     losses = np.abs(below - _QUANTILE * users.n_users)
     losses[0] = max(_QUANTILE * users.n_users - below[0], 0.0)
@@ -114,7 +115,7 @@ def _batch_losses(_: slice, batch: UserBatch, candidates: np.ndarray, bound: flo
     losses = np.empty(len(candidates))
     for chosen in _chunks(batch, candidates):
         errors = _errors(batch, candidates[chosen])
-        # What overflows is as bad as anything can be.
+        # Errors that overflow count as the largest there can be.
         errors[~(errors <= bound**2)] = bound**2
         losses[chosen] = np.maximum(errors, 0.0).sum(axis=1)
     return losses
@@ -134,7 +135,7 @@ def _errors(batch: UserBatch, candidates: np.ndarray) -> np.ndarray:
     stacked = features.reshape(-1, length, k)
     responses = np.broadcast_to(batch.responses, (n_candidates, n_users, length))
     responses = responses.reshape(-1, length)
-    # Next to no penalty: the head is the best one there is.
+    # Hardly any penalty, as the loss is that of the best head.
     heads = ridge_coefficients(stacked, responses, np.finfo(float).tiny, least=_PENALTY)
     residuals = responses - (stacked @ heads[:, :, np.newaxis])[:, :, 0]
     squares = row_squares(residuals).reshape(n_candidates, n_users)

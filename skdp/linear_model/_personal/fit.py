@@ -1,4 +1,4 @@
-"""From users and a budget to what is published."""
+"""From users and a budget to the released model."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def solve_personal(
     budget: PrivacyBudget,
     generator: np.random.Generator,
 ) -> SharedModel:
-    """Release scales, then the representation, then how far it is to be trusted."""
+    """Release scales, then the representation, then how far heads should trust it."""
     center, response_center = np.zeros(users.n_features), 0.0
     if plan.response_center:
         response_center = release_response_center(plan.response_center, users, budget)
@@ -48,13 +48,11 @@ def solve_personal(
     if isinstance(model, MeanReleases):
         start = release_mean_model(problem, model, users, budget)
     else:
-        found = release_start(problem, model, users, row_count, levels, budget)
+        fitted = release_start(problem, model, users, row_count, levels, budget)
         if isinstance(model.steps, AltminReleases):
-            found = alternate(model.steps, found, users, budget)
+            fitted = alternate(model.steps, fitted, users, budget)
         else:
-            found = descend(model.steps, found, users, budget)
-        start = choose_prior(model.prior_vote, found, users, budget)
-        warnings += warnings_for_prior(found.prior, start.prior)
-    return SharedModel(
-        center, response_center, whitening, start.mean_head, start.prior, start.snr, warnings
-    )
+            fitted = descend(model.steps, fitted, users, budget)
+        start = choose_prior(model.prior_vote, fitted, users, budget)
+        warnings += warnings_for_prior(fitted.prior, start.prior)
+    return SharedModel(center, response_center, whitening, start.prior, start.snr, warnings)

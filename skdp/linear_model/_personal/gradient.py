@@ -1,11 +1,11 @@
 r"""Private gradient steps on the representation, at heads that are fitted anew in every step.
 
-Every user fits a head to all of its rows; as the head is the best one there is, the gradient in the
-representation is that of the loss at best heads, whose minimum is the representation sought: no
-part of the rows has to be left for it, and none of the users. Released are the sums of these
-gradients, clipped user by user, and how many were not clipped, which the level of the next step
-follows. Alternating minimization [1]_ releases the normal equations of all unknowns instead;
-gradients as here are those of FedRep [2]_, with the accounting and the clipping ours.
+Every user fits a head to all of its rows. At these best heads, the gradient of the loss in the
+representation is also that of the smallest loss over all heads, which the wanted representation
+minimizes: neither rows nor users have to be set aside. A step releases the sum of the gradients,
+clipped user by user, and how many were not clipped; the clip level of the next step follows that
+count. Alternating minimization [1]_ releases the normal equations of all unknowns instead. FedRep
+[2]_ has such gradients; the clipping and the accounting are ours.
 
 References
 ----------
@@ -16,7 +16,6 @@ References
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -40,7 +39,7 @@ _QUANTILE = 0.35
 _STEP_SIZE = 1.0
 # The first level, in units of the root mean square of what is clipped, for normal users.
 _FIRST_LEVEL = 0.8  # not studied
-# How far levels go from the first one.
+# Largest ratio of a level to the first one, and of the first one to a level.
 _LEVEL_RANGE = 1e9  # not studied
 
 
@@ -52,7 +51,7 @@ def descend(
     limits = level / _LEVEL_RANGE, level * _LEVEL_RANGE
     for step in steps:
         used = clip_level(level, budget)
-        total, norms = _clipped_gradient(users, start.prior, start.mean_head, used)
+        total, norms = _clipped_gradient(users, start.prior, used)
         released, _ = budget.release(step.gradient, total, used, rounding=users.rounding)
         start = _moved(start, released / users.n_users)
         kept, _ = release_vote(step.vote, norms, used, users.n_users, budget)
@@ -72,30 +71,25 @@ def _moved(start: Start, gradient: np.ndarray) -> Start:
     """Take a step along the gradient in coordinates of unit prior variance."""
     prior = start.prior
     moved = prior.basis - _STEP_SIZE * gradient / np.sqrt(prior.variances)
-    return replace(start, prior=replace(prior, basis=oriented_basis(moved)))
+    return start.with_basis(oriented_basis(moved))
 
 
 def oriented_basis(matrix: np.ndarray) -> np.ndarray:
-    """Return an orthonormal basis, each vector on the side of the column that it comes from."""
+    """Return an orthonormal basis whose signs follow the columns."""
     basis, triangle = np.linalg.qr(matrix)
     return basis * np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
 
 
-def _clipped_gradient(
-    users: Users, prior: Prior, mean_head: np.ndarray, level: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sum the gradients, each clipped as a whole, and return the norms of those of any rows."""
-    kernel = partial(_clipped, prior=prior, mean_head=mean_head, level=level)
+def _clipped_gradient(users: Users, prior: Prior, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Sum the gradients, each clipped as a whole; return also their norms before clipping."""
+    kernel = partial(_clipped, prior=prior, level=level)
     return tuple(users.map_sum(kernel, prior.basis.size))
 
 
-def _clipped(
-    _: slice, batch: UserBatch, prior: Prior, mean_head: np.ndarray, level: float
-) -> tuple[np.ndarray, PerRow]:
-    gradients = partial(_gradients, prior=prior, mean_head=mean_head)
-    slopes, heads, norms = map_batch(gradients, batch)
+def _clipped(_: slice, batch: UserBatch, prior: Prior, level: float) -> tuple[np.ndarray, PerRow]:
+    slopes, heads, norms = map_batch(partial(_gradients, prior=prior), batch)
     weights = clip_weights(norms, level, prior.basis.size)
-    # What overflows has the weight 0, and 0 times infinity is NaN.
+    # Values that overflow have the weight 0, and 0 times infinity would be NaN.
     is_null = weights == 0
     slopes[is_null], heads[is_null] = 0.0, 0.0
     return (slopes * weights[:, np.newaxis]).T @ heads, PerRow(norms)
@@ -109,20 +103,20 @@ class _Gradients(NamedTuple):
     norms: np.ndarray
 
 
-def _gradients(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> _Gradients:
+def _gradients(batch: UserBatch, prior: Prior) -> _Gradients:
     r"""Compute the gradients :math:`u_j h_j^T` of a batch as factors, and their norms.
 
     :math:`u_j = (I - U U^T) X_j^T r_j / m_j` for the residuals r at the head h.
     """
-    features, responses = features_of(batch, prior, mean_head)
+    features, responses = features_of(batch, prior)
     heads = ridge_coefficients(features, responses, prior.noise_variance)
     residuals = features @ heads[:, :, np.newaxis] - responses[:, :, np.newaxis]
     slopes = residuals.transpose(0, 2, 1) @ batch.rows / batch.counts[:, np.newaxis, np.newaxis]
-    # The numbers of each user start alike, whoever is before it in the batch.
+    # Aligned, so that the rounding of a user does not depend on who is before it in the batch.
     slopes = aligned(slopes[:, 0])[:, np.newaxis]
     inside = aligned((slopes @ prior.basis)[:, 0])[:, np.newaxis]
     heads = heads[:, : len(prior.variances)]
     slopes = (slopes - inside @ prior.basis.T)[:, 0]
     slope_norms, head_norms = row_norms(slopes), row_norms(heads)
-    is_odd = loses_digits(slope_norms) | loses_digits(head_norms)
-    return _Gradients(slopes, heads, np.where(is_odd, np.inf, slope_norms * head_norms))
+    is_extreme = loses_digits(slope_norms) | loses_digits(head_norms)
+    return _Gradients(slopes, heads, np.where(is_extreme, np.inf, slope_norms * head_norms))

@@ -1,4 +1,4 @@
-"""Heads: what a user's own rows say beyond the mean model, and how far to trust the prior."""
+"""Heads, fitted to users' own rows beyond the mean model, and the vote on their prior."""
 
 from dataclasses import replace
 from functools import partial
@@ -21,29 +21,27 @@ __all__ = ["best_priors", "choose_prior", "personal_models"]
 
 Choices = tuple[tuple[float, float], ...]
 
-# In standard deviations of a count, and of all users: not studied.
+# In standard deviations of a count, and as a fraction of the users: not studied.
 _LEAD, _LEAD_OF_NONE = 2.0, 0.15
 
 
 def choose_prior(vote: Release, start: Start, users: Users, budget: PrivacyBudget) -> Start:
-    """Release which prior most users are predicted best with, each response from the others."""
-    choices = users.map_users(
-        partial(best_priors, prior=start.prior, mean_head=start.mean_head, choices=PRIORS)
-    )
+    """Release which prior predicts most users best, each response from the others of its user."""
+    choices = users.map_users(partial(best_priors, prior=start.prior, choices=PRIORS))
     counts, noise_std = budget.release(vote, bin_counts(choices, np.arange(len(PRIORS))))
     lead = counts - np.array([_handicap(*choice, users.n_users, noise_std) for choice in PRIORS])
     return replace(start, prior=start.prior.changed(*PRIORS[int(np.argmax(lead))]))
 
 
-def _handicap(mix: float, noise_factor: float, n_users: int, count_noise: float) -> float:
+def _handicap(mix: float, noise_factor: float, n_users: int, count_std: float) -> float:
     """Compute by how many votes a choice has to win.
 
-    To trust a representation that is noise costs more than to distrust a good one; and those who
-    find any prior of use share their votes among several.
+    It costs more to trust a representation that is noise than to distrust a good one. And the votes
+    for any useful prior are split among several of them.
     """
     if mix > 0:
         return 0.0
-    return _LEAD * count_noise + (_LEAD_OF_NONE * n_users if noise_factor > 1 else 0.0)
+    return _LEAD * count_std + (_LEAD_OF_NONE * n_users if noise_factor > 1 else 0.0)
 
 
 def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
@@ -53,18 +51,18 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
         users.multiply_rows(model.whitening)
     users.shift_responses(model.response_center)
     lift, mean = _lift(model)
-    found = users.map_users(partial(_lifted, model=model, lift=lift)) + mean
-    # What is left pads the lift.
-    return found[:, : users.n_features], found[:, users.n_features]
+    models = users.map_users(partial(_lifted, model=model, lift=lift)) + mean
+    # The rest is the padding of the lift.
+    return models[:, : users.n_features], models[:, users.n_features]
 
 
 def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
-    """Return what takes heads to coefficients and intercepts of rows as given, and their mean.
+    """Return the matrix from heads to coefficients and intercepts of original rows, and their mean.
 
     The length is even, so that the numbers of every user start at a multiple of 16 bytes.
     """
     prior = model.prior
-    coefficients = np.vstack([prior.root().T, model.mean_head])
+    coefficients = np.vstack([prior.root().T, prior.mean])
     if model.whitening is not None:
         coefficients = coefficients @ model.whitening
     table = np.column_stack([coefficients, -coefficients @ model.center])
@@ -79,32 +77,27 @@ def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _lifted(batch: UserBatch, model: SharedModel, lift: np.ndarray) -> np.ndarray:
-    """Return what the head of each user adds to the coefficients and the intercept of the mean."""
-    features, responses = features_of(batch, model.prior, model.mean_head)
+    """Return what the head of each user adds to the mean coefficients and intercept."""
+    features, responses = features_of(batch, model.prior)
     if not features.shape[2]:
         return np.zeros((len(features), lift.shape[1]))
     heads = ridge_coefficients(features, responses, model.prior.noise_variance)
-    # A product a user: in one of all users each is rounded by its place, and by who else is there.
+    # One product per user: in a common one, the rounding of a user would depend on the others.
     return np.asarray((heads[:, np.newaxis] @ lift)[:, 0])
 
 
-def best_priors(
-    batch: UserBatch, prior: Prior, mean_head: np.ndarray, choices: Choices
-) -> np.ndarray:
-    """Return which change of the prior is the best one for each user, each response left out."""
+def best_priors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
+    """Return which prior predicts each user best, leaving one response out at a time."""
     errors = _errors_of_long if batch.rows.shape[1] > batch.rows.shape[2] else _errors
-    found: np.ndarray = np.argmin(errors(batch, prior, mean_head, choices), axis=0)
-    return found.astype(np.float64)
+    return np.argmin(errors(batch, prior, choices), axis=0).astype(np.float64)
 
 
-def _errors_of_long(
-    batch: UserBatch, prior: Prior, mean_head: np.ndarray, choices: Choices
-) -> np.ndarray:
+def _errors_of_long(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
     """Compute the errors of users with more rows than features."""
     found = []
     for choice in choices:
         chosen = prior.changed(*choice)
-        features, responses = features_of(batch, chosen, mean_head)
+        features, responses = features_of(batch, chosen)
         errors = leave_one_out_errors_by_features(
             features, responses, batch.counts, chosen.noise_variance
         )
@@ -112,16 +105,16 @@ def _errors_of_long(
     return np.stack(found)
 
 
-def _errors(batch: UserBatch, prior: Prior, mean_head: np.ndarray, choices: Choices) -> np.ndarray:
-    """Compute the errors by the kernels of the rows, those of a mix being mixed of two."""
+def _errors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
+    """Compute the errors from kernels of the rows; that of a mix is a mix of two kernels."""
     counts = batch.counts
-    features, responses = features_of(batch, prior, mean_head)
+    features, responses = features_of(batch, prior)
     inside = features @ features.transpose(0, 2, 1)
     everywhere = prior.spread * (batch.rows @ batch.rows.transpose(0, 2, 1))
     is_row = batch.is_row[:, :, np.newaxis]
     everywhere += prior.intercept_variance * (is_row * batch.is_row[:, np.newaxis, :])
     everywhere -= inside
-    found = []
+    all_errors = []
     for mix, factor in choices:
         noise_variance = factor * prior.noise_variance
         if mix == 0:
@@ -130,5 +123,5 @@ def _errors(batch: UserBatch, prior: Prior, mean_head: np.ndarray, choices: Choi
         else:
             kernel = inside + mix * everywhere
             errors = leave_one_out_errors_by_kernels(kernel, responses, counts, noise_variance)
-        found.append(errors)
-    return np.stack(found)
+        all_errors.append(errors)
+    return np.stack(all_errors)

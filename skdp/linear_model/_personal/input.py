@@ -1,4 +1,4 @@
-"""The rows, responses and users of a personal regression, checked."""
+"""Rows, responses and users of a personal regression, checked."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ from skdp.linear_model._responses import checked_responses
 __all__ = ["PersonalData", "check_input", "check_rows_and_ids", "check_users", "kind_of_ids"]
 
 
-# Sorting puts equal ids side by side if all are of one of these kinds.
+# Ids of one of these kinds can be sorted, which puts equal ones side by side.
 _KINDS = (str, bytes, int, UUID, date)
 
 
 @dataclass(frozen=True)
 class PersonalData:
-    """Rows and responses that are acceptable, and whose they are."""
+    """Checked rows and responses, and the user of each row."""
 
     # Without a column of ids.
     rows: np.ndarray
     responses: np.ndarray
     # Number of the user of each row.
     codes: np.ndarray
-    # What the users are called, ascending; None if nobody said.
+    # The ids of the users, ascending; None if there are none.
     ids: np.ndarray | None
 
     @property
@@ -43,7 +43,7 @@ class PersonalData:
     def users(
         self, max_rows_per_user: int | None, n_jobs: int | None, is_used: Any = slice(None)
     ) -> Users:
-        """Copy the rows of all users into batches, or those that are to be used."""
+        """Copy the rows of all users into batches, or those marked as used."""
         rows, responses, codes = self.rows[is_used], self.responses[is_used], self.codes[is_used]
         return Users(rows, responses, codes, self.n_users, max_rows_per_user, n_jobs)
 
@@ -67,7 +67,7 @@ def check_rows_and_ids(
     user_column: int | str | None,
     estimator_name: str,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Split the ids off X, check what is left, and return both; None if there are no ids."""
+    """Split the ids off X, check the rows, and return both; None if there are no ids."""
     ids = None
     if user_column is not None:
         X, ids = _split(X, user_column)
@@ -77,23 +77,23 @@ def check_rows_and_ids(
         check_consistent_length(rows, given)
         if ids is not None and not _are_same(ids, given):
             raise ValueError(
-                f"groups and user_column={user_column!r} tell rows of different users; pass one "
-                "of them."
+                f"groups and user_column={user_column!r} tell rows of different users apart, and "
+                "in different ways; pass only one of them."
             )
         ids = given
     return rows, ids
 
 
 def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the users' ids, ascending, and the number of the user of each row; print none."""
+    """Return sorted ids, and the number of the user of each row; errors name no id."""
     names, codes = None, None
-    # An error of a comparison may tell ids.
+    # The error of a comparison may name ids: it is replaced by one that does not.
     with suppress(Exception):
         if _can_be_sorted(ids):
             names, codes = np.unique(ids, return_inverse=True)
     if names is None or codes is None:
         raise ValueError(
-            "The ids of users must be of one kind: all integers, or all strings, and none missing."
+            "The ids of users must be of one kind, all integers or all strings, with none missing."
         )
     if names.dtype.kind == "f":
         _check_float_ids(names)
@@ -101,11 +101,11 @@ def check_users(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _can_be_sorted(ids: np.ndarray) -> bool:
-    """Tell whether ids are of one kind that can be sorted, and none is missing."""
+    """Tell whether ids are of one sortable kind, with none missing."""
     if ids.dtype.kind == "f":
         return True
     if ids.dtype.kind == "T":
-        # A missing one among them equals itself.
+        # In this dtype a missing one equals itself.
         ids = ids.astype(object)
     if np.not_equal(ids, ids).any():
         return False
@@ -115,7 +115,7 @@ def _can_be_sorted(ids: np.ndarray) -> bool:
 
 
 def kind_of_ids(ids: np.ndarray) -> type:
-    """Return what kind of ids these are; NoneType if of none that is taken."""
+    """Return the kind of ids; NoneType for any that is not accepted."""
     by_code = {"U": str, "T": str, "S": bytes, "M": date, **dict.fromkeys("biuf", int)}
     if ids.dtype.kind != "O":
         return by_code.get(ids.dtype.kind, NoneType)
@@ -123,22 +123,22 @@ def kind_of_ids(ids: np.ndarray) -> type:
 
 
 def _check_float_ids(names: np.ndarray) -> None:
-    """Refuse what is no id, or may be that of several users."""
+    """Refuse floats that are no ids, or that several users may share."""
     if not np.isfinite(names).all():
-        raise ValueError("An id of a user is NaN or infinite; each row must have one.")
+        raise ValueError("An id of a user is NaN or infinite; each row must have a finite one.")
     if not np.equal(names, np.rint(names)).all():
         raise ValueError(
-            "The ids of users are fractions: pass integers or strings. Weights are not taken."
+            "The ids of users are fractions; pass integers or strings, and no weights."
         )
     if np.abs(names).max(initial=0) >= 2.0 ** np.finfo(names.dtype).nmant:
         raise ValueError(
-            f"The ids of users are too large for {names.dtype}, which does not tell them all "
-            "apart; pass integers or strings."
+            f"The ids of users are too large for {names.dtype}, which cannot distinguish all of "
+            "them; pass integers or strings."
         )
 
 
 def _checked_groups(groups: Any) -> np.ndarray:
-    """Return ids as they are: in a list, a missing one would become a string."""
+    """Return ids as an array that keeps missing ones: among strings they would become strings."""
     groups = checked_container(groups)
     kind = object if isinstance(groups, list | tuple) else None
     given = hide_error_text(np.asarray, groups, dtype=kind)
@@ -148,7 +148,7 @@ def _checked_groups(groups: Any) -> np.ndarray:
         raise ValueError(f"groups must have one dimension, got shape {given.shape}.")
     if given.dtype != object:
         return given
-    # What is of several kinds stays what cannot be sorted.
+    # Ids of several kinds stay objects, which `check_users` refuses.
     numbers = hide_error_text(np.asarray, given.tolist())
     return numbers if numbers.dtype.kind in "biuf" else given
 
@@ -157,7 +157,7 @@ def _split(X: Any, user_column: int | str) -> tuple[Any, np.ndarray]:
     """Take the column of ids out of X, which may be a frame with strings in it."""
     X = checked_container(X)
     if not hasattr(X, "shape"):
-        # As anything else, a missing id beside strings would become a string.
+        # With another dtype, a missing id beside strings would become a string.
         X = hide_error_text(np.asarray, X, dtype=object)
     if len(X.shape) != 2:
         raise ValueError(f"X must have two dimensions to have a user_column, got shape {X.shape}.")
@@ -172,8 +172,8 @@ def _place_of(X: Any, user_column: int | str) -> int:
         names = list(getattr(X, "columns", ()))
         if names.count(user_column) != 1:
             raise ValueError(
-                f"user_column={user_column!r} must be the name of one column of a data frame; pass "
-                "the place of the column where X has no names."
+                f"user_column={user_column!r} must be the name of one column of a data frame; if X "
+                "has no names, pass the place of the column."
             )
         return names.index(user_column)
     place, n_columns = int(user_column), X.shape[1]
@@ -185,7 +185,7 @@ def _place_of(X: Any, user_column: int | str) -> int:
 
 
 def _are_same(ids: np.ndarray, others: np.ndarray) -> bool:
-    """Tell whether two lists of ids tell the same rows apart."""
+    """Tell whether two lists of ids group the rows in the same way."""
     one, other = check_users(ids)[1], check_users(others)[1]
     both = np.unique(one * (int(other.max()) + 1) + other)
     return len(both) == int(one.max()) + 1 == int(other.max()) + 1

@@ -1,4 +1,4 @@
-"""Levels to which whole users are clipped, and what known noise leaves of an average."""
+"""Levels to which whole users are clipped, and averages without the known part of noise."""
 
 from functools import partial
 
@@ -22,33 +22,33 @@ __all__ = [
     "release_level",
 ]
 
-#: Level that stands for no clipping: squares of what is longer could overflow.
+#: Level that stands for no clipping: squares of longer vectors could overflow.
 NO_CLIPPING = 1e100  # not tuned
-#: By how many standard deviations a center of rows, or a mean of products, has to exceed noise.
+#: How clearly a center of rows, and a mean of products, must exceed noise: see `above_noise`.
 #: Not studied.
 CENTER_CERTAINTY, MEAN_CERTAINTY = 3.0, 1.5
-# Products with factors of other sizes might lose digits: they contribute nothing.
+# Factors of other sizes contribute nothing, as products with them might lose digits.
 _SIZES = (1e-150, 1e150)  # not tuned
 
 
 def clip_level(size: float, budget: PrivacyBudget) -> float:
-    """Return the level to clip to: what is released of the sizes; none without noise."""
+    """Return the level to clip to, a released size; without noise nothing is clipped."""
     return size if budget.is_private else NO_CLIPPING
 
 
 def release_level(search: Search, norms: np.ndarray, q: float, budget: PrivacyBudget) -> float:
-    """Release a quantile of the norms, at which they are then clipped."""
+    """Release a quantile of norms, to clip to."""
     return clip_level(budget.quantile(search, norms, q=q), budget)
 
 
 def clipped_total(values: np.ndarray, level: float) -> np.ndarray:
-    """Sum the rows of what users have, each clipped to norm `level`."""
+    """Sum vectors, one of each user, clipped to norm `level`."""
     kernel = partial(_total, level=level)
     return np.asarray(map_sum(as_source(values), kernel, values.shape[1]))
 
 
 def clipped_moment(values: np.ndarray, level: float) -> np.ndarray:
-    """Sum their outer products."""
+    """Sum the outer products of vectors, one of each user, clipped to norm `level`."""
     kernel = partial(_moment, level=level)
     return np.asarray(map_sum(as_source(values), kernel, values.shape[1] ** 2))
 
@@ -63,15 +63,15 @@ def _moment(_: slice, values: np.ndarray, level: float) -> np.ndarray:
 
 
 def loses_digits(sizes: np.ndarray) -> np.ndarray:
-    """Tell which factors are so large or small that products with them might lose digits."""
+    """Mark factors so large or small that products with them might lose digits."""
     return ~((sizes >= _SIZES[0]) & (sizes <= _SIZES[1]) | (sizes == 0))
 
 
 def above_noise(average: np.ndarray, noise_std: float, certainty: float, size: int) -> np.ndarray:
     """Shrink a noisy average by the fraction of its squared length that noise has (James-Stein).
 
-    It is 0 where it is no longer than noise is likely to be. `noise` is its standard deviation
-    along each of `size` dimensions.
+    An average no longer than noise is likely to be becomes 0. `noise_std` is the standard deviation
+    of the noise along each of `size` dimensions.
     """
     length = float(np.linalg.norm(average))
     # Noise is longer with a probability of exp(-certainty**2 / 2) at most.

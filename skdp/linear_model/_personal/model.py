@@ -1,4 +1,4 @@
-"""What a personal regression publishes: a representation, a mean model, and a prior of heads."""
+"""The released model: a representation, a mean model, and a prior of heads."""
 
 from dataclasses import dataclass, replace
 
@@ -9,29 +9,31 @@ __all__ = ["Prior", "SharedModel"]
 
 @dataclass(frozen=True)
 class Prior:
-    """A normal prior of what a user's coefficients add to those of the mean model."""
+    """A normal prior of a user's coefficients and intercept, for centered and whitened rows."""
 
+    # Coefficients of the mean model.
+    mean: np.ndarray
     # Columns: orthonormal directions in which users differ.
     basis: np.ndarray
-    # Of the coordinates in it.
+    # Variances of the coordinates in the basis.
     variances: np.ndarray
     intercept_variance: float
-    # Of a response.
+    # Variance of the noise of a response.
     noise_variance: float
     # Share of the variance that is spread evenly over all directions.
     mix: float = 0.0
 
     @property
     def spread(self) -> float:
-        """Variance in each direction at a mix of 1: that of equal trace."""
+        """Variance in each direction at a mix of 1, which leaves the trace the same."""
         return float(self.variances.sum()) / len(self.basis)
 
     def changed(self, mix: float, noise_factor: float) -> "Prior":
-        """Return the prior of another mix, its noise variance multiplied by a factor."""
+        """Return the prior with another mix, and its noise variance multiplied by a factor."""
         return replace(self, mix=mix, noise_variance=noise_factor * self.noise_variance)
 
     def root(self) -> np.ndarray:
-        """Return a root of the covariance: one column a component or, with a mix, symmetric."""
+        """Return a root of the covariance: a column per component or, with a mix, symmetric."""
         if self.mix == 0:
             return self.basis * np.sqrt(self.variances)
         outside = self.mix * self.spread
@@ -43,14 +45,13 @@ class Prior:
 
 @dataclass(frozen=True)
 class SharedModel:
-    """All that is released; the prior and the mean head are about whitened and centered rows."""
+    """All that is released."""
 
     center: np.ndarray
     response_center: float
-    # What centered rows are multiplied by; None for nothing.
+    # Centered rows are multiplied by it; None for the identity.
     whitening: np.ndarray | None
-    mean_head: np.ndarray
     prior: Prior
-    # How far the weakest component stands out from the noise.
+    # How far the weakest component stands out, in units of the largest eigenvalue of the noise.
     snr: float
     warnings: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What a personal regression releases, and with which shares, from public facts."""
+"""The releases of a personal regression, and their shares, from public facts."""
 
 import math
 from collections.abc import Callable
@@ -28,33 +28,33 @@ __all__ = [
     "plan_personal",
 ]
 
-# Not studied: benchmarks/personalization measures all together.
+# Not studied one by one: benchmarks/personalization measures all together.
 # Wanted noise of a count as a fraction of the users, limits of its share, and one that is cheap.
 _SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
 _VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)
 _CENTER_SHARE, _RESPONSE_SHARE, _MEAN_SHARE = 0.01, 0.01, 0.02
-# Noise of a mean, in units of the level that it is clipped to, beyond which it tells nothing.
+# With more noise of a mean, in units of the clip level, it is of no use: of rows, of responses.
 _LARGEST_NOISE, _LARGEST_RESPONSE_NOISE = 0.8, 0.3  # not studied
-# How many searches close in on the median of the responses.
+# Number of refinements of the median of the responses.
 _N_REFINEMENTS = 2  # not studied
 _MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26  # not studied
 _PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)  # not studied
-# With one model for all: the share of the moment, and about what is left for the mean products.
+# With one model for all: the share of the moment, and about the one of the mean products.
 _POOLED_MOMENT_SHARE, _POOLED_MEAN_SHARE = 0.4, 0.5  # not studied
-# Noise of a mean that is wanted, in units of the level that its parts are clipped to.
+# Wanted noise of a mean, in units of the level that users are clipped to.
 _MEAN_NOISE, _LARGEST_MEAN_CLIP = 0.1, 8.0  # not studied
 _GROWTH = 1.5  # not studied
 
 
 class ClippedSum(NamedTuple):
-    """A level, and the sum of what users have, clipped to it."""
+    """A clip level, and the sum of vectors or matrices of users, clipped to it."""
 
     norm: Search
     total: Release
 
 
 class AltminReleases(NamedTuple):
-    """Normal equations, a matrix and its right-hand side in each step, at levels for all steps."""
+    """In each step a matrix and a right-hand side of normal equations, at the same clip levels."""
 
     matrix_norm: Search
     product_norm: Search
@@ -73,19 +73,19 @@ class HeadReleases(NamedTuple):
 
     product_norm: Search
     products: Release
-    mean_products: Release | None  # none where noise would hide it
+    mean_products: Release | None  # None if noise would hide it
     head_norm: Search
     steps: tuple[DescentStep, ...] | AltminReleases
     prior_vote: Release
 
 
 class PersonalReleases(NamedTuple):
-    """What a personal regression releases, in this order."""
+    """Releases of a personal regression, in this order."""
 
-    response_center: tuple[Search, ...] | ClippedSum  # a median; a mean; () where noise hides both
+    response_center: tuple[Search, ...] | ClippedSum  # a median; a mean; () if noise hides both
     row_count: Search | None
-    user_levels: tuple[Search, ...]  # of means of responses, and of responses; () if not sought
-    row_center: tuple[ClippedSum, ...]  # each of what the one before leaves; () in noise
+    user_levels: tuple[Search, ...]  # of means of responses, and of responses; () without
+    row_center: tuple[ClippedSum, ...]  # each corrects the one before; () if noise hides it
     user_moment: ClippedSum | None
     model: MeanReleases | HeadReleases
 
@@ -107,10 +107,10 @@ def plan_personal(problem: PersonalProblem) -> PersonalReleases:
 
 
 def mean_clip(problem: PersonalProblem) -> float:
-    """Choose how far the mean of the products is clipped beyond the level of their second moment.
+    """Return the clip level of the mean products, in units of that of their second moment.
 
-    A low level costs a mean more than a second moment, of which only the directions count; a high
-    one is right where its noise is small beside the level.
+    A low level harms a mean more than a second moment, of which only the directions matter. A high
+    level is right if the noise of the mean is small beside it.
     """
     share = _POOLED_MEAN_SHARE if problem.is_pooled else _MEAN_SHARE
     noise_std = _noise_of_mean(problem, share) * math.sqrt(problem.n_features)
@@ -118,14 +118,13 @@ def mean_clip(problem: PersonalProblem) -> float:
 
 
 def _plan_response_center(problem: PersonalProblem) -> tuple[Search, ...] | ClippedSum:
-    """Plan a median, which is exact whatever the units, and takes more counts; or a mean."""
-    name = RESPONSE_CENTER
+    """Plan a median, which works in any units but takes more counts, or else a mean."""
     if not problem.fit_intercept:
         return ()
+    name, share_of_count = RESPONSE_CENTER, _count_share(problem)
     if _counts_are_cheap(problem):
-        share = _count_share(problem)
         return plan_medians(
-            problem.cost, name, share, ANY_SIZE, _N_REFINEMENTS, remedy=OTHER_UNITS_OF_Y
+            problem.cost, name, share_of_count, ANY_SIZE, _N_REFINEMENTS, remedy=OTHER_UNITS_OF_Y
         )
     if _noise_of_mean(problem, _RESPONSE_SHARE) > _LARGEST_RESPONSE_NOISE:
         return ()
@@ -145,10 +144,10 @@ def _plan_levels(problem: PersonalProblem) -> tuple[Search | None, tuple[Search,
 
 
 def _plan_row_center(problem: PersonalProblem) -> tuple[ClippedSum, ...]:
-    """Plan the rounds in which the center of the rows is found.
+    """Plan the rounds that release the center of the rows.
 
-    Noise follows the distance from the origin in the first one, and what is left of it in the next,
-    which there is where counts cost little.
+    The noise of the first round is proportional to the distance of the rows from 0. If counts are
+    cheap, there is a second round, whose noise is proportional to the error of the first.
     """
     n_rounds = 1 + _counts_are_cheap(problem)
     size, share = problem.n_features, _CENTER_SHARE / n_rounds
@@ -156,15 +155,15 @@ def _plan_row_center(problem: PersonalProblem) -> tuple[ClippedSum, ...]:
     if not problem.fit_intercept or noise_std > _LARGEST_NOISE:
         return ()
     rounds = list[ClippedSum]()
-    for one in range(1, 1 + n_rounds):
-        norm = _level(problem, f"row center norm {one}", OTHER_UNITS_OF_X)
-        total = _sum(problem, f"row center {one}", share, norm, sensitivity.row_sum, size)
+    for number in range(1, 1 + n_rounds):
+        norm = _level(problem, f"row center norm {number}", OTHER_UNITS_OF_X)
+        total = _sum(problem, f"row center {number}", share, norm, sensitivity.row_sum, size)
         rounds.append(ClippedSum(norm, total))
     return tuple(rounds)
 
 
 def _plan_user_moment(problem: PersonalProblem) -> ClippedSum | None:
-    """Plan what makes features uncorrelated, if that is asked for."""
+    """Plan the second moment that decorrelates features, if wanted."""
     if not problem.decorrelate:
         return None
     norm = _level(problem, "user moment norm", OTHER_UNITS_OF_X, grids.SQUARES)
@@ -175,7 +174,7 @@ def _plan_user_moment(problem: PersonalProblem) -> ClippedSum | None:
 
 
 def _plan_heads(problem: PersonalProblem, before: Any, norm: Search) -> HeadReleases:
-    """Plan the start, for which steps leave a part of what is left; the steps; and a vote."""
+    """Plan the start, the steps, which share the rest of the budget with it, and a vote."""
     mean = _mean_products(problem, _MEAN_SHARE, norm) if _shows_mean(problem) else None
     head_norm, vote = _search(problem, "head norm", grids.RELATIVE_SIZES), _plan_vote(problem)
     left = left_of(before, norm, mean, head_norm, vote)
@@ -187,7 +186,7 @@ def _plan_heads(problem: PersonalProblem, before: Any, norm: Search) -> HeadRele
 
 
 def _shows_mean(problem: PersonalProblem) -> bool:
-    """Tell whether the mean of the products can be seen through its noise."""
+    """Tell whether the mean of the products can stand out from its noise."""
     certainty = math.sqrt(problem.n_components) + MEAN_CERTAINTY
     return problem.mean_head and (
         _noise_of_mean(problem, _MEAN_SHARE) * certainty <= _LARGEST_NOISE
@@ -195,7 +194,7 @@ def _shows_mean(problem: PersonalProblem) -> bool:
 
 
 def _plan_vote(problem: PersonalProblem) -> Release:
-    """Plan how many users are predicted best with each prior."""
+    """Plan the counts of users whom each prior predicts best."""
     share = _share_of_counts(2, problem, _PRIOR_PRECISION, _PRIOR_LIMITS)
     change, shape = partial(sensitivity.histogram, problem.unit.adjacency), (len(grids.PRIORS),)
     return problem.cost.release("prior vote", "gaussian", share, change, {}, shape=shape)
@@ -204,7 +203,7 @@ def _plan_vote(problem: PersonalProblem) -> Release:
 def _plan_steps(
     problem: PersonalProblem, share: float, norm: Search
 ) -> tuple[DescentStep, ...] | AltminReleases:
-    """Plan a gradient and a count for each step, or its normal equations."""
+    """Plan the steps: a gradient and a count each, or normal equations."""
     if not problem.n_iter:
         return ()
     if problem.solver == "altmin":
@@ -221,14 +220,14 @@ def _plan_steps(
 
 
 def _plan_altmin(problem: PersonalProblem, share: float) -> AltminReleases:
-    """Plan the normal equations of each step, and the norms of what users add to them."""
+    """Plan the normal equations of each step, and the clip levels of users' terms."""
     matrix_norm = _level(problem, "normal matrix norm", OTHER_UNITS_OF_Y, grids.SQUARES)
     product_norm = _level(problem, "normal product norm", OTHER_UNITS_OF_Y, grids.SQUARES)
     size = problem.n_features * problem.n_components
     rest, steps = left_of(matrix_norm, product_norm, total=share), list[tuple[Release, Release]]()
-    for step, own in enumerate(shares_of_steps(rest, problem.n_iter, _GROWTH), start=1):
-        of_matrix = f"normal matrix {step}", own / 2, matrix_norm, sensitivity.user_moment
-        of_sides = f"normal products {step}", own / 2, product_norm, sensitivity.row_sum
+    for step, both in enumerate(shares_of_steps(rest, problem.n_iter, _GROWTH), start=1):
+        of_matrix = f"normal matrix {step}", both / 2, matrix_norm, sensitivity.user_moment
+        of_sides = f"normal products {step}", both / 2, product_norm, sensitivity.row_sum
         steps.append((_sum(problem, *of_matrix, size, size), _sum(problem, *of_sides, size)))
     return AltminReleases(matrix_norm, product_norm, tuple(steps))
 
@@ -239,7 +238,7 @@ def _mean_products(problem: PersonalProblem, share: float, norm: Search) -> Rele
 
 
 def _noise_of_mean(problem: PersonalProblem, share: float) -> float:
-    """Compute the noise of a mean over users, in units of the level that they are clipped to."""
+    """Compute the noise std of a mean over users, in units of the clip level."""
     change = sensitivity.row_sum(1.0, problem.unit.adjacency)
     return problem.cost.noise_std("gaussian", change, share) / problem.n_units
 
@@ -263,13 +262,13 @@ def _counts_are_cheap(problem: PersonalProblem) -> bool:
 def _search(
     problem: PersonalProblem, name: str, grid: np.ndarray = grids.SIZES, remedy: str | None = None
 ) -> Search:
-    """Plan a search over a grid, for a share that follows the number of users."""
+    """Plan a search over a grid; its share follows from the number of users."""
     share = search_steps(len(grid)) * _count_share(problem)
     return problem.cost.search(name, share, grid, remedy=remedy)
 
 
 def _level(problem: PersonalProblem, name: str, remedy: str, grid: Any = grids.SIZES) -> Search:
-    """Plan the search of a level: without noise nothing is clipped, wherever the search ends."""
+    """Plan the search of a clip level; without noise nothing is clipped, and no warning needed."""
     return _search(problem, name, grid, remedy if problem.cost.is_private else None)
 
 
@@ -281,7 +280,7 @@ def _sum(
     change: Callable[..., float],
     *shape: int,
 ) -> Release:
-    """Plan a sum of what users have, vectors or symmetric matrices, each clipped to a norm."""
+    """Plan a sum over users of vectors or symmetric matrices, clipped to a norm."""
     change = partial(change, adjacency=problem.unit.adjacency)
     mechanism = "symmetric_gaussian" if len(shape) == 2 else "gaussian"
     return problem.cost.release(name, mechanism, share, change, follows=norm.name, shape=shape)

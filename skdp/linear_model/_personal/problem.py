@@ -1,4 +1,4 @@
-"""What is asked of a personal regression: plain parameters, public facts, checked."""
+"""Parameters of a personal regression and public facts of its data, checked."""
 
 from dataclasses import dataclass
 from numbers import Integral
@@ -13,7 +13,7 @@ from skdp.units._resolved import ResolvedUnit
 
 __all__ = ["PERSONAL_CONSTRAINTS", "PersonalProblem", "checked_problem"]
 
-#: What scikit-learn checks of the parameters.
+#: Constraints of parameters that scikit-learn checks.
 PERSONAL_CONSTRAINTS: dict[str, Any] = {  # not tuned
     **N_JOBS,
     "n_components": [Interval(Integral, 0, None, closed="left")],
@@ -26,9 +26,9 @@ PERSONAL_CONSTRAINTS: dict[str, Any] = {  # not tuned
     "n_iter": [Interval(Integral, 0, 100, closed="both")],
     "max_rows_per_user": [Interval(Integral, 1, None, closed="left"), None],
 }
-# The matrix of its normal equations has as many rows and columns: not studied.
+# Largest number of unknowns of "altmin", whose square is the size of a matrix: not studied.
 _LARGEST_ALTMIN = 500
-# As many dimensions can be filled with candidates: not studied.
+# Largest number of unknowns that random candidates can cover: not studied.
 _LARGEST_EXPONENTIAL = 8
 _NEEDS_NOISE = ("fit_intercept", "mean_head", "decorrelate")
 
@@ -37,7 +37,7 @@ _NEEDS_NOISE = ("fit_intercept", "mean_head", "decorrelate")
 class PersonalProblem:
     """Parameters of a personal regression as plain values, and public facts."""
 
-    # A user, or a row if these are not told apart.
+    # A user, or a row if there are no ids.
     unit: ResolvedUnit
     n_units: int
     # Without a column of ids.
@@ -67,7 +67,7 @@ def checked_problem(problem: PersonalProblem) -> PersonalProblem:
         )
     if k == 0 and not problem.mean_head:
         raise ValueError(
-            "n_components=0 is the mean model alone, which mean_head=False leaves out; pass "
+            "n_components=0 fits the mean model alone, which mean_head=False leaves out; pass "
             "mean_head=True, or a positive n_components."
         )
     if problem.solver == "exponential":
@@ -88,7 +88,7 @@ def checked_problem(problem: PersonalProblem) -> PersonalProblem:
 
 
 def _check_choice(problem: PersonalProblem) -> None:
-    """Refuse what cannot be chosen of candidates."""
+    """Refuse parameters that solver="exponential" cannot fit."""
     size = problem.n_components * problem.n_features
     if not 1 <= size <= _LARGEST_EXPONENTIAL:
         raise ValueError(
@@ -99,6 +99,6 @@ def _check_choice(problem: PersonalProblem) -> None:
     asked = [name for name in _NEEDS_NOISE if getattr(problem, name)]
     if asked:
         raise ValueError(
-            f"solver='exponential' chooses a representation and releases no noisy sums: it takes "
-            f"no {asked[0]}=True; pass {', '.join(f'{name}=False' for name in asked)}."
+            f"solver='exponential' releases no noisy sums, and takes no {asked[0]}=True; pass "
+            f"{', '.join(f'{name}=False' for name in asked)}."
         )

@@ -1,7 +1,7 @@
 """Ridge regressions of many users at once, each from its own rows.
 
-None of them fails: what overflows counts as nothing, and every matrix is definite before it is
-inverted, as one that is not would raise for all users of a batch.
+None of them raises: values that overflow count as 0, and every matrix is made definite before it is
+inverted, as a singular one would raise an error for all users of a batch.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ __all__ = [
     "ridge_coefficients",
 ]
 
-# Added to the diagonal, in units of the trace: far above rounding errors, far below what matters.
+# Added to the diagonal, in units of the trace: far above rounding errors, too little to matter.
 _RIDGE = 1e-11  # not tuned
 
 
@@ -34,10 +34,11 @@ def ridge_coefficients(
 def leave_one_out_errors_by_kernels(
     kernels: np.ndarray, responses: np.ndarray, counts: np.ndarray, penalty: float
 ) -> np.ndarray:
-    """Compute the mean squared error with which each response follows from the other ones.
+    """Compute the mean squared error of predictions of each response from the user's others.
 
-    `kernels` are the prior covariances of what is predicted. Errors that overflow are 0.
+    `kernels` are the prior covariances of the predictions. Errors that overflow are 0.
     """
+    # The residual of a prediction without row i is (K^-1 y)_i / (K^-1)_ii.
     inverses = _inverses(kernels, penalty)
     weighted = (inverses @ responses[:, :, None])[:, :, 0]
     residuals = weighted / np.diagonal(inverses, axis1=1, axis2=2)
@@ -47,7 +48,7 @@ def leave_one_out_errors_by_kernels(
 def leave_one_out_errors_by_features(
     features: np.ndarray, responses: np.ndarray, counts: np.ndarray, penalty: float
 ) -> np.ndarray:
-    """Compute the same from features, faster where these are fewer than the rows."""
+    """Compute the same from features, which is faster if they are fewer than the rows."""
     across = features.transpose(0, 2, 1)
     inner = features @ _inverses(across @ features, penalty)
     predicted = (inner @ (across @ responses[:, :, None]))[:, :, 0]
@@ -56,9 +57,9 @@ def leave_one_out_errors_by_features(
 
 
 def aligned(values: np.ndarray) -> np.ndarray:
-    """Return the same numbers, each row at a multiple of 16 bytes.
+    """Return the same numbers, with each row at a multiple of 16 bytes.
 
-    Some processors add up numbers in another order where they start elsewhere.
+    On some processors the order of a sum depends on where its numbers start.
     """
     n_rows, size = values.shape
     if size % 2 == 0:
@@ -69,7 +70,7 @@ def aligned(values: np.ndarray) -> np.ndarray:
 
 
 def _solved(matrices: np.ndarray, sides: np.ndarray, penalty: float, least: float) -> np.ndarray:
-    """Solve positive systems; 0 where something overflows."""
+    """Solve positive systems; the solution is 0 if something overflows."""
     is_bad = _make_definite(matrices, penalty, least) | ~np.isfinite(sides).all(axis=(1, 2))
     if is_bad.any():
         sides = np.where(is_bad[:, None, None], 0.0, sides)
@@ -82,7 +83,7 @@ def _inverses(matrices: np.ndarray, penalty: float) -> np.ndarray:
 
 
 def _make_definite(matrices: np.ndarray, penalty: float, least: float) -> np.ndarray:
-    """Add a penalty to Gram matrices, in place, and tell which overflow: they become 0 first."""
+    """Add a penalty to Gram matrices, in place; mark those that overflow, which become 0 first."""
     diagonal = np.arange(matrices.shape[1])
     traces = np.trace(matrices, axis1=1, axis2=2)
     is_bad = ~(np.isfinite(matrices).all(axis=(1, 2)) & np.isfinite(traces))
@@ -92,7 +93,7 @@ def _make_definite(matrices: np.ndarray, penalty: float, least: float) -> np.nda
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
-    """Take all that is not finite for 0."""
+    """Set all values that are not finite to 0."""
     if not np.isfinite(values).all():
         values[~np.isfinite(values)] = 0.0
     return values

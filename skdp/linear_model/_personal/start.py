@@ -2,9 +2,9 @@ r"""The spectral start: directions in which users differ, from products of rows 
 
 For uncorrelated rows of a user with coefficients :math:`\theta_j` the vector
 :math:`s_j = X_j^T y_j / m_j` has the mean :math:`\theta_j`, and :math:`s_j s_j^T` that of
-:math:`\theta_j \theta_j^T` times a number near 1, plus a multiple of the identity: the leading
-eigenvectors of its sum over users are the representation. Users are clipped, not pairs of rows, and
-all rows are used together, unlike in the published initialization [1]_.
+:math:`\theta_j \theta_j^T` times a number near 1, plus a multiple of the identity. The leading
+eigenvectors of its sum over users are the representation. Unlike the published initialization [1]_,
+this one clips users, not pairs of rows, and uses all rows together.
 
 References
 ----------
@@ -38,11 +38,11 @@ from skdp.privacy.release import Search
 __all__ = ["Start", "features_of", "release_mean_model", "release_row_count", "release_start"]
 
 _PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6  # not studied
-# A component has at least this fraction of the first one's variance: not studied.
+# The variance of a component is at least this fraction of the first one's: not studied.
 _LEAST_VARIANCE = 0.1
-# The noise of a response has at least this fraction of the variance of what is predicted: what is
-# read off between noisy eigenvalues may be far too little, and heads that trust it follow noise.
-# Not studied.
+# The noise variance of a response is at least this fraction of the variance of predictions, with
+# noisy eigenvalues and with exact ones. The estimate from noisy eigenvalues may be far too small,
+# and heads would then follow noise. Not studied.
 _LEAST_NOISE, _LEAST_OF_EXACT = 0.15, 0.01
 _INTERCEPT_VARIANCE = 0.05  # not studied
 _TINY = 1e-200
@@ -50,43 +50,49 @@ _TINY = 1e-200
 
 @dataclass(frozen=True)
 class Start:
-    """A representation to begin with."""
+    """A prior to start from; the shrinkage of its mean depends on its basis."""
 
     prior: Prior
     # Mean of the products of rows and responses.
-    mean: np.ndarray
-    # Standard deviation of its errors along each direction.
+    mean_products: np.ndarray
+    # Standard deviation of their errors along each direction.
     mean_noise_std: float
-    # How many rows users have.
+    # Typical number of rows of a user.
     row_count: float
     # How far the weakest component stands out from the noise.
     snr: float
 
-    @property
-    def mean_head(self) -> np.ndarray:
-        """Mean model: its coefficients for whitened rows, within the basis and outside of it."""
-        basis, noise_std = self.prior.basis, self.mean_noise_std
-        inside = basis @ (basis.T @ self.mean)
-        size = basis.shape[1]
-        return above_noise(inside, noise_std, MEAN_CERTAINTY, size) + above_noise(
-            self.mean - inside, noise_std, MEAN_CERTAINTY, len(basis) - size
-        )
+    def with_basis(self, basis: np.ndarray) -> "Start":
+        """Return the start with another basis."""
+        mean = _shrunk_mean(basis, self.mean_products, self.mean_noise_std)
+        return replace(self, prior=replace(self.prior, basis=basis, mean=mean))
+
+
+def _shrunk_mean(basis: np.ndarray, mean_products: np.ndarray, noise_std: float) -> np.ndarray:
+    """Shrink the mean of the products to the mean model, inside and outside the basis."""
+    inside = basis @ (basis.T @ mean_products)
+    size = basis.shape[1]
+    return above_noise(inside, noise_std, MEAN_CERTAINTY, size) + above_noise(
+        mean_products - inside, noise_std, MEAN_CERTAINTY, len(basis) - size
+    )
 
 
 def release_row_count(search: Search, users: Users, budget: PrivacyBudget) -> float:
-    """Release how many rows users have: the median, up to a factor of the root of 2."""
-    found = budget.quantile(search, users.map_users(attrgetter("counts")), q=0.5)
-    # Below the point that is found there is another one, half as large.
-    return max(found / np.sqrt(2), 1.0)
+    """Release the median number of rows of users, up to a factor of the root of 2."""
+    point = budget.quantile(search, users.map_users(attrgetter("counts")), q=0.5)
+    # The median may be anywhere between the released point and the next lower one, its half.
+    return max(point / np.sqrt(2), 1.0)
 
 
 def release_mean_model(
     problem: PersonalProblem, plan: MeanReleases, users: Users, budget: PrivacyBudget
 ) -> Start:
-    """Release the mean of the products alone: one model for all."""
+    """Release only the mean of the products: one model for all."""
     products, size = _release_size(plan.product_norm, users, UserLevels(), budget)
     mean = _release_mean(problem, plan.mean_products, products, size, users, budget)
-    return Start(Prior(np.zeros((users.n_features, 0)), np.zeros(0), 0.0, 1.0), *mean, 1.0, 0.0)
+    basis = np.zeros((users.n_features, 0))
+    prior = Prior(_shrunk_mean(basis, *mean), basis, np.zeros(0), 0.0, 1.0)
+    return Start(prior, *mean, 1.0, 0.0)
 
 
 def release_start(
@@ -107,7 +113,7 @@ def release_start(
         mean = _release_mean(problem, plan.mean_products, products, size, users, budget)
     moment = released / users.n_users
     spread = moment - _outer_of_mean(moment, *mean)
-    prior, snr = _spectral(spread, noise_std / users.n_users, row_count, problem)
+    prior, snr = _spectral(spread, noise_std / users.n_users, mean, row_count, problem)
     start = _with_scale(plan.head_norm, Start(prior, *mean, row_count, snr), users, budget)
     intercept = max(start.prior.intercept_variance, levels.between)
     return replace(start, prior=replace(start.prior, intercept_variance=intercept))
@@ -116,7 +122,7 @@ def release_start(
 def _release_size(
     search: Search, users: Users, levels: UserLevels, budget: PrivacyBudget
 ) -> tuple[np.ndarray, float]:
-    """Compute the products, and release a size that most of them exceed."""
+    """Compute the products, and release a size that most of their norms exceed."""
     products = users.map_users(partial(_products, levels=levels))
     return products, budget.quantile(search, row_norms(products), q=_PRODUCT_QUANTILE)
 
@@ -124,7 +130,7 @@ def _release_size(
 def _products(batch: UserBatch, levels: UserLevels) -> np.ndarray:
     responses = batch.responses
     if levels.between > 0:
-        responses = responses - levels.own(batch)[:, np.newaxis] * batch.is_row
+        responses = responses - levels.of_users(batch)[:, np.newaxis] * batch.is_row
     sums = batch.rows.transpose(0, 2, 1) @ responses[:, :, np.newaxis]
     return sums[:, :, 0] / batch.counts[:, np.newaxis]
 
@@ -137,25 +143,29 @@ def _release_mean(
     users: Users,
     budget: PrivacyBudget,
 ) -> tuple[np.ndarray, float]:
-    """Release the mean of the products, clipped to a multiple of their size, and its errors."""
+    """Release the mean of clipped products; return also the std of its errors."""
     level = clip_level(size * mean_clip(problem), budget)
     total = clipped_total(products, level)
     released, noise_std = budget.release(release, total, level, rounding=users.rounding)
-    # Beside the noise there is the error of a mean over so many users, as it is of products of that
-    # size in no particular direction.
+    # Besides the noise there is the sampling error of the mean, for products of that size in random
+    # directions.
     error = size / np.sqrt(users.n_users * users.n_features)
     return released / users.n_users, float(np.hypot(noise_std / users.n_users, error))
 
 
 def _spectral(
-    moment: np.ndarray, noise_std: float, row_count: float, problem: PersonalProblem
+    moment: np.ndarray,
+    noise_std: float,
+    mean: tuple[np.ndarray, float],
+    row_count: float,
+    problem: PersonalProblem,
 ) -> tuple[Prior, float]:
-    """Read the prior off a noisy second moment."""
+    """Estimate the prior, and the snr of its weakest component, from a noisy second moment."""
     k, size = problem.n_components, len(moment)
     values, vectors = np.linalg.eigh(moment)
-    # As a copy of it would be, with which products have the same bits.
+    # Contiguous, as a copy of it would be: products with both then have the same bits.
     values, basis = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :k])
-    # With all directions kept there are none to read the noise off.
+    # With all directions in the basis, none shows the noise: half of the smallest value stands in.
     bulk = float(values[k:].mean()) if k < size else float(values[-1]) / 2
     largest = max(float(values[0]) - bulk, _TINY)
     variances = np.maximum(values[:k] - bulk, _LEAST_VARIANCE * largest)
@@ -165,31 +175,31 @@ def _spectral(
     intercept = _INTERCEPT_VARIANCE * total / k if problem.fit_intercept else 0.0
     edge = noise_std * np.sqrt(2 * size)
     snr = float((values[k - 1] - bulk) / edge) if edge > 0 else np.inf
-    return Prior(basis, variances, intercept, noise_variance), snr
+    return Prior(_shrunk_mean(basis, *mean), basis, variances, intercept, noise_variance), snr
 
 
 def _outer_of_mean(moment: np.ndarray, mean: np.ndarray, noise_std: float) -> np.ndarray:
-    """Return what the mean adds to the second moment, at most so much that nothing turns over."""
+    """Return what the mean adds to the second moment, no more than the moment has there."""
     value = above_noise(mean, noise_std, 0.0, len(moment))
     square = float(value @ value)
     if square == 0:
         return np.zeros_like(moment)
     direction = value / np.sqrt(square)
     along = float(direction @ moment @ direction)
-    usual = float(np.median(np.linalg.eigvalsh(moment)))
-    return np.outer(direction, direction) * min(square, max(along - usual, 0.0))
+    typical = float(np.median(np.linalg.eigvalsh(moment)))
+    return np.outer(direction, direction) * min(square, max(along - typical, 0.0))
 
 
 def _with_scale(search: Search, start: Start, users: Users, budget: PrivacyBudget) -> Start:
-    """Release how long heads are, and bring the prior to that scale.
+    """Release the scale of heads, and multiply all variances of the prior by its square.
 
-    Clipped products tell of less variance than there is, and steps along a variance that is taken
-    for too small are too long.
+    Clipped products show less variance than there is, and gradient steps are too long if a variance
+    is estimated too small.
     """
-    prior, mean_head = start.prior, start.mean_head
-    sizes = users.map_users(partial(_head_sizes, prior=prior, mean_head=mean_head))
-    usual = np.sqrt(prior.variances.sum())
-    factor = budget.quantile(search, sizes / usual, q=_HEAD_QUANTILE) ** 2
+    prior = start.prior
+    sizes = users.map_users(partial(_head_sizes, prior=prior))
+    expected = np.sqrt(prior.variances.sum())
+    factor = budget.quantile(search, sizes / expected, q=_HEAD_QUANTILE) ** 2
     scaled = replace(
         prior,
         variances=factor * prior.variances,
@@ -199,17 +209,15 @@ def _with_scale(search: Search, start: Start, users: Users, budget: PrivacyBudge
     return replace(start, prior=scaled)
 
 
-def _head_sizes(batch: UserBatch, prior: Prior, mean_head: np.ndarray) -> np.ndarray:
-    features, responses = features_of(batch, prior, mean_head)
+def _head_sizes(batch: UserBatch, prior: Prior) -> np.ndarray:
+    features, responses = features_of(batch, prior)
     heads = ridge_coefficients(features, responses, prior.noise_variance)
     return row_norms(heads[:, : len(prior.variances)] * np.sqrt(prior.variances))
 
 
-def features_of(
-    batch: UserBatch, prior: Prior, mean_head: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return features whose coefficients have unit prior variance, and what they are to explain."""
-    both = batch.rows @ np.column_stack([prior.root(), mean_head])
+def features_of(batch: UserBatch, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
+    """Return features whose coefficients have prior variance 1, and the responses to explain."""
+    both = batch.rows @ np.column_stack([prior.root(), prior.mean])
     responses = batch.responses - both[:, :, -1]
     if prior.intercept_variance == 0:
         return both[:, :, :-1], responses

@@ -14,7 +14,7 @@ from skdp.privacy.release import Search
 __all__ = ["UserLevels", "release_user_levels", "root_mean_squares"]
 
 _QUANTILE = 0.6  # not studied
-# The points of a grid are so much above what is between them, in the middle.
+# Ratio of a grid point to the geometric middle of the values that a search rounds up to it.
 _ABOVE = 2.0**0.25  # not tuned
 _TINY = 1e-200  # not tuned
 
@@ -26,7 +26,7 @@ class UserLevels:
     between: float = 0.0
     within: float = 1.0
 
-    def own(self, batch: UserBatch) -> np.ndarray:
+    def of_users(self, batch: UserBatch) -> np.ndarray:
         """Estimate the level of each user: its mean response, shrunk."""
         trust = self.between / (self.between + self.within / batch.counts)
         return np.asarray(trust * mean_responses(batch))
@@ -35,10 +35,10 @@ class UserLevels:
 def release_user_levels(
     plan: tuple[Search, ...], users: Users, row_count: float, budget: PrivacyBudget
 ) -> UserLevels:
-    """Release sizes of the users' mean responses, and of single responses beside these.
+    """Release the typical size of a user's mean response, and its ratio to that of a response.
 
-    The mean of m responses has the variance of the levels plus that within users divided by m, a
-    response the sum of both.
+    The variance of the mean of m responses is that of the levels plus a part 1 / m of that within
+    users; the variance of a response is the sum of both.
     """
     (of_size, of_ratio), (means, sizes) = plan, users.map_users(_means_and_sizes).T
     size = budget.quantile(of_size, means, q=_QUANTILE) / _ABOVE

@@ -1,4 +1,4 @@
-"""What public facts and released values say against a personal regression."""
+"""Warnings of a personal regression, from public facts and released values."""
 
 import math
 
@@ -10,22 +10,22 @@ from skdp.units._rows import ResolvedRow
 
 __all__ = ["warnings_for_model", "warnings_for_prior", "warnings_for_users"]
 
-# The largest eigenvalue that users can give to a sum of products, in units of that of its noise,
-# below which a representation is no better than none: it would take users who all agree.
-# Not studied.
+# With a smaller signal than that, a representation is no better than none. The signal is the
+# largest eigenvalue of a sum of products if all users agreed, in units of that of the noise. Not
+# studied.
 _LEAST_SIGNAL = 3.0
 
 
 def warnings_for_users(problem: PersonalProblem, plan: Plan) -> list[str]:
-    """Doubt fits without ids, and those whose noise is larger than any signal."""
+    """Warn of fits without ids, and of those whose noise is larger than any signal."""
     warnings: list[str] = []
     if not problem.cost.is_private:
         return warnings
     if isinstance(problem.unit, ResolvedRow):
         warnings.append(
-            "There are no ids of users: every row is taken for a user of its own, and who has "
-            "several is protected for one of them only. Pass groups to fit, or user_column; "
-            "require_groups=True makes an error of this."
+            "There are no ids of users: every row is taken for a user of its own, and somebody "
+            "with several rows is protected only one row at a time. Pass groups to fit, or "
+            "user_column; require_groups=True turns this warning into an error."
         )
     if problem.solver == "exponential":
         return warnings
@@ -34,15 +34,15 @@ def warnings_for_users(problem: PersonalProblem, plan: Plan) -> list[str]:
     if signal < _LEAST_SIGNAL:
         warnings.append(
             f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are "
-            f"too few for {problem.n_features} features: the noise is as large as any "
-            f"signal. It takes {_LEAST_SIGNAL / signal:.2g} times as many at least, a larger "
-            "epsilon, or fewer features."
+            f"too few for {problem.n_features} features: the noise is as large as any signal. "
+            f"Pass at least {_LEAST_SIGNAL / signal:.2g} times as many, a larger epsilon, or fewer "
+            "features."
         )
     return warnings
 
 
 def _warnings_for_centers(problem: PersonalProblem, plan: PersonalReleases) -> list[str]:
-    """Doubt fits that are asked for centers which noise would hide."""
+    """Warn if noise would hide a center, which then is not released."""
     if not problem.fit_intercept:
         return []
     hidden = ["the rows"] * (not plan.row_center)
@@ -51,13 +51,13 @@ def _warnings_for_centers(problem: PersonalProblem, plan: PersonalReleases) -> l
         return []
     return [
         f"{problem.n_units} {problem.unit.counted} with epsilon={problem.cost.epsilon:g} are too "
-        f"few to find the center of {' and '.join(hidden)}, which is taken for 0. Subtract a "
-        "public guess."
+        f"few to find the center of {' and '.join(hidden)}, which is taken to be 0. Subtract a "
+        "public guess of it, or pass more of them or a larger epsilon."
     ]
 
 
 def warnings_for_model(model: SharedModel, problem: PersonalProblem) -> list[str]:
-    """Doubt a representation that does not stand out from the noise, or is of no use to users."""
+    """Warn if the representation does not stand out from the noise, or helps few users."""
     warnings = list(model.warnings)
     if problem.is_pooled:
         return warnings
@@ -70,24 +70,24 @@ def warnings_for_model(model: SharedModel, problem: PersonalProblem) -> list[str
     if model.prior.mix == 1:
         warnings.append(
             "Most users are predicted best without the representation (prior_mix_ is 1): a ridge "
-            "regression of each user by itself is as good, and needs no budget. More users, a "
-            "larger epsilon, or more or fewer n_components may help."
+            "regression for each user alone is as good, and needs no budget. Try more users, a "
+            "larger epsilon, or more or fewer n_components."
         )
     return warnings
 
 
-def warnings_for_prior(found: Prior, chosen: Prior) -> tuple[str, ...]:
-    """Doubt heads if users have voted for a prior with so much noise that these are next to 0."""
-    if chosen.noise_variance <= found.noise_variance:
+def warnings_for_prior(before: Prior, chosen: Prior) -> tuple[str, ...]:
+    """Warn if users voted for a prior with so much noise that their heads are nearly 0."""
+    if chosen.noise_variance <= before.noise_variance:
         return ()
     return (
-        "Most users are predicted best by the mean model: their heads add little to it. "
-        "n_components=0 leaves them out.",
+        "Most users are predicted best by the mean model: their heads add little to it. Pass "
+        "n_components=0 to fit the mean model alone.",
     )
 
 
 def _signal(problem: PersonalProblem, plan: MeanReleases | HeadReleases) -> float:
-    """Compare users who all agree with the noise of their products, from public facts only."""
+    """Compute the signal of users who all agree, in units of the noise, from public facts only."""
     if isinstance(plan, MeanReleases):
         release, size = plan.mean_products, problem.n_features
     else:

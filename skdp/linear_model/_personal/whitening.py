@@ -1,4 +1,4 @@
-"""A map that makes features uncorrelated, from the second moments of the users."""
+"""A map that decorrelates features, from the second moments of the users."""
 
 from functools import partial
 
@@ -15,20 +15,21 @@ from skdp.privacy.clipping import clip_weights
 __all__ = ["moment_norms", "release_user_whitening"]
 
 _QUANTILE, _CERTAINTY = 0.5, 3.0  # not studied
-# Features with less than this fraction of the largest variance are small: not studied.
+# Features whose variance is less than this fraction of the largest are small: not studied.
 _SMALL = 0.1
 _HIDDEN = (
-    "Noise hides the variances of the features, which are taken for 1, and for uncorrelated. Pass "
-    "decorrelate=False for features of which that is known, a larger epsilon, or more users."
+    "Noise hides the variances of the features: they are taken to be 1, and the features to be "
+    "uncorrelated. Pass decorrelate=False if you know that they are, a larger epsilon, or more "
+    "users."
 )
 
 
 def release_user_whitening(
     plan: ClippedSum, users: Users, budget: PrivacyBudget
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Release the mean of the users' second moments, and return its cleaned inverse root.
+    """Release the mean of the users' second moments; return its denoised inverse root.
 
-    It is the identity where noise hides even the mean variance of all features.
+    That is the identity if noise hides even the mean variance of all features.
     """
     norms = users.map_users(moment_norms)
     level = release_level(plan.norm, norms, _QUANTILE, budget)
@@ -39,15 +40,13 @@ def release_user_whitening(
     mean_std = noise_std / np.sqrt(users.n_features)
     if np.diagonal(released).mean() <= _CERTAINTY * mean_std:
         return np.eye(users.n_features), (_HIDDEN,)
-    found = whitening_of(released, noise_std).symmetric_map
-    assert found is not None
-    return found, _warnings(released, noise_std)
+    return whitening_of(released, noise_std)[0], _warnings(released, noise_std)
 
 
 def moment_norms(batch: UserBatch) -> np.ndarray:
     r"""Compute the Frobenius norm of :math:`X_j^T X_j / m_j` for each user.
 
-    It is that of :math:`X_j X_j^T / m_j`, of which the smaller one is formed.
+    :math:`X_j X_j^T / m_j` has the same norm, so the smaller of both is formed.
     """
     rows, across = batch.rows, batch.rows.transpose(0, 2, 1)
     products = rows @ across if rows.shape[1] <= rows.shape[2] else across @ rows
@@ -61,7 +60,7 @@ def _weighted_moment(_: slice, batch: UserBatch, weights: np.ndarray) -> np.ndar
 
 
 def _warnings(moment: np.ndarray, noise_std: float) -> tuple[str, ...]:
-    """Doubt features that are too small beside the others to be seen through the noise."""
+    """Warn of features so small beside the others that noise hides them."""
     variances = np.diagonal(moment)
     edge = noise_std * np.sqrt(2 * len(variances))
     is_lost = (variances < edge) & (variances + 2 * noise_std < _SMALL * variances.max())
@@ -69,7 +68,7 @@ def _warnings(moment: np.ndarray, noise_std: float) -> tuple[str, ...]:
     if n_lost == 0:
         return ()
     return (
-        f"{n_lost} of {len(variances)} features are too small beside the others to be told from "
-        "noise, and hardly take part. If their units differ, divide features by public guesses of "
-        "their spreads.",
+        f"{n_lost} of {len(variances)} features are too small beside the others to stand out from "
+        "noise, and hardly take part in the fit. If the units of features differ, divide them by "
+        "public guesses of their spreads.",
     )

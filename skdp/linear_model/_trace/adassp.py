@@ -1,8 +1,8 @@
 r"""Private linear regression from perturbed sufficient statistics, with an adaptive ridge [1]_.
 
-Released are the second moments of the features, their products with the responses, and the smallest
-eigenvalue of the former, from which the ridge follows that keeps the noise of the moments from
-making the system singular. Of public matrices only the products with the responses are released.
+A fit releases the second moment of the features, its smallest eigenvalue, and the products of the
+features with the responses. From the eigenvalue follows a ridge that keeps the noise of the moment
+from making the system singular. If the matrices are public, the fit releases only the products.
 
 References
 ----------
@@ -28,17 +28,17 @@ from skdp.privacy.release import Search
 
 __all__ = ["release_row_norm", "solve_adassp", "solve_public_design"]
 
-# benchmarks/trace_regression/defaults.md, "The norm that adassp clips to": a higher quantile
-# would need more precise counts, or the norm that is found may mean nothing. Most norms are below
-# this.
+# Most rows are not clipped. A higher quantile would need more precise counts, or noise may decide
+# which norm the search finds: benchmarks/trace_regression/defaults.md, "The norm that adassp clips
+# to".
 _NORM_QUANTILE = 0.75
 _NORM_MARGIN = 1.25
-# Probability with which the ridge may be too small; not studied.
+# Probability that the ridge is too small; not studied.
 _RIDGE_FAILURE = 0.05
 
 
 def release_row_norm(search: Search, records: Records, budget: PrivacyBudget) -> float:
-    """Release a norm that most of the matrices do not exceed."""
+    """Release a norm that most matrices do not exceed."""
     is_null = np.isnan(records.responses)
     return _NORM_MARGIN * release_norm(search, records.design, is_null, budget, _NORM_QUANTILE)
 
@@ -51,17 +51,18 @@ def solve_adassp(
     row_norm: float,
     response_bound: float,
 ) -> Estimate:
-    """Solve the perturbed normal equations where records are the unit."""
+    """Solve the perturbed normal equations, for whole records as the unit."""
     norm = min(math.hypot(row_norm, records.intercept), NO_CLIPPING)
     response_bound = min(response_bound, NO_CLIPPING)
     squares, sums = _sufficient_statistics(records, norm, response_bound)
     rounding = records.design.rounding
-    moment, moment_noise = budget.release(plan.second_moment, squares, norm, rounding=rounding)
+    moment, moment_std = budget.release(plan.second_moment, squares, norm, rounding=rounding)
     eigenvalue = np.linalg.eigvalsh(squares)[0]
     smallest, _ = budget.release(plan.smallest_eigenvalue, eigenvalue, norm, rounding=rounding)
     products, _ = budget.release(plan.products, sums, norm, response_bound, rounding=rounding)
     size = len(products)
-    reach = moment_noise * math.sqrt(size * math.log(2 * size**2 / _RIDGE_FAILURE))
+    # A bound of the spectral norm of the noise that fails with that probability.
+    reach = moment_std * math.sqrt(size * math.log(2 * size**2 / _RIDGE_FAILURE))
     ridge = max(0.0, reach - max(float(smallest), 0.0))
     return _solve(records, rank, moment + ridge * np.eye(size), products)
 
@@ -74,10 +75,10 @@ def solve_public_design(
     response_bound: float,
     response_range: float,
 ) -> Estimate:
-    """Solve the normal equations where only the responses are private.
+    """Solve the normal equations if only the responses are private.
 
-    Rows longer than the median are weighted down to it, in both sums, and those that are much
-    longer than all but a few take no part.
+    In both sums, weights shorten rows longer than the median to that length, and rows much longer
+    than all but a few take no part.
     """
     response_bound = min(response_bound, NO_CLIPPING)
     design = records.design.written_out()
@@ -87,7 +88,7 @@ def solve_public_design(
         norms[~inlier_mask(records.design)] = 0.0
     weights = downweight_long_rows(norms, downweights=downweights)
     moment, sums = _sufficient_statistics(records, NO_CLIPPING, response_bound, weights)
-    # What has no weight contributes nothing to the sums.
+    # Rows without weight contribute nothing to the sums, whatever their norm.
     norms[weights == 0] = 0.0
     largest = float(np.clip((weights * norms).max(), 1 / NO_CLIPPING, NO_CLIPPING))
     facts, rounding = (response_bound, response_range, largest), records.design.rounding
@@ -105,10 +106,10 @@ def _sufficient_statistics(
     response_bound: float,
     public_weights: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum products of features with each other and with responses, the last one for an intercept.
+    """Sum products of features with each other and with responses; the last is for an intercept.
 
-    Rows are clipped to a norm and responses to a bound; public rows have weights. A null record is
-    null in both sums, a null response beside a public row in one.
+    Rows are clipped to a norm, or weighted if they are public; responses are clipped to a bound. A
+    null record adds 0 to both sums. A null response with a public row adds 0 to the second.
     """
     kernel = partial(
         _statistics,
@@ -144,9 +145,9 @@ def _statistics(
 
 
 def _solve(records: Records, rank: int, moment: np.ndarray, products: np.ndarray) -> Estimate:
-    """Solve for the coefficients, and take the nearest ones of the rank."""
+    """Solve for the coefficients, and return the nearest ones of the rank."""
     solution = np.linalg.lstsq(moment, products, rcond=None)[0]
-    # Divided by a public moment that is almost 0, products may overflow.
+    # The solution may overflow if the moment of public rows is almost 0.
     solution = np.clip(np.nan_to_num(solution), -NO_CLIPPING, NO_CLIPPING)
     shape, offset = records.design.matrix_shape, 0.0
     if records.intercept > 0:

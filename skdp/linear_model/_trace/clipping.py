@@ -1,4 +1,4 @@
-"""Gradients of the squared loss whose sensitivity is bounded, for either unit of privacy."""
+"""Gradients of the squared loss with bounded sensitivity, for either unit of privacy."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -17,10 +17,11 @@ __all__ = ["Clipping", "RecordClipping", "ResponseClipping"]
 
 
 class ClippedGradient(NamedTuple):
-    """The sum of the clipped gradients of all records; the last coordinate is that of an intercept.
+    """The sum of the clipped gradients of all records; the last coordinate is for an intercept.
 
-    Its sensitivity follows the public or released `facts`. `sizes` are what was clipped to the
-    level, NaN for null records. Weights have shortened the sum by the public factor `gain`.
+    Its sensitivity follows from the public or released `facts`. `sizes` are those of gradients or
+    residuals before clipping, NaN for null records. Public weights made the sum shorter by the
+    factor `gain`.
     """
 
     total: np.ndarray
@@ -37,7 +38,7 @@ class Clipping(ABC):
 
     @property
     def has_intercept(self) -> bool:
-        """Whether the last coordinate is that of an intercept."""
+        """Whether the last coordinate is for an intercept."""
         return self.records.intercept > 0
 
     @abstractmethod
@@ -45,19 +46,18 @@ class Clipping(ABC):
         """Compute a level that is large for responses of that spread, from public facts."""
 
     @abstractmethod
+    def _sum(self, point: FixedRank, vectors: Vectors, level: float, size: int) -> ClippedGradient:
+        """Sum the clipped gradients, which `vectors` gives as coordinates and residuals."""
+
     def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
         """Sum the gradients at a released point and intercept."""
-
-    def _size(self, point: FixedRank) -> int:
-        """Count the coordinates of a gradient."""
-        return point.left.size + point.right.size + self.has_intercept
-
-    def _vectors(self, point: FixedRank, offset: float) -> Vectors:
-        """Return what gives coordinates of a block and its residuals."""
-        return partial(_coordinates, point=point, offset=offset, given=self.records)
+        vectors = partial(_coordinates, point=point, offset=offset, given=self.records)
+        size = point.left.size + point.right.size + self.has_intercept
+        gradient = self._sum(point, vectors, level, size)
+        return gradient._replace(total=self._projected(point, gradient.total))
 
     def _projected(self, point: FixedRank, total: np.ndarray) -> np.ndarray:
-        """Project a sum once, as single vectors are outside the space by their rounding."""
+        """Project a sum on the tangent space, which rounding of single vectors has left."""
         if not self.has_intercept:
             return project_coordinates(point, total)
         return np.append(project_coordinates(point, total[:-1]), total[-1])
@@ -70,19 +70,17 @@ class RecordClipping(Clipping):
         """Compute the norm of the gradient at 0 of matrices whose entries have variance 1."""
         return spread * float(np.sqrt(dimension))
 
-    def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
-        """Sum the gradients at a released point and intercept."""
-        design = self.records.design
-        total, norms = clipped_sum(design, self._vectors(point, offset), level, self._size(point))
-        return ClippedGradient(self._projected(point, total), (level,), norms)
+    def _sum(self, point: FixedRank, vectors: Vectors, level: float, size: int) -> ClippedGradient:
+        total, norms = clipped_sum(self.records.design, vectors, level, size)
+        return ClippedGradient(total, (level,), norms)
 
 
 @dataclass
 class ResponseClipping(Clipping):
-    """Only a response may change, the matrices being public: its residual is clipped.
+    """Only a response may change, as the matrices are public: its residual is clipped.
 
-    Coordinates longer than the median are weighted down to it, and matrices that are much longer
-    than all but a few take no part.
+    Weights shorten coordinates longer than the median to that length. Matrices much longer than all
+    but a few take no part.
     """
 
     response_range: float
@@ -94,22 +92,22 @@ class ResponseClipping(Clipping):
         """Return the spread itself."""
         return spread
 
-    def gradient(self, point: FixedRank, offset: float, level: float) -> ClippedGradient:
-        """Sum the gradients at a released point and intercept."""
+    def _sum(self, point: FixedRank, vectors: Vectors, level: float, size: int) -> ClippedGradient:
         design, intercept = self.records.design, self.records.intercept
         lengths = design.map_rows(partial(_lengths, point=point, intercept=intercept))
         downweights = level < NO_CLIPPING
         if downweights:
             lengths[~self._is_inlier] = 0.0
         weights = downweight_long_rows(lengths, downweights=downweights)
+        # Vectors without weight contribute nothing to the sum, whatever their length.
         lengths[weights == 0] = 0.0
-        vectors = self._vectors(point, offset)
-        kernel = partial(_clipped_responses, vectors=vectors, weights=weights, level=level)
-        total, sizes = design.map_sum(kernel, self._size(point))
+        kernel = partial(_clipped_residuals, vectors=vectors, weights=weights, level=level)
+        total, sizes = design.map_sum(kernel, size)
         largest = max(float((weights * lengths).max()), 1 / NO_CLIPPING)
         facts, squares = (level, self.response_range, largest), lengths @ lengths
+        # For uncorrelated coordinates, the curvature with the weights relative to that without.
         gain = float(weights @ lengths**2 / squares) if squares > 0 else 1.0
-        return ClippedGradient(self._projected(point, total), facts, sizes, gain)
+        return ClippedGradient(total, facts, sizes, gain)
 
 
 # Kernels.
@@ -127,7 +125,7 @@ def _lengths(_: slice, matrices: Matrices, point: FixedRank, intercept: float) -
     return matrices.tangent(point, intercept)[0].norms()
 
 
-def _clipped_responses(
+def _clipped_residuals(
     records: slice, matrices: Matrices, vectors: Vectors, weights: np.ndarray, level: float
 ) -> tuple[np.ndarray, PerRow]:
     coordinates, residuals = vectors(records, matrices)

@@ -1,13 +1,12 @@
 r"""Private covariances of the rows and of the columns of matrices, to whiten them with.
 
-Gradient steps are right for matrices whose entries are uncorrelated. Released are the sums of
-:math:`X_i X_i^T` and of :math:`X_i^T X_i`, of matrices that are clipped in norm; for vectors the
-one matrix of their second moments.
+The length of gradient steps suits matrices whose entries are uncorrelated. A fit therefore clips
+the matrices in norm and releases the sums of :math:`X_i X_i^T` and of :math:`X_i^T X_i`; for
+vectors, one of these is the second moment and the other is left out.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -20,7 +19,6 @@ from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_weights
 
 __all__ = [
-    "Whitening",
     "diagonal_reach",
     "exact_whitening",
     "norm_bound",
@@ -28,52 +26,49 @@ __all__ = [
     "whitening_of",
 ]
 
+# Maps of rows and of columns, None for the identity.
+Maps = list[np.ndarray | None]
+
 # Matrices are clipped to this multiple of the norm of a matrix whose entries have mean square 1:
 # benchmarks/house/constants.md.
 _CLIP = 1.3
-# Steps bear a curvature that is estimated too small by this factor: gradients shorten them soon.
-# Not studied.
+# The descent still converges if a curvature is this many times as large as estimated, as it soon
+# shortens its steps. Not studied.
 _TOLERATED = 3.0
-
-
-@dataclass(frozen=True)
-class Whitening:
-    """A map that whitens one side of the matrices, and the smallest variance that it leaves."""
-
-    symmetric_map: np.ndarray | None = None
-    least_variance: float = 1.0
 
 
 def release_whitening(
     plan: Sequence[Release | None], design: Design, is_null: np.ndarray, budget: PrivacyBudget
-) -> list[Whitening]:
-    """Release the maps for the rows and for the columns of matrices of entries of scale 1.
+) -> tuple[Maps, float]:
+    """Release maps that whiten rows and columns, and the smallest variance that they leave.
 
-    A side of length 1 has none. That of sparse factors has a vector, by the diagonal of their
-    second moments, as they would become dense.
+    The entries are to have scale 1. A side of length 1 is not mapped. The map of sparse factors is
+    a vector, from the diagonal of their second moment: any other map would make them dense.
     """
     bound = norm_bound(design.n_entries)
-    maps = [Whitening(), Whitening()]
+    maps, least_variance = Maps([None, None]), 1.0
     for side, moment in _moments(design, is_null, bound).items():
         release, n_vectors = plan[side], design.n_records * design.matrix_shape[1 - side]
         assert release is not None
         released, noise_std = budget.release(release, moment, bound, rounding=design.rounding)
-        maps[side] = whitening_of(released / n_vectors, noise_std / n_vectors)
-    return maps
+        maps[side], least = whitening_of(released / n_vectors, noise_std / n_vectors)
+        least_variance *= least
+    return maps, least_variance
 
 
-def exact_whitening(design: Design) -> list[Whitening]:
-    """Compute the maps that `release_whitening` releases, of usual public matrices."""
-    is_usual = inlier_mask(design)
-    maps = [Whitening(), Whitening()]
-    for side, moment in _moments(design, ~is_usual, NO_CLIPPING).items():
-        n_vectors = max(int(np.count_nonzero(is_usual)), 1) * design.matrix_shape[1 - side]
-        maps[side] = whitening_of(moment / n_vectors, 0.0)
-    return maps
+def exact_whitening(design: Design) -> tuple[Maps, float]:
+    """Compute what `release_whitening` releases from public matrices, without their outliers."""
+    is_inlier = inlier_mask(design)
+    maps, least_variance = Maps([None, None]), 1.0
+    for side, moment in _moments(design, ~is_inlier, NO_CLIPPING).items():
+        n_vectors = max(int(np.count_nonzero(is_inlier)), 1) * design.matrix_shape[1 - side]
+        maps[side], least = whitening_of(moment / n_vectors, 0.0)
+        least_variance *= least
+    return maps, least_variance
 
 
 def _moments(design: Design, is_null: np.ndarray, bound: float) -> dict[int, np.ndarray]:
-    """Sum the products of the sides of matrices clipped to a norm, in one reading."""
+    """Sum the second moments of all sides longer than 1, of clipped matrices, in one reading."""
     sides = [side for side, length in enumerate(design.matrix_shape) if length > 1]
     clipped = partial(clip_weights, bound=bound, n_features=design.n_entries)
     kernel = partial(_second_moments, sides=sides, is_null=is_null, clipped=clipped)
@@ -104,26 +99,29 @@ def diagonal_reach(size: int) -> float:
     return math.sqrt(2 * math.log(2 * size))
 
 
-def whitening_of(moment: np.ndarray, noise_std: float) -> Whitening:
-    """Invert the root of a covariance, or of a diagonal, with noise of that standard deviation."""
+def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, float]:
+    """Invert the root of a noisy covariance, or diagonal; return also the variance it may leave.
+
+    That is the smallest variance, as far as noise allows to tell, of what has been whitened.
+    """
     if moment.ndim == 1:
-        variances, least_variance = _cleaned(
-            moment, noise_std * diagonal_reach(len(moment)), noise_std**2
-        )
-        return Whitening(1 / np.sqrt(variances), least_variance)
+        edge = noise_std * diagonal_reach(len(moment))
+        variances, least_variance = _cleaned(moment, edge, noise_std**2)
+        return 1 / np.sqrt(variances), least_variance
     values, vectors = np.linalg.eigh(moment)
+    # Of a symmetric noise matrix: the largest eigenvalue, and the mean square of all.
     edge, variance = noise_std * math.sqrt(2 * len(values)), noise_std**2 * (len(values) + 1) / 2
     variances, least_variance = _cleaned(values, edge, variance)
-    return Whitening((vectors / np.sqrt(variances)) @ vectors.T, least_variance)
+    return (vectors / np.sqrt(variances)) @ vectors.T, least_variance
 
 
 def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np.ndarray, float]:
-    """Leave noisy variances as much contrast as their noise does; return the least one, too.
+    """Take the noise out of noisy variances; return also how small one may be after whitening.
 
-    Those that the noise, of which `edge` is the largest, cannot reach stay. The others are shrunk
-    to their mean by the fraction of their variance that is noise, and are at least a part of what
-    noise could hide, as steps along a curvature that is taken for too small could diverge. Returned
-    last is the smallest variance divided by the value that takes its place, at most 1.
+    Variances more than 1.5 times `edge`, the largest value of the noise, above the median stay as
+    they are. The others are shrunk to their mean by the fraction of their variance that is noise.
+    None is less than a part of `edge`: steps along a curvature that is estimated too small could
+    diverge. The second result is the mean divided by this floor, at most 1.
     """
     is_bulk = values <= np.median(values) + 1.5 * edge
     center = max(float(values[is_bulk].mean()), 0.0)

@@ -1,4 +1,4 @@
-"""What every solver of the regression gives back."""
+"""What every solver of the regression returns."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,10 @@ __all__ = ["Estimate"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A released matrix and intercept, and what released values say against them.
+    """Released coefficients, of a matrix and an intercept, and warnings about them.
 
-    `n_cut` is the number of singular values that noise has taken. Features are clipped to their
-    `bounds`, of shape (2, n_entries), if there are any.
+    `n_cut` singular values were set to 0, as noise hides them. Features are clipped to `bounds`, of
+    shape (2, n_entries), if there are any.
     """
 
     point: FixedRank

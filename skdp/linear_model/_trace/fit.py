@@ -25,28 +25,27 @@ from skdp.linear_model._trace.standardization import (
     exact_standardization,
     release_standardization,
 )
-from skdp.linear_model._trace.transform import RareFeatures, Transform, inverse_root
+from skdp.linear_model._trace.transform import Transform, inverse_root
 from skdp.linear_model._trace.warnings import signal_strength, warnings_for_fit
 from skdp.privacy import PrivacyBudget, Release
 
 __all__ = ["solve_trace"]
 
-# Rows with one rare feature are not to be clipped, and those with two only by as much; not studied.
-_ROOM = 1.25
-# With a bound of the responses in normal units: all but one per cent of them are below it. Not
-# studied.
+# "adassp" does not clip rows in which one rare feature is not 0, only longer ones; not studied.
+_RARE_ROW_MARGIN = 1.25
+# "adassp" clips responses to so many spreads, which is one per cent of normal ones; not studied.
 _RESPONSE_SPREADS = 2.5
-# benchmarks/trace_regression/errors.md, "Designs", and defaults.md, "quantile", of the first and
-# the last, which is also in benchmarks/house/constants.md; .8 is not studied.
-_QUANTILE, _QUANTILE_OF_MANY, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
-# With so few rare features a record, many records have none, and their gradients are short; not
-# studied.
-_FEW = 2.0
-# So strong a signal beside the noise that clipping costs more than it saves; not studied.
-_MANY = 300.0
-# The norm of the coefficients of uncorrelated features is at most the spread of the responses,
-# with some room, and more where it is a released covariance that makes them uncorrelated. Not
-# studied.
+# Wanted fractions of unclipped gradients: benchmarks/trace_regression/errors.md, "Designs", and
+# defaults.md, "quantile", of the first and the last, which is also in
+# benchmarks/house/constants.md; .8 is not studied.
+_QUANTILE, _QUANTILE_OF_STRONG, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
+# With fewer rare features than that in a mean record, many records have none, and their gradients
+# are short; not studied.
+_FEW_RARE = 2.0
+# With a stronger signal than that, clipping costs more than it saves; not studied.
+_STRONG_SIGNAL = 300.0
+# Margin of the bound of the norm of coefficients, the spread of the responses, and of the same
+# where a released covariance makes the features uncorrelated. Not studied.
 _SPREAD_MARGIN = 1.1
 _RELEASED_MARGIN = 1.5
 
@@ -59,27 +58,28 @@ def solve_trace(
     generator: np.random.Generator,
 ) -> Estimate:
     """Release the scales, then the coefficients and the intercept, in the units of the data."""
-    bound = math.inf if problem.response_bound is None else problem.response_bound
-    responses, center = np.clip(view.responses, -bound, bound), 0.0
+    bound, center = problem.largest_response, 0.0
+    responses = np.clip(view.responses, -bound, bound)
     if plan.response_center:
         center = median_of_responses(plan.response_center, responses, budget)
         responses = responses - center
     transform = _transform(problem, plan, view.design, responses, budget)
+    # Without noise nothing is clipped: the spread is infinite.
     spread = scales.Spread(math.inf)
     if plan.response_spread is not None:
-        largest = bound + abs(center)
-        spread = scales.release_spread(plan.response_spread, responses, budget, largest)
+        farthest = bound + abs(center)
+        spread = scales.release_spread(plan.response_spread, responses, budget, farthest)
     records = Records(transform.apply(view.design), responses, view.intercept)
     if isinstance(plan.solver, DescentReleases):
         estimate = _descend(problem, plan.solver, records, spread, transform, budget, generator)
     else:
         estimate = _solve_moments(problem, plan.solver, records, spread.size, transform, budget)
     point, offset = transform.undo(estimate)
-    found = warnings_for_fit(problem, spread, transform, estimate.n_cut)
+    warnings = warnings_for_fit(problem, spread, transform, estimate.n_cut)
     return Estimate(
         point,
         center + offset,
-        warnings=(*estimate.warnings, *found),
+        warnings=(*estimate.warnings, *warnings),
         bounds=transform.bounds,
     )
 
@@ -91,7 +91,7 @@ def _transform(
     responses: np.ndarray,
     budget: PrivacyBudget,
 ) -> Transform:
-    """Choose the maps that make the entries alike: known, public, or released."""
+    """Return the map to entries that are uncorrelated, of variance 1: as promised, or released."""
     if not isinstance(problem.covariance, str):
         maps = [None if side is None else inverse_root(side) for side in problem.covariance]
         return Transform(row_map=maps[0], column_map=maps[1])
@@ -103,15 +103,10 @@ def _transform(
         return scaled
     view = scaled.apply(design)
     if problem.protects_matrices:
-        rows, columns = release_whitening(plan.covariances, view, is_null, budget)
+        maps, least_variance = release_whitening(plan.covariances, view, is_null, budget)
     else:
-        rows, columns = exact_whitening(view)
-    return replace(
-        scaled,
-        row_map=rows.symmetric_map,
-        column_map=columns.symmetric_map,
-        least_variance=rows.least_variance * columns.least_variance,
-    )
+        maps, least_variance = exact_whitening(view)
+    return replace(scaled, row_map=maps[0], column_map=maps[1], least_variance=least_variance)
 
 
 def _scales(
@@ -121,7 +116,7 @@ def _scales(
     is_null: np.ndarray,
     budget: PrivacyBudget,
 ) -> Transform:
-    """Find the maps that bring entries to mean squares of 1."""
+    """Return the map to entries whose mean square is 1, each by itself or all together."""
     if plan.features is not None:
         return release_standardization(plan.features, design, budget)
     if plan.matrix_norm is not None:
@@ -147,12 +142,12 @@ def _descend(
         start = release_start(plan.start, records, start, spread.size, budget)
     clipping: Clipping = RecordClipping(records)
     if not problem.protects_matrices:
-        clipping = ResponseClipping(records, _range(problem))
+        clipping = ResponseClipping(records, 2 * problem.largest_response)
     quantile = problem.clip_quantile
     if isinstance(quantile, str):
-        quantile = _usual_quantile(problem, records, spread, transform)
-    # Cells of a table that are seen more or less often, say, have no smallest variance.
-    is_even = problem.covariance == "identity" or _is_white(transform, start.shape)
+        quantile = _default_quantile(problem, records, spread, transform)
+    # Without it the smallest variance is not known, as of cells of a table some of which are rare.
+    is_white = problem.covariance == "identity" or _is_white(transform, start.shape)
     return descend(
         plan.steps,
         clipping,
@@ -160,31 +155,28 @@ def _descend(
         budget,
         spread=spread.size,
         quantile=quantile,
-        largest_coefficients=_largest_coefficients(problem, spread, transform, is_even=is_even),
-        least_curvature=transform.least_variance if is_even else 0.0,
+        largest_coefficients=_largest_coefficients(problem, spread, transform, is_white=is_white),
+        least_curvature=transform.least_variance if is_white else 0.0,
     )
 
 
-def _usual_quantile(
+def _default_quantile(
     problem: TraceProblem, records: Records, spread: scales.Spread, transform: Transform
 ) -> float:
     """Choose the fraction of unclipped records from public and released facts.
 
-    The gradients of sparse and rank-one matrices differ too much in length for a low fraction. Else
-    a low one has the least noise for its signal, but a median of the residuals is worse than their
-    mean where there is hardly any noise. Of responses that are mostly the same, half of the others
-    are not to be clipped.
+    A low fraction has the least noise for its signal, but with hardly any noise a median of the
+    residuals is worse than their mean. The gradients of sparse and of rank-one matrices differ too
+    much in length for a low fraction. If most responses are the same, half of the others are left
+    unclipped.
     """
-    if spread.others < 1:
-        return max(_QUANTILE_OF_UNLIKE, 1 - spread.others / 2)
-    if _is_sparse(transform.rare) or not records.design.is_written_out:
+    if spread.fraction_off_center < 1:
+        return max(_QUANTILE_OF_UNLIKE, 1 - spread.fraction_off_center / 2)
+    rare = transform.rare
+    is_sparse = rare is not None and rare.are_many and rare.n_features * rare.fraction < _FEW_RARE
+    if is_sparse or not records.design.is_written_out:
         return _QUANTILE_OF_UNLIKE
-    return _QUANTILE_OF_MANY if signal_strength(problem) > _MANY else _QUANTILE
-
-
-def _is_sparse(rare: RareFeatures | None) -> bool:
-    """Whether many records have none of the features that others differ by."""
-    return rare is not None and rare.are_many and rare.n_features * rare.fraction < _FEW
+    return _QUANTILE_OF_STRONG if signal_strength(problem) > _STRONG_SIGNAL else _QUANTILE
 
 
 def _solve_moments(
@@ -195,7 +187,8 @@ def _solve_moments(
     transform: Transform,
     budget: PrivacyBudget,
 ) -> Estimate:
-    rank, response_range = problem.rank, _range(problem)
+    # A response moves by at most that much.
+    rank, response_range = problem.rank, 2 * problem.largest_response
     bound = min(_RESPONSE_SPREADS * spread, response_range)
     if isinstance(plan, Release):
         return solve_public_design(plan, records, rank, budget, bound, response_range)
@@ -203,26 +196,24 @@ def _solve_moments(
     if plan.row_norm is not None:
         row_norm = release_row_norm(plan.row_norm, records, budget)
         if transform.rare is not None and transform.rare.are_many:
-            # Most rows may be without any of the rare features.
-            row_norm = max(row_norm, _ROOM / math.sqrt(transform.rare.fraction))
+            # The norm of most rows may be that of rows in which all rare features are 0.
+            row_norm = max(row_norm, _RARE_ROW_MARGIN / math.sqrt(transform.rare.fraction))
     return solve_adassp(plan, records, rank, budget, row_norm, bound)
 
 
 def _largest_coefficients(
-    problem: TraceProblem, spread: scales.Spread, transform: Transform, *, is_even: bool
+    problem: TraceProblem, spread: scales.Spread, transform: Transform, *, is_white: bool
 ) -> float:
-    """Bound the norm of coefficients by the spread of the responses that they explain."""
+    """Bound the norm of coefficients by the spread of the responses.
+
+    For uncorrelated features of variance 1 it is at most the spread of what they explain.
+    """
     if problem.covariance == "private":
         return _RELEASED_MARGIN * spread.size / math.sqrt(max(transform.least_variance, 1e-12))
-    return _SPREAD_MARGIN * spread.size if is_even else math.inf
+    return _SPREAD_MARGIN * spread.size if is_white else math.inf
 
 
 def _is_white(transform: Transform, shape: tuple[int, int]) -> bool:
-    """Whether both sides are mapped, as far as they need to be."""
+    """Tell whether all sides longer than 1 are whitened."""
     maps = (transform.row_map, transform.column_map)
     return all(m is not None for m, n in zip(maps, shape, strict=True) if n > 1)
-
-
-def _range(problem: TraceProblem) -> float:
-    """Bound how far a response can change."""
-    return math.inf if problem.response_bound is None else 2 * problem.response_bound

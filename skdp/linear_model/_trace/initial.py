@@ -1,7 +1,7 @@
-r"""Where a descent starts: at 0 with random directions, or near a first private estimate.
+r"""The start of a descent: 0 with random directions, or a first private estimate.
 
 For matrices whose entries are independent with variance 1, :math:`\frac1n \sum_i y_i X_i` estimates
-the matrix that is sought.
+the coefficients.
 
 References
 ----------
@@ -40,21 +40,23 @@ def release_start(
 ) -> FixedRank:
     """Release the leading singular subspaces of the mean of y_i X_i if its gap allows it.
 
-    The published start has the sensitivity of these subspaces for data with a gap only [1]_. Here
-    a lower bound of the gap is released first, too large with the probability `delta_tail` of the
-    budget, and where it does not suffice the start is random: propose, test, release [2]_.
+    The published start assumes that the data have a gap between singular values, from which the
+    sensitivity of the subspaces follows [1]_. This one first releases a lower bound of the gap,
+    which is too large with probability `delta_tail` of the budget. If the bound is too small, the
+    start is random: propose, test, release [2]_.
     """
     shape, rank = records.design.matrix_shape, start.rank
     level = 1.5 * spread * sum(math.sqrt(size) for size in shape)
     entries = methodcaller("entries", spectral=True)
     total, _ = _sum_of_products(records, entries, level, math.prod(shape))
-    # A spectral norm is what is clipped; rounding is relative to the entries.
+    # Spectral norms are clipped, and rounding is relative to Frobenius norms.
     rounding = records.design.rounding * math.sqrt(min(shape))
     left, values, right = np.linalg.svd(total.reshape(shape), full_matrices=False)
     gap = values[rank - 1] - (values[rank] if rank < len(values) else 0.0)
     released, noise_std = budget.release(plan.gap, gap, level, rounding=rounding)
     certain = certain_part(float(released), noise_std, budget.cost.delta_tail)
-    # A gap may move by twice the change of the products.
+    # Weyl: a neighbor moves a gap by up to twice as much as the sum. Only a gap that is certainly
+    # larger leaves the subspaces a bounded sensitivity.
     moved = plan.gap.change(level, rounding=rounding)
     if budget.is_private and certain <= moved:
         budget.skip(plan.subspaces, plan.core)

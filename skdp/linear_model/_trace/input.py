@@ -1,4 +1,4 @@
-"""The matrices and responses of a trace regression, checked, and public facts of them."""
+"""Matrices and responses of a trace regression, checked, and public facts about them."""
 
 import math
 from numbers import Integral
@@ -16,13 +16,13 @@ from skdp.linear_model._responses import checked_responses
 
 __all__ = ["as_rows", "checked_data", "facts_like", "facts_of", "source_of"]
 
-# Sparse vectors of at most so many entries are written out piece by piece, so that each feature has
-# a center and a scale of its own; not studied.
+# Sparse vectors of at most so many entries are written out piece by piece, so that each feature can
+# have its own center and scale; not studied.
 _LONGEST_WRITTEN_OUT = 64
 
 
 def as_rows(X: Any) -> tuple[Any, tuple[int, int] | None]:
-    """Lay 3-D matrices out as rows; return also their shape, None for what has none."""
+    """Reshape 3-D matrices to rows; return also their shape, None for 2-D X."""
     if isinstance(X, RowBlocks):
         raise ValueError(
             "X is a RowBlocks, which DPTraceRegressor does not take: pass an array, a memory map, "
@@ -59,10 +59,10 @@ def checked_data(rows: Any, y: Any, estimator_name: str) -> tuple[Any, np.ndarra
 
 
 def facts_like(n_samples: int, n_features: int, asked: Any, like: Any) -> dict[str, Any]:
-    """Return public facts of data to come, in the container of `like`, whose values stay unread."""
-    rows, found = as_rows(np.empty((0, 0)) if like is None else like)
+    """Return public facts about future data in the container of `like`; no value is read."""
+    rows, given = as_rows(np.empty((0, 0)) if like is None else like)
     width = n_features if like is None else math.prod(getattr(rows, "shape", (0, n_features))[1:])
-    facts = facts_of(rows, n_samples, n_features, asked, found)
+    facts = facts_of(rows, n_samples, n_features, asked, given)
     if math.prod(facts["matrix_shape"]) != n_features or width != n_features:
         raise ValueError(
             f"n_features={n_features} does not fit like, whose matrices have {width} entries."
@@ -71,10 +71,10 @@ def facts_like(n_samples: int, n_features: int, asked: Any, like: Any) -> dict[s
 
 
 def facts_of(
-    rows: Any, n_records: int, n_features: int, asked: Any, found: tuple[int, int] | None
+    rows: Any, n_records: int, n_features: int, asked: Any, given: tuple[int, int] | None
 ) -> dict[str, Any]:
-    """Return public facts of matrices of the shape that is asked for, or else found."""
-    shape = _matrix_shape(asked, found, n_features)
+    """Return public facts about matrices of the shape `asked`, or else `given`."""
+    shape = _matrix_shape(asked, given, n_features)
     dtype = np.dtype(np.float32 if getattr(rows, "dtype", None) == np.float32 else np.float64)
     is_sparse, is_short = holds_sparse(rows), n_features <= _LONGEST_WRITTEN_OUT
     factors = None
@@ -85,7 +85,7 @@ def facts_of(
     return {
         "n_units": n_records,
         "matrix_shape": shape,
-        "coef_shape": (n_features,) if found is None or factors is not None else shape,
+        "coef_shape": (n_features,) if given is None or factors is not None else shape,
         "dtype": dtype,
         "is_sparse": is_sparse and factors is None,
         "factors": factors,
@@ -94,7 +94,7 @@ def facts_of(
 
 
 def source_of(rows: Any, factors: tuple[bool, bool] | None) -> Source | RankOneMatrices:
-    """Choose the source; long sparse vectors are outer products with the number 1."""
+    """Return the source; long sparse vectors become outer products with the number 1."""
     if isinstance(rows, RankOneMatrices):
         return rows
     if factors is not None:
@@ -107,7 +107,7 @@ def _first(X: Any) -> Any:
 
 
 def _refuse_columns(y: Any, name: str) -> None:
-    """Refuse several responses of a record, and say how they are fitted."""
+    """Refuse several responses per record, and say how to fit them."""
     refuse_masked(y)
     shape = getattr(y, "shape", None) or (1, redact_errors(np.size)(_first(y)))
     if len(shape) == 2 and shape[1] > 1:
@@ -119,11 +119,11 @@ def _refuse_columns(y: Any, name: str) -> None:
         )
 
 
-def _matrix_shape(asked: Any, found: tuple[int, int] | None, n_features: int) -> tuple[int, int]:
+def _matrix_shape(asked: Any, given: tuple[int, int] | None, n_features: int) -> tuple[int, int]:
     if asked is None:
-        return found or (n_features, 1)
+        return given or (n_features, 1)
     is_pair = len(asked) == 2 and all(isinstance(n, Integral) and int(n) > 0 for n in asked)
-    if not is_pair or math.prod(asked) != n_features or found not in (None, tuple(asked)):
-        expected = f"{found}" if found else f"two positive integers with the product {n_features}"
+    if not is_pair or math.prod(asked) != n_features or given not in (None, tuple(asked)):
+        expected = f"{given}" if given else f"two positive integers with the product {n_features}"
         raise ValueError(f"matrix_shape={asked!r} does not fit X: it should be {expected}.")
     return int(asked[0]), int(asked[1])

@@ -1,8 +1,7 @@
-"""Private histograms of sizes by powers of two.
+"""Private histograms of absolute values, with a bin for each power of two.
 
-A spread in unknown units is read off such a histogram. One release finds it, and a bin that is
-wrong by its noise is one that is hardly filled: a search by counts, each of which has to be right,
-would have to pay for all of them.
+They show a spread in unknown units at the cost of one release, and noise of a bin matters only if
+that bin is hardly filled. A search would pay for many counts, each of which has to be right.
 """
 
 import math
@@ -15,83 +14,83 @@ from skdp.privacy.quantile import warnings_for_ends
 
 __all__ = ["N_POWERS", "MagnitudeHistogram", "count_by_power", "exponents", "release_magnitudes"]
 
-# From 1e-12 to 1e18; what is smaller is as good as 0. Not studied.
+# From 1e-12 to 1e18; smaller values count as 0, in the first bin. Not studied.
 _EXPONENTS = np.arange(-40, 61)
 #: How many powers there are.
 N_POWERS = len(_EXPONENTS)
-# Exponents of larger numbers cannot be told: not studied.
+# Larger values could overflow where their exponents are computed: not studied.
 _LARGEST = 1e300
-# Root of the mean square of numbers spread evenly in a bin, in units of its power of two, which is
-# in the middle, so that indicators are taken for nearly 1.
-_OF_BIN = math.sqrt(7 / 6)  # not tuned
-# So many neighboring bins are looked at together, and by so many standard deviations of its noise
-# their sum is above the largest that noise alone usually gives. Not studied.
-_WIDEST = 4
+# Root mean square of numbers spread evenly in a bin, in units of its power of two. That power is in
+# the middle of the bin, so that an indicator's size is taken to be nearly 1.
+_SIZE_IN_BIN = math.sqrt(7 / 6)  # not tuned
+# At most so many neighboring bins are pooled, if their sum exceeds the largest that noise alone
+# usually gives by so many standard deviations of its noise. Not studied.
+_MOST_POOLED = 4
 _MARGIN = 1.5
 
 
 @dataclass(frozen=True)
 class MagnitudeHistogram:
-    """Released fractions of the sizes of columns, by powers of two; the first ones are those of 0.
+    """Released fractions of each column's absolute values by bin; the first bin has the zeros.
 
-    `noise` is the standard deviation of each. `seen` has 0 where noise hides them; without it those
-    bins are seen that stand out each by itself.
+    `noise_std` is the standard deviation of each fraction. `pooled` has 0 where noise hides a bin;
+    without it a bin is visible only if it stands out from the noise by itself.
     """
 
     noisy: np.ndarray
     noise_std: float
-    seen: np.ndarray | None = None
+    pooled: np.ndarray | None = None
 
     @property
     def fractions(self) -> np.ndarray:
-        """All fractions that noise alone does not reach; the others are 0."""
-        if self.seen is not None:
-            return self.seen
-        # A single bin that noise fills, many powers too high or too low, would decide.
+        """All fractions that are visible above the noise; the others are 0."""
+        if self.pooled is not None:
+            return self.pooled
+        # A wide margin: one bin filled by noise, many powers too high, would rule a mean square.
         edge = self.noise_std * (math.sqrt(2 * math.log(self.noisy.size)) + 2.5)
         return np.where(self.noisy > edge, self.noisy, 0.0)
 
     @property
-    def central(self) -> np.ndarray:
-        """The fraction of what is 0, or as good as 0."""
+    def zero_fraction(self) -> np.ndarray:
+        """The fraction of zeros, and of values too small to differ from 0."""
         return np.asarray(self.fractions[:, 0])
 
     @property
     def hidden_fraction(self) -> np.ndarray:
-        """The fraction that is in no bin that is seen."""
+        """The fraction in bins that noise hides."""
         return np.clip(1 - self.fractions.sum(axis=1), 0.0, 1.0)
 
     @property
     def only_exponents(self) -> np.ndarray:
-        """Exponent of the only power that is seen beside 0, or else one that no number has."""
+        """Exponent of the only visible bin beside that of 0; if there are others, an unused one."""
         is_one = np.count_nonzero(self.fractions[:, 1:], axis=1) == 1
         return np.where(is_one, _EXPONENTS[self._largest()], 2 * _EXPONENTS[-1])
 
     def root_mean_squares(self, hidden_size: float) -> np.ndarray:
         """Compute the root mean square of every column; 0 for unknown.
 
-        What noise hides is taken for `hidden_size` times the largest that is seen.
+        Values in hidden bins count as `hidden_size` times those in the largest visible bin.
         """
-        values = _OF_BIN * 2.0**_EXPONENTS
+        values = _SIZE_IN_BIN * 2.0**_EXPONENTS
         values[0] = 0.0
         hidden_squares = np.square(hidden_size * values[self._largest()])
         return np.sqrt(self.fractions @ values**2 + self.hidden_fraction * hidden_squares)
 
     def with_pooled_bins(self) -> "MagnitudeHistogram":
-        """See in neighboring bins together, too, what stands out from noise beyond the others.
+        """Show also neighboring bins beyond the visible ones that stand out together.
 
-        A tail over several powers of two may be seen in none of them by itself. It would be taken
-        for as small as what is seen.
+        Noise may hide each bin of a tail over several powers of two. The tail would then count as
+        no larger than the visible values.
         """
-        seen = self.fractions.copy()
-        edge = self.noise_std * (math.sqrt(2 * math.log(_WIDEST * seen.size)) + _MARGIN)
-        for noisy, row in zip(self.noisy, seen, strict=True):
+        pooled = self.fractions.copy()
+        edge = self.noise_std * (math.sqrt(2 * math.log(_MOST_POOLED * pooled.size)) + _MARGIN)
+        for noisy, row in zip(self.noisy, pooled, strict=True):
             while (bins := _next_bins(noisy, row, edge)) is not None:
                 row[bins] = np.maximum(noisy[bins], 0.0)
-        return replace(self, seen=seen)
+        return replace(self, pooled=pooled)
 
     def averaged(self, is_chosen: np.ndarray) -> "MagnitudeHistogram":
-        """Average columns, at least one, into a single one, which has less noise."""
+        """Average the chosen columns, at least one, into a single one with less noise."""
         noise_std = self.noise_std / math.sqrt(np.count_nonzero(is_chosen))
         return MagnitudeHistogram(self.noisy[is_chosen].mean(axis=0, keepdims=True), noise_std)
 
@@ -99,12 +98,12 @@ class MagnitudeHistogram:
         return np.where(self.fractions > 0, np.arange(len(_EXPONENTS)), 0).max(axis=1)
 
 
-def _next_bins(noisy: np.ndarray, seen: np.ndarray, edge: float) -> slice | None:
-    """Find the few neighboring bins beyond all seen ones that stand out from noise the most."""
-    first = int(np.flatnonzero(seen > 0).max(initial=0)) + 1
+def _next_bins(noisy: np.ndarray, visible: np.ndarray, edge: float) -> slice | None:
+    """Return the neighboring bins beyond all visible ones that stand out the most, or None."""
+    first = int(np.flatnonzero(visible > 0).max(initial=0)) + 1
     sums = np.concatenate([[0.0], np.cumsum(noisy[first:])])
     best, bins = edge, None
-    for width in range(1, min(_WIDEST, len(sums) - 1) + 1):
+    for width in range(1, min(_MOST_POOLED, len(sums) - 1) + 1):
         heights = (sums[width:] - sums[:-width]) / math.sqrt(width)
         start = int(heights.argmax())
         if heights[start] > best:
@@ -118,7 +117,7 @@ def release_magnitudes(
     """Release what `count_by_power` has counted, of shape (n_columns, n_powers)."""
     released, noise_std = budget.release(release, counts)
     histogram = MagnitudeHistogram(released / n_records, noise_std / n_records)
-    # What is in the first bin is as good as 0, as constant features are: that is no doubt.
+    # No warning of values in the first bin: they are 0, as constant features are after centering.
     powers = 2.0**_EXPONENTS
     largest = powers[np.maximum(histogram._largest(), 1)]
     budget.warnings += warnings_for_ends(release.name, largest, powers, remedy)
@@ -126,7 +125,7 @@ def release_magnitudes(
 
 
 def exponents(values: np.ndarray) -> np.ndarray:
-    """Compute the exponents of the nearest powers of two."""
+    """Compute the exponents of the powers of two that are nearest on a logarithmic scale."""
     return np.asarray(np.frexp(np.abs(values) * math.sqrt(2))[1] - 1)
 
 

@@ -1,4 +1,4 @@
-"""What a trace regression releases, and with which shares, from public facts."""
+"""The releases of a trace regression, and their shares, from public facts."""
 
 import math
 from collections.abc import Callable
@@ -36,24 +36,23 @@ from skdp.privacy.release import Search
 
 __all__ = ["START_SHARE", "plan_trace"]
 
-# Wanted noise of a count, as a fraction of the records: of a search, each step of which is clear
-# unless it is the last; and of the histogram of the responses, which is to show rare ones, the
-# finer one if it costs no more than the spare share. benchmarks/house/constants.md has .01.
+# Wanted noise of a count, as a fraction of the records: of a search, of which only the last step is
+# a close decision; and of the histogram of the responses, which should show rare ones. The finer
+# one is taken up to the spare share. benchmarks/house/constants.md has .01.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.005
 _SPARE_SHARE = 0.01
 _LEAST_SHARE = 2e-3
 _SHARE_LIMITS = _LEAST_SHARE, 0.1
-# Where a count is off by more than that, as a fraction of the records, a search tells nothing; not
-# studied.
+# With more noise of a count than this fraction of the records, a search is useless; not studied.
 _USELESS = 0.2
-# The same for features: of a search, of a histogram, and of a mean in spreads;
-# benchmarks/house/constants.md has `_SPREAD_PRECISION`.
+# Wanted noise for features: of counts of a search, of counts of a histogram (acceptable, and
+# wanted), and of a mean, in spreads; benchmarks/house/constants.md has `_SPREAD_PRECISION`.
 _COUNT_PRECISION = 0.1
 _LEAST_SPREAD_PRECISION, _SPREAD_PRECISION = 0.05, 0.02
 _MEAN_PRECISION, _LEAST_MEAN_SHARE = 0.1, 2e-3
 _LARGEST_FEATURE_SHARE = 0.03
-# Largest eigenvalue that noise may give a covariance whose own eigenvalues are about 1;
+# Wanted largest eigenvalue of the noise of a covariance whose own eigenvalues are about 1;
 # benchmarks/house/constants.md has the largest share.
 _WANTED_EDGE = 0.3
 _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE = 5e-3, 0.05
@@ -64,9 +63,9 @@ _CORE_SHARE, _GAP_SHARE, _SUBSPACE_SHARE = 0.2, 0.1, 0.7  # not studied
 _VOTE_PRECISION = 0.03
 # Each step gets this many times the share of the one before: benchmarks/house/constants.md.
 _GROWTH = 1.2
-# Fractions of what is left for adassp; not studied.
+# Fractions of the share that is left for "adassp"; not studied.
 _MOMENT_SHARE, _EIGENVALUE_SHARE = 0.5, 0.05
-# What the products with the responses follow.
+# Names of releases that the sensitivities of later ones follow from.
 _SPREAD, _DESIGN_NORM = "response spread", "design norm"
 
 
@@ -78,7 +77,7 @@ def plan_trace(problem: TraceProblem) -> TraceReleases:
 
 
 def _change(kind: Callable[..., float], problem: TraceProblem) -> Callable[..., float]:
-    """Tell a sensitivity which neighbors are meant."""
+    """Fix the adjacency of a sensitivity."""
     return partial(kind, adjacency=problem.unit.adjacency)
 
 
@@ -90,7 +89,7 @@ def _gaussian(
     known: dict[str, float] | None = None,
     shape: tuple[int, ...] = (),
 ) -> Release:
-    """Declare a release; what its sensitivity needs is known, or follows the responses' spread."""
+    """Declare a release; its sensitivity is known, or follows from the spread of the responses."""
     follows, change = _SPREAD if known is None else "", _change(kind, problem)
     return problem.cost.release(
         name, "gaussian", share, change, known, follows=follows, shape=shape
@@ -104,11 +103,11 @@ def _share_of_counts(count: int, problem: TraceProblem, precision: float = _PREC
 
 
 def _plan_center(problem: TraceProblem) -> tuple[Search, ...]:
-    """Plan the search for the median of the responses; none if noise would hide it."""
+    """Plan the searches for the median of the responses; none if noise would hide it."""
     if not problem.fit_intercept:
         return ()
-    bound, n_records = problem.response_bound, problem.n_units
-    grid = ANY_SIZE if bound is None or math.isinf(bound) else bound * UP_TO_ONE
+    bound, n_records = problem.largest_response, problem.n_units
+    grid = ANY_SIZE if math.isinf(bound) else bound * UP_TO_ONE
     largest = _LEAST_SHARE * (_PRECISION * n_records * problem.cost.mu) ** 2
     n_refinements = affordable_refinements(len(grid), 1, largest)
     count = n_counts(len(grid), n_refinements)
@@ -116,8 +115,9 @@ def _plan_center(problem: TraceProblem) -> tuple[Search, ...]:
     noise_std = problem.cost.noise_std("gaussian", sensitivity.count(), share / count)
     if noise_std > _USELESS * n_records:
         return ()
-    name, own = RESPONSE_CENTER, share / count
-    return plan_medians(problem.cost, name, own, grid, n_refinements, remedy=OTHER_UNITS_OF_Y)
+    return plan_medians(
+        problem.cost, RESPONSE_CENTER, share / count, grid, n_refinements, remedy=OTHER_UNITS_OF_Y
+    )
 
 
 def _plan_spread(problem: TraceProblem) -> Release:
@@ -141,7 +141,7 @@ def _plan_norm(name: str, problem: TraceProblem) -> Search:
 def _plan_transform(
     problem: TraceProblem,
 ) -> tuple[FeatureReleases | None, Search | None, tuple[Release | None, ...]]:
-    """Plan what is found of the scales of the matrices, and what whitens them."""
+    """Plan the scales of the matrices, and the covariances that whiten them."""
     if problem.covariance != "private" or not problem.protects_matrices:
         return None, None, ()
     features = _plan_features(problem) if problem.is_vector else None
@@ -151,10 +151,10 @@ def _plan_transform(
 
 
 def _plan_features(problem: TraceProblem) -> FeatureReleases | None:
-    """Plan the scales of single features; None if their shares are too large.
+    """Plan the scales of single features; None if their shares would be too large.
 
-    A record takes part in the counts of all features, so that their noise grows with the root of
-    the number of features.
+    A record adds to counts of all features, so their noise grows with the root of the number of
+    features.
     """
     n_features, centered = problem.n_entries, problem.fit_intercept
     least, wanted = (
@@ -184,7 +184,7 @@ def _plan_features(problem: TraceProblem) -> FeatureReleases | None:
 
 
 def _plan_means(problem: TraceProblem) -> Release | None:
-    """Plan the means of features; None if they cost more than there is to spare."""
+    """Plan the means of features; None if they cost more than the spare share."""
     n_features = problem.n_entries
     bound, precision = norm_bound(n_features), _MEAN_PRECISION * problem.n_units
     needed = (2 * bound / (precision * problem.cost.mu)) ** 2
@@ -197,9 +197,10 @@ def _plan_means(problem: TraceProblem) -> Release | None:
 
 
 def _plan_covariance(side: int, problem: TraceProblem) -> Release | None:
-    """Plan the covariance of a side, whose noise is to have the wanted edge."""
-    # As for second moments of vectors: X X' is no longer than the squared norm of X, and two such
-    # products have an inner product that is not negative. The same holds for their diagonals.
+    """Plan the covariance of a side, for the wanted largest eigenvalue of the noise."""
+    # The sensitivity is that of second moments of vectors, as its proof needs two facts only, which
+    # also hold for diagonals: the norm of X X' is at most the squared norm of X, and the inner
+    # product of two such products is not negative.
     change = _change(sensitivity.second_moment, problem)
     size, other = problem.matrix_shape[side], problem.matrix_shape[1 - side]
     if size == 1:
@@ -222,7 +223,7 @@ def _plan_covariance(side: int, problem: TraceProblem) -> Release | None:
 def _plan_solver(
     problem: TraceProblem, others: tuple[Any, ...]
 ) -> DescentReleases | MomentReleases | Release:
-    """Plan the solver with what others leave, to the last bit."""
+    """Plan the solver with exactly the share that the other releases leave."""
     if problem.solver != "adassp":
         return _plan_descent(problem, left_of(others))
     if not problem.protects_matrices:
@@ -274,7 +275,8 @@ def _change_of_gap(level: float, adjacency: str, rounding: float) -> float:
 
 
 def _change_of_subspaces(change: float, gap: float, rank: int) -> float:
-    # If infinite, the gap has been refused, or nothing is clipped as there is no noise.
+    # With noise an infinite change fails the test of the gap. Without noise nothing is clipped, and
+    # any finite number will do.
     return sensitivity.subspace_pair(change, gap, rank) if math.isfinite(change) else 1.0
 
 

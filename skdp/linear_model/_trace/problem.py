@@ -1,4 +1,4 @@
-"""What is asked of a trace regression: plain parameters, public facts, checked."""
+"""Parameters of a trace regression and public facts of its data, checked."""
 
 import math
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ __all__ = [
     "checked_problem",
 ]
 
-#: The units, by the names that they are given by.
+#: Units by the value of `privacy_unit`.
 UNITS: dict[str, type[ResolvedUnit]] = {"record": ResolvedRecord, "response": ResolvedResponse}
-#: Part of delta for the test of a spectral start; not studied.
+#: Part of delta for the failure of the test of a spectral start; not studied.
 DELTA_TAIL = 0.1
 _BOUND = [
     Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
@@ -58,8 +58,9 @@ Covariance = str | tuple[np.ndarray | None, np.ndarray | None]
 class TraceProblem:
     """Parameters of a trace regression as plain values, and public facts of the matrices.
 
-    `coef_shape` is how they were laid out. `factors` says of matrices of rank one which sides are
-    sparse, `is_sparse` of others whether they are, and `is_dense` whether these are written out.
+    `coef_shape` is the layout of a matrix in X. `factors` tells of matrices of rank one which
+    factors are sparse, left and right; it is None for other matrices, of which `is_sparse` tells
+    whether X is sparse, and `is_dense` whether the fit writes them out.
     """
 
     cost: PrivacyCost
@@ -83,8 +84,13 @@ class TraceProblem:
 
     @property
     def protects_matrices(self) -> bool:
-        """Whether a unit is more than a response."""
+        """Whether the matrices are private, and not the responses alone."""
         return self.unit.is_whole
+
+    @property
+    def largest_response(self) -> float:
+        """Public bound of the size of a response; inf for none."""
+        return math.inf if self.response_bound is None else self.response_bound
 
     @property
     def n_entries(self) -> int:
@@ -98,12 +104,13 @@ class TraceProblem:
 
     @property
     def are_cells(self) -> bool:
-        """Whether both factors are sparse, as those of single cells are."""
+        """Whether matrices are like cells of a table: both factors are sparse."""
         return self.factors == (True, True) and min(self.matrix_shape) > 1
 
     @property
     def rounding(self) -> float:
         """Bound of the rounding error of a sum, in units of the largest contribution."""
+        # Blocks are as long as those of the source, whose width counts dense columns only.
         width = self.n_entries
         if self.factors is not None:
             sides = zip(self.matrix_shape, self.factors, strict=True)
@@ -135,7 +142,7 @@ def checked_problem(problem: TraceProblem) -> TraceProblem:
 
 
 def checked_covariance(given: Any, matrix_shape: tuple[int, int]) -> Covariance:
-    """Refuse what is no pair of covariances, one of which at most is unknown."""
+    """Refuse anything but a name or a pair of covariances, of which one may be None."""
     if isinstance(given, str) and given in ("private", "identity"):
         return given
     sides = given if isinstance(given, tuple | list) else ()

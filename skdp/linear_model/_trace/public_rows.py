@@ -1,4 +1,4 @@
-"""What keeps a few long public matrices from ruling all others, at no cost in privacy."""
+"""Weights that keep a few long public matrices from ruling all others; they cost no privacy."""
 
 import numpy as np
 from scipy import sparse
@@ -11,17 +11,17 @@ from skdp.linear_model._trace.records import NO_CLIPPING
 
 __all__ = ["downweight_long_rows", "inlier_mask", "outlier_threshold", "sample_rows"]
 
-# What is more than so many times as large as all but the largest few are is not usual. It is never
-# more than these few that are left out: there may be more to them than an error. Not studied.
+# Outliers are more than so many times as large as the quantile above which is this fraction. No
+# larger fraction is ever left out, as more of them are hardly errors. Not studied.
 _LARGEST_FRACTION = 0.05
 _LONGEST = 5.0
-# Coordinates so many times as long as usual take no part: beside them the others would be lost. Not
-# studied.
+# Coordinates this many times as long as the median take no part: rounded beside them, the others
+# would be lost. Not studied.
 _LONGEST_COORDINATES = 1e3
 
 
 def outlier_threshold(sizes: np.ndarray) -> float:
-    """Compute the largest size that is not far beyond all but a few of those that are not 0."""
+    """Compute the size above which values are outliers among those that are not 0."""
     positive = sizes[(sizes > 0) & (sizes <= NO_CLIPPING)]
     if positive.size == 0:
         return NO_CLIPPING
@@ -30,9 +30,10 @@ def outlier_threshold(sizes: np.ndarray) -> float:
 
 
 def inlier_mask(design: Design) -> np.ndarray:
-    """Tell the matrices that are not much longer than all but a few.
+    """Mark the matrices that are not much longer than all but a few.
 
-    The features of sparse ones are compared by themselves, as their units may differ.
+    Entries of sparse factors are first divided by the median of their column, as the units of
+    columns may differ.
     """
     sides = [side for side, size in enumerate(design.matrix_shape) if size > 1]
     if isinstance(design.source, RankOneMatrices) and all(map(design.is_sparse, sides)):
@@ -44,12 +45,13 @@ def inlier_mask(design: Design) -> np.ndarray:
 
 
 def _inverse_sizes(part: sparse.csr_array) -> np.ndarray:
-    """Compute one over the median size of the entries of each column that are kept."""
+    """Compute one over the median size of the stored entries of each column; 1 for none."""
     sizes = np.abs(part.data)
     order = np.lexsort((sizes, part.indices))
     counts = np.bincount(part.indices, minlength=part.shape[1])
     inverses = np.ones(part.shape[1])
     is_kept = counts > 0
+    # Sizes are sorted column by column: of each, the place of the lower median.
     middles = (np.cumsum(counts) - counts + (counts - 1) // 2)[is_kept]
     medians = sizes[order[middles]].astype(np.float64)
     inverses[is_kept] = 1 / np.where(
@@ -59,21 +61,22 @@ def _inverse_sizes(part: sparse.csr_array) -> np.ndarray:
 
 
 def downweight_long_rows(lengths: np.ndarray, *, downweights: bool) -> np.ndarray:
-    """Weight vectors of these lengths down to the median of those that are not 0, if wanted.
+    """Return weights that shorten long vectors to the median length of those that are not 0.
 
-    What could overflow gets the weight 0, and, if wanted, what is very much longer than usual.
+    Vectors that could overflow, or are very much longer than the median, have the weight 0. Without
+    `downweights` only the former do, and all others have the weight 1.
     """
     is_usable = (lengths > 0) & (lengths <= NO_CLIPPING)
     if not downweights or not is_usable.any():
         return is_usable.astype(np.float64)
-    usual = float(np.median(lengths[is_usable]))
-    is_usable &= lengths <= _LONGEST_COORDINATES * usual
-    return np.where(is_usable, np.minimum(1.0, usual / np.where(is_usable, lengths, 1.0)), 0.0)
+    median = float(np.median(lengths[is_usable]))
+    is_usable &= lengths <= _LONGEST_COORDINATES * median
+    return np.where(is_usable, np.minimum(1.0, median / np.where(is_usable, lengths, 1.0)), 0.0)
 
 
 def sample_rows(design: Design, n_rows: int) -> np.ndarray:
-    """Copy at most so many of the rows, evenly spaced, of matrices that are written out."""
+    """Copy at most `n_rows` evenly spaced rows of matrices that are written out."""
     assert isinstance(design.source, ArraySource)
-    wanted = np.linspace(0, design.n_records - 1, min(n_rows, design.n_records)).astype(np.int64)
-    rows = design.source.X[wanted]
+    places = np.linspace(0, design.n_records - 1, min(n_rows, design.n_records)).astype(np.int64)
+    rows = design.source.X[places]
     return np.array(rows.toarray() if issparse(rows) else rows, dtype=np.float64)

@@ -13,11 +13,10 @@ from skdp.privacy.clipping import clip_weights
 
 __all__ = ["NO_CLIPPING", "Records", "Vectors", "clipped_sum"]
 
-#: Level that stands for no clipping: sums of squares of what is longer could overflow. Not studied.
+#: Level that stands for no clipping: the squares of longer vectors could overflow. Not studied.
 NO_CLIPPING = 1e100
 
-
-#: Gives coordinates for a block of matrices, and the factors that multiply them.
+#: Returns coordinates of a block of matrices, and the factors to multiply them by.
 Vectors = Callable[[slice, Matrices], tuple[Coordinates, np.ndarray]]
 
 
@@ -25,7 +24,7 @@ Vectors = Callable[[slice, Matrices], tuple[Coordinates, np.ndarray]]
 class Records:
     """Measurement matrices with their responses; a null record has the response NaN.
 
-    `intercept` is the coordinate of a matrix that stands for the intercept; 0 if there is none.
+    `intercept` is the coordinate that each matrix has for the intercept; 0 if there is none.
     """
 
     design: Design
@@ -36,9 +35,9 @@ class Records:
 def clipped_sum(
     design: Design, vectors: Vectors, level: float, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum vectors clipped to a norm; return also their norms before.
+    """Sum vectors clipped to a norm; return also their norms before clipping.
 
-    What is not finite contributes nothing, and has the norm inf or NaN.
+    Vectors that are not finite contribute nothing, and have the norm inf or NaN.
     """
     return tuple(design.map_sum(partial(_clipped, vectors=vectors, level=level), size))
 
@@ -47,8 +46,8 @@ def _clipped(
     records: slice, matrices: Matrices, vectors: Vectors, level: float
 ) -> tuple[np.ndarray, PerRow]:
     coordinates, factors = vectors(records, matrices)
-    # The weight goes to the very vector whose norm is taken: products of norms would not do, as
-    # they underflow where the vector does not.
+    # The vector is multiplied out before its norm is taken: a product of two norms may underflow
+    # where the vector does not, and would then bound nothing.
     coordinates.multiply(factors)
     norms = coordinates.norms()
     weights = clip_weights(norms, level, coordinates.size)

@@ -1,4 +1,4 @@
-"""What a trace regression releases, in this order: its plan declares it, its solver gets it."""
+"""Releases of a trace regression, in their order: the plan declares them, the solver uses them."""
 
 from typing import NamedTuple
 
@@ -15,16 +15,16 @@ __all__ = [
 
 
 class FeatureReleases(NamedTuple):
-    """What features are scaled by, one by one; without an intercept they have no centers."""
+    """Centers and spreads of single features; without an intercept there are no centers."""
 
     centers: tuple[Search, ...]
     spreads: Release
-    # Of standardized features; None where they would cost too much.
+    # Of standardized features; None if they would cost too much.
     means: Release | None
 
 
 class StartReleases(NamedTuple):
-    """A start from data; what follows the gap may be skipped."""
+    """A start from data; a gap that is too small skips the other two."""
 
     gap: Release
     subspaces: Release
@@ -32,14 +32,14 @@ class StartReleases(NamedTuple):
 
 
 class DescentReleases(NamedTuple):
-    """What "rgrad" releases; a random start is no release."""
+    """Releases of "rgrad"; a random start has none."""
 
     start: StartReleases | None
     steps: tuple[DescentStep, ...]
 
 
 class MomentReleases(NamedTuple):
-    """What "adassp" releases of records; a norm that is given is not sought."""
+    """Releases of "adassp" for records; without a norm if the user passes one."""
 
     row_norm: Search | None
     second_moment: Release
@@ -48,16 +48,16 @@ class MomentReleases(NamedTuple):
 
 
 class TraceReleases(NamedTuple):
-    """All releases of a fit: what the matrices are mapped by, then what the solver needs."""
+    """All releases of a fit: first those that map the data, then those of the solver."""
 
-    # None without an intercept, or where noise would hide the center.
+    # Empty without an intercept, or if noise would hide the center.
     response_center: tuple[Search, ...]
-    # Scales of single features, or else one norm; neither where matrices or covariances are public.
+    # Scales of single features, or one norm; neither if the matrices or covariances are public.
     features: FeatureReleases | None
     matrix_norm: Search | None
     # Of rows and of columns, for a descent; a side of length 1 has none.
     covariances: tuple[Release | None, ...]
-    # None without noise: nothing is clipped then.
+    # None without noise, as nothing is clipped then.
     response_spread: Release | None
-    # Of public matrices, "adassp" releases nothing but their products with the responses.
+    # "adassp" releases only the products with the responses if the matrices are public.
     solver: DescentReleases | MomentReleases | Release

@@ -1,4 +1,4 @@
-"""Private scales of the responses and of the matrices as a whole; exact ones of public matrices."""
+"""Private scales of the responses and of whole matrices; exact ones of public matrices."""
 
 import math
 from dataclasses import dataclass
@@ -21,45 +21,46 @@ __all__ = [
 
 # Not studied.
 _LEAST_SPREAD = 1e-12
-# As for normal responses; not studied.
+# Size of responses in bins that noise hides, in units of the largest visible one: as for normal
+# responses. Not studied.
 _HIDDEN_SIZE = 0.6
-# Fraction of the responses that are taken not to be at the center where hardly one is seen; not
-# studied.
-_LEAST_OTHERS = 0.02
+# The fraction of the responses off the center is taken to be no smaller; not studied.
+_LEAST_FRACTION = 0.02
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The root mean square of the responses that are not at the center, and their fraction of all.
+    """The root mean square of centered responses.
 
-    It is a guess if noise hides it and there is no public bound of it.
+    If most are at the center, it is that of the others, and `fraction_off_center` their fraction;
+    a guess if noise hides these and there is no public bound of their size.
     """
 
     size: float
-    others: float = 1.0
+    fraction_off_center: float = 1.0
     is_guess: bool = False
 
 
 def release_spread(
-    plan: Release, responses: np.ndarray, budget: PrivacyBudget, largest: float
+    plan: Release, responses: np.ndarray, budget: PrivacyBudget, farthest: float
 ) -> Spread:
-    """Release the root mean square of centered responses, but for the largest few.
+    """Release the root mean square of centered responses; noise hides the largest few.
 
-    Of responses most of which are at the center it is that of the others, and `largest`, their
-    public bound, where noise hides all of these.
+    If most responses are at the center and noise hides all others, it is `farthest`, the public
+    bound of their distance.
     """
     counts = count_by_power(responses[:, np.newaxis])
     magnitudes = release_magnitudes(plan, counts, len(responses), budget, OTHER_UNITS_OF_Y)
     size = float(magnitudes.root_mean_squares(_HIDDEN_SIZE)[0])
-    central = float(magnitudes.central[0])
-    if central <= 0.5:
+    at_center = float(magnitudes.zero_fraction[0])
+    if at_center <= 0.5:
         return Spread(max(size, _LEAST_SPREAD))
-    others = max(1 - central, _LEAST_OTHERS)
+    fraction = max(1 - at_center, _LEAST_FRACTION)
     if size > 0:
-        return Spread(size / math.sqrt(others), others)
-    if math.isfinite(largest):
-        return Spread(largest, others)
-    return Spread(_LEAST_SPREAD, others, is_guess=True)
+        return Spread(size / math.sqrt(fraction), fraction)
+    if math.isfinite(farthest):
+        return Spread(farthest, fraction)
+    return Spread(_LEAST_SPREAD, fraction, is_guess=True)
 
 
 def release_norm(

@@ -1,4 +1,4 @@
-"""Centers and spreads of features in unknown units: private ones, and exact ones of public rows."""
+"""Centers and spreads of features in unknown units: private, or exact ones of public rows."""
 
 import math
 from collections.abc import Callable
@@ -27,36 +27,38 @@ from skdp.privacy.quantile import SCALE_GRID
 
 __all__ = ["exact_standardization", "release_standardization"]
 
-# Of the variance around a median, what is always taken to be around the mean; not studied.
+# The variance around the mean is at least this fraction of that around the median; not studied.
 _LEAST_REST = 0.25
-# As large as the largest that is seen: rather too large, as a feature in too small a unit would
-# rule all others. Not studied.
+# Size of entries in bins that noise hides, in units of the largest visible one. Rather too large: a
+# feature whose spread is taken to be too small would rule all others. Not studied.
 _HIDDEN_SIZE = 1.0
 # Features that differ from their centers in a smaller fraction of the records are rare; not
 # studied.
 _RARE = 0.25
 _LEAST_RARE = 1e-3
-# A fraction of so many standard deviations of its noise is hardly noise alone; not studied.
+# A larger fraction, in standard deviations of its noise, is hardly noise alone; not studied.
 _CLEAR = 2.0
-# benchmarks/trace_regression/unlike_columns.md, "spiked" and "linear in long tails", has these and
-# no others: standardized entries are clipped to that size, and those of rare features to so many
-# times that of a feature which has but one value beside its center.
+# Standardized entries are clipped to that size, and those of rare features to so many times the
+# size of a feature with only one value beside its center. Only these are in
+# benchmarks/trace_regression/unlike_columns.md, "spiked" and "linear in long tails".
 _LARGEST = 16.0
 _LARGEST_RARE = 3.0
 
-# Of public features, enough for a rough median and quantile; not studied.
+# Sample of public rows, for a rough median and quantile: its length, and its size where rows are
+# long; not studied.
 _SAMPLE_ROWS = (400, 10_000)
 _SAMPLE_ENTRIES = 1 << 21
-_LARGEST_USABLE = 1e100
+# Squares of larger entries could overflow.
+_LARGEST_USABLE = 1e100  # not studied
 
 
 def release_standardization(
     plan: FeatureReleases, design: Design, budget: PrivacyBudget
 ) -> Transform:
-    """Release the median of every entry, if wanted, and the root mean square around it.
+    """Release the median of every entry, if planned, and the root mean square around it.
 
-    With budget to spare, the medians are exchanged for means: those of an indicator differ much,
-    and so do those of skewed features.
+    If the plan has them, means take the place of the medians. They differ much for indicators and
+    for skewed features.
     """
     center, least = np.zeros(design.n_entries), np.zeros(design.n_entries)
     if plan.centers:
@@ -71,13 +73,13 @@ def release_standardization(
     magnitudes = release_magnitudes(
         plan.spreads, counts, design.n_records, budget, OTHER_UNITS_OF_X
     )
-    # Where all that is seen is as far off as 0 is, it may be 0: the median of a feature half of
-    # which is 0 is some number of no meaning.
-    is_mostly_zero = (center != 0) & (magnitudes.central == 0)
+    # The median of a feature that is 0 in half of the records is an arbitrary number between 0 and
+    # the others. If everything visible is as far from the center as 0 is, 0 becomes the center.
+    is_mostly_zero = (center != 0) & (magnitudes.zero_fraction == 0)
     is_mostly_zero &= exponents(center) == magnitudes.only_exponents
     center, least = np.where(is_mostly_zero, 0.0, center), np.where(is_mostly_zero, 0.0, least)
     spread, rare = _spreads(magnitudes.with_pooled_bins(), ~is_mostly_zero)
-    # What is left of a center far from 0 must not rule the other features.
+    # A center far from 0 is known to within `least`: its error must not rule the other features.
     spread = np.maximum(spread, least)
     largest = _largest_sizes(magnitudes) if budget.is_private else np.full(len(spread), math.inf)
     if plan.means is not None:
@@ -94,19 +96,19 @@ def release_standardization(
 
 
 def _largest_sizes(magnitudes: MagnitudeHistogram) -> np.ndarray:
-    """Bound standardized entries: those of a rare feature are long beside the spread of all."""
-    others = np.clip(1 - magnitudes.central, max(magnitudes.noise_std, _LEAST_RARE), 1.0)
+    """Bound standardized entries; those of rare features are large, as their spread is small."""
+    others = np.clip(1 - magnitudes.zero_fraction, max(magnitudes.noise_std, _LEAST_RARE), 1.0)
     return np.maximum(_LARGEST, _LARGEST_RARE / np.sqrt(others))
 
 
 def _spreads(
     magnitudes: MagnitudeHistogram, is_usable: np.ndarray
 ) -> tuple[np.ndarray, RareFeatures | None]:
-    """Read the spreads off released sizes, where these are usable."""
+    """Compute spreads from released sizes, where these are usable, and for rare features."""
     spread = np.where(is_usable, magnitudes.root_mean_squares(_HIDDEN_SIZE), 0.0)
     is_rare = (spread == 0) & (1 - magnitudes.noisy[:, 0] < _RARE)
-    # What differs often, but not as far as can be seen, gets the largest spread: right in a table
-    # of like features, and next to nothing among unlike ones.
+    # A feature that is not rare but whose sizes noise hides gets the largest spread. That is right
+    # if all features are alike, and otherwise makes the feature too small to do harm.
     largest = float(spread.max()) or 1.0
     spread[spread == 0] = largest
     if not is_rare.any():
@@ -124,7 +126,7 @@ def _release_means(
     largest: np.ndarray,
     budget: PrivacyBudget,
 ) -> np.ndarray:
-    """Release the means of standardized rows that are clipped entry by entry, then in norm."""
+    """Release the mean of standardized rows, which are clipped entry by entry, then in norm."""
     bound = norm_bound(design.n_entries)
     kernel = partial(_clipped_rows, center=center, spread=spread, largest=largest, bound=bound)
     total = design.map_sum(kernel, design.n_entries)
@@ -133,26 +135,49 @@ def _release_means(
 
 
 def _rare_features(
-    pooled: MagnitudeHistogram, is_rare: np.ndarray, largest_spread: float
+    magnitudes: MagnitudeHistogram, is_rare: np.ndarray, largest_spread: float
 ) -> RareFeatures:
-    """Find the spread of features that are hidden one by one, from the histogram of all of them.
+    """Compute one spread for all features that noise hides one by one, from their mean histogram.
 
-    Where that is hidden, too, they are taken for as large as the others where they are not 0; and
-    for as large altogether, where noise hides even how seldom that is, as a feature of little
-    variance in too small a unit is mostly noise.
+    If noise hides that, too, their entries off the center are taken to be as large as the spread of
+    the other features. If noise hides even how rare these entries are, the spread itself is: too
+    small a spread would make a feature that is mostly noise large.
     """
-    fraction = float(1 - pooled.noisy[0, 0])
-    is_clear = fraction > _CLEAR * pooled.noise_std
-    fraction = float(np.clip(fraction, max(pooled.noise_std, _LEAST_RARE), 1.0))
-    seen = float(pooled.root_mean_squares(_HIDDEN_SIZE)[0])
+    fraction = float(1 - magnitudes.noisy[0, 0])
+    is_clear = fraction > _CLEAR * magnitudes.noise_std
+    fraction = float(np.clip(fraction, max(magnitudes.noise_std, _LEAST_RARE), 1.0))
+    visible = float(magnitudes.root_mean_squares(_HIDDEN_SIZE)[0])
     guess = largest_spread * (math.sqrt(fraction) if is_clear else 1.0)
     return RareFeatures(
         n_features=int(is_rare.sum()),
         are_many=bool(is_clear and is_rare.mean() >= 0.5),
         fraction=fraction,
-        spread=seen or guess,
-        is_guess=seen == 0 < pooled.noise_std,
+        spread=visible or guess,
+        is_guess=visible == 0 < magnitudes.noise_std,
     )
+
+
+def exact_standardization(design: Design, *, centered: bool) -> Transform:
+    """Compute means and standard deviations of the entries of public matrices, but for outliers.
+
+    Outliers count as the rough center that a sample gives.
+    """
+    sample = sample_rows(design, int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS)))
+    sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
+    middle = np.median(sample, axis=0) if centered else np.zeros(design.n_entries)
+    largest = np.array([outlier_threshold(np.abs(column)) for column in (sample - middle).T])
+    inliers = partial(_inlier_differences, middle=middle, largest=largest)
+    shift = np.zeros(design.n_entries)
+    if centered:
+        kernel = partial(_power_sum, inliers=inliers, shift=shift, power=1)
+        shift = design.map_sum(kernel, design.n_entries) / design.n_records
+    kernel = partial(_power_sum, inliers=inliers, shift=shift, power=2)
+    squares = design.map_sum(kernel, design.n_entries)
+    spread = np.sqrt(squares / design.n_records)
+    spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
+    shape = design.matrix_shape
+    mean = middle + shift
+    return Transform(mean.reshape(shape) if centered else None, (1 / spread).reshape(shape))
 
 
 # Kernels.
@@ -182,39 +207,14 @@ def _clipped_rows(
 def _power_sum(
     _: slice,
     matrices: Matrices,
-    usual: Callable[[Matrices], np.ndarray],
+    inliers: Callable[[Matrices], np.ndarray],
     shift: np.ndarray,
     power: int,
 ) -> np.ndarray:
-    return np.asarray(((usual(matrices) - shift) ** power).sum(axis=0))
+    return np.asarray(((inliers(matrices) - shift) ** power).sum(axis=0))
 
 
-def _usual_differences(matrices: Matrices, middle: np.ndarray, largest: np.ndarray) -> np.ndarray:
-    differences = _usable(matrices) - middle
-    return np.where(np.abs(differences) <= largest, differences, 0.0)
-
-
-def exact_standardization(design: Design, *, centered: bool) -> Transform:
-    """Compute the means and standard deviations of the usual entries of public matrices."""
-    sample = sample_rows(design, int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS)))
-    sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
-    middle = np.median(sample, axis=0) if centered else np.zeros(design.n_entries)
-    largest = np.array([outlier_threshold(np.abs(column)) for column in (sample - middle).T])
-    usual = partial(_usual_differences, middle=middle, largest=largest)
-    shift = np.zeros(design.n_entries)
-    if centered:
-        kernel = partial(_power_sum, usual=usual, shift=shift, power=1)
-        shift = design.map_sum(kernel, design.n_entries) / design.n_records
-    kernel = partial(_power_sum, usual=usual, shift=shift, power=2)
-    squares = design.map_sum(kernel, design.n_entries)
-    spread = np.sqrt(squares / design.n_records)
-    spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
-    shape = design.matrix_shape
-    mean = middle + shift
-    return Transform(mean.reshape(shape) if centered else None, (1 / spread).reshape(shape))
-
-
-def _usable(matrices: Matrices) -> np.ndarray:
-    """Return the entries, those whose squares could overflow as 0."""
+def _inlier_differences(matrices: Matrices, middle: np.ndarray, largest: np.ndarray) -> np.ndarray:
     values = entries_of(matrices)
-    return np.where(np.abs(values) <= _LARGEST_USABLE, values, 0.0)
+    differences = np.where(np.abs(values) <= _LARGEST_USABLE, values, 0.0) - middle
+    return np.where(np.abs(differences) <= largest, differences, 0.0)

@@ -1,4 +1,4 @@
-"""The public maps between the matrices that a user gives and those that are fitted."""
+"""Public maps between the matrices that a user passes and those that are fitted."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,11 +14,11 @@ __all__ = ["RareFeatures", "Transform", "inverse_root"]
 
 @dataclass(frozen=True)
 class RareFeatures:
-    """Features that differ from their centers so seldom that noise hides each of them.
+    """Features that differ from their centers so rarely that noise hides each of them.
 
-    `fraction` is the mean fraction of the records in which one differs, and `spread` the root mean
-    square of all, a guess if noise hides that, too. They are many if they are at least half of all
-    features, and not constant as far as can be seen.
+    `fraction` is the mean fraction of the records in which such a feature differs, and `spread` the
+    root mean square of all of them, a guess if noise hides that, too. `are_many` tells that they
+    are at least half of all features and, together, visibly not constant.
     """
 
     n_features: int
@@ -30,12 +30,11 @@ class RareFeatures:
 
 @dataclass(frozen=True)
 class Transform:
-    r"""Fitted are :math:`A\,((X_i - C) \circ S)\,B`, with symmetric A and B, all of them public.
+    r"""The map from matrices to the fitted :math:`A\,((X_i - C) \circ S)\,B`; A, B are symmetric.
 
-    `multiplier` is a number or, for vectors, one for each entry. `least_variance` is the smallest
-    variance of what is fitted along any direction, as far as it is known, and `rare` what has been
-    found of features that hardly differ. Entries of :math:`(X_i - C) \circ S` are clipped to the
-    size that `largest` has for each, if it is not None.
+    S, the `multiplier`, is a number or, for vectors, one for each entry. `least_variance` is the
+    smallest variance of the fitted matrices along any direction, as far as it is known. Entries of
+    :math:`(X_i - C) \circ S` are clipped to the size that `largest` has for each, if not None.
     """
 
     center: np.ndarray | None = None
@@ -47,13 +46,13 @@ class Transform:
     largest: np.ndarray | None = None
 
     def apply(self, design: Design) -> Design:
-        """Return a view of the matrices that are fitted."""
+        """Return a view of the fitted matrices."""
         scales = {"multiplier": self.multiplier, "center": self.center, "largest": self.largest}
         return replace(design.mapped(self.row_map, self.column_map), **scales)
 
     @property
     def bounds(self) -> np.ndarray | None:
-        """The smallest and the largest entries that are not clipped, in units of the data."""
+        """The smallest and the largest entry that is not clipped, in units of the data."""
         if self.largest is None:
             return None
         center = 0.0 if self.center is None else self.center
@@ -61,8 +60,9 @@ class Transform:
         return np.stack([(center - reach).ravel(), (center + reach).ravel()])
 
     def undo(self, estimate: Estimate) -> tuple[FixedRank, float]:
-        """Return the coefficients and the intercept for the matrices that were given."""
+        """Return the coefficients and the intercept for the matrices that the user passed."""
         point = estimate.point
+        # The inner product of M with A Z B, of symmetric A and B, is that of A M B with Z.
         left = _mapped(self.row_map, point.left)
         right = _mapped(self.column_map, point.right)
         if np.ndim(self.multiplier) == 0:
