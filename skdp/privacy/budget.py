@@ -199,10 +199,9 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If it is not the next release of the plan; if its share or sensitivity is not positive
-            and finite; if the shares of all releases would exceed 1; if the mechanism needs a
-            positive delta; or if the value has more entries than the share protects against
-            rounding.
+            If it is not next in the plan; if its share or sensitivity is not positive and finite;
+            if all shares would exceed 1; if the mechanism is unknown or needs a positive delta; or
+            if the share does not protect so many entries against rounding.
         ValueError
             If the mechanism takes no value of that shape.
         """
@@ -234,7 +233,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         BudgetError
             As of `release`.
         """
-        # Each step releases a number, and not an array with one entry: the shape is ().
+        # Each step releases a number, not an array of one entry.
         target = float(q) * len(values)
         return float(self._search(search, lambda x: np.count_nonzero(values <= x), target, ()))
 
@@ -301,6 +300,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         BudgetError
             As of `release`.
         """
+        release.check_mechanism("gaussian")
         shape = release.shape[-2:]
         booked = self._book(release, release.change(), (correlation.horizon, *shape))
         return self._start(booked, shape, unit, correlation)
@@ -322,8 +322,8 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
             if not release.may_be_skipped:
                 raise BudgetError(f"Release {release.name!r} may not be skipped.")
             mechanism = "laplace" if self.cost.is_pure else "gaussian"
-            nothing = Release(SKIPPED, mechanism, release.share)
-            self._publish(self._book(release, 1.0, (0,), nothing), np.zeros(0))
+            line = Release(SKIPPED, mechanism, release.share)
+            self._publish(self._book(release, 1.0, (0,), line), np.zeros(0))
 
     def _start(
         self, release: Release, shape: tuple[int, ...], unit: float, correlation: PrefixNoise

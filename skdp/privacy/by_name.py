@@ -8,6 +8,7 @@ import numpy as np
 from skdp.privacy import sensitivity
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.histogram import bin_counts
+from skdp.privacy.noise import CHOICE
 from skdp.privacy.release import Release, Released
 
 __all__ = ["NamedReleases"]
@@ -209,9 +210,7 @@ class NamedReleases:
         ValueError
             If the losses are not finite numbers in one dimension; nothing has been spent then.
         """
-        losses = np.asarray(losses, dtype=np.float64)
-        if losses.ndim != 1 or not np.isfinite(losses).all() or not losses.size:
-            raise ValueError("losses must be finite numbers in one dimension, at least one.")
+        release.check_mechanism(CHOICE)
         return int(self.release(release, losses, *facts, **more).value)
 
     def histogram(

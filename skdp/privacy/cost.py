@@ -21,6 +21,7 @@ __all__ = ["PrivacyCost", "largest_epsilon"]
 # Relative: by how much an epsilon that rounding has raised is lowered at first.
 _LEAST_STEP = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")
+_MECHANISMS = ("gaussian", "symmetric_gaussian", *_PURE, CHOICE)
 # Cached: the fits of a search have few different budgets.
 _solved_mu = lru_cache(maxsize=64)(gaussian_dp.mu_from_epsilon_delta)
 
@@ -183,7 +184,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         return Search(name, "gaussian", share, change, std, shape=shape, grid=grid, remedy=remedy)
 
     def check(self, mechanism: str) -> None:
-        """Refuse a mechanism that needs a positive delta if delta is 0.
+        """Refuse an unknown mechanism, and one that needs a positive delta if delta is 0.
 
         Parameters
         ----------
@@ -193,8 +194,10 @@ class PrivacyCost:  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If it does.
+            If it is one of these.
         """
+        if mechanism not in _MECHANISMS:
+            raise BudgetError(f"mechanism must be one of {_MECHANISMS}, got {mechanism!r}.")
         if self.is_pure and mechanism not in (*_PURE, CHOICE):
             raise BudgetError(
                 f"delta=0 admits {', '.join(_PURE)} and {CHOICE} only, got {mechanism!r}; pass "

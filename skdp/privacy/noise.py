@@ -115,6 +115,8 @@ def checked_value(value: np.ndarray, mechanism: str) -> np.ndarray:
     """Refuse a shape that the mechanism does not take; make a symmetric matrix exactly so."""
     if mechanism == "laplace" and value.ndim > 2:
         raise ValueError(f"value has {value.ndim} dimensions; Laplace noise takes 1 or 2.")
+    if mechanism == CHOICE and (value.ndim != 1 or not np.isfinite(value).all() or not value.size):
+        raise ValueError("losses must be finite numbers in one dimension, at least one.")
     if mechanism != "symmetric_gaussian":
         return value
     if value.ndim != 2 or value.shape[0] != value.shape[1]:

@@ -78,13 +78,38 @@ class Release:  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If the release was declared without a sensitivity.
+            If the release was declared without a sensitivity, or with a larger one.
         """
         if self.sensitivity is not None and not facts and not more:
             return self.sensitivity
         if self.sensitivity_of is None:
             raise BudgetError(f"Release {self.name!r} has no sensitivity.")
-        return float(self.sensitivity_of(*facts, **more))
+        change = float(self.sensitivity_of(*facts, **more))
+        if not change >= (self.sensitivity or 0.0):
+            raise BudgetError(
+                f"Release {self.name!r} has sensitivity {change!r}, less than the planned "
+                f"{self.sensitivity!r}."
+            )
+        return change
+
+    def check_mechanism(self, mechanism: str) -> None:
+        """Refuse another mechanism.
+
+        Parameters
+        ----------
+        mechanism : str
+            The only one that will do.
+
+        Raises
+        ------
+        BudgetError
+            If the release has another.
+        """
+        if self.mechanism != mechanism:
+            raise BudgetError(
+                f"Release {self.name!r} must have the mechanism {mechanism!r}, got "
+                f"{self.mechanism!r}."
+            )
 
 
 @dataclass(frozen=True)
