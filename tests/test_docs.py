@@ -27,21 +27,15 @@ OF_EACH_CLASS = {
 }
 # Classes that say more, or less, of a parameter than all others do.
 STREAM_NAMES, SEARCH_NAMES = ({one.__name__ for one in kind} for kind in (STREAMS[:2], SEARCHES))
-DECOMPOSITIONS = {"DPPCA", "DPTruncatedSVD"}
 OWN_WORDS = {
-    "adjacency": {"DPLowRankFactorizer", "DPPersonalizedRegressor", "DPTraceRegressor"}
-    | STREAM_NAMES,
+    "adjacency": {"DPLowRankFactorizer", "DPPersonalizedRegressor"} | STREAM_NAMES,
     "bounds": {"Edge", "SparseRow"},
-    "coherence_bound": {"DPPCA"},
-    "delta": {"DPLowRankFactorizer", "DPPersonalizedRegressor", "DPTraceRegressor"}
-    | DECOMPOSITIONS
-    | SEARCH_NAMES,
+    "delta": {"DPLowRankFactorizer", "DPPersonalizedRegressor", "DPPCA", "DPTruncatedSVD"},
     "epsilon": {"DPPersonalizedRegressor", "DPTraceRegressor"} | SEARCH_NAMES | STREAM_NAMES,
     "largest": {"SpectralChange"},
     "ledger": SEARCH_NAMES | STREAM_NAMES,
-    "n_jobs": {"DPPersonalizedRegressor", "DPTraceRegressor"},
     "n_oversamples": {"DPLowRankFactorizer"},
-    "random_state": {"DPPersonalizedRegressor"} | SEARCH_NAMES | STREAM_NAMES,
+    "random_state": SEARCH_NAMES | STREAM_NAMES,
     "zero_is_missing": {"Edge"},
 }
 PUBLIC_MODULES = [

@@ -81,7 +81,9 @@ class WrongPlan(ClippedMean):
     def _plan(self, problem):
         plan = plan_mean(problem)
         mean, shortened = plan.ways.ways
-        return plan._replace(ways=OneOf((replace(mean, sensitivity=0.5), shortened)))
+        return plan._replace(
+            ways=OneOf((replace(mean, sensitivity=mean.sensitivity / 2), shortened))
+        )
 
 
 class RemembersTheLastFit(ClippedMean):

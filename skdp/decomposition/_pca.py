@@ -47,8 +47,8 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
         What is protected: one row of X, or what the object says, with its bounds. All units and
         their solvers are in :doc:`/user_guide/entries_and_edges`.
     adjacency : {"replace", "zero_out"}, default="replace"
-        Neighboring datasets differ by exchanging one row or entry for any other, or by one that is
-        null, which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
+        Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
+        which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     row_norm : float or None, default=None
         For ``privacy_unit="row"``, refused with others: public bound on the Euclidean norm of a row
         **after** centering, in the units of X; longer rows are scaled down to it. From 1e-100 to
@@ -74,13 +74,12 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
         ``"auto"`` is `n_components` for rows; else 1, or 0 with ``delta=0``.
     coherence_bound : float or None, default=None
         For the iterations ("alternating", "power", "deflation") of entries and edges, refused
-        elsewhere: the noise is scaled for bases of this coherence. The first basis that exceeds it
-        ends the fit as failed, with the whole budget spent. ``None`` scales the noise by each
-        basis.
+        elsewhere: the noise is that of bases of this coherence. The first basis that exceeds it
+        ends the fit as failed, with all its budget spent. ``None``: noise follows each basis.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
-        Threads that share the rows; no number depends on it. ``None``: those of matrix products.
+        Threads that share the data; no number depends on it. ``None``: those of matrix products.
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
@@ -98,8 +97,7 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
     mean_ : ndarray of shape (n_features,)
         Center that was subtracted. Covered by the guarantee.
     noise_variance_ : float
-        Mean variance outside the components, not below the noise in a variance. Covered by the
-        guarantee.
+        Mean variance outside the components, at least its noise. Covered by the guarantee.
     row_norm_ : float
         For whole rows: bound that the centered rows were clipped to. Covered by the guarantee.
     left_components_ : ndarray of shape (n_samples, `n_components_`)
@@ -110,7 +108,7 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
     failed_ : bool
         Whether a basis exceeded `coherence_bound`; not for whole rows. Covered by the guarantee.
     n_components_, n_samples_, n_features_in_ : int
-        Number of components, covered by the guarantee; and of rows and features, public.
+        Numbers of components (covered by the guarantee), rows and features (public).
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -118,8 +116,7 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
 
     See Also
     --------
-    sklearn.decomposition.PCA : The algorithm without privacy.
-    DPTruncatedSVD : The same without centering.
+    sklearn.decomposition.PCA, DPTruncatedSVD : Without privacy; without centering.
 
     Notes
     -----

@@ -41,8 +41,8 @@ class DPTruncatedSVD(MatrixEstimator):
         What is protected: one row of X, or what the object says, with its bounds. All units and
         their solvers are in :doc:`/user_guide/entries_and_edges`.
     adjacency : {"replace", "zero_out"}, default="replace"
-        Neighboring datasets differ by exchanging one row or entry for any other, or by one that is
-        null, which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
+        Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
+        which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     row_norm : float or None, default=None
         For ``privacy_unit="row"``, refused with others: public bound on the norm of a row, in the
         units of X; longer rows are scaled down to it. From 1e-100 to 1e100, or ``inf`` with
@@ -69,13 +69,12 @@ class DPTruncatedSVD(MatrixEstimator):
         ``"auto"`` is `n_components` for rows; else 1, or 0 with ``delta=0``.
     coherence_bound : float or None, default=None
         For the iterations ("alternating", "power", "deflation") of entries and edges, refused
-        elsewhere: the noise is scaled for bases of this coherence. The first basis that exceeds it
-        ends the fit as failed, with the whole budget spent. ``None`` scales the noise by each
-        basis.
+        elsewhere: the noise is that of bases of this coherence. The first basis that exceeds it
+        ends the fit as failed, with all its budget spent. ``None``: noise follows each basis.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
-        Threads that share the rows; no number depends on it. ``None``: those of matrix products.
+        Threads that share the data; no number depends on it. ``None``: those of matrix products.
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
@@ -103,8 +102,7 @@ class DPTruncatedSVD(MatrixEstimator):
         Coherence of the released singular vectors, from 1: spread evenly. The left one only
         with `left_components_`, and neither for ``privacy_unit="row"``. Covered by the guarantee.
     failed_ : bool
-        Whether a basis exceeded `coherence_bound`; not for ``privacy_unit="row"``. Covered by the
-        guarantee.
+        Whether a basis exceeded `coherence_bound`; not for whole rows. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release. Public.
     n_features_in_ : int
@@ -114,8 +112,7 @@ class DPTruncatedSVD(MatrixEstimator):
 
     See Also
     --------
-    sklearn.decomposition.TruncatedSVD : The algorithm without privacy.
-    DPPCA : The same with private centering.
+    sklearn.decomposition.TruncatedSVD, DPPCA : Without privacy; with private centering.
 
     Notes
     -----

@@ -82,10 +82,11 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
-        Threads that share the users; no number depends on it. ``None``: those of matrix products.
+        Threads that share the data; no number depends on it. ``None``: those of matrix products.
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
-        ``secrets.randbits(128)``, repeats a fit; one that can be guessed voids the guarantee.
+        ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
+        one that can be guessed voids the guarantee.
 
     Attributes
     ----------
@@ -95,8 +96,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     whitening_ : ndarray of shape (n_features, n_features) or None
         Symmetric matrix that decorrelates centered rows. Covered by the guarantee.
     mean_ : ndarray of shape (n_features,)
-        Center of the rows; 0 where noise hides it, and without `fit_intercept`. Covered by the
-        guarantee.
+        Center of the rows; 0 if hidden by noise, or not fitted. Covered by the guarantee.
     coef_ : ndarray of shape (n_features,)
         Coefficients of the mean model; 0 where noise hides them. Covered by the guarantee.
     intercept_ : float

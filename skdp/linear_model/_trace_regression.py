@@ -61,7 +61,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
         ``inf`` switches the noise and the clipping off.
     delta : float, default=1e-6
-        Probability with which the guarantee may fail, ``0 < delta < 1``, well below 1 / n_records.
+        Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
+        number of units.
     privacy_unit : {"record", "response"}, default="record"
         What is protected: one record, that is a matrix with its response, or one response, the
         matrices being public. Public matrices much longer than all but a few then take no part.
@@ -101,7 +102,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
-        Threads that share the records; no number depends on it. ``None``: those of matrix products.
+        Threads that share the data; no number depends on it. ``None``: those of matrix products.
     random_state : int, RandomState or Generator instance or None, default=None
         ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
         ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
@@ -116,8 +117,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     intercept_ : float
         Intercept. Covered by the guarantee.
     singular_values_ : ndarray of shape (rank,)
-        Singular values of the coefficients, descending; 0 where noise hides them. Covered by the
-        guarantee.
+        Descending singular values of `coef_matrix_`; 0 for noise. Covered by the guarantee.
     feature_bounds_ : ndarray of shape (2, n_features) or None
         Smallest and largest value of each feature, to which `fit` and `predict` clip others. None
         where features are not scaled one by one. Covered by the guarantee.

@@ -37,7 +37,7 @@ class DPGridSearch(BaseDPSearch):
         Privacy budget of everything that `fit` publishes, dimensionless, ``0 < epsilon <= inf``.
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
-        number of rows.
+        number of units.
     scoring : str, callable or None, default=None
         What candidates are judged by: ``"neg_mean_squared_error"`` (which orders them as ``"r2"``
         does), ``"neg_mean_absolute_error"``, ``"accuracy"``, ``"log_likelihood"``,

@@ -32,7 +32,8 @@ class DPRandomizedSearch(BaseDPSearch):
     epsilon : float, default=1.0
         Privacy budget of everything that `fit` publishes, dimensionless, ``0 < epsilon <= inf``.
     delta : float, default=1e-6
-        Probability with which the guarantee may fail, ``0 < delta < 1``.
+        Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
+        number of units.
     scoring : str, callable or None, default=None
         As in :class:`DPGridSearch`.
     refit : bool, default=True

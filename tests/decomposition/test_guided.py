@@ -226,7 +226,7 @@ def test_a_guide_stands_out_if_noise_would_not_be_as_long():
 def test_a_bound_that_ends_at_its_least_is_doubted():
     X = table().toarray()
     X[500:] = 0.0
-    with pytest.warns(PrivacyWarning, match="row norm: 1e-12 is the least"):
+    with pytest.warns(PrivacyWarning, match="row norm: the search ended at 1e-12"):
         DPTruncatedSVD(2, random_state=KEY).fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -2,6 +2,7 @@ import dataclasses
 import functools
 import json
 import math
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -11,7 +12,8 @@ from noise_records import drawn_noise
 from skdp.data.digest import digest
 from skdp.data.sources import as_source
 from skdp.exceptions import BudgetError
-from skdp.privacy import PrivacyBudget, Release, Released, gaussian_dp
+from skdp.linalg.prefix_sums import prefix_noise
+from skdp.privacy import Plan, PrivacyBudget, Release, Released, gaussian_dp, sensitivity
 from skdp.privacy import noise as noise_module
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.lattice import SCALE_MARGIN, lattice_step
@@ -533,3 +535,42 @@ def test_unseeded_releases_differ_from_fit_to_fit():
         for _ in range(2):
             open_budget().gaussian("same", np.zeros(20), sensitivity=1.0, share=1.0)
     assert np.unique(draws).size == 40
+
+
+def test_only_known_mechanisms_are_taken():
+    budget = open_budget()
+    for mechanism in ("Gaussian", "none", ""):
+        with pytest.raises(BudgetError, match="mechanism must be one of"):
+            budget.release(Release("sum", mechanism, 0.5, sensitivity=1.0), np.zeros(3))
+    assert not budget.spent().releases
+
+
+def test_initial_noise_is_gaussian_and_a_choice_exponential():
+    budget, correlation = open_budget(), prefix_noise(1)
+    for mechanism in ("symmetric_gaussian", "laplace", "exponential"):
+        release = Release("sums", mechanism, 0.5, sensitivity=1.0, shape=(4, 4))
+        with pytest.raises(BudgetError, match="'gaussian'"):
+            budget.sums_with_initial_noise(release, unit=1.0, correlation=correlation)
+    with pytest.raises(BudgetError, match="'exponential'"):
+        budget.choose(Release("choice", "gaussian", 0.5, sensitivity=1.0), np.zeros(3))
+    choice = Release("choice", "exponential", 0.5, sensitivity=1.0)
+    for losses in ([0.0, np.nan], [[0.0, 1.0]], []):
+        with pytest.raises(ValueError, match="finite numbers in one dimension"):
+            budget.release(choice, losses)
+    assert not budget.spent().releases
+
+
+def test_a_planned_release_cannot_lower_its_sensitivity():
+    cost = PrivacyCost(1.0, 1e-6)
+    later = cost.release("later", "gaussian", 0.5, sensitivity.row_sum, follows="norm")
+    known = cost.release(
+        "known", "gaussian", 0.5, sensitivity.row_sum, {"row_norm": 1.0, "adjacency": "replace"}
+    )
+    budget = PrivacyBudget.of(Plan(cost, (known, later), unit="row", adjacency="replace"))
+    with pytest.raises(BudgetError, match="less than the planned"):
+        budget.release(known, 0.0, 0.1, "replace")
+    budget.release(known, 0.0)
+    with pytest.raises(BudgetError, match="not next"):
+        budget.release(replace(later, sensitivity_of=lambda *_: 1e-9), 0.0, 1.0, "replace")
+    budget.release(later, 0.0, 1.0, "replace")
+    assert budget.spent().releases[1].sensitivity == 2.0
