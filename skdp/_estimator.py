@@ -42,7 +42,8 @@ Data = tuple[Any, Callable[[], Any]]
 
 #: Constraint of estimators that share their work among threads.
 N_JOBS: dict[str, Any] = {"n_jobs": [Integral, None]}
-# These change where a fit is charged and how it is computed, but not its result; or are the seed.
+# The first two change where a fit is charged and how it is computed, but not its result. The last
+# is the seed.
 _NOT_IN_NOISE_KEY = ("ledger", "n_jobs", "random_state")
 
 

@@ -67,7 +67,8 @@ def validate_plain(constraints: dict[str, Any], given: dict[str, Any], caller_na
 
 def warnings_for_seed(random_state: Any) -> list[str]:
     """Warn of a seed that may be guessed, and with it the noise."""
-    # Whoever passed the seed that a GuessableSeed was derived from has been warned of that one.
+    # A GuessableSeed needs no warning: whoever passed the seed that it was derived from has been
+    # warned of that seed.
     if not may_be_guessed(random_state) or isinstance(random_state, GuessableSeed):
         return []
     is_int = isinstance(random_state, Integral)
@@ -95,7 +96,7 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
         -------
         dict
             Parameter names mapped to their values. With an integer `random_state` they are as
-            secret as it is: it takes the noise out.
+            secret as that seed: whoever has it can take the noise out.
         """
         parameters: dict[str, Any] = super().get_params(deep)
         given = {name: parameters.get(name) for name in _HIDDEN_PARAMETERS}
@@ -105,7 +106,8 @@ class SeededEstimator(PlainParametersMixin, BaseEstimator):
         return parameters
 
     def __getstate__(self) -> dict[str, Any]:
-        # Not before a fit: a process that makes the fit needs the seed and the ledger.
+        # Before a fit nothing is left out: a process that makes the fit needs the seed and the
+        # ledger.
         state = super().__getstate__()
         if hasattr(self, "privacy_spent_"):
             state = without_secrets(state)

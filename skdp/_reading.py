@@ -93,7 +93,7 @@ def redact_errors(check: Callable[Concatenate[Any, P], R]) -> Callable[Concatena
 
 
 def _redacted(error: Exception) -> Exception:
-    """Make an error of the part of a text that is known to tell no values."""
+    """Make an error from the part of its text that is known to tell no values."""
     text = ""
     # An error of foreign code may fail to print itself.
     with suppress(Exception):
@@ -109,7 +109,7 @@ def _redacted(error: Exception) -> Exception:
 
 
 def _is_foreign(error: Exception) -> bool:
-    """Whether foreign code raised an error, such as a method of an entry: it may say anything."""
+    """Whether foreign code, such as a method of an entry, raised it: it may say anything."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -60,7 +60,7 @@ _BETWEEN = {
 def warn_of_privacy(*messages: str) -> None:
     """Issue warnings that point at the line of the user, not of skdp, scikit-learn or joblib.
 
-    A thread or process that joblib has started has no line of the user: they point at skdp then.
+    A thread or process that joblib has started has no line of the user. Its warnings point at skdp.
     """
     frame: FrameType | None = sys._getframe()
     level = level_in_skdp = 1

@@ -31,7 +31,7 @@ def subspace_distance(components: Any, reference: Any) -> float:
     Notes
     -----
     **Privacy.** A function of its arguments; it is as private as they are. A reference computed
-    from private rows is not.
+    from private rows is not private.
 
     Examples
     --------

@@ -37,7 +37,7 @@ class _BaseBlock(ABC):
         return self._norms
 
     def weighted(self, weighting: Weighting, norms: np.ndarray | None = None) -> Self:
-        """Weight the rows by their norms, unless others are given; rows with norm NaN are null."""
+        """Weight the rows by their norms, or by given ones; rows with norm NaN are null."""
         block = copy.copy(self)
         block._norms = norms = self.norms() if norms is None else norms
         block.is_null, block._is_weighted = np.isnan(norms), True
@@ -79,7 +79,7 @@ class DenseBlock(_BaseBlock):
         """Tell of each row before weighting whether its sum is at least half of its L1 norm."""
         # In C order, so that the entries of a row are added in one order, whatever its block is.
         rows = np.require(self._rows, requirements=["C", "A"])
-        # Part by part, in cache: to allocate all absolute values would take longer than the sums.
+        # Part by part, in cache: allocating all absolute values would take longer than the sums.
         parts = np.array_split(rows, rows.size // _PART + 1)
         return np.concatenate(
             [_are_mostly_positive(part.sum(axis=1), np.abs(part).sum(axis=1)) for part in parts]
@@ -91,23 +91,24 @@ class DenseBlock(_BaseBlock):
         return self._weights @ rows if self._is_weighted else rows.sum(axis=0)
 
     def gram(self) -> np.ndarray:
-        """Sum the outer products of the rows, and overwrite these: no other method may follow."""
+        """Sum the outer products of the rows, overwriting the rows: no other method may follow."""
         rows = self._summed_rows
         if self._is_weighted:
             rows = np.multiply(rows, self._weights[:, np.newaxis], out=self._scratch)
         return rows.T @ rows
 
     def dense(self) -> np.ndarray:
-        """Copy the rows before weighting."""
+        """Return a copy of the rows before weighting."""
         return self._rows.copy()
 
     def squared_deviations(self, point: np.ndarray) -> np.ndarray:
-        """Sum the squared distances of the rows from `point`, less those of rows of zeros."""
+        """Sum the squared distances of the rows from `point`, each minus that of a zero row."""
         return np.asarray((self._rows * (self._rows - 2 * point)).sum())
 
     def squared_norm(self) -> np.ndarray:
         """Sum the squared norms of the rows."""
-        # From norms: squares of a long row may overflow, though those of the weighted one do not.
+        # Computed from norms: squares of a long row may overflow, even if those of the weighted row
+        # do not.
         norms = np.where(self._weights == 0, 0.0, self.norms())
         return np.asarray(np.square(self._weights * norms).sum())
 
@@ -115,8 +116,8 @@ class DenseBlock(_BaseBlock):
         """Multiply the rows by `right`."""
         # A product with few columns takes two thirds of the time if it is transposed.
         products = self._times_weights(np.ascontiguousarray((right.T @ self._rows.T).T))
-        # Afterwards: a changed copy of the rows may lie otherwise in memory, which could change how
-        # the products of all rows round.
+        # Set to 0 only afterwards: a changed copy of the rows may have another memory layout, and
+        # then the products of all rows could round differently.
         products[self._weights == 0] = 0.0
         return products
 
@@ -167,7 +168,7 @@ class SparseBlock(_BaseBlock):
         return self._rows.toarray()
 
     def squared_deviations(self, point: np.ndarray) -> np.ndarray:
-        """Sum the squared distances of the rows from `point`, less those of rows of zeros."""
+        """Sum the squared distances of the rows from `point`, each minus that of a zero row."""
         data = self._rows.data.astype(np.float64, copy=False)
         return np.asarray((data * (data - 2 * point[self._rows.indices])).sum())
 
@@ -211,7 +212,7 @@ class SparseBlock(_BaseBlock):
 
 
 def _are_mostly_positive(sums: np.ndarray, l1_norms: np.ndarray) -> np.ndarray:
-    # A row of zeros is neither: it must not count as evidence for positive rows.
+    # A row of zeros is not mostly positive: it must not count as evidence for positive rows.
     return np.asarray((sums >= l1_norms / 2) & (l1_norms > 0), dtype=np.float64)
 
 

@@ -1,6 +1,7 @@
 """Checks of a container before anything else is done with it: all data enter through here.
 
-A container may be any object, with code of its own: what that raises may contain private values.
+A container may be any object with code of its own. An error that this code raises may contain
+private values.
 """
 
 from collections.abc import Callable
@@ -41,7 +42,7 @@ INVALID_SPARSE = (
 SAFE_TEXTS = (UNREADABLE, MASKED, INVALID_SPARSE)
 # Attributes that numpy and scikit-learn read of an object before they convert it.
 _PROBED_ATTRIBUTES = ("shape", "dtype", "ndim", "columns")
-# An array has no more, so that lists which are nested deeper are not converted to one.
+# An array has at most so many dimensions: lists that are nested deeper are not converted to one.
 _MOST_DIMENSIONS = 64  # not tuned
 
 T = TypeVar("T")
@@ -59,7 +60,7 @@ def hide_error_text(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         kind: type[Exception] = MemoryError
     except Exception:
         kind = ValueError
-    # Outside the handler: within, Python would attach the original error, text and all.
+    # Raised outside the handler: within it, Python would attach the original error with its text.
     raise kind(UNREADABLE)
 
 

@@ -45,9 +45,9 @@ class Design(BlockView):  # numpydoc ignore=PR02
         Absolute values to which the entries of :math:`(X_i - C) \circ S` are clipped, only for
         matrices that are written out.
     row_map : ndarray or None, default=None
-        A, for matrices that are written out; factors have been multiplied by it: see `mapped`.
+        A, only for matrices that are written out; `mapped` multiplies factors by A at once.
     column_map : ndarray or None, default=None
-        B, likewise.
+        B, with the same restriction as A.
     writes_factors_out : bool, default=False
         Whether outer products of factors are written out as matrices, piece by piece.
     """
@@ -130,7 +130,8 @@ class Design(BlockView):  # numpydoc ignore=PR02
         if not self.is_written_out:
             yield rows, OuterMatrices(block.left, block.right, self.multiplier)
             return
-        # A piece has a single matrix only if its block has: a product of one may round otherwise.
+        # A piece has a single matrix only if its block has just one: the product of a single matrix
+        # may round differently.
         size = int(np.clip(_PIECE_ENTRIES // self.n_entries, *_PIECE_ROWS))
         cuts = np.linspace(0, block.shape[0], -(-block.shape[0] // size) + 1).astype(np.int64)
         for start, stop in pairwise(cuts.tolist()):

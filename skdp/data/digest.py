@@ -34,7 +34,7 @@ def digest(source: Source) -> bytes:
 
 
 def digest_kernel(source: Source) -> Kernel:
-    """Make the kernel that hashes blocks, cut at all ends of both dense and sparse blocks."""
+    """Make the kernel that hashes blocks, cut wherever a dense or a sparse block would end."""
     ends = [block_starts(*source.shape, is_sparse=is_sparse) for is_sparse in (True, False)]
     return partial(_digests, ends=np.unique(np.concatenate(ends)))
 
@@ -58,7 +58,7 @@ def _hashed(values: Any) -> bytes:
 
 
 def _canonical_parts(block: RawBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return numbers of nonzeros by row, their columns (of rows that have zeros) and values."""
+    """Return counts of nonzeros by row, their columns (only in rows with zeros) and values."""
     rows = csr_array(block.astype(np.float64, copy=False))
     if issparse(block) and not rows.data.all():
         rows = rows.copy()

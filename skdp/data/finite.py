@@ -1,4 +1,4 @@
-"""Results that are made finite where computing them has overflowed."""
+"""Conversion of results to finite numbers where their computation has overflowed."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def finite(rows: Any) -> Any:
     Returns
     -------
     ndarray, CSR matrix or data frame
-        In float32 or float64. Other columns of a data frame are left as they are.
+        The rows in float32 or float64. Other columns of a data frame are left as they are.
     """
     if issparse(rows):
         rows = canonical_csr(rows)

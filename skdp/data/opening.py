@@ -26,7 +26,8 @@ def open_rows(
     needs_signs : bool
         Whether to find which rows are mostly positive.
     first : tuple of float and callable, or None
-        Bound and weighting of the clipped rows whose total the fit releases first, if it does.
+        Bound and weighting of the clipped rows whose total the fit releases first; None if the fit
+        does not begin with such a total.
 
     Returns
     -------

@@ -47,8 +47,9 @@ class RankOneMatrices(SkdpContainer):
     Notes
     -----
     **Privacy.** Nothing is released here. An estimator that takes these matrices protects one
-    record, which is u_i, v_i and the response y_i: in matrix completion one observed cell with its
-    row, its column and its value, but not all cells of a row, which may be those of one person.
+    record, which is u_i, v_i and the response y_i. In matrix completion a record is one observed
+    cell with its row, its column and its value. All cells of a row, which may be those of one
+    person, are not protected together.
 
     Only the two factors take memory. Those of `from_indices` take 32 bytes a record, or 24 with
     ``dtype=numpy.float32``, whatever the shape of the matrices. Consecutive rows ``X[a:b]`` share
@@ -228,7 +229,7 @@ class RankOneMatrices(SkdpContainer):
         ValueError
             If `left` or `right` contains NaN or infinity, or indices that lead out of it.
         """
-        # Again: the user may have changed their indices since.
+        # Checked again: the user may have changed their indices since.
         for part in (self.left, self.right):
             checked_container(part)
         for _, block in self.blocks(range(len(self.block_starts) - 1)):

@@ -1,4 +1,4 @@
-"""The one way of passing over rows: a kernel for each block, and one tree that sums what they give.
+"""The one way of passing over rows: a kernel maps each block, and one tree sums the results.
 
 A leaf of the tree is a run of consecutive blocks, which are added one after the other. A node
 splits its leaves at the largest power of two below their number. Both depend on public sizes only,
@@ -17,14 +17,14 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF
 
 __all__ = ["BlockView", "Kernel", "PerRow", "map_sum", "on_block", "sum_depth", "sum_rounding"]
 
-# All leaves together hold at most so many numbers, 64 MB, if there are more than two of them.
+# If there are more than two leaves, they hold at most so many numbers together, 64 MB.
 _LEAF_NUMBERS = 1 << 23  # not studied
 # Subtrees for each thread: several, as some take longer than others.
 _TASKS_A_THREAD = 4  # not studied
 
-#: Maps a block, and the rows that it stands for, to an array, which is added up, to values
-#: `PerRow`, which are joined, or to a tuple of these. A pure function that can be pickled, as other
-#: processes may run it, and that raises nothing because of what rows hold.
+#: Maps the rows that a block stands for, and the block, to an array, to values `PerRow`, or to a
+#: tuple of these. Arrays are added up, and values of rows are joined. A kernel is a pure function.
+#: It can be pickled, as other processes may run it. Whatever rows hold, it raises no error.
 Kernel = Callable[[slice, Any], Any]
 
 
@@ -83,9 +83,9 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     ----------
     source : object
         Where the rows come from. Its `block_starts` are the first rows of the blocks, and the end,
-        all public; its `blocks` yields a range of blocks, each with its rows. One that `is_stream`
-        cannot be entered in the middle. Each block of one that is `in_pieces` is an iterable of
-        pieces with their rows.
+        all public; its `blocks` yields a range of blocks, each with its rows. A source that
+        `is_stream` cannot be entered in the middle. If a source is `in_pieces`, each of its blocks
+        is an iterable of pieces with their rows.
     kernel : callable
         What is computed of each block, or piece.
     size : int
@@ -107,8 +107,8 @@ def map_sum(source: Any, kernel: Kernel, size: int, n_jobs: int | None = None) -
     n_tasks = 1 if n_threads == 1 else min(_TASKS_A_THREAD * n_threads, n_leaves)
     # Aligned subtrees have a power of two of leaves: whoever sums them, the tree is the same.
     span = length << (n_leaves // n_tasks).bit_length() - (n_tasks > 1)
-    # Pieces are summed block by block first, so that the chain of additions in a leaf is no longer
-    # than the number of its blocks and the pieces of one.
+    # First the pieces of each block are summed. So the chain of additions in a leaf is no longer
+    # than the number of its blocks plus the number of pieces of one block.
     of_block = (
         partial(_sum_pieces, kernel=kernel) if getattr(source, "in_pieces", False) else kernel
     )
@@ -144,7 +144,7 @@ def _most_numbers(width: int) -> int:
 
 
 def _leaf_length(n_blocks: int, size: int) -> int:
-    """Count the blocks of a leaf: for two leaves, if possible, or more that fit in memory."""
+    """Count the blocks of a leaf: there are as many leaves as fit in memory, or else two."""
     n_leaves = max(_LEAF_NUMBERS // max(size, 1), 2)
     return -(-n_blocks // min(n_leaves, n_blocks))
 

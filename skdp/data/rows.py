@@ -80,9 +80,10 @@ class Rows(BlockView):  # numpydoc ignore=PR02
     def blocks(self, group: range) -> Iterator[tuple[slice, Block]]:
         """Yield blocks of centered and weighted rows."""
         longest = 0 if self.source.is_sparse else int(np.diff(self.block_starts).max())
-        # One array for all blocks: the system would have to clear a new one for each of them.
+        # One array serves all blocks: if each had a new one, the system would have to clear each.
         scratch = np.empty((longest, self.n_features))
-        # A stream might yield other rows in another pass, and is clipped by the norms of these.
+        # A stream might yield other rows in another pass. So each pass over it computes the norms
+        # again, and clips the rows by their own norms.
         known = None if isinstance(self.source, BlockSource) else self.cache.norms
         for rows, raw in self.source.blocks(group):
             block: Block = (
@@ -159,7 +160,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return self.map_rows(on_block(methodcaller("dense")))
 
     def squared_deviations(self, point: np.ndarray) -> tuple[float, float]:
-        """Sum the squared distances of the raw rows from `point`, less those of rows of zeros.
+        """Sum the squared distances of the raw rows from `point`, each minus that of a zero row.
 
         Parameters
         ----------
@@ -187,7 +188,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return self.map_rows(partial(_projection_norms, basis=basis))
 
     def subsample(self, at_most: int) -> "Rows":
-        """Return a view of every k-th row, with the smallest k that leaves `at_most` rows.
+        """Return a view of every k-th row, with the smallest k that leaves no more than `at_most`.
 
         A `RowBlocks` stays whole, since each pass has to read all of it anyway.
         """
@@ -269,7 +270,7 @@ class Rows(BlockView):  # numpydoc ignore=PR02
         return sum_depth(self.block_starts, self.width)
 
     def _rounding(self, degree: int, n_columns: int = 0) -> float:
-        """Bound the rounding error of a sum of products of `degree` factors, as `rounding` says.
+        """Bound the `rounding` of a sum of products of `degree` factors, as the class defines it.
 
         Factors are rows, or projections of rows on `n_columns` columns if these are given. Sparse
         rows are centered within the products, whose terms are longer than the centered rows.

@@ -45,7 +45,7 @@ class RowBlocks(SkdpContainer):
     ----------
     make_blocks : callable
         Function without arguments, called for every pass over the data. It returns an iterable of
-        2-D arrays or sparse matrices, which stacked are the rows. Every pass must yield the same
+        2-D arrays or sparse matrices; stacked, they are the rows. Every pass must yield the same
         rows in the same order. The number of passes depends on the rows only through released
         values.
     shape : tuple of two ints
@@ -164,7 +164,7 @@ class RowBlocks(SkdpContainer):
 
 
 class _MappedBlocks(RowBlocks):
-    """A `RowBlocks` to whose blocks a function is applied that takes each row by itself."""
+    """A `RowBlocks` whose blocks go through a function that takes each row by itself."""
 
     def __init__(self, X: RowBlocks, function: Callable[[Any], Any]) -> None:
         super().__init__(X.make_blocks, X.shape, X.dtype)
@@ -251,8 +251,8 @@ def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
     """First rows of the blocks, and the end.
 
     They depend only on the shape, since the contribution of a row must not depend on other rows. No
-    block is a single row unless there is only one: in a product of one row it may round differently
-    than in a larger block.
+    block is a single row unless there is only one row: in a product of its own, a row may round
+    differently than in a larger block.
     """
     if is_sparse:
         size, limits = n_rows // _SPARSE_BLOCKS, _SPARSE_ROWS
@@ -268,7 +268,7 @@ def block_starts(n_rows: int, n_features: int, *, is_sparse: bool) -> np.ndarray
 
 
 def canonical_csr(X: Any) -> sparse.csr_array:
-    """Convert to CSR without duplicate entries, from which the norm of a row would be wrong.
+    """Convert to CSR without duplicate entries, which would make the norm of a row wrong.
 
     Duplicates are added up in the order of their row, whatever other rows hold.
     """
@@ -297,7 +297,7 @@ def _as_csr(X: Any) -> sparse.csr_array:
     if X.ndim == 2 and X.format not in ("csr", "csc"):
         X = X.tocoo(copy=False)
         X = sparse.coo_array((X.data, (X.row, X.col)), shape=X.shape)
-        # Not true, but the conversion would otherwise add duplicates up.
+        # This need not be true, but without it the conversion would add duplicates up.
         X.has_canonical_format = True
     X = X.tocsr()
     # A new object: the old one may be flagged as canonical although it is not.

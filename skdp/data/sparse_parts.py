@@ -30,7 +30,7 @@ def fits_together(X: Any) -> bool:
 
 
 def _fits_compressed(X: Any) -> bool:
-    """Check CSR, CSC or BSR, whose lines and columns are those of its blocks."""
+    """Check CSR, CSC or BSR; in BSR, lines and columns are those of blocks."""
     shape, starts, indices, data = (1, *X.shape)[-2:], X.indptr, X.indices, X.data
     sides = data.shape[1:] if X.format == "bsr" else (1, 1)
     if len(sides) != 2 or 0 in sides or any(np.remainder(shape, sides)):

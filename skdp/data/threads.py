@@ -77,7 +77,7 @@ if hasattr(os, "register_at_fork"):
 def thread_count(n_jobs: int | None) -> int:
     """Tell how many threads share a pass: for ``None`` as many as a matrix product would have."""
     n_threads = effective_n_jobs(n_jobs)
-    # None may also mean a number that the caller has set by joblib.
+    # If n_jobs is None, the caller may have set this number by joblib.
     if n_jobs is not None or n_threads != 1:
         return n_threads
     return max((n for limit in _LIMITS for n in limit.original()), default=1)
@@ -93,8 +93,8 @@ def run_in_threads(work: Callable[[S], T], items: Iterable[S], n_threads: int) -
 
     if n_threads == 1:
         return list(map(_work, items))
-    # Threads of our own: a pass may be shorter than the time in which joblib's pool notices its
-    # end. The limit that all share is set once, around them all.
+    # These threads are our own: joblib's pool may take longer to notice the end of a pass than the
+    # pass itself takes. The limit that all threads share is set once, around all of them.
     with one_blas_thread(), ThreadPoolExecutor(n_threads) as threads:
         return list(threads.map(_work, items))
 
@@ -112,7 +112,7 @@ def one_blas_thread() -> Iterator[None]:
             for limit in _LIMITS:
                 limit.leave(request)
         finally:
-            # Again, in case the first time was interrupted.
+            # Leave again, in case the first attempt was interrupted.
             for limit in _LIMITS:
                 limit.leave(request)
 
@@ -120,7 +120,7 @@ def one_blas_thread() -> Iterator[None]:
 @cache
 def _libraries(*, shared: bool) -> tuple[Any, ...]:
     """Find the BLAS libraries whose limit all threads share, or those with one for each thread."""
-    # Kept, as looking for them takes longer than many a pass.
+    # The result is cached: looking for the libraries takes longer than many a pass.
     libraries = ThreadpoolController().select(user_api="blas").lib_controllers
     return tuple(library for library in libraries if _is_shared(library) == shared)
 

@@ -23,10 +23,11 @@ __all__ = ["LARGEST_VALUE", "UserBatch", "Users", "map_batch"]
 LARGEST_VALUE = 1e60  # not tuned
 # A batch should stay in cache between the products that are computed from it.
 _BATCH_ENTRIES = 1 << 18  # not studied
-# Users of a block, who are batched together: few enough that threads can share the blocks.
+# Number of users in a block, who are batched together. It is small, so that there are enough blocks
+# for threads to share.
 _BLOCK_SLOTS = 1024  # not studied
-# Padded lengths between two powers of two: padding adds at most a quarter of the rows, or makes
-# their number even.
+# Number of padded lengths between two powers of two: padding adds at most a quarter of the rows, or
+# makes their number even.
 _LENGTHS_IN_OCTAVE = 4  # not studied
 
 
@@ -116,10 +117,10 @@ class Users(BlockView):
     def rounding(self) -> float:
         """Bound on the rounding error of a sum over users, in units of the largest contribution.
 
-        A contribution may be a sum of products of the rows of a user, whose absolute values add up
-        to at most its norm times the root of the number of features. Contributions are added up
-        within a batch, then batches are. Up to about 1e10 rows, rounding of the sum within a user
-        is less than the first term.
+        A contribution may itself be a sum of products of the rows of a user. The absolute values of
+        these products add up to at most the norm of the contribution times the root of the number
+        of features. First the contributions within a batch are added up, then the batches. Up to
+        about 1e10 rows, the rounding error of the sum within a user is less than `LEAST_ROUNDING`.
         """
         depth = sum_depth(self.block_starts, self.width) + _BATCH_ENTRIES / self.n_features
         return LEAST_ROUNDING + UNIT_ROUNDOFF * depth * self.n_users * self.n_features**0.5

@@ -37,7 +37,7 @@ def make_interactions(
     n_tastes: int = 5,
     random_state: Any = None,
 ) -> sparse.csr_array:
-    r"""Make a table of which user met which item, as recommender systems learn from.
+    r"""Make a table of which user met which item, such as recommender systems learn from.
 
     Items are sorted by popularity: the j-th item has :math:`j^{-a}` times the interactions of the
     first, where a is `popularity`. The activities of the users are log-normal. Users and items are
@@ -157,7 +157,8 @@ def _draw_cells(rates: np.ndarray, tables: np.ndarray, random: np.random.RandomS
     n_tastes, n_items = tables.shape
     counts = random.poisson(rates).ravel()
     users, tastes = np.divmod(np.repeat(np.arange(len(counts)), counts), n_tastes)
-    # Each cumulative table ascends from 0 to 1. Shifted by its number, one search serves all.
+    # Each cumulative table ascends from 0 to 1. Each is shifted by its number, so that one search
+    # serves all.
     stacked = (tables + np.arange(n_tastes)[:, None]).ravel()
     found = np.searchsorted(stacked, tastes + random.uniform(size=len(tastes)), side="right")
     return users * n_items + np.minimum(found - tastes * n_items, n_items - 1)

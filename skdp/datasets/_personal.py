@@ -66,8 +66,8 @@ def make_personalized_regression(
     intercept : float, default=0.0
         Intercept of all users.
     correlation : float, default=0.0
-        Correlation, between -1 and 1, of neighboring features: those k apart have its k-th power.
-        Each of them is standard normal.
+        Correlation, between -1 and 1, of neighboring features. Features k apart have the k-th power
+        of it as their correlation. Each feature is standard normal.
     noise : float, default=0.5
         Standard deviation of the noise of a response.
     random_state : int, RandomState instance or None, default=None

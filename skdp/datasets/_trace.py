@@ -55,15 +55,16 @@ def make_trace_regression(
     rank : int, default=2
         Rank of M, at most the smaller number in `shape`. Not used if `singular_values` are given.
     norm : float, default=1.8
-        Frobenius norm of M, whose singular values are then equispaced with the first twice the
+        Frobenius norm of M. Its singular values are then equispaced, and the first is twice the
         last. Not used if `singular_values` are given.
     singular_values : array-like of shape (rank,) or None, default=None
         Singular values of M, in any order.
     design : {"gaussian", "completion", "tasks"}, default="gaussian"
         How the :math:`X_i` are drawn, see Notes.
     column_correlation : float, default=0.0
-        Correlation, between -1 and 1, of neighboring entries in a row of a Gaussian
-        :math:`X_i`: those k columns apart have its k-th power. Other designs take only 0.
+        Correlation, between -1 and 1, of neighboring entries in a row of a Gaussian :math:`X_i`.
+        Entries k columns apart have the k-th power of it as their correlation. Other designs take
+        only 0.
     noise : float, default=0.5
         Standard deviation of the noise.
     random_state : int, RandomState instance or None, default=None
@@ -96,7 +97,8 @@ def make_trace_regression(
     - "tasks": a uniformly random column, the task, is :math:`\sqrt{d_2}` times a standard normal
       vector, the others are zero. The columns of M are the coefficients of the tasks.
 
-    The last two take 32 and :math:`8 d_1 + 16` bytes a measurement, the first :math:`8 d_1 d_2`.
+    A measurement takes :math:`8 d_1 d_2` bytes in the first design, 32 in the second and
+    :math:`8 d_1 + 16` in the third.
 
     Examples
     --------

@@ -25,7 +25,7 @@ __all__ = [
     "write_note",
 ]
 
-# "skdp".
+# The letters "skdp".
 _APPLICATION_ID, _VERSION = 0x736B6470, 1  # not tuned
 _HEAD: dict[str, type] = {
     **dict.fromkeys(("uuid", "dataset", "units", "adjacency", "created"), str),
@@ -41,7 +41,8 @@ _CHARGE: dict[str, type] = {
 _SAME = 1e-8  # not tuned
 # Seconds to wait for other processes that hold the lock of the file.
 _TIMEOUT = 60.0  # not tuned
-# SQLite connections must not be inherited: a fork waits until an operation has ended.
+# A forked process must not inherit an open SQLite connection. So every operation holds this lock,
+# and a fork waits until the operation has ended.
 _LOCK = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -198,7 +199,7 @@ def rows_of(database: sqlite3.Connection, query: str) -> list[dict[str, Any]]:
 
 
 def read_head(database: sqlite3.Connection, path: str) -> dict[str, Any]:
-    """Read the limit and the totals of a ledger; refuse a file that is none."""
+    """Read the limit and the totals of a ledger; refuse a file that is no ledger."""
     if rows_of(database, "PRAGMA application_id") != [{"application_id": _APPLICATION_ID}]:
         raise LedgerError(f"{path!r} is not a ledger.")
     if rows_of(database, "PRAGMA user_version") != [{"user_version": _VERSION}]:
@@ -242,7 +243,7 @@ def read_charges(database: sqlite3.Connection, path: str) -> list[dict[str, Any]
 
 def write_note(database: sqlite3.Connection, text: str) -> None:
     """Add a note to the newest charge."""
-    # In a separate table: the first files have none, and older versions of skdp ignore it.
+    # Notes are in a separate table: the first files lack it, and older versions of skdp ignore it.
     database.execute("CREATE TABLE IF NOT EXISTS note (id INTEGER PRIMARY KEY, text TEXT NOT NULL)")
     database.execute("INSERT INTO note SELECT max(id), ? FROM charge", (text,))
 

@@ -36,8 +36,9 @@ class PrivacyLedger:
     """A file that limits what all fits on one dataset may cost together.
 
     Every estimator takes it as `ledger`. A fit charges its whole cost once, on disk, before its
-    first release; if that exceeds what is left, it raises `BudgetError`, and nothing is released or
-    charged. Clones, pickles, threads, processes and later sessions all find the same file.
+    first release. If the cost exceeds what is left, the fit raises `BudgetError`, and nothing is
+    released or charged. Clones, pickles, threads, processes and later sessions all find the same
+    file.
 
     Parameters
     ----------
@@ -282,7 +283,7 @@ class PrivacyLedger:
             return read_charges(database, self.path)
 
     def report(self) -> str:
-        """Print the limit, what is left of it, and all charges.
+        """Return a text that shows the limit, what is left of it, and all charges.
 
         Returns
         -------
@@ -347,7 +348,7 @@ class PrivacyLedger:
 
 
 def _is_alike(units: int, kept: int) -> bool:
-    """Whether two costs are equal, but for the rounding of two versions of the functions."""
+    """Whether two costs are equal, up to rounding by different versions of the functions."""
     return abs(units - kept) <= max(1, kept >> 24)
 
 

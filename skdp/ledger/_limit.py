@@ -66,7 +66,7 @@ class Limit:
         return math.ceil(Fraction(delta_tail) / Fraction(self.delta) * WHOLE)
 
     def room_beside(self, tails: int) -> int:
-        """Compute how many units may be spent if `tails` units of delta are, rounded down."""
+        """Compute how many units may be spent besides `tails` units of delta, rounded down."""
         if tails == 0:
             return WHOLE
         if tails >= WHOLE:
@@ -75,7 +75,8 @@ class Limit:
         if delta_tail >= self.delta:
             return -1
         mu = gaussian_dp.mu_from_epsilon_delta(self.epsilon, self.delta, delta_tail)
-        # mu has been rounded down by twice as much. A fit with exactly this tail has to fit.
+        # mu has been rounded down by twice as much. There must be room for a fit with exactly this
+        # tail.
         mu *= 1 + _LESS_SAFETY
         return min(WHOLE, math.floor(Fraction(mu) ** 2 / Fraction(self.mu) ** 2 * WHOLE))
 

@@ -21,7 +21,8 @@ class Seen(NamedTuple):
     last: dict[str, Any] | None
 
 
-# By uuid. Whoever reads or writes a file holds one lock for all files, which guards this dict, too.
+# The keys are uuids. Whoever reads or writes a file holds the one lock for all files; it guards
+# this dict, too.
 _SEEN: dict[str, Seen] = {}
 
 

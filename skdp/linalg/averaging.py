@@ -32,10 +32,10 @@ class ProductAverage:
     .. math:: L = \Big(\sum_t w_t R_t C_t\Big) \Big(\sum_t w_t C_t^T C_t\Big)^{-1},
               \quad C_t = Z_t^T V.
 
-    A weight is an inverse variance: of the noise, and of the excess of the residuals over it in
-    their strongest direction. That excess is large for early products, which the model does not fit
-    yet. The products are stored side by side: their inner products give all residuals, and a single
-    matrix product gives L.
+    A weight is the inverse of a variance. That is the variance of the noise, plus the excess of the
+    residuals over it in their strongest direction. That excess is large for early products, which
+    the model does not fit yet. The products are stored side by side: their inner products give all
+    residuals, and a single matrix product gives L.
     """
 
     def __init__(self, n_kept: int) -> None:

@@ -12,7 +12,7 @@ from skdp.linalg.subspace import random_basis
 
 __all__ = ["HaarSketch", "haar_norm", "haar_rounding"]
 
-# Entries are multiples of 2 to the power of minus so many.
+# Entries are multiples of 2 to the power of minus this number.
 _BITS = 20  # not tuned
 # Floats represent all integers up to this one, so that products in floating point are exact.
 _EXACT = 2.0**53  # not tuned
@@ -58,7 +58,7 @@ class HaarSketch(Sketch):
         sums[place] += np.int64(count) * self.integers[cell].astype(np.int64)
 
     def _exact_product(self, block: Any, cells: Index) -> np.ndarray:
-        """Multiply in floating point where that is exact, which is faster by far."""
+        """Multiply in floating point, which is faster by far, where that is exact."""
         integers = self.integers[cells]
         entries = block.data if issparse(block) else block
         largest = float(np.abs(entries, dtype=np.float64).max()) * self._largest

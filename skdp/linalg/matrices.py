@@ -98,7 +98,7 @@ class DenseMatrices:
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
         """Return tangent coordinates, a last one for the intercept, and the inner products.
 
-        The sum of the coordinates is that of `project_coordinates` only after it is projected.
+        Callers have to project the sum of the coordinates by `project_coordinates`.
         """
         along, beside = self._along(point.right), self._across(point.left)
         core = beside.reshape(-1, beside.shape[2]) @ point.right

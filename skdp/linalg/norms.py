@@ -17,8 +17,8 @@ __all__ = [
 # floating-point number. Beyond it, squares of scaled entries are safe as they are.
 _EXPONENT_RANGE = (-1000, 1000)  # not tuned
 UNIT_ROUNDOFF = 2.0**-53  # not tuned
-# Relative rounding that every sensitivity includes at least: room for what bounds leave out, such
-# as that a basis is orthonormal only up to rounding.
+# Least relative rounding that every sensitivity includes. It leaves room for what bounds leave out:
+# a basis, for example, is orthonormal only up to rounding.
 LEAST_ROUNDING = 1e-5  # not tuned
 # Within these limits, sums of squares have neither overflowed nor underflowed.
 _SAFE_SQUARES = (1e-200, 1e200)  # not tuned
@@ -35,9 +35,9 @@ def row_norms(values: np.ndarray) -> np.ndarray:
 
 
 def row_products(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Compute the inner product of each row with its row of `others`, or with the only one.
+    """Compute the inner product of each row with that row of `others`, or with its only row.
 
-    With a product by BLAS, how a row rounds would depend on its place among the rows.
+    If BLAS computed the products, the rounding of a row would depend on its place among the rows.
     """
     if len(values) == 1:
         return row_products(np.repeat(values, 2, axis=0), others)[:1]

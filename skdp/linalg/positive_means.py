@@ -2,8 +2,9 @@ r"""Estimates of nonnegative means from noisy ones.
 
 Each number is :math:`\theta_j + \sigma z_j` with :math:`\theta_j \ge 0`. The prior of the
 :math:`\theta_j` is any distribution on a grid, chosen by maximum likelihood; the posterior means
-under it are nearly as good as under the true prior [1]_. Few large numbers among many small ones,
-such as the popularities of items, keep their size, and the small ones lose their noise.
+under it are nearly as good as under the true prior [1]_. If there are few large numbers among many
+small ones, as in popularities of items, the large ones keep their size and the small ones lose
+their noise.
 
 References
 ----------
@@ -17,7 +18,7 @@ __all__ = ["positive_means"]
 
 # In units of the noise: larger numbers need no shrinking, and the grid ends a unit further.
 _REACH = 8  # not studied
-# Points of the grid in a unit of the noise, to which the noisy numbers are rounded, too.
+# Points of the grid in a unit of the noise. The noisy numbers are rounded to these points, too.
 _PER_UNIT = 8  # not studied
 _N_STEPS = 100  # not studied
 # If no mean exceeds this, in units of the noise, nothing stands out.

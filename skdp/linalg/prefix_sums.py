@@ -1,9 +1,9 @@
 r"""Correlated noise for repeated releases: a square root of the matrix of prefix sums.
 
-With lower triangular Toeplitz matrices :math:`1 = B C`, where 1 takes prefix sums, the sequence
-:math:`1 x + B z = 1 (x + C^{-1} z)` is a function of :math:`C x + z`. A change in one epoch,
-whichever it is, moves :math:`C x` by the norm of a column of C, while the noise of the last sum
-grows with the norm of a row of B. The square root, with the coefficients
+Let :math:`1 = B C`, where 1 is the matrix that takes prefix sums, and B and C are lower triangular
+Toeplitz matrices. Then the sequence :math:`1 x + B z = 1 (x + C^{-1} z)` is a function of
+:math:`C x + z`. A change in any one epoch moves :math:`C x` by the norm of a column of C. The noise
+of the last sum grows with the norm of a row of B. The square root, with the coefficients
 :math:`c_i = \binom{2i}{i} / 4^i`, keeps both norms near :math:`\sqrt{\log T / \pi}` [1]_, [2]_. If
 decaying exponentials approximate it, :math:`c_i = \sum_j \omega_j \theta_j^{i - 1}`, then C is
 inverted with one buffer for each of them [3]_.
@@ -28,11 +28,13 @@ from scipy.special import binom
 __all__ = ["PrefixNoise", "prefix_noise"]
 
 _N_BUFFERS = 5  # not studied
-# Smallest rate of decay, times the horizon, and largest one; evenly spaced logarithms.
+# Smallest rate of decay, times the horizon, and largest rate. The logarithms of all rates are
+# evenly spaced.
 _SLOWEST, _FASTEST = 0.3, 3.0  # not studied
 # Number of lags at which the coefficients are fitted.
 _N_POINTS = 400  # not studied
-# The recursion rounds by some 1e-13 of the noise, beside which the change by one unit may be small.
+# The recursion rounds by some 1e-13 of the noise, and the change by one unit may be small beside
+# the noise.
 _RECURSION_MARGIN = 1 + 1e-6  # not tuned
 
 

@@ -16,7 +16,7 @@ __all__ = ["shrink_rows"]
 # nearly pure noise to a single row with all of the signal.
 _N_SCALES = 12  # not studied
 _SMALLEST_SCALE = 1e-4  # not studied
-# Rows from which the distribution of scales is estimated, and steps of that.
+# About how many rows the distribution of scales is estimated from, and in how many steps.
 _SAMPLE = 1 << 12  # not studied
 _N_STEPS = 30  # not studied
 # The variance of the signal in a direction is at least this fraction of that of the noise.
@@ -61,7 +61,7 @@ def _whitening(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _likelihood(rows: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """Compute densities of rows under N(0, 1 + variances), over the largest one of each row."""
+    """Compute densities of rows under N(0, 1 + variances), divided by the largest of each row."""
     total = 1 + variances
     log_likelihood = np.square(rows) @ (-0.5 / total).T
     log_likelihood -= 0.5 * np.log(total).sum(axis=1)

@@ -55,7 +55,7 @@ def shrunk(values: np.ndarray, noise_std: float, shape: tuple[int, ...]) -> np.n
 def _scaled(
     values: np.ndarray, noise_std: float, shape: tuple[int, ...]
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return a unit that keeps fourth powers finite, and squares of values and of noise in it."""
+    """Return a unit that keeps fourth powers finite, and the squares of values and noise in it."""
     largest = max(float(values.max(initial=0.0)), noise_std) or 1.0
     noise_squares = (noise_std / largest) ** 2 * np.array(shape, dtype=float)
     return largest, np.square(values / largest), noise_squares

@@ -46,7 +46,7 @@ def eigenvalue_pushes(eigenvalues: np.ndarray, off_diagonal_std: float) -> np.nd
     with np.errstate(divide="ignore"):
         gaps = eigenvalues[:, None] - eigenvalues
         # Only the smaller eigenvalues push: near the edge the larger ones would cancel them.
-        # As a product of ratios: squares may overflow.
+        # Computed as a product of ratios, since squares may overflow.
         pushes = off_diagonal_std * np.triu(off_diagonal_std / gaps, 1).sum(axis=1)
     return np.asarray(np.minimum(pushes, largest_push))
 
@@ -62,7 +62,7 @@ def components_for_ratio(explained_variance_ratio: np.ndarray, ratio: float) -> 
     A `ratio` that is itself one of the cumulated ratios counts as equal to it, despite rounding.
     """
     cumulated = np.cumsum(explained_variance_ratio)
-    # The total, of which these are fractions, is a sum in double precision of as many numbers.
+    # These are fractions of a total, which is itself a sum of as many numbers in double precision.
     tie = _TIE * np.finfo(cumulated.dtype).eps + 2 * len(cumulated) * UNIT_ROUNDOFF
     needed = int(np.searchsorted(cumulated, ratio * (1 + tie), side="right")) + 1
     return min(needed, len(cumulated))

@@ -24,7 +24,7 @@ def orthonormal_basis(vectors: np.ndarray) -> np.ndarray:
 
 
 def coherence(basis: np.ndarray) -> float:
-    """Compute the largest squared row norm of an orthonormal basis, over their mean."""
+    """Compute the largest squared row norm of an orthonormal basis, divided by the mean one."""
     n_rows, size = basis.shape
     return float(np.einsum("ij,ij->i", basis, basis).max() * n_rows / size)
 

@@ -28,7 +28,7 @@ from skdp.privacy.release import Release, Released, Search
 
 __all__ = ["SKIPPED", "PrivacyBudget"]
 
-#: Name in the record of a release that did not take place.
+#: Name that the record gives to a release that did not take place.
 SKIPPED = "skipped"
 
 
@@ -37,8 +37,8 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
 
     `epsilon` and `delta` are turned into mu once. Each release spends a share of the square of mu,
     and the shares of a fit add to at most 1. Shares must not depend on the data. Every released
-    number is rounded to a multiple of a power of two, between 1/32 and 1/16 of the noise std, so
-    that its low bits tell nothing of the value behind the noise.
+    number is rounded to a multiple of a power of two that lies between 1/32 and 1/16 of the noise
+    std. So its low bits tell nothing about the value behind the noise.
 
     If `delta` is 0, shares are shares of epsilon. Gaussian noise needs a positive delta and is
     refused then; ``laplace``, ``spherical`` and ``exponential`` remain.
@@ -61,7 +61,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
     delta_tail : float, default=0.0
         Part of `delta` that is reserved for an event after which nothing is promised, such as a
         test that is passed by mistake, ``0 <= delta_tail < delta``. mu of the whole fit is solved
-        from the rest. Whoever opens the budget has to prove that the event is no likelier.
+        from the rest. The caller has to prove that the event is no likelier than that.
     charge : callable or None, default=None
         Called once, before the first release, with the record of all that the budget may spend,
         such as ``charge`` of a :class:`skdp.PrivacyLedger`. If it raises, nothing is released.
@@ -104,7 +104,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         cost = PrivacyCost(float(epsilon), float(delta), float(delta_tail))
         plan = Plan(cost, None, unit=unit, adjacency=adjacency, enforced=enforced)
         self._begin(plan, noise_source, charge)
-        # Any releases whose shares add to at most 1.
+        # Without a plan, the budget takes any releases whose shares add to at most 1.
         self._open_paths = None
 
     @classmethod
@@ -143,7 +143,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         self._noise_source = NoiseSource() if noise_source is None else noise_source
         seed = self._noise_source.fingerprint
         self.cost, self.adjacency, self._charge = plan.cost, plan.adjacency, charge
-        # The record of all that may be spent, which is what a ledger is charged.
+        # The record of all that may be spent; the ledger is charged with it.
         self._whole = PrivacySpent(
             epsilon=plan.epsilon,
             delta=plan.delta,
@@ -158,7 +158,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         )
         self._open_paths = plan.paths
         self._releases: list[Release] = []
-        #: Warnings of released numbers that are ends of the grids they were searched in.
+        #: Warnings of searches that ended at an end of their grid.
         self.warnings: list[str] = []
 
     @property
@@ -201,7 +201,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         BudgetError
             If it is not next in the plan; if its share or sensitivity is not positive and finite;
             if all shares would exceed 1; if the mechanism is unknown or needs a positive delta; or
-            if the share does not protect so many entries against rounding.
+            if the value has more entries than the share protects against rounding.
         ValueError
             If the mechanism takes no value of that shape.
         """
@@ -231,9 +231,9 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            As of `release`.
+            If `release` would raise it.
         """
-        # Each step releases a number, not an array of one entry.
+        # The shape of the counts is (): each step releases a number, not an array of one entry.
         target = float(q) * len(values)
         return float(self._search(search, lambda x: np.count_nonzero(values <= x), target, ()))
 
@@ -245,7 +245,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         q: float,
         n_rows: int,
     ) -> np.ndarray:
-        """Release for every column what `quantile` does: each step counts in every column.
+        """Release a quantile of every column, as `quantile` does; each step counts in all columns.
 
         Parameters
         ----------
@@ -268,23 +268,23 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            As of `release`.
+            If `release` would raise it.
         """
         return self._search(search, counts_up_to, float(q) * n_rows, search.shape)
 
     def sums_with_initial_noise(
         self, release: Release, *, unit: float, correlation: PrefixNoise
     ) -> InitialNoiseSums:
-        """Book sums of data that are still to come; Gaussian noise is added before the data.
+        """Book sums of data that arrive later; Gaussian noise is added before the data.
 
         The noise comes from the operating system even where there is a seed.
 
         Parameters
         ----------
         release : Release
-            What is released. Its shape is that of the sums, after the number of epochs if there
-            are several. Its sensitivity is that of one epoch times the ``column_norm`` of the
-            correlation.
+            What is released. Its shape is that of the sums. If there are several epochs, their
+            number comes first in it. Its sensitivity is that of one epoch times the ``column_norm``
+            of the correlation.
         unit : float
             Power of two; the sums are whole multiples of it.
         correlation : PrefixNoise
@@ -298,7 +298,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            As of `release`.
+            If `release` would raise it.
         """
         release.check_mechanism("gaussian")
         shape = release.shape[-2:]
@@ -372,7 +372,7 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
                 "nor too large for a float."
             )
         if not self._releases and self._charge is not None:
-            # The whole budget, however little is released, and before the first number leaves.
+            # Before the first number leaves, charge all, however little is released later.
             self._charge(self._whole)
         # Changed last: a release that is refused above leaves the budget as it was.
         self._open_paths = open_paths
@@ -393,8 +393,8 @@ class PrivacyBudget(NamedReleases):  # numpydoc ignore=PR02
         if not self.cost.is_private:
             return without_noise(value, release.mechanism)
         mechanism, noise_std = release.mechanism, release.noise_std or 0.0
-        # Two values must never share noise: their released difference would be free of it. So the
-        # key includes the exact value, which rounds differently in another container, say.
+        # Two values must never share noise, or the difference of their releases would be free of
+        # it. So the key includes the exact value: in another container, it may round differently.
         number = len(self._releases)
         key = self._noise_source.key(number, release.name, mechanism, noise_std, value)
         return with_noise(value, mechanism, noise_std, key)

@@ -15,7 +15,7 @@ __all__ = ["NamedReleases"]
 
 
 class NamedReleases:
-    """One method for each mechanism, which declares the release and makes it."""
+    """Methods that declare a release and make it at once, one for each mechanism."""
 
     cost: PrivacyCost
     adjacency: str
@@ -89,8 +89,8 @@ class NamedReleases:
         r"""Release `value` with Laplace noise: pure differential privacy.
 
         The noise g is drawn independently for each entry of a vector, or each row of a matrix, with
-        density proportional to :math:`\exp(-\epsilon_0 \|g\|_2 / \Delta)`. An entry has the Laplace
-        law; a row has a uniform direction, and a length of gamma law.
+        density proportional to :math:`\exp(-\epsilon_0 \|g\|_2 / \Delta)`. An entry follows the
+        Laplace law. A row has a uniform direction, and its length follows the gamma law.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class NamedReleases:
         Option j, of loss :math:`S_j`, is chosen with a probability proportional to
         :math:`\exp(-S_j / \beta)`. Let R be the sensitivity and :math:`\eta = R / \beta`: the
         choice is :math:`\eta`-DP. It is mu-GDP if, and only if,
-        :math:`\mu \ge 2 \Phi^{-1}(1 / (1 + e^{-\eta/2}))`, so that it is accounted for exactly.
+        :math:`\mu \ge 2 \Phi^{-1}(1 / (1 + e^{-\eta/2}))`. So the accounting is exact.
 
         Parameters
         ----------
@@ -206,7 +206,7 @@ class NamedReleases:
         Raises
         ------
         BudgetError
-            As of `release`.
+            If `release` would raise it.
         ValueError
             If the losses are not finite numbers in one dimension; nothing has been spent then.
         """
@@ -279,6 +279,6 @@ class NamedReleases:
         return self.cost.noise_std(mechanism, float(sensitivity), float(share), int(joint_entries))
 
     def _named(self, name: str, mechanism: str, share: float) -> Release:
-        # Before the value is read.
+        # Refuse the mechanism before the value is read.
         self.cost.check(mechanism)
         return Release(name, mechanism, float(share), sensitivity_of=float)

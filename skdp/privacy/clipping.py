@@ -1,4 +1,4 @@
-"""Clipping that holds in floating point: no norm overflows, and none exceeds its bound after it."""
+"""Clipping that holds in floating point: no norm overflows, no clipped norm exceeds its bound."""
 
 from typing import Any
 
@@ -31,8 +31,8 @@ _EPS = np.finfo(np.float64).eps
 def clip_weights(norms: np.ndarray, bound: float, n_features: int) -> np.ndarray:
     """Compute weights in [0, 1] that shorten vectors of these norms to norm at most `bound`.
 
-    Norms are computed in float64, or upper bounds; NaN stands for a null row. A null row has weight
-    0, and so has a row whose weight would be below `SMALLEST_WEIGHT`.
+    The norms are computed in float64, or are upper bounds of norms; NaN stands for a null row. A
+    null row has weight 0, and so has a row whose weight would be below `SMALLEST_WEIGHT`.
     """
     # The rounding error of a norm grows with the number of features.
     shrunk = float(bound) * (1 - (n_features + 4) * _EPS)
@@ -56,8 +56,8 @@ def clip_rows(values: np.ndarray, bound: float) -> np.ndarray:
 def clip_entries(values: Any, *, lower: float, upper: float, keep_zeros: bool) -> Any:
     """Clip the entries of an array or sparse matrix to the bounds; 0 stays 0 if `keep_zeros`.
 
-    Entries that a sparse matrix does not store stay 0 in any case. `values` is not changed; it is
-    itself returned if no entry exceeds the bounds.
+    Entries that a sparse matrix does not store stay 0 in any case. `values` is not changed. If no
+    entry exceeds the bounds, `values` itself is returned.
     """
     if not np.issubdtype(values.dtype, np.floating):
         values = values.astype(np.float64)
@@ -91,8 +91,8 @@ def binarize(values: Any) -> Any:
 def keep_largest(rows: csr_array, *, n_entries: int, priority: np.ndarray) -> csr_array:
     """Keep the `n_entries` largest entries of each row, by absolute value.
 
-    Of equal entries those stay whose column has the lower `priority`. So what is kept of a row does
-    not depend on other rows.
+    Among equal entries, those whose column has the lower `priority` stay. So other rows have no
+    influence on what is kept of a row.
     """
     counts = np.diff(rows.indptr)
     if counts.max(initial=0) <= n_entries:

@@ -18,7 +18,7 @@ from skdp.privacy.release import Release, Search
 
 __all__ = ["PrivacyCost", "largest_epsilon"]
 
-# Relative: by how much an epsilon that rounding has raised is lowered at first.
+# Relative size of the first step down from an epsilon that rounding has raised.
 _LEAST_STEP = 1e-14  # not tuned
 _PURE = ("laplace", "spherical")
 _MECHANISMS = ("gaussian", "symmetric_gaussian", *_PURE, CHOICE)
@@ -30,7 +30,7 @@ _solved_mu = lru_cache(maxsize=64)(gaussian_dp.mu_from_epsilon_delta)
 class PrivacyCost:  # numpydoc ignore=PR02
     """What a fit may spend: releases are declared with shares of it.
 
-    A share is one of the square of mu or, if `delta` is 0, of epsilon.
+    A share is a fraction of the square of mu or, if `delta` is 0, of epsilon.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         Part of `delta` that is reserved for an event after which nothing is promised, 0 or below
         `delta`. No share is taken from it.
     part : float, default=1.0
-        Factor of every share that is declared: the releases may be one part of a larger fit.
+        Factor that multiplies every declared share: the releases may be one part of a larger fit.
 
     Attributes
     ----------
@@ -109,11 +109,11 @@ class PrivacyCost:  # numpydoc ignore=PR02
         share : float
             Share of the cost.
         sensitivity_of : callable
-            Computes the sensitivity from public facts and from what is released before.
+            Computes the sensitivity from public facts and from what was released before.
         known : mapping or None, default=None
             These facts by name, if all of them are known before the fit.
         follows : str, default=""
-            Which facts they are otherwise, for people.
+            Text that tells people which facts these are, if not all are known before the fit.
         shape : tuple of int, default=()
             Shape of what is released.
         may_be_skipped : bool, default=False
@@ -177,7 +177,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         """
         grid, shape, share = np.asarray(grid, np.float64), (n_columns,), float(share) * self.part
         change = sensitivity.counts(n_columns)
-        # A grid of one point takes no count, and still has to get a positive share.
+        # A search over one point takes no count, but its share still has to be positive.
         share_of_count = share / max(search_steps(len(grid)), 1)
         self.check_size(name, "gaussian", share_of_count, shape)
         std = self.noise_std("gaussian", change, share_of_count)
@@ -194,7 +194,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If it is one of these.
+            If the mechanism is unknown, or if it needs a positive delta and delta is 0.
         """
         if mechanism not in _MECHANISMS:
             raise BudgetError(f"mechanism must be one of {_MECHANISMS}, got {mechanism!r}.")
@@ -228,7 +228,8 @@ class PrivacyCost:  # numpydoc ignore=PR02
             raise BudgetError(
                 f"Release {name!r} asks for a share of {share!r}, which must be positive."
             )
-        # A choice is the number of an option, which has no low bits that could tell the losses.
+        # A choice releases only the number of an option: it has no low bits that could tell the
+        # losses.
         if not self.is_private or mechanism == CHOICE:
             return
         size = distinct_entries(mechanism, shape)
@@ -256,7 +257,8 @@ class PrivacyCost:  # numpydoc ignore=PR02
         share : float
             Share of the cost.
         joint_entries : int, default=1
-            How many entries share one draw of Laplace or spherical noise; no matter to others.
+            How many entries share one draw of Laplace or spherical noise; other mechanisms ignore
+            it.
 
         Returns
         -------
@@ -279,7 +281,7 @@ class PrivacyCost:  # numpydoc ignore=PR02
             return sensitivity / bought * math.pi / math.sqrt(6)
         if mechanism not in _PURE:
             return sensitivity / bought
-        # A radius of gamma law, of shape k and scale 1, has a mean square of k (k + 1).
+        # A radius that follows the gamma law of shape k and scale 1 has mean square k (k + 1).
         return sensitivity / bought * math.sqrt(joint_entries + 1)
 
     def guarantee(self, mechanism: str, share: float) -> float:

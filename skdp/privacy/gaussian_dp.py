@@ -1,9 +1,9 @@
 r"""Gaussian differential privacy: one number, mu, and its exact conversions.
 
-A mechanism is mu-GDP if two neighboring datasets are at least as hard to tell apart, by its output,
-as N(0, 1) and N(mu, 1) are by a single draw [1]_. Adding Gaussian noise of standard deviation
-``sensitivity / mu`` is exactly mu-GDP, and adaptive composition adds the squares of the mu.
-The (epsilon, delta) curve of a mu-GDP mechanism is exact [1]_, [2]_:
+A mechanism is mu-GDP if telling two neighboring datasets apart by its output is at least as hard as
+telling N(0, 1) and N(mu, 1) apart by a single draw [1]_. Adding Gaussian noise of standard
+deviation ``sensitivity / mu`` is exactly mu-GDP, and adaptive composition adds the squares of the
+mu. The (epsilon, delta) curve of a mu-GDP mechanism is exact [1]_, [2]_:
 
 .. math:: \delta(\epsilon) = \Phi(-\epsilon/\mu + \mu/2) - e^\epsilon \Phi(-\epsilon/\mu - \mu/2).
 
@@ -45,8 +45,8 @@ _SAFETY = 1e-9  # not tuned
 _ROOT_TOLERANCE = 1e-14  # not tuned
 _LARGEST_EPSILON = 1e200  # not tuned
 _SMALLEST_MU, _SMALL_MU, _LARGE_MU = 1e-300, 3e-5, 1e7  # not tuned
-# A delta beyond the first number is compared by its difference to 1, whose relative rounding error
-# is at most the second.
+# A delta above the first number is compared by its difference to 1. The second number bounds the
+# relative rounding error of such differences.
 _NEAR_ONE, _COMPLEMENT_ROUNDING = 0.5, 1e-13  # not tuned
 # Beyond this many standard deviations a tail probability underflows.
 _FARTHEST = 1e3  # not tuned
@@ -62,14 +62,14 @@ def mu_from_epsilon_delta(epsilon: float, delta: float, delta_tail: float = 0.0)
     delta : float
         Probability, ``0 <= delta < 1``.
     delta_tail : float, default=0.0
-        Part of `delta` that is reserved for a tail event: 0, or below `delta`; below 1 if that is
-        positive and `epsilon` infinite.
+        Part of `delta` that is reserved for a tail event: 0, or below `delta`. If `epsilon` is
+        infinite and `delta` positive, below 1.
 
     Returns
     -------
     float
         The mu, rounded down. It is 0 if ``delta`` is 0, since no Gaussian noise gives a finite
-        epsilon without a delta, and if it would be below 1e-300. ``inf`` if ``epsilon`` is.
+        epsilon then, or if it would be below 1e-300. It is ``inf`` if ``epsilon`` is ``inf``.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def delta_at(mu: float, epsilon: float, delta_tail: float = 0.0) -> float:
     Returns
     -------
     float
-        The delta, rounded up, with that of the tail event.
+        The delta, rounded up, which includes `delta_tail`.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def epsilon_at(mu: float, delta: float, delta_tail: float = 0.0) -> float:
     # delta at epsilon 0, in a form that does not cancel: no positive epsilon may be rounded to 0.
     if math.erf(mu / math.sqrt(8)) * (1 + _ROOT_TOLERANCE) + math.ulp(0.0) <= delta:
         return 0.0
-    # An upper bound by the tail of the normal distribution; for a large mu as good as the root.
+    # The normal tail gives an upper bound, which for a large mu is as good as the root.
     upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))
     if mu > _LARGE_MU:
         return upper * (1 + _SAFETY)

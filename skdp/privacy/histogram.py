@@ -6,7 +6,7 @@ __all__ = ["bin_counts", "quantile_from_counts"]
 
 
 def bin_counts(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Count the values in each bin, up to its edge and above the edge before.
+    """Count the values in each bin: those above the previous edge and at most its own edge.
 
     The last bin also takes larger values. The NaN of a null unit is counted nowhere. The counts are
     exact: only a budget may release them.

@@ -2,7 +2,8 @@
 
 The sums are integers, multiples of a public unit, and are added modulo :math:`2^{64}`. Integer
 addition is exact in any order and grouping, so that no rounding has to be charged for. An overflow
-wraps around; the result is still a function of the exact sum, and tells no more than that does.
+wraps around; the result is still a function of the exact sum, and tells no more than the exact sum
+does.
 
 The noise is rounded to multiples of the unit when it is drawn, and the sum of the data is a
 multiple of the unit. So rounding the noise and then adding it gives the same as adding and then
@@ -10,9 +11,9 @@ rounding: a function of the exact noisy sum. The proof of :mod:`skdp.privacy.lat
 unchanged.
 
 If sums are released after every epoch, this holds for what each epoch adds: data plus noise that is
-correlated with the noise of earlier epochs. The fixed map and the cells of the proof remain. Its
-coupling compares with noise whose correlation is computed in floating point, with a relative error
-of some :math:`10^{-13}`; the caller charges for that.
+correlated with the noise of earlier epochs. The fixed map and the cells of the proof remain. The
+coupling of the proof then compares with noise whose correlation is computed in floating point, with
+a relative error of some :math:`10^{-13}`; the caller charges for that.
 """
 
 import math
@@ -28,7 +29,8 @@ from skdp.privacy.release import Release, Released
 
 __all__ = ["EXACT", "InitialNoiseSums", "fixed_point_unit", "to_counts"]
 
-# The unit is this many powers of two below the noise, which leaves 22 bits of a word above it.
+# The unit is this many powers of two below the noise. That leaves 22 bits of a word for sums above
+# the noise.
 _BITS_BELOW_NOISE = 40  # not tuned
 # If there is hardly any noise, the range of the integers still has to hold the data.
 _LEAST_NOISE = 1 / 16  # not tuned
@@ -38,7 +40,7 @@ EXACT = 2.0**53  # not tuned
 
 
 class InitialNoiseSums:
-    """Integer sums that hold noise from the start, and are read as the `release`.
+    """Integer sums that hold noise from the start; reading them makes the `release`.
 
     The integers count the `unit`, a power of two. The `correlation` says how the noise of an epoch
     depends on that of earlier epochs.
@@ -73,7 +75,7 @@ class InitialNoiseSums:
             self.counts += np.rint(noise).astype(np.int64)
 
     def read(self) -> Released:
-        """Return the noisy sums, on the lattice of their noise; once in each epoch."""
+        """Return the noisy sums, rounded to the lattice of their noise; only once in each epoch."""
         if self._is_read:
             raise BudgetError(f"Release {self.release.name!r} has been read in this epoch.")
         self._is_read = True
@@ -88,8 +90,8 @@ class InitialNoiseSums:
         return self._fresh_std * math.sqrt(self._squares)
 
     def _draw(self) -> np.ndarray:
-        # Always from the operating system. The data come later, so that a seed could not key the
-        # noise by them, and neighboring streams would share it.
+        # The key always comes from the operating system. The data come later: a seed could not key
+        # the noise by them, and neighboring streams would share their noise.
         return draw(self.release.mechanism, self.counts.shape, NoiseSource().key())
 
 

@@ -23,7 +23,8 @@ __all__ = ["SCALE_MARGIN", "certain_part", "largest_size", "lattice_step", "roun
 #: Relative: by how much a noise std exceeds the one that suffices in exact arithmetic.
 SCALE_MARGIN = 1e-4  # not tuned
 
-# The entries of a row share one radius. Its errors add up, while independent errors add in squares.
+# The entries of a row share one radius. Errors of this radius add up, while independent errors add
+# in squares.
 _LONGEST_ROW = 150  # not tuned
 
 
@@ -54,8 +55,9 @@ def round_to_lattice(values: np.ndarray, noise_std: float) -> np.ndarray:
 def largest_size(mechanism: str, mu_or_epsilon: float, joint_entries: int = 1) -> float:
     """Compute the largest count of distinct numbers in a release that `SCALE_MARGIN` pays for.
 
-    A symmetric matrix has n (n + 1) / 2 distinct ones. Laplace and spherical noise spends epsilon,
-    other noise mu. `joint_entries` is how many entries share one draw of Laplace noise.
+    A symmetric matrix has n (n + 1) / 2 distinct numbers. `mu_or_epsilon` is an epsilon for Laplace
+    and spherical noise, and a mu for other noise. `joint_entries` is how many entries share one
+    draw of Laplace noise.
     """
     # The constants are a little below those of the proof.
     if mechanism in ("gaussian", "symmetric_gaussian"):
@@ -69,10 +71,10 @@ def largest_size(mechanism: str, mu_or_epsilon: float, joint_entries: int = 1) -
 
 
 def certain_part(released: float, noise_std: float, failure: float) -> float:
-    """Bound the value behind a release from below; the bound fails with that probability at most.
+    """Bound the value behind a release from below, except with probability at most `failure`.
 
-    It is lowered by the quantile of Gaussian noise, and by one step of the lattice: rounding raises
-    a release by up to half a step.
+    The release is lowered by the quantile of Gaussian noise, and by one step of the lattice, since
+    rounding raises a release by up to half a step.
     """
     if noise_std == 0:
         return released

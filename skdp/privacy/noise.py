@@ -43,7 +43,7 @@ CHOICE = "exponential"
 
 _KEY_BYTES = 32  # not tuned
 _CHUNK = 1 << 15  # not studied
-# Random words for one fraction: with one more, half of its last bit could underflow to 0.
+# Most random words for one fraction: with one more, half of its last bit could underflow to 0.
 _MOST_WORDS = 16  # not tuned
 _SMALLEST_SECRET = 2**64  # not tuned
 
@@ -75,7 +75,7 @@ class NoiseSource:
 
 
 def may_be_guessed(random_state: Any) -> bool:
-    """Whether somebody may guess a seed; of a generator, nobody can see how it was seeded."""
+    """Whether a seed may be guessed; a generator counts, as nobody can see how it was seeded."""
     if isinstance(random_state, Integral) and not isinstance(random_state, GuessableSeed):
         return int(random_state) < _SMALLEST_SECRET
     return random_state is not None
@@ -104,7 +104,7 @@ def derived_seed(seed: int, *purpose: Any) -> int:
 def algorithm_generator(seed: int | None) -> np.random.Generator:
     """Make the generator of an algorithm's public randomness, such as its start matrix.
 
-    It never depends on the data: what it draws can be observed, and would be a release.
+    It never depends on the data: what it draws can be observed, and would otherwise be a release.
     """
     if seed is None:
         return np.random.default_rng()
@@ -121,7 +121,7 @@ def checked_value(value: np.ndarray, mechanism: str) -> np.ndarray:
         return value
     if value.ndim != 2 or value.shape[0] != value.shape[1]:
         raise ValueError(f"value must be a square matrix, got shape {value.shape}.")
-    # Exactly: the difference of the two halves would otherwise be released with too little noise.
+    # Exactly symmetric: otherwise the difference of both halves would get too little noise.
     return np.asarray((value + value.T) / 2)
 
 
@@ -156,14 +156,14 @@ def draw(mechanism: str, shape: tuple[int, ...], key: bytes) -> np.ndarray:
 
 
 def joint_entries(mechanism: str, shape: tuple[int, ...]) -> int:
-    """Count the entries that share one draw of Laplace or spherical noise, in such a value."""
+    """Count the entries of a value that share one draw of Laplace or spherical noise."""
     if mechanism == "spherical":
         return math.prod(shape)
     return shape[1] if len(shape) == 2 else 1
 
 
 def distinct_entries(mechanism: str, shape: tuple[int, ...]) -> int:
-    """Count the entries of the noise of a value of that shape that are no copies of others."""
+    """Count the entries of noise of that shape that are not copies of other entries."""
     if mechanism == "symmetric_gaussian":
         return shape[0] * (shape[0] + 1) // 2
     return math.prod(shape)
@@ -187,7 +187,8 @@ def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
     rows = standard_normal(n_rows * dimension, _hash(key, ("direction",)))
     rows = rows.reshape(n_rows, dimension)
     norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    # Squares of normals below 38 do not overflow. A row of zeros, of probability 2 ** -108, stays.
+    # Squares do not overflow: normals are below 38. A row of zeros stays; it has probability 2 **
+    # -108.
     np.maximum(norms, sys.float_info.min, out=norms)
     radii = _gamma(n_rows, dimension, _hash(key, ("radius",)))
     rows *= (radii / norms / math.sqrt(dimension + 1))[:, np.newaxis]
@@ -197,8 +198,8 @@ def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
 def standard_gumbel(size: int, key: bytes) -> np.ndarray:
     """Draw independent numbers of the Gumbel law of minima, of variance 1, not centered.
 
-    If b pi / sqrt(6) times these numbers is added to losses, the sum of option j is the smallest
-    with a probability proportional to exp(-loss / b).
+    Add b pi / sqrt(6) times these numbers to losses. Then the sum of option j is the smallest one
+    with a probability proportional to exp(-loss / b), where the loss is that of option j.
     """
     draws = np.empty(size)
     start = 0
@@ -206,8 +207,8 @@ def standard_gumbel(size: int, key: bytes) -> np.ndarray:
         part = draws[start : start + words.size]
         _to_fractions(words, _hash(key, ("more", start)), part)
         start += words.size
-    # The logarithm of an exponential number. The small ones decide, and fractions are fine near 0.
-    # No fraction may be 1, whose number would be infinite.
+    # A Gumbel number is the logarithm of an exponential one. The small numbers decide, and there
+    # the fractions are fine. No fraction may be 1: its number would be infinite.
     np.minimum(draws, 1 - 2.0**-53, out=draws)
     np.log(-np.log1p(-draws), out=draws)
     draws *= math.sqrt(6) / math.pi
@@ -218,7 +219,7 @@ def symmetric_normal(order: int, key: bytes) -> np.ndarray:
     """Draw a symmetric standard Gaussian matrix, isotropic in the Frobenius inner product.
 
     Entries have variance 1 on the diagonal and 1/2 off it: in an orthonormal basis of the symmetric
-    matrices every coordinate is N(0, 1). To copy one triangle of independent N(0, 1) to the other
+    matrices every coordinate is N(0, 1). Copying one triangle of independent N(0, 1) to the other
     would give the same privacy with sqrt(2) times the noise off the diagonal.
     """
     matrix = np.zeros((order, order))

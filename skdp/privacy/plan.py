@@ -26,7 +26,7 @@ __all__ = [
     "share_of",
 ]
 
-#: By how much shares may exceed 1 together, through rounding.
+#: By how much the sum of the shares may exceed 1, through rounding.
 SHARE_TOLERANCE = 1e-12  # not tuned
 
 
@@ -201,12 +201,12 @@ def share_of(part: Any) -> float:
 
 
 def left_of(*parts: Any, total: float = 1.0) -> float:
-    """Compute how much parts of a plan leave of a share."""
+    """Compute what is left of a share after these parts of a plan."""
     return total - share_of(parts)
 
 
 def _checked_sum(path: Sequence[Release]) -> float:
-    """Add the shares of a path; refuse shares that no budget has."""
+    """Add the shares of a path; refuse shares that no budget can hold."""
     shares = [release.share for release in path]
     total = math.fsum(shares)
     if not min(shares, default=1.0) > 0 or not total <= 1 + SHARE_TOLERANCE:

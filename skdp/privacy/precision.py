@@ -1,4 +1,4 @@
-"""Conversion of numbers of any type to Python's, which compute in double precision."""
+"""Conversion of numbers of any type to Python numbers, which compute in double precision."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -18,10 +18,10 @@ R = TypeVar("R")
 def plain(value: Any) -> Any:
     """Convert a number of any type to a float or an int, and an array of numbers to float64.
 
-    Products of a bound in a small type are rounded to few bits, and would not be the bound that the
-    noise pays for. Small integer types overflow.
+    In a small type, products of a bound are rounded to few bits: they would differ from the bound
+    that the noise pays for. Small integer types overflow.
     """
-    # First, as isinstance is slow with the abstract classes below, and most values are plain.
+    # Checked first: most values are plain, and isinstance is slow with the abstract classes below.
     if type(value) in _PLAIN:
         return value
     if isinstance(value, np.bool_):

@@ -2,15 +2,15 @@ r"""Pure differential privacy: one number, epsilon, and the mu of Gaussian DP th
 
 Under epsilon-DP, neighboring datasets are at least as hard to tell apart as the two inputs of
 randomized response, whose answer is true with probability :math:`1/(1 + e^{-\epsilon})` [1]_. The
-errors of first and second kind of a test can be equal at :math:`1/(1 + e^\epsilon)` for randomized
-response, and at :math:`\Phi(-\mu/2)` for mu-GDP. The trade-off curve of mu-GDP is convex, and that
-of randomized response consists of two straight lines that meet where the errors are equal. Thus
-epsilon-DP implies mu-GDP if, and only if,
+best test whose errors of first and second kind are equal has errors of :math:`1/(1 + e^\epsilon)`
+for randomized response, and of :math:`\Phi(-\mu/2)` for mu-GDP. The trade-off curve of mu-GDP is
+convex, and that of randomized response consists of two straight lines that meet where the errors
+are equal. Thus epsilon-DP implies mu-GDP if, and only if,
 
 .. math:: \mu \geq 2 \Phi^{-1}\left(\frac{e^\epsilon}{1 + e^\epsilon}\right).
 
-Every function rounds to the safe side, by a relative ``1e-9``, in double precision whatever the
-type of the arguments.
+Every function rounds to the safe side by a relative ``1e-9``. It computes in double precision,
+whatever the type of the arguments.
 
 References
 ----------
@@ -27,8 +27,8 @@ __all__ = ["delta_at", "epsilon_at", "epsilon_from_mu", "mu_from_epsilon"]
 
 _SAFETY = 1e-9  # not tuned
 _ROUNDING = 1e-14  # not tuned
-# Below, formulas of the center of the normal law are exact, and those of its tails cancel; above,
-# it is the other way round.
+# Below this epsilon or mu, formulas for the center of the normal law are exact, and those for its
+# tails cancel. Above it, the reverse is true.
 _CENTER = 2.0  # not tuned
 
 

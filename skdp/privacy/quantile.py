@@ -20,9 +20,9 @@ def search_quantiles(
 ) -> np.ndarray:
     """Find for every column the first grid point whose noisy count is at least `target`.
 
-    If there is none, it is the last point. ``noisy_counts(step, points)`` gets an array of `shape`
-    with a point for each column, and releases how many values of each column do not exceed it. The
-    number of steps, which are counted from 0, does not depend on the data.
+    If there is none, return the last point. ``noisy_counts(step, points)`` gets an array of `shape`
+    with a point for each column, and releases how many values of each column do not exceed it.
+    Steps are counted from 0; their number does not depend on the data.
     """
     low = np.zeros(shape, dtype=np.intp)
     high = np.full(shape, len(grid) - 1)
@@ -36,7 +36,7 @@ def search_quantiles(
 
 
 def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: str) -> list[str]:
-    """Warn of released points that are an end of their grid; the `remedy` is a sentence."""
+    """Return a warning if a released point is an end of its grid; the `remedy` is a sentence."""
     below = "smaller" + ", or 0" * bool(grid[0] > 0)
     ends = ((grid[0], "smallest", below), (grid[-1], "largest", "larger"))
     counts = [(int(np.count_nonzero(found == end)), *words) for end, *words in ends]
@@ -50,5 +50,5 @@ def warnings_for_ends(name: str, found: np.ndarray, grid: np.ndarray, remedy: st
 
 
 def search_steps(n_points: int) -> int:
-    """Count the noisy counts that a search over a grid of so many points releases."""
+    """Return how many noisy counts a search over a grid of so many points releases."""
     return math.ceil(math.log2(n_points))

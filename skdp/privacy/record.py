@@ -11,7 +11,7 @@ from skdp.privacy.release import Release, summaries
 
 __all__ = ["PrivacySpent", "Release", "printed"]
 
-# Printed: the largest number of releases, and the least width of a name.
+# Most releases that are printed, and least width of a printed name.
 _SHOWN, _WIDTH = 30, 28  # not tuned
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
 # Fields of a release in a record; the others belong to plans.
@@ -45,8 +45,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
         caller.
     delta_tail : float, default=0.0
         Part of delta for an event after which nothing is promised. The guarantee of `mu` holds
-        unless the event happens, which has at most this probability. It counts even if the event
-        can no longer happen.
+        unless the event happens, which has at most this probability. This probability counts even
+        if the event can no longer happen.
     guessable : bool, default=False
         Whether a seed that noise came from may be guessed: an int below 2**64, or a generator, as
         nobody can see whether that was seeded with a secret. There is no guarantee then.
@@ -104,8 +104,8 @@ class PrivacySpent:  # numpydoc ignore=PR02
         Returns
         -------
         float
-            Smallest epsilon, rounded up. At 0 it is finite for pure differential privacy only, and
-            below `delta_tail` it is infinite.
+            Smallest epsilon, rounded up. At a `delta` of 0 it is finite only for pure differential
+            privacy; at a `delta` below `delta_tail` it is infinite.
         """
         return min(
             gaussian_dp.epsilon_at(self.mu, delta, self.delta_tail),
@@ -140,9 +140,9 @@ class PrivacySpent:  # numpydoc ignore=PR02
         *others : PrivacySpent
             Records with the same unit and adjacency.
         same_unit : bool, default=False
-            Whether a record of a regression is a row of the other data with its response. Rows and
-            records then compose, to a record. That is not so in matrix completion, where a record
-            is one cell.
+            Whether a record of a regression is a row of the other data together with its response.
+            If so, costs of rows and of records compose to a cost of records. In matrix completion
+            it is not so: there a record is one cell.
 
         Returns
         -------
@@ -159,7 +159,7 @@ class PrivacySpent:  # numpydoc ignore=PR02
         ValueError
             If the records differ in unit or adjacency, or the noise of two of them came from one
             seed. Two fits with one seed agree exactly if, and only if, their data and parameters
-            do, which tells more than both records say.
+            do. Comparing them tells more than both records say.
         """
         records = (self, *others)
         for record in records:
@@ -263,7 +263,7 @@ def printed(title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[s
 
 
 def _shared_in_epsilon(record: PrivacySpent, total: float) -> list[Release]:
-    """Express the shares of a pure record in those of the epsilon `total`."""
+    """Express the shares of a pure record as shares of the epsilon `total`."""
     return [
         replace(release, share=release.share * record.epsilon / total)
         for release in record.releases
@@ -271,7 +271,7 @@ def _shared_in_epsilon(record: PrivacySpent, total: float) -> list[Release]:
 
 
 def _shared_in_mu(record: PrivacySpent, total: float) -> list[Release]:
-    """Express the shares of a record in those of the square of the mu `total`."""
+    """Express the shares of a record as shares of the square of the mu `total`."""
     if not 0 < total < math.inf:
         return list(record.releases)
     shares = [release.share for release in record.releases]

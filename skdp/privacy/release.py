@@ -78,7 +78,7 @@ class Release:  # numpydoc ignore=PR02
         Raises
         ------
         BudgetError
-            If the release was declared without a sensitivity, or with a larger one.
+            If the release was declared without a sensitivity, or with a larger one than this.
         """
         if self.sensitivity is not None and not facts and not more:
             return self.sensitivity
@@ -98,7 +98,7 @@ class Release:  # numpydoc ignore=PR02
         Parameters
         ----------
         mechanism : str
-            The only one that will do.
+            The only mechanism that is accepted.
 
         Raises
         ------
@@ -199,7 +199,7 @@ def summaries(releases: Iterable[Release]) -> list[tuple[str, str]]:
 
 
 def _group_key(release: Release) -> tuple[str, float | None, float | None, str]:
-    """Return what the counts of one search have in common, and other releases have not."""
+    """Return what all counts of one search have in common, and what sets them apart."""
     name = release.name.partition(", count")[0]
     return name, release.sensitivity, release.noise_std, release.follows
 

@@ -50,7 +50,7 @@ class ResolvedChange(MatrixUnit):
         return clip_entries(block, lower=-self.size, upper=self.size, keep_zeros=True)
 
     def row_errors(self, n_rows: int) -> float:
-        r"""Bound the rounding error of A Z, in those of a row: :math:`\sqrt n`.
+        r"""Bound the rounding error of A Z, in errors of one row: :math:`\sqrt n`.
 
         All n rows may change. An entry of the product is a sum of m terms. Its error is at most
         :math:`(m + 1) u \sum_k |a_{ik}| |z_{kj}|` in any order of summation, where u is the unit
@@ -64,7 +64,7 @@ class ResolvedChange(MatrixUnit):
         return math.sqrt(n_rows)
 
     def entry_errors(self, shape: tuple[int, int]) -> float:
-        """Bound what rounding to float64 changes: the promise is about entries before it."""
+        """Bound the change by rounding to float64: the promise is about entries before rounding."""
         return UNIT_ROUNDOFF * self.size * math.sqrt(math.prod(shape))
 
     # The promise bounds neither of these sensitivities, and neither statistic is released.
@@ -107,7 +107,7 @@ class SpectralChange(Unit):
     r"""A change of a symmetric X of spectral norm at most 1, *promised by the caller*.
 
     Nothing enforces the promise, and the record says so. An entry, a row or a person is protected
-    only if it is known to change X by that little.
+    only if it is known to change X by no more than that.
 
     Parameters
     ----------
@@ -149,8 +149,8 @@ class FrobeniusChange(Unit):
 
     Nothing enforces the promise, and the record says so. It covers every change whose squared
     differences add up to at most the square of `sensitivity`: of some entries, of one row, or a
-    small change of many rows. A change of rank one would cost the same, so that it is no unit of
-    its own.
+    small change of many rows. A change of rank one would cost the same, so that there is no
+    separate unit for it.
 
     Parameters
     ----------

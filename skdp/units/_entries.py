@@ -108,7 +108,7 @@ class Entry(Unit):
         such as (0, 1) for clicks; entries are clipped to them. At most 1e100 in absolute value and
         at least 1e-100 apart. Infinite bounds need ``epsilon=inf``.
     zero_is_missing : bool, default=True
-        Whether a 0 is a missing entry, and stays 0 even outside the bounds. That an entry is
+        Whether a 0 is a missing entry, and stays 0 even outside the bounds. Whether an entry is
         missing is then protected like its value.
 
     See Also
@@ -154,8 +154,8 @@ class Edge(Entry):  # numpydoc ignore=PR02
     bounds : pair of floats
         Smallest and largest value that an entry can have, as in :class:`Entry`.
     zero_is_missing : bool, default=True
-        Whether a 0 is a missing edge, and stays 0 even outside the bounds. That there is an edge is
-        then protected like its value.
+        Whether a 0 is a missing edge, and stays 0 even outside the bounds. Whether there is an edge
+        is then protected like its value.
 
     Notes
     -----

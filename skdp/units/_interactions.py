@@ -24,8 +24,8 @@ __all__ = [
 class ResolvedInteraction(MatrixUnit):
     """One entry of a 0/1 table, whose rows are divided by the square roots of their sums.
 
-    A sum below `degree_floor` counts as `degree_floor`. What is decomposed is the second moment of
-    the rows.
+    A sum below `degree_floor` counts as `degree_floor`. The second moment of the rows is
+    decomposed.
     """
 
     name: ClassVar[str] = "interaction"
@@ -62,10 +62,11 @@ class ResolvedInteraction(MatrixUnit):
 
 
 class Interaction(Unit):
-    """One entry of the 0/1 table of where X is not 0: that a person used an item.
+    """One entry of a 0/1 table that is 1 where X is not 0: whether a person used an item.
 
-    Not a person. How often an item was used has no influence. The rows of the table are divided by
-    the square roots of their sums, also in `transform`, and their second moment is decomposed.
+    The unit is not a person. How often a person used an item has no influence. The rows of the
+    table are divided by the square roots of their sums, also in `transform`, and their second
+    moment is decomposed.
 
     Parameters
     ----------

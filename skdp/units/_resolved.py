@@ -16,11 +16,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ResolvedUnit:
-    """A unit whose bounds are checked and plain numbers, and the adjacency."""
+    """A unit with its adjacency; its bounds have been checked, and are plain numbers."""
 
     #: Name in the record.
     name: ClassVar[str]
-    #: What there is one of for each unit, in the plural.
+    #: What is counted, one for each unit; a plural noun.
     counted: ClassVar[str] = "rows"
     is_enforced: ClassVar[bool] = True
     #: Whether a record is protected as a whole, not only its response.
@@ -63,7 +63,8 @@ class MatrixUnit(ResolvedUnit, ABC):
     follows_rows: ClassVar[bool] = True
     # Whether the means of the columns and the sum of squares have a bounded sensitivity.
     has_totals: ClassVar[bool] = True
-    # Not if rows are protected: a row of the left factors would tell of a single one.
+    # Whether left factors are released. Not if rows are protected: a row of the left factors tells
+    # about a single row of the matrix.
     has_left_factors: ClassVar[bool] = False
     remedy: ClassVar[str] = (
         "a larger epsilon, narrower bounds of the unit or, for many more rows than columns, "
@@ -110,7 +111,7 @@ class MatrixUnit(ResolvedUnit, ABC):
         return 2.0
 
     def entry_errors(self, shape: tuple[int, int]) -> float:
-        """Bound, in Frobenius norm, how far rounding moves entries from those of the unit."""
+        """Bound, in Frobenius norm, how far rounding moves the entries that the unit is about."""
         # Entries are clipped after they are rounded, so that the bounds hold for rounded ones.
         return 0.0
 

@@ -49,7 +49,7 @@ class ResolvedSparseRow(ResolvedEntry):
 
     def clipped(self, block: Any) -> Any:
         rows = csr_array(super().clipped(block))
-        # A public random order: of equal entries, not always those in the first columns are kept.
+        # A public random order, so that among equal entries the first columns do not always win.
         priority = np.random.default_rng(0).permutation(rows.shape[1])
         return keep_largest(rows, n_entries=self.n_entries, priority=priority)
 

@@ -78,7 +78,7 @@ class Unit(PlainParametersMixin, BaseEstimator):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Unit) and self.key() == other.key()
 
-    # Parameters can be set, and the hash of an object must not change.
+    # Parameters can be set, but the hash of an object must not change: a unit has no hash.
     __hash__ = None  # type: ignore[assignment]
 
 

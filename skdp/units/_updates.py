@@ -16,7 +16,7 @@ __all__ = ["ResolvedUpdate", "Update"]
 
 @dataclass(frozen=True)
 class ResolvedUpdate(ResolvedUnit):
-    """One update of a cell, clipped to `bound`, wherever it goes."""
+    """One update of a cell, clipped to `bound`, whichever cell it goes to."""
 
     name: ClassVar[str] = "update"
     counted: ClassVar[str] = "cells"
