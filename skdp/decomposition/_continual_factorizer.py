@@ -53,8 +53,8 @@ class DPContinualFactorizer(BaseStream):
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged when the stream is made. ``None`` keeps no ledger.
     random_state : int, RandomState or Generator instance or None, default=None
-        Draws the sketches, which are not secret: releases show them, and later updates may depend
-        on these. The noise always comes from the operating system.
+        Draws the sketches. They are not secret: releases show them, and later updates may depend on
+        the releases. The noise always comes from the operating system.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class DPContinualFactorizer(BaseStream):
         Values are rounded to multiples of this power of two. Public.
     privacy_spent_ : PrivacySpent
         Record of both sequences of releases, each charged as a whole when the stream is opened. Its
-        noise std is that of the independent noise, from which the noise in a sum is made. Public.
+        noise std is that of the independent noise, of which the noise in a sum is made. Public.
 
     See Also
     --------
@@ -78,8 +78,8 @@ class DPContinualFactorizer(BaseStream):
     earlier releases. Released: both sketches of the sum of all updates, with their noise, at
     `release`, and nothing of an open epoch. Assumed public: the shape, the horizon, the number of
     updates in each epoch, when epochs are closed, and the parameters. Sensitivities hold in the
-    worst case, for a sketch that everybody knows. Not covered: what `transform` and `score` of the
-    factors return, noise-free functions of other rows; and the running time.
+    worst case, even if everybody knows the sketches. Not covered: what `transform` and `score` of
+    the factors return, noise-free functions of other rows; and the running time.
 
     The square root is that of Fichtenberger, Henzinger and Upadhyay (2023, :arxiv:`2202.11205`),
     approximated by five decaying exponentials after Dvijotham et al. (2024, :arxiv:`2404.16706`).
@@ -156,7 +156,7 @@ class DPContinualFactorizer(BaseStream):
         """Close the open epoch, and factorize the sum of all updates so far.
 
         If a call is interrupted, or raises a warning as an error, the next call returns the factors
-        of that epoch and closes no other one. Updates in between belong to the next epoch.
+        of that epoch and closes no further epoch. Updates in between belong to the next epoch.
 
         Returns
         -------

@@ -40,7 +40,7 @@ class GaussianModelMixin:
         return np.asarray(covariance)
 
     def get_precision(self) -> np.ndarray:
-        """Inverse of the model covariance, with variances floored at the rounding of the largest.
+        """Inverse of the model covariance, with no variance below the rounding of the largest.
 
         Returns
         -------
@@ -49,8 +49,8 @@ class GaussianModelMixin:
         """
         check_is_fitted(self)
         along, outside = self._model_variances()
-        # With an explicit basis of the orthogonal complement. The identity less the components has
-        # a rounding error, which a small variance outside the components would blow up.
+        # Takes an explicit basis of the orthogonal complement. The identity less the components has
+        # a rounding error, and dividing by a small variance outside would blow this up.
         rest = np.linalg.qr(self.components_.T, mode="complete")[0][:, len(along) :]
         precision = (self.components_.T / along) @ self.components_ + rest @ rest.T / outside
         return np.asarray((precision + precision.T) / 2)
@@ -72,7 +72,7 @@ class GaussianModelMixin:
         X = check_rows_of(X, self, accept_sparse=False)
         X = self._as_decomposed(X)  # type: ignore[attr-defined]
         centered = X - self.mean_.astype(np.float64)
-        # Without the precision, whose entries cancel if the model is degenerate.
+        # Does without the precision, whose entries cancel if the model is degenerate.
         scores = centered @ self.components_.T
         rest = centered - scores @ self.components_
         along, outside = self._model_variances()
@@ -110,8 +110,8 @@ class GaussianModelMixin:
     def _model_variances(self) -> tuple[np.ndarray, float]:
         """Return the variances along the components, and the variance outside.
 
-        None is below the rounding error of the largest, so that a degenerate model has a
-        likelihood.
+        No variance is below the rounding error of the largest, so that even a degenerate model has
+        a likelihood.
         """
         variances = self.explained_variance_.astype(np.float64)
         largest = max(float(variances.max()), self.noise_variance_) or 1.0

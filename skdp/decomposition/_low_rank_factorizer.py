@@ -52,8 +52,8 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
     r"""Low-rank factorization with differential privacy that publishes the factors of both sides.
 
     Publishes an approximation :math:`U \operatorname{diag}(s) V^T` of X. :class:`DPTruncatedSVD`
-    publishes V with its variances; here the factors of single rows are published, too, so that
-    entries of X can be estimated from what was released.
+    publishes V with its variances. This class also publishes the factors of single rows, from which
+    entries of X can be estimated.
 
     Parameters
     ----------
@@ -73,18 +73,20 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         null, which takes less noise and promises less: :doc:`/user_guide/what_is_protected`. It
         does not matter to a promised change.
     row_norm : float or None, default=None
-        For ``privacy_unit="row"``, refused with others: public bound on the Euclidean norm of a
-        row, in the units of X; longer rows are scaled down to it. From 1e-100 to 1e100, or ``inf``
-        with ``epsilon=inf``. ``None`` estimates a high quantile of the norms privately.
+        Public bound on the Euclidean norm of a row, in the units of X, only for
+        ``privacy_unit="row"`` and else refused. Longer rows are scaled down to it. From 1e-100 to
+        1e100, or ``inf`` with ``epsilon=inf``. ``None`` estimates a high quantile of the norms
+        privately.
     solver : {"auto", "projection", "input", "alternating", "two_sketch"}, default="auto"
-        ``"projection"``, only for rows, releases components, by the solver that
-        :class:`DPTruncatedSVD` would choose, and the rows projected on them. ``"input"`` adds noise
-        to every entry, in O(n_samples n_features) memory. ``"alternating"`` multiplies released
-        bases by X from both sides, in O((n_samples + n_features) n_components) memory.
+        ``"projection"``, only for rows, releases components and the rows projected on them. It
+        finds the components by the solver that :class:`DPTruncatedSVD` would choose. ``"input"``
+        adds noise to every entry, in O(n_samples n_features) memory. ``"alternating"`` multiplies
+        released bases by X from both sides, in O((n_samples + n_features) n_components) memory.
         ``"two_sketch"`` reads X once and fits two random sketches of it, as
-        :class:`DPStreamingFactorizer` does, with more noise. ``"auto"`` chooses for entries as
-        :class:`DPTruncatedSVD` does, and "input" for promised changes; but "alternating" if the
-        dense copies would exceed `max_memory`.
+        :class:`DPStreamingFactorizer` does, with more noise. For entries ``"auto"`` chooses as
+        :class:`DPTruncatedSVD` does, and for promised changes it chooses "input". If the dense
+        copies would exceed `max_memory`, it chooses "alternating" for both; and so it does for
+        promised changes with ``delta=0``.
     max_memory : float, default=1024
         Megabytes that ``solver="auto"`` may spend on dense copies of X.
     n_iter : int or "auto", default="auto"
@@ -121,7 +123,7 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
 
     See Also
     --------
-    DPTruncatedSVD : Components alone, which leaves them the whole budget.
+    DPTruncatedSVD : Publishes the components alone, which then get the whole budget.
 
     Notes
     -----
@@ -133,17 +135,17 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
     bases, and a core; by "two_sketch" both sketches. For a promised change and with
     ``random_state=None``, "two_sketch" reserves half of delta, at any shape, for the event that a
     random sketch is exceptionally long; this assumes that nobody knows the sketches before the fit.
-    `plan` lists
-    every release before a fit, `privacy_spent_` afterwards. Assumed public: the shape of X, its
-    dtype, whether it is dense or sparse, feature names, and parameters. NaN and infinity are
-    refused, which tells that there are none. Not covered: what `transform`, `fit_transform` and
+    `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the shape
+    of X, its dtype, whether it is dense or sparse, feature names, and parameters. NaN and infinity
+    are refused, which tells that there are none. Not covered: what `transform`, `fit_transform` and
     `score` return, noise-free functions of the rows; and the running time.
 
     "input" is input perturbation with the shrinkage of Gavish and Donoho (2017,
-    :doi:`10.1109/TIT.2017.2653801`): before shrinking, the error is for every matrix at most
-    :math:`\Delta_k + 2 \sqrt{2k} \|G\|_2`, with :math:`\Delta_k` that of the best approximation and
-    G the noise, which has the order of the lower bound in the setting of Upadhyay (2018,
-    :arxiv:`1604.01429`). "alternating" follows Hardt and Roth (2013, :arxiv:`1211.0975`).
+    :doi:`10.1109/TIT.2017.2653801`). Before shrinking, the error for every matrix is at most
+    :math:`\Delta_k + 2 \sqrt{2k} \|G\|_2`, where :math:`\Delta_k` is the error of the best
+    approximation and G is the noise. In the setting of Upadhyay (2018, :arxiv:`1604.01429`) this
+    has the order of the lower bound. "alternating" follows Hardt and Roth (2013,
+    :arxiv:`1211.0975`).
 
     Examples
     --------
@@ -241,7 +243,8 @@ class DPLowRankFactorizer(ReconstructionMixin, MatrixEstimator):
         return "input" if self._is_promised else "auto"
 
     def _reserved_part(self) -> float:
-        # Only sketches that nobody knows before the fit are rarely long; a seed may be known.
+        # Long sketches are rare, but this helps only if nobody knows the sketches before the fit. A
+        # seed may be known.
         is_unknown = self.solver == "two_sketch" and self.random_state is None
         return RESERVED_PART if self._is_promised and is_unknown else 0.0
 

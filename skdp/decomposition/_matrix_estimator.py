@@ -163,7 +163,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         if isinstance(X, RowBlocks):
             X.check()
         else:
-            # Where norms are computed anyway, they show whether the rows are finite: `_view`.
+            # Where norms are computed anyway, `_view` tells by them whether the rows are finite.
             has_norms = isinstance(self.privacy_unit, str)
             checked = check_rows(X, type(self).__name__, ensure_all_finite=not has_norms)
         problem = self._problem_of(
@@ -171,7 +171,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         )
         if problem.unit.is_symmetric:
             _check_symmetric(checked, problem.given_unit)
-        # From X as given, as checking drops the names of its features.
+        # Takes X as given, because the checked X has lost the names of its features.
         check_features(X, self, reset=True)
         return problem, self._view(checked, problem)
 
@@ -188,7 +188,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     ) -> MatrixProblem:
         """Refuse parameters that contradict each other or the public facts; resolve "auto".
 
-        Of the problem's fields `changes` are set as given, whatever the parameters say.
+        `changes` replace fields of the problem, whatever the parameters say.
         """
         center = None if self.center is False else self.center
         if center is not None and not isinstance(center, str):
@@ -221,7 +221,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return supported_unit(given, self.adjacency, float(self.epsilon), self._support, name)
 
     def _check_unused_bounds(self, given_unit: str, *, has_bases: bool) -> None:
-        """Refuse bounds that would not act: norms with bases, a bound on bases without them."""
+        """Refuse bounds that would not act: with bases those of norms, else the one on bases."""
         names, purpose, hint = ["coherence_bound"], "iterations whose noise follows bases", ""
         if has_bases:
             names, purpose = ["row_norm", "mean_norm"], "privacy_unit='row'"
@@ -259,7 +259,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
     def _set_components(
         self, factors: Factors, variances: np.ndarray, total: float, dtype: np.dtype
     ) -> None:
-        """Set the leading factors and their variances, with the part of the total that they are."""
+        """Set the leading factors, their variances, and what part of the total these are."""
         self.explained_variance_ = in_dtype(variances, dtype)
         self.explained_variance_ratio_ = in_dtype(ratios_of(variances, total), dtype)
         self.components_ = in_dtype(factors.components, dtype)
@@ -277,7 +277,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             return entries, lambda: digest(entries.source)
         raw = Rows(as_source(X), self.n_jobs)
         rows, rows_digest = read_rows_once(problem, raw, is_keyed=self._is_keyed)
-        # The norm of finite entries may overflow, so that only the entries tell.
+        # The norm of finite entries may overflow, so the entries have to tell.
         if not isinstance(X, RowBlocks) and not np.isfinite(rows.norms()).all():
             check_rows(X, type(self).__name__)
         return rows, lambda: rows_digest

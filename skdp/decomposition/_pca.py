@@ -19,7 +19,7 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
     """Principal component analysis with differential privacy for rows, entries or edges.
 
     One entry is not one person: if a person is a row, keep ``privacy_unit="row"``. The other units
-    protect a single value, and people with many of them far less.
+    protect a single value; they protect people with many values far less.
 
     Centers X by a private mean and publishes the principal components, the mean and the explained
     variances. With ``epsilon=inf``, no bounds and a solver that sees the whole matrix ("covariance"
@@ -50,8 +50,8 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     row_norm : float or None, default=None
-        For ``privacy_unit="row"``, refused with others: public bound on the Euclidean norm of a row
-        **after** centering, in the units of X; longer rows are scaled down to it. From 1e-100 to
+        Public bound on the Euclidean norm of a row **after** centering, in the units of X, only for
+        ``privacy_unit="row"`` and else refused; longer rows are scaled down to it. From 1e-100 to
         1e100, or ``inf`` with ``epsilon=inf``. ``None`` estimates a quantile of the norms
         privately, by the rule of :class:`DPTruncatedSVD`; with ``epsilon=inf`` it clips nothing.
     mean_norm : float or None, default=None
@@ -73,9 +73,9 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
         For "adaptive", "power" and "alternating": columns beyond `n_components` in a basis.
         ``"auto"`` is `n_components` for rows; else 1, or 0 with ``delta=0``.
     coherence_bound : float or None, default=None
-        For the iterations ("alternating", "power", "deflation") of entries and edges, refused
-        elsewhere: the noise is that of bases of this coherence. The first basis that exceeds it
-        ends the fit as failed, with all its budget spent. ``None``: noise follows each basis.
+        Only for iterations ("alternating", "power", "deflation") of entries and edges, else
+        refused: coherence that the noise is scaled for. The first basis that exceeds it ends the
+        fit as failed, with all its budget spent. ``None`` scales the noise to each basis.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -103,7 +103,7 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
     left_components_ : ndarray of shape (n_samples, `n_components_`)
         Left singular vectors; not for rows. Covered by the guarantee, unlike `transform`.
     coherence_left_, coherence_right_ : float
-        Coherence of the released singular vectors, from 1: spread evenly. The left one only
+        Coherence of the released singular vectors, from 1 (evenly spread) up. The left one only
         with `left_components_`, and neither for ``privacy_unit="row"``. Covered by the guarantee.
     failed_ : bool
         Whether a basis exceeded `coherence_bound`; not for whole rows. Covered by the guarantee.
@@ -208,10 +208,10 @@ class DPPCA(GaussianModelMixin, MatrixEstimator):
         total = factors.total / degrees_of_freedom
         wanted = n_components = choose_rank(problem.n_components, variances, total, n_rows, dtype)
         if isinstance(problem.n_components, str | float) and factors.eigenvalue_noise > 0:
-            # To explain a fraction of the variance, axes of noise may be needed: none is kept.
+            # A fraction of the variance may take axes of noise to explain: these are not kept.
             n_components = min(wanted, max(factors.n_above_noise, 1))
         kept = variances[:n_components]
-        # Noise may make the total less than what it is the total of.
+        # Noise may make the total less than the sum of its parts.
         total = max(total, kept.sum())
         self.n_samples_, self.n_components_ = n_rows, n_components
         self.mean_ = in_dtype(factors.mean, dtype)

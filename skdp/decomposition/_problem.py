@@ -44,7 +44,7 @@ class Support:
     count: Callable[[tuple[int, int]], int] = itemgetter(0)
 
 
-#: What depends on the unit, for each of them.
+#: What depends on the unit, for each unit.
 # Of rows: benchmarks/high_dimension/captured.md, "power, 4 steps". "power" of edges:
 # benchmarks/house/constants.md. Else not studied.
 SUPPORT: dict[type[ResolvedUnit], Support] = {

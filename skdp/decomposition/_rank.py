@@ -10,7 +10,7 @@ __all__ = ["choose_rank", "ratios_of"]
 
 
 def ratios_of(parts: np.ndarray, whole: float) -> np.ndarray:
-    """Divide `parts` by `whole`, at least their sum; if it is 0, so are the ratios."""
+    """Divide `parts` by `whole`, which is at least their sum; if it is 0, so are the ratios."""
     return parts / whole if whole > 0 else np.zeros_like(parts)
 
 

@@ -195,7 +195,7 @@ class BaseStream(BudgetMixin, UpdateReceiver):
     def _factorized(self, values: tuple[Released, Released]) -> tuple[LowRankFactors, list[str]]:
         """Fit the released sketches; return the factors, and warnings about them."""
         n_components = int(self.n_components)
-        # Warnings of numpy would tell nothing private, as the values are released, but no more.
+        # Released values are not private, but numpy's warnings about them would tell nothing more.
         with np.errstate(all="ignore"):
             fit, rank = fit_sketches(values, self._sketches, n_components)
         signs = deterministic_signs(fit.right.T)

@@ -26,12 +26,12 @@ class UpdateReceiver:
     """A stream, or a shard of it, to which updates are added."""
 
     _shape: tuple[int, int]
-    # None while an update is written, and once no more are taken, for this reason.
+    # None while an update is written, and once no more updates are taken, for the reason below.
     _state: StreamState | None
     _closed_reason = ""
 
     def __init__(self) -> None:
-        # One thread at a time: an update that another one overwrites could take noise with it.
+        # One thread at a time: if one update overwrote another, noise could be lost with it.
         self._lock = threading.RLock()
         _ALIVE.add(self)
 
@@ -50,8 +50,8 @@ class UpdateReceiver:
         rows, columns : int or array-like of int of shape (n_updates,)
             Cells.
         values : float or array-like of shape (n_updates,)
-            Values to add, of any sign, converted to float64. An update that another error than
-            those below interrupted may have been added: do not repeat it.
+            Values to add, of any sign, converted to float64. If any other error than those below
+            interrupts an update, it may have been added: do not repeat it.
 
         Raises
         ------
@@ -66,7 +66,7 @@ class UpdateReceiver:
             with self._lock, ExclusiveWrite(self) as state:
                 state.add_one(rows, columns, values)
             return
-        # Before the lock is taken: the conversion may wait for threads that need it.
+        # Converts before it takes the lock: the conversion may wait for threads that need the lock.
         checked = _checked_updates(rows, columns, values, shape)
         with self._lock, ExclusiveWrite(self) as state:
             state.add(*checked)
@@ -86,8 +86,9 @@ class UpdateReceiver:
 class ExclusiveWrite:
     """Takes the state away from its owner while it is written, and gives it back as the last act.
 
-    Code that interrupts the writing, such as a signal handler, finds no state, with which it could
-    erase noise or repeat an update that is half written. If the writing fails, the state is lost.
+    Code that interrupts the writing, such as a signal handler, finds no state. With a state it
+    could erase noise, or repeat an update that is half written. If the writing fails, the state is
+    lost.
     """
 
     def __init__(self, owner: UpdateReceiver) -> None:

@@ -59,10 +59,11 @@ class DPStreamingFactorizer(BaseStream):
         Dimensions to which the longer side is reduced; ``None`` is four times `n_sketch`. No side
         is reduced to more dimensions than it has.
     sketch_sensitivity : {"auto", "worst_case", "high_probability"}, default="auto"
-        How far a promised change of the matrix is taken to move the sketches: as far as it can, or
-        as far as it does with nearly all sketches, which takes half of the noise or less but is
-        private only if nobody knows the sketch before the stream ends. ``"auto"`` is
-        "high_probability" for changes of the matrix with sketch "haar" and ``random_state=None``.
+        How far a promised change of the matrix is assumed to move the sketches. ``"worst_case"``:
+        as far as it can. ``"high_probability"``: as far as it does with nearly all sketches. The
+        second takes half of the noise or less, but is private only if nobody knows the sketch
+        before the stream ends. ``"auto"`` is "high_probability" for changes of the matrix with
+        sketch "haar" and ``random_state=None``.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost is charged when the stream is made. ``None`` keeps no ledger.
     random_state : int, RandomState or Generator instance or None, default=None
@@ -86,14 +87,14 @@ class DPStreamingFactorizer(BaseStream):
     exactly in Gaussian differential privacy. Released: both sketches with their noise, at
     `finalize`, and nothing before. Assumed public: the shape, the number of updates, and the
     parameters. Values are converted to float64, rounded to multiples of `value_unit_` and added up
-    exactly: the order of updates makes no difference, nor do batches, shards and threads.
-    `value_unit_` is at most 2 ** -20 of the noise with sketch "haar" and 2 ** -40 with
-    "countsketch", or of a sixteenth of the sensitivity; the sensitivity includes one rounding of
-    each cell. A copy of the stream in a forked process refuses to go on. Sums of more than some
-    2 ** 22 times the noise, or 2 ** 19 times the sensitivity, wrap around, which is private but
-    useless; a warning does not always say so. Not covered: what `transform` and `score` of the
-    factors return, noise-free functions of other rows; shards, which are private data; and the
-    running time.
+    exactly: the order of updates makes no difference, nor do batches, shards and threads. With
+    sketch "haar" `value_unit_` is at most 2 ** -20 of the noise, or of a sixteenth of the
+    sensitivity; with "countsketch" it is at most 2 ** -40 of these. The sensitivity includes one
+    rounding of each cell. A copy of the stream in a forked process refuses to go on. Sums of more
+    than some 2 ** 22 times the noise, or 2 ** 19 times the sensitivity, wrap around, which is
+    private but useless; a warning does not always say so. Not covered: what `transform` and `score`
+    of the factors return, noise-free functions of other rows; shards, which are private data; and
+    the running time.
 
     The sketches, and the estimator that the fit extends, are those of Upadhyay (2018,
     :arxiv:`1604.01429`); the accounting is not. Memory: m t + n v numbers for a
@@ -176,7 +177,7 @@ class DPStreamingFactorizer(BaseStream):
             If the matrix has fewer rows left, or X is not acceptable. Then nothing has been added.
         """
         n_rows, n_columns = self._shape
-        # Before the lock is taken: the conversion may wait for threads that need it.
+        # Converts before it takes the lock: the conversion may wait for threads that need the lock.
         X = _checked_rows(X)
         if X.shape[1] != n_columns:
             raise ValueError(
@@ -258,7 +259,7 @@ class DPStreamingFactorizer(BaseStream):
                     "shard has been merged already, this one or a copy of it: its updates could "
                     "count twice. Make a shard for each worker."
                 )
-            # Now, as an error while the stream is written would end it.
+            # Opened now: an error later, while the stream is written, would end the stream.
             part = shard._open_state()
             with ExclusiveWrite(self) as state:
                 shard._close("it has been merged")
@@ -272,8 +273,8 @@ class DPStreamingFactorizer(BaseStream):
         Returns
         -------
         LowRankFactors
-            Factors of both sides; the same ones whenever it is called again, also after a call that
-            was interrupted.
+            Factors of both sides. Every further call returns the same factors, also after a call
+            that was interrupted.
 
         Raises
         ------

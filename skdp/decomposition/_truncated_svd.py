@@ -17,7 +17,7 @@ class DPTruncatedSVD(MatrixEstimator):
     """Truncated SVD with differential privacy for rows, entries or edges.
 
     One entry is not one person: if a person is a row, keep ``privacy_unit="row"``. The other units
-    protect a single rating, click or friendship, and people with many of them far less.
+    protect a single rating, click or friendship; they protect people with many of them far less.
 
     Finds the leading right singular vectors of X without centering it, so that sparse data stay
     sparse, and publishes them, the singular values and the explained variances under (epsilon,
@@ -44,8 +44,8 @@ class DPTruncatedSVD(MatrixEstimator):
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     row_norm : float or None, default=None
-        For ``privacy_unit="row"``, refused with others: public bound on the norm of a row, in the
-        units of X; longer rows are scaled down to it. From 1e-100 to 1e100, or ``inf`` with
+        Public bound on the norm of a row, in the units of X, only for ``privacy_unit="row"`` and
+        else refused; longer rows are scaled down to it. From 1e-100 to 1e100, or ``inf`` with
         ``epsilon=inf``. ``None`` estimates a quantile of the norms privately: the quantile
         .5 + .18 ln(r / 50), but from .5 to .95, where r is n_samples mu / (2 sqrt(n_features)), or
         twice that with ``adjacency="zero_out"``; a lower quantile with few rows.
@@ -62,15 +62,15 @@ class DPTruncatedSVD(MatrixEstimator):
         the mean guides the fit, by released values: :ref:`solvers`, :ref:`solvers-of-units`.
     n_iter : int or "auto", default="auto"
         For "power", "alternating" and "deflation": number of steps, 1 to 100. ``"auto"`` is 3 for
-        rows, 4 or 5 if guided, else 5 to 8. With a number here or for `n_oversamples` the mean
-        guides no iteration.
+        rows, 4 or 5 if guided, else 5 to 8. A number here or for `n_oversamples` keeps the mean
+        from guiding an iteration.
     n_oversamples : int or "auto", default="auto"
         For "adaptive", "power" and "alternating": columns beyond `n_components` in a basis.
         ``"auto"`` is `n_components` for rows; else 1, or 0 with ``delta=0``.
     coherence_bound : float or None, default=None
-        For the iterations ("alternating", "power", "deflation") of entries and edges, refused
-        elsewhere: the noise is that of bases of this coherence. The first basis that exceeds it
-        ends the fit as failed, with all its budget spent. ``None``: noise follows each basis.
+        Only for iterations ("alternating", "power", "deflation") of entries and edges, else
+        refused: coherence that the noise is scaled for. The first basis that exceeds it ends the
+        fit as failed, with all its budget spent. ``None`` scales the noise to each basis.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -99,7 +99,7 @@ class DPTruncatedSVD(MatrixEstimator):
         Left singular vectors, for entries, edges and spectral changes only. They and their products
         with `singular_values_` are covered by the guarantee, unlike `transform`.
     coherence_left_, coherence_right_ : float
-        Coherence of the released singular vectors, from 1: spread evenly. The left one only
+        Coherence of the released singular vectors, from 1 (evenly spread) up. The left one only
         with `left_components_`, and neither for ``privacy_unit="row"``. Covered by the guarantee.
     failed_ : bool
         Whether a basis exceeded `coherence_bound`; not for whole rows. Covered by the guarantee.

@@ -35,7 +35,7 @@ def plan_descent(
     follows: str,
     shape: tuple[int, ...],
 ) -> tuple[DescentStep, ...]:
-    """Plan all steps; the release named `follows` sets the first level, votes the others."""
+    """Plan all steps; the release named `follows` sets the first level, votes set the others."""
     steps, share = list[DescentStep](), vote_share / len(gradient_shares)
     for step, gradient_share in enumerate(gradient_shares, start=1):
         gradient = cost.release(

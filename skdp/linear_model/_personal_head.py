@@ -19,8 +19,7 @@ class PersonalHead:  # numpydoc ignore=PR02
     """Linear model of one user, computed from the released model and the user's own rows.
 
     It is private to that user. Nothing protects the user's rows from those who see the head: leave
-    it with its owner.
-    Made by :meth:`skdp.DPPersonalizedRegressor.head`.
+    it with its owner. :meth:`skdp.DPPersonalizedRegressor.head` makes heads.
 
     Parameters
     ----------
@@ -36,7 +35,7 @@ class PersonalHead:  # numpydoc ignore=PR02
     Notes
     -----
     **Privacy.** Unit: none. A head is a noise-free function of the rows that it was fitted to. It
-    reveals nothing to their owner, and may reveal these rows to anybody else.
+    tells their owner nothing new, but may reveal the rows to anybody else.
 
     Examples
     --------

@@ -82,10 +82,10 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
         return self._head(coef, intercept)
 
     def personalize(self, X: Any, y: Any, groups: Any = None) -> dict[Any, PersonalHead]:
-        """Fit the models of many users, as these would on devices of their own.
+        """Fit the models of many users, as the users would on their own devices.
 
-        The heads are outputs private to one user each; together they reveal as much as the data.
-        Hand each of them to its owner only.
+        Each head is private to one user; all heads together reveal as much as the data. Hand each
+        of them to its owner only.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
             Whose rows these are; None for the ids in `user_column`.
         support : tuple or None, default=None
             Labeled rows to fit the heads of users to: ``(X, y, groups)``, or ``(X, y)`` with a
-            `user_column`. For users without such rows the mean model predicts, as for all users
+            `user_column`. The mean model predicts for users without such rows, and for all users
             without `support`.
 
         Returns
@@ -275,7 +275,7 @@ class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Regresso
                 "or strings."
             )
         if names.dtype.kind != known.dtype.kind:
-            # Numpy would compare integers of different types as floats, of which some are equal.
+            # Numpy would compare integers of different types as floats, and take some for equal.
             names, known = names.astype(object), known.astype(object)
         is_known, places = np.isin(names, known), np.full(len(names), -1)
         places[is_known] = np.searchsorted(known, names[is_known])

@@ -106,7 +106,7 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     intercept_variance_ : float
         Prior variance of a user's intercept; 0 if there is none. Covered by the guarantee.
     noise_variance_ : float
-        Variance of the noise of a response, the heads' penalty. Covered by the guarantee.
+        Variance of the noise of a response: the penalty of heads. Covered by the guarantee.
     prior_mix_ : float
         Share of the prior variance that is spread evenly over all directions: 0, .03, .1, .3 or 1,
         which is ridge regression. Covered by the guarantee.
@@ -138,14 +138,14 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     which gives *joint* differential privacy: all that the other users get together has nearly the
     same distribution, whatever one user's rows are. Assumed public: the numbers of users and
     features, names and dtype of X, and parameters; not the ids, nor how many rows a user has. NaN
-    and infinity are refused, which tells that there are none. Not covered: heads, and what `head`,
-    `personalize`, `predict`, with `support` or without, `score` and `transform` return, noise-free
+    and infinity are refused, which tells that there are none. Not covered: heads; what `head`,
+    `personalize`, `predict` (with `support` or without), `score` and `transform` return, noise-free
     functions of the rows passed in; and the running time. No assumption about the data is made.
 
     The model, the start from an outer product, "altmin" and the joint guarantee are those of Jain,
     Rush, Smith, Song and Guha Thakurta (NeurIPS 2021), with other releases and other clipping.
     :doc:`/personalization` has proofs, what differs and why, and references;
-    :doc:`/user_guide/personal_models` how to use it.
+    :doc:`/user_guide/personal_models` tells how to use it.
 
     Memory is a copy of X in float64, padded by at most a quarter. A fit with all releases reads it
     ``n_iter + 10`` times, "altmin" once more, "exponential" 3 times, the mean model 6 times. A step

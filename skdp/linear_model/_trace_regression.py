@@ -65,7 +65,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         number of units.
     privacy_unit : {"record", "response"}, default="record"
         What is protected: one record, that is a matrix with its response, or one response, the
-        matrices being public. Public matrices much longer than all but a few then take no part.
+        matrices being public. Public matrices much longer than nearly all others then take no part.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
@@ -94,8 +94,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         same.
     init : {"random", "spectral"}, default="random"
         Only for ``solver="rgrad"``: the start. ``"random"`` starts from 0 and spends nothing.
-        ``"spectral"`` spends .25 of the budget on a start from data, for nothing unless a private
-        test finds a gap between singular values; a tenth of delta is for the failure of that test.
+        ``"spectral"`` spends .25 of the budget on a start from data, in vain unless a private test
+        finds a gap between singular values; a tenth of delta is for the failure of that test.
     row_norm : float or None, default=None
         Only for ``solver="adassp"`` with records as the unit, refused with others: public bound to
         which Frobenius norms of matrices are clipped after scaling. ``None`` finds one privately.
@@ -154,9 +154,9 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     After the check, and a digest if there is a seed, a fit reads X ``n_iter + 2`` times: for a
     scale, for both covariances, and in every step. With ``privacy_unit="response"`` it reads X
     ``2 * n_iter + 4`` times. With "adassp" it is 3 times for records, and 4 for responses. A
-    spectral start reads X once more, or twice if its test finds a gap. If features are scaled one
-    by one, their scales take, instead of one reading, two, and with records as the unit one more
-    for each noisy count of their centers.
+    spectral start reads X once more, or twice if its test finds a gap. To scale features one by one
+    takes two readings instead of one, and with records as the unit one more for each noisy count of
+    their centers.
 
     "rgrad" and its start follow Zha (2024, :arxiv:`2403.15999`), "adassp" is Wang's (2018,
     :arxiv:`1803.02596`): see :doc:`/trace_regression`, also for proofs, time and memory.
@@ -251,8 +251,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         """Predict responses.
 
         The result is a noise-free function of the rows passed in, which the guarantee does not
-        cover: the products with `coef_`, features beyond `feature_bounds_` clipped to these as in
-        the fit, plus `intercept_`.
+        cover. It is the products with `coef_`, plus `intercept_`. Features are first clipped to
+        `feature_bounds_`, as in the fit.
 
         Parameters
         ----------

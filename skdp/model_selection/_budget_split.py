@@ -22,7 +22,7 @@ __all__ = ["BudgetSplit", "FitBudgets", "params_for_mu", "set_budget", "split_bu
 # Share of the choice: where one release serves all candidates, and where several fits are needed.
 _CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10  # not studied
 _FINAL_PARTS = 9  # not studied
-# By which factor delta is lowered until the epsilon of a fit is positive, and down to what.
+# Factor by which delta is lowered until the epsilon of a fit is positive, and the least delta.
 _DELTA_FACTOR, _LEAST_DELTA = 1e-2, 1e-290  # not tuned
 
 
@@ -81,7 +81,7 @@ def split_budget(
 
 def set_budget(step: Any, mu: float, delta: float) -> None:
     """Give a private step the epsilon and the delta at which it spends that mu."""
-    # Only at a finite epsilon does a step tell which part of delta it reserves.
+    # A step tells which part of delta it reserves only at a finite epsilon.
     step.set_params(epsilon=1.0, delta=delta)
     step.set_params(**params_for_mu(mu, delta, step._cost().delta_tail))
 

@@ -176,8 +176,8 @@ def path_of(candidate: Candidate, steps: Sequence[Step], X: Any, y: Any, epsilon
     results: list[Hashable] = []
     facts: list[Any] = []
     before: Hashable = ()
-    # Up to the first private step `like` is what X becomes. Behind it, where `is_checked`, only the
-    # shape is known, and whether the width is exact (`is_known`) or an upper limit.
+    # Up to the first private step `like` is what X becomes. Behind it (`is_checked`) only the shape
+    # is known; `is_known` tells whether the width is exact or an upper limit.
     like, n_rows, width, is_checked, is_known = X, 0, None, False, True
     for step, parameters in zip(steps, candidate.of_steps, strict=True):
         configured, free, own = configured_step(step, parameters), frozenset[str](), parameters

@@ -36,8 +36,8 @@ _MOST, _LEAST, _COUNT_MARGIN = 0.75, 0.5, 4.0  # not studied
 # What regrets are rounded to, as a part of C. Their sums are then exact in floating point, so that
 # one row moves a sum by its own regret and not by the rounding of others.
 _STEP = 2.0**-20  # not tuned
-#: What to do where a level is at an end of the public grid. Nothing is wrong where all losses are
-#: alike, and therefore small.
+#: What to do if a level is at an end of the public grid. Nothing is wrong if all losses are alike,
+#: and the level is therefore small.
 OTHER_UNITS = "If only their units are to blame, rescale y, or pass a callable scoring in others."
 
 

@@ -84,7 +84,7 @@ class PrivacyStep(NamedTuple):  # numpydoc ignore=PR02
     records : tuple of PrivacySpent, default=()
         What it has spent. The records of a frozen step are not part of any total.
     note : str, default=""
-        Why it is not private, or only as its author declares.
+        Why it is not private, or why it is private only as its author declares.
     seeded : bool, default=False
         Whether any of its noise came from a seed.
 
@@ -182,7 +182,7 @@ def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
     """Return a step with a record, which alone does not make it private."""
     kinds = {type(estimator)}
     if isinstance(estimator, BaseDPSearch):
-        # What these keep, the choice may tell.
+        # A choice among candidates may tell of whatever the private steps keep.
         kinds.update(map(type, private_steps(estimator.estimator).values()))
     others = kinds.difference(_OURS)
     complaints = {

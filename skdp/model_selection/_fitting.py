@@ -95,7 +95,7 @@ def fit_candidates(search: Search, X: Any, budgets: FitBudgets) -> list[Any]:
 
 
 def refit(search: Search, chosen: int, model: Any, X: Any, budgets: FitBudgets) -> Any:
-    """Fit the chosen candidate again from the first step on that has a last fit.
+    """Fit the chosen candidate again, beginning with the first step that has a last fit.
 
     The steps before it have spent their whole part, and are kept.
     """

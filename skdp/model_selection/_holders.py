@@ -1,4 +1,4 @@
-"""What estimators of scikit-learn that hold others learn themselves, without privacy."""
+"""What scikit-learn's holders of other estimators learn themselves, without privacy."""
 
 from collections.abc import Callable
 from typing import Any

@@ -24,10 +24,10 @@ class Kind(Protocol):
     """A kind of results."""
 
     def admits(self, result: Any, n_rows: int, exactly: bool) -> bool:
-        """Tell whether a result is of this kind, or unless `exactly`, converts to it losslessly."""
+        """Tell whether a result is of this kind or, if not `exactly`, converts to it losslessly."""
 
     def converted(self, result: Any, fill: float) -> Any:
-        """Convert a result of this kind to the real type of the kind; no number becomes `fill`."""
+        """Convert a result to the real type of the kind; what is no number becomes `fill`."""
 
     def made_of(self, results: list[Any], fill: float) -> Any:
         """Convert the first row of each result, of any kind, to this kind; None if impossible."""
@@ -110,7 +110,7 @@ def _is_number(entry: Any) -> bool:
 
 
 def _fits(given: np.dtype, dtype: np.dtype, exactly: bool) -> bool:
-    """Tell whether a type is `dtype`, or unless `exactly`, converts to it losslessly."""
+    """Tell whether a type is `dtype` or, if not `exactly`, converts to it losslessly."""
     if exactly:
         return given == dtype
     if dtype.kind == "O":

@@ -49,7 +49,7 @@ PlannedCost = Counter[PrivacySpent]
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
 # Parameters that the record of a fit depends on; others change what is released at the same cost.
 _PARAMETERS_OF_COST = frozenset({"adjacency", "delta", "epsilon", "init", "privacy_unit", "solver"})
-# A plan needs a shape; the unit, which alone is read off it, is the same for all shapes.
+# A plan needs a shape. Only the unit is read off the plan, and it is the same for all shapes.
 _SOME_ROWS, _SOME_FEATURES = 1000, 1000  # not tuned
 
 
@@ -90,8 +90,8 @@ def candidate_of(search: Any, params: dict[str, Any]) -> Any:
 def params_of_search(search: Any) -> list[dict[str, Any]]:
     """List the parameters of all candidates of a planned search; its random state stays unused.
 
-    Candidates that will be drawn without a seed are represented by others of the same cost. Refused
-    are searches whose costs are drawn at random, and those of other classes.
+    Candidates that will be drawn without a seed are represented by others of the same cost.
+    Searches whose costs are drawn at random are refused, and so are those of other classes.
     """
     if isinstance(search, GridSearchCV):
         return list(ParameterGrid(search.param_grid))
@@ -180,7 +180,7 @@ def _fits_of_search(search: Any) -> Fits:
 
 
 def _most_expensive(candidates: list[Fits]) -> Fits:
-    """Return the candidate that costs the most: which one is fitted last, only scores tell."""
+    """Return the most expensive candidate: only scores tell which one is fitted last."""
     sizes = [_sizes(fits) for fits in candidates]
     largest = tuple(map(max, zip(*sizes, strict=True)))
     # One that spends more mu may reserve less of delta: then neither bounds what the other costs.
@@ -220,7 +220,7 @@ def _check_equal_costs(search: Any) -> None:
 
 
 def _may_change_cost(name: str, values: Any) -> bool:
-    """Tell whether what a fit costs may depend on a parameter: some do, and so do steps."""
+    """Tell whether the cost of a fit may depend on a parameter, as it does on steps."""
     if name.rpartition("__")[2] in _PARAMETERS_OF_COST:
         return True
     return not hasattr(values, "rvs") and any(
@@ -273,7 +273,7 @@ def _with_one_release(record: PrivacySpent, name: str) -> PrivacySpent:
 
 
 def _repeated(record: PrivacySpent, times: int) -> PrivacySpent:
-    """Compose equal records as `PrivacySpent.compose` does, in a time that no number changes."""
+    """Compose equal records as `PrivacySpent.compose` does, in a time independent of `times`."""
     # Squares of mu add, tails add, and delta grows by the tails of all but the first.
     mu = gaussian_dp.compose([record.mu * math.sqrt(times)])
     tail = min(1.0, _product_up(times, record.delta_tail))

@@ -63,7 +63,7 @@ class PrivacyReport:  # numpydoc ignore=PR02
     def verdict(self) -> str:
         """What is private and what is not, in a sentence."""
         parts = [self._judgement()]
-        # Of a seed that may be guessed the judgement speaks already.
+        # The judgement already speaks of a seed that may be guessed.
         if seeded := [step.label for step in self.steps if step.seeded and not _is_guessed(step)]:
             parts.append(
                 f"no guarantee against anyone who can guess random_state of {', '.join(seeded)}"

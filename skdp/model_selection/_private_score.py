@@ -140,8 +140,8 @@ def private_score(
     If the rows were set apart before the fit, every row is either in the fit or in the score. Both
     together then cost the larger of the two records, not their sum [1]_, provided that unit and
     adjacency agree. The split must not depend on the rows. A random split that nobody knows does
-    not. A split by positions or by a known seed does not where the order of the rows tells nothing
-    of them. A split that looks at responses, such as a stratified one, does.
+    not. Nor does a split by positions or by a known seed, if the order of the rows tells nothing
+    about them. A split that looks at responses, such as a stratified one, does.
 
     References
     ----------

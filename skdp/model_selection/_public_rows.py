@@ -49,7 +49,7 @@ def are_numbers(rows: Any) -> bool:
 
 
 def plain_rows(rows: Any) -> Any:
-    """Convert lists of numbers to an array of floats: its type would follow the values."""
+    """Convert lists of numbers to an array of floats: else its type would follow the values."""
     is_list = isinstance(rows, list | tuple) and are_numbers(rows)
     return np.asarray(rows, dtype=np.float64) if is_list else rows
 

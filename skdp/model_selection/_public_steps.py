@@ -194,7 +194,7 @@ def _of_kind(
 
 
 def _alone(function: Callable[..., Any], inputs: Sequence[Any]) -> Iterator[Any]:
-    """Apply a function to each row by itself, which is given to it two times."""
+    """Apply a function to each row by itself; the function gets the row two times."""
     csr = [one.tocsr() if issparse(one) else one for one in inputs]
     for row in range(_num_samples(inputs[0])):
         parts = zip((row_repeated(one, row) for one in csr), inputs, strict=True)

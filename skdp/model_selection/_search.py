@@ -1,4 +1,4 @@
-"""A search for hyperparameters whose fits and choice cost together what the user says."""
+"""A search for hyperparameters whose fits and choice together cost what the user says."""
 
 import math
 from abc import abstractmethod
@@ -235,8 +235,8 @@ def _total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent
 def _stamped(model: Any, search: Search, spent: PrivacySpent, ledger: Any) -> list[Any]:
     """Give a model and its private steps the record of the search.
 
-    The steps are returned whose warnings may be shown. Where candidates share a fit of a step and
-    differ in what they make of it, the warnings follow from the choice, and are not shown.
+    Return the steps whose warnings may be shown. Where candidates share a fit of a step and differ
+    in what they make of it, the warnings follow from the choice, and are not shown.
     """
     model.privacy_spent_ = spent
     parts = []

@@ -27,7 +27,7 @@ from skdp.privacy.cost import largest_epsilon
 
 __all__ = ["SearchCost", "search_cost"]
 
-# Relative: by what epsilons and their sums are rounded up elsewhere.
+# By how much, relatively, epsilons and their sums are rounded up elsewhere.
 _SAFETY = 1e-9  # not tuned
 _DIGITS_SHOWN = 3  # not tuned
 

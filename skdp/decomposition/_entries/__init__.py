@@ -1,1 +1,1 @@
-"""Fits that release products of a private matrix with bases, whose noise follows the bases."""
+"""Fits that release products of a private matrix with bases, and scale the noise to the bases."""

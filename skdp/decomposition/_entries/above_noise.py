@@ -1,4 +1,4 @@
-r"""Which released components stand out from noise, by released values and public scales alone.
+r"""Tells which components stand out from noise, from released values and public scales alone.
 
 A component counts if it passes two tests. The first asks whether the component exists: its singular
 value, from the release of the core or of the noisy matrix, must exceed what noise alone gives there
@@ -12,9 +12,9 @@ noise in a row of the average of all products with the basis U. So the second te
 
 .. math:: s^2 \ge n\, q^T \Gamma q + 4 \tau^2
 
-where :math:`\tau` is the standard deviation of the noise in the core: the last term keeps out an s
-that is mostly noise itself. The test ignores that the rows are shrunk afterwards, which helps
-coherent vectors: for these it is too strict by a factor. For noise on every entry
+where :math:`\tau` is the standard deviation of the noise in the core: the last term rejects an s
+that is mostly noise itself. The test ignores that the rows are shrunk afterwards. Shrinking helps
+coherent vectors, so the test is too strict for them by a factor. For noise on every entry,
 :mod:`skdp.linalg.singular_values` estimates the signal in v.
 
 References
@@ -41,7 +41,7 @@ _CORE_DEVIATIONS = 2.0  # benchmarks/entries/warned.md, "edge alone"
 
 
 def gaussian_norm(shape: tuple[int, ...], noise_std: float) -> float:
-    """Compute the norm that the spectral norm of Gaussian noise exceeds once in 1000 times."""
+    """Compute a bound that the spectral norm of Gaussian noise exceeds once in 1000 times."""
     # With the centering and scaling of Ma (2012) small matrices are closer to the limit law.
     m, n = np.array(shape) - 0.5
     edge = math.sqrt(m) + math.sqrt(n)
@@ -52,7 +52,7 @@ def gaussian_norm(shape: tuple[int, ...], noise_std: float) -> float:
 
 
 def spherical_norm(shape: tuple[int, ...], noise_std: float) -> float:
-    """Compute the norm that the Frobenius norm of spherical noise exceeds once in 1000 times."""
+    """Compute a bound that the Frobenius norm of spherical noise exceeds once in 1000 times."""
     size = math.prod(shape)
     return noise_std * float(gammainccinv(size, _RISK)) / math.sqrt(size + 1)
 

@@ -1,10 +1,10 @@
 """Private alternating block iteration: noise that follows the released iterate.
 
 If one entry of A moves, A Z moves by that change times a row of Z. So noise in proportion to the
-largest row norm of the *released* basis Z is private for every matrix, and small if Z is spread
-evenly: low coherence is not assumed, but pays. Hardt and Roth found this for single vectors, with a
-bound on the coherence promised beforehand. Here the sensitivity is exact, long rows of the basis
-are cut, and the iteration alternates between both sides of a rectangular matrix.
+largest row norm of the *released* basis Z protects every matrix. This noise is small if Z is spread
+evenly: the method gains from low coherence, but does not assume it. Hardt and Roth found this for
+single vectors, and need a promised bound on the coherence. Here the sensitivity is exact, long rows
+of the basis are cut, and the iteration alternates between both sides of a rectangular matrix.
 
 All products released so far contribute to the next basis: those of one side are averaged by least
 squares, and the rows of the average are shrunk toward their likely signal. Both cost no privacy. A

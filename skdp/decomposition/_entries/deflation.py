@@ -1,9 +1,9 @@
 r"""One singular vector at a time: each is subtracted before the next, and no residual is released.
 
-The scheme of Hardt and Roth for rank k, corrected. Rectangular matrices have pairs of vectors.
-Symmetric ones have values with a sign: without it, subtracting would double a negative eigenvalue.
-Only the factors are released: the residual :math:`A - \sum_i s_i u_i v_i^T` together with them
-would give A itself.
+This is the scheme of Hardt and Roth for rank k, corrected. A component of a rectangular matrix is a
+pair of vectors. A component of a symmetric matrix keeps the sign of its eigenvalue: without the
+sign, subtracting the component would double a negative eigenvalue. Only the factors are released:
+the residual :math:`A - \sum_i s_i u_i v_i^T` together with them would give A itself.
 
 References
 ----------

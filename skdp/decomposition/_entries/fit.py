@@ -93,7 +93,7 @@ def _release_total(
     else:
         squares, rounding = rows.squared_deviations(point)
     noisy, _ = budget.release(release, squares, point, rounding)
-    # From squared distances to squared norms, less what the noise of the point adds to these.
+    # Turns squared distances into squared norms, and subtracts what the noise of the point adds.
     shift = rows.n_rows * (float(point @ point) - rows.n_features * point_variance)
     return max(float(noisy) + shift, 0.0)
 

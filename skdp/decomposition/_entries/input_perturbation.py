@@ -1,4 +1,4 @@
-"""Noise on every entry of the matrix, whose singular value decomposition is then free.
+"""Noise on every entry of the matrix; decomposing the noisy matrix costs no more privacy.
 
 References
 ----------
@@ -18,7 +18,7 @@ __all__ = ["solve_input"]
 
 
 def solve_input(matrix: NoisyMatrix, entries: Release, n_components: int) -> Factors:
-    """Decompose the noisy matrix: time O(m n min(m, n)), memory O(m n), also of sparse rows."""
+    """Decompose the noisy matrix: time O(m n min(m, n)), memory O(m n), even for sparse rows."""
     noisy, noise_std = matrix.with_noise(entries)
     left, singular_values, right = np.linalg.svd(noisy, full_matrices=False)
     singular_values = singular_values[:n_components]

@@ -32,7 +32,7 @@ def next_basis(products: ProductAverage, basis: np.ndarray, *, shrink: bool) -> 
     `shrink` also shrinks the rows of their average toward their likely signal.
     """
     estimate, covariance = products.estimate(basis)
-    # The shrinkage would take the large values that Laplace or spherical noise has for signal.
+    # Laplace and spherical noise has large values, which the shrinkage would mistake for signal.
     if shrink and products.is_gaussian:
         estimate = shrink_rows(estimate, covariance)
     return orthonormal_basis(estimate)

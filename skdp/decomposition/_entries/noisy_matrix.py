@@ -26,11 +26,11 @@ class NoisyMatrix:
     The unit has clipped the rows. Before a basis is multiplied, its rows are cut so that no squared
     norm exceeds `cut` times their mean: that bounds the effect of one entry. With a
     `coherence_bound` nothing is cut. Instead the noise of every product is scaled for squared row
-    norms of this many times their mean, and a basis that exceeds them is refused.
+    norms of that bound times their mean, and a basis that exceeds them is refused.
 
-    With a private center the matrix is :math:`(I - 1 1^T / m) A`. Centering multiplies by a public
-    matrix from the left, so that released products and bases are centered instead of A. Unlike
-    subtracting released means this is exact, and adds no noise.
+    With a private center the matrix is :math:`(I - 1 1^T / m) A`. Centering multiplies A by a
+    public matrix from the left. So released products and bases are centered instead of A. This is
+    exact and adds no noise, unlike subtracting released means.
     """
 
     # Eigenvalues of the second moment of the rows are singular values of the matrix to this power.
@@ -75,7 +75,7 @@ class NoisyMatrix:
         n_above_noise: int,
         failed: bool = False,
     ) -> Factors:
-        """Give the second moment of the rows by released singular vectors and values."""
+        """Express the second moment of the rows by released singular vectors and values."""
         eigenvalues = singular_values**self._power
         return Factors(
             components=right.T,
@@ -117,11 +117,11 @@ class NoisyMatrix:
 
     def rmatmul(self, release: Release, basis: np.ndarray) -> NoisyProduct:
         """Release the transposed matrix times `basis`, of shape (n_rows, size)."""
-        # Cutting comes first: cutting a centered basis would give its columns means again.
+        # Cutting comes first: cutting a centered basis would move its column means away from 0.
         basis = self._centered(self._cut_rows(basis))
         norms = self._noise_norms(basis)
-        # One unit may change the rounding of every row of the product: where a sparse matrix has
-        # zeros may decide which entries are added first.
+        # One unit may change the rounding of every row of the product: the places of the zeros in a
+        # sparse matrix may decide which entries are added first.
         n_sums = self.shape[1] if _is_by_rows(release) else math.sqrt(self.shape[1])
         rounding = self._rounding(self._rows.depth, norms) * n_sums
         change = self._unit.rmatmul(norms, by_rows=_is_by_rows(release))
@@ -174,7 +174,7 @@ class NoisyMatrix:
         return np.maximum(norms, self._norm_at(self._coherence_bound, basis))
 
     def _norms(self, basis: np.ndarray) -> np.ndarray:
-        """Return row norms, none of them 0: the centered basis of one row is 0, and needs noise."""
+        """Return positive row norms: even a centered basis of one row, which is 0, needs noise."""
         return np.maximum(row_norms(basis), _LEAST_NORM * self._norm_at(1.0, basis))
 
     @staticmethod
@@ -183,7 +183,7 @@ class NoisyMatrix:
         return min(1.0, math.sqrt(multiple * basis.shape[1] / len(basis)))
 
     def _rounding(self, depth: int, norms: np.ndarray) -> float:
-        """Bound the rounding error of a sum of entries times rows of a basis, `depth` additions."""
+        """Bound the rounding error of `depth` additions of entries times rows of a basis."""
         return (depth + 2) * UNIT_ROUNDOFF * self._unit.largest * float(norms.sum())
 
 

@@ -1,4 +1,4 @@
-"""Checks and releases of a fit by products with released bases, and the shares of these."""
+"""Checks, releases and shares of a fit by products with released bases."""
 
 import math
 from dataclasses import replace
@@ -21,8 +21,8 @@ __all__ = [
     "resolve_entries",
 ]
 
-# Shares of the means and of the sum of squares; the solver takes the rest. With delta=0 shares are
-# of epsilon and not of the square of mu, so that small ones buy less.
+# Shares of the means and of the sum of squares; the solver takes the rest. With delta=0 they are
+# shares of epsilon and not of the square of mu, so that a small share buys less.
 _MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01  # not studied
 _PURE_MEAN_SHARE, _PURE_TOTAL_SHARE = 0.05, 0.03  # not studied
 # Fraction of the solver's share for the core, its last release. It is larger where shares are of
@@ -33,9 +33,9 @@ _DECAY = 0.8  # benchmarks/house/constants.md
 # Fraction of the share of a component for its value.
 _VALUE_SHARE = 0.05  # not studied
 # Clipping mixes in other directions, and one more column keeps them apart from the components.
-# Laplace noise grows with the number of columns, so that with it the column does not pay.
+# Laplace noise grows with the number of columns, so this column does not pay there.
 _OVERSAMPLES, _PURE_OVERSAMPLES = 1, 0  # benchmarks/house/constants.md has the first
-# An iteration beats noise on every entry from this length of the shorter side on:
+# From this length of the shorter side on, an iteration does better than noise on every entry:
 # benchmarks/entries/captured.md, "Small matrices: which solver".
 _LEAST_SIDE, _LEAST_SIDE_PER_COLUMN = 20, 5
 
@@ -116,7 +116,7 @@ def _choose_solver(problem: EntriesProblem, basis_size: int) -> str:
         return "input"
     if problem.solver != "auto":
         return problem.solver
-    # The noise of an iteration is spread over the rows and columns: few of them are too few.
+    # An iteration spreads its noise over the rows and columns, so it needs enough of both.
     side = (min(problem.shape) ** 2 * max(problem.shape)) ** (1 / 3)
     is_small = side < _LEAST_SIDE + _LEAST_SIDE_PER_COLUMN * basis_size
     if "input" in support.steps and not problem.cost.is_pure and is_small:
@@ -242,7 +242,7 @@ def _matrix_change(unit: MatrixUnit, shape: tuple[int, int]) -> float:
 
 
 def _with_rounding(change: float, rounding: float) -> float:
-    """Add the rounding of the sums to the sensitivity of a product, given by the unit."""
+    """Add the rounding of the sums to the sensitivity that the unit gives for a product."""
     return (change + 2 * rounding) * (1 + LEAST_ROUNDING)
 
 
@@ -283,7 +283,8 @@ def _plan_products(
         shares = enumerate((share * weights).tolist(), start=1)
         return tuple(product(f"product {step}", part, n_columns) for step, part in shares)
     # The noise of a product grows with its number of rows, so that this split is best for equally
-    # coherent sides. Where noise does not fall with the length of the other side, its roots are.
+    # coherent sides. Where noise does not fall with the length of the other side, the roots of the
+    # lengths are the best split.
     sides = np.array([n_rows, n_columns]) ** (1.0 if unit.follows_rows else 0.5)
     sides /= sides.sum()
     pairs = enumerate((share * np.outer(weights, sides)).tolist(), start=1)

@@ -92,8 +92,8 @@ def _release_moment(
 ) -> Released:
     """Release the second moment, in units of the squared bound.
 
-    The rounding of centered sparse rows may raise its noise by many powers of ten, so whoever
-    squares the noise squares a ratio, which does not overflow.
+    The rounding of centered sparse rows may raise its noise by many powers of ten, and its square
+    may then overflow. So callers divide the noise first, and square the ratio.
     """
     exact, rounding = moment
     noisy, noise_std = budget.release(release, exact, rows.bound, rounding=rounding)
@@ -153,9 +153,9 @@ def _can_be_refined(values: np.ndarray, estimate: Released) -> bool:
     n_features, off_diagonal_std = len(estimate.value), _off_diagonal_std(estimate)
     if values.min() < _MARGIN * noise_edge(off_diagonal_std, n_features):
         return False
-    # Captured variance that noise would cost if the matrix got the whole share: to second order a
-    # component loses tau^2 d / eigenvalue. One release has the variance of the whole over its
-    # share.
+    # The captured variance that noise would cost if the matrix got the whole share. To second order
+    # a component loses tau^2 d / eigenvalue. One release has the variance of the whole share
+    # divided by its own share.
     loss = off_diagonal_std * _FIRST_SHARE * n_features * np.sum(off_diagonal_std / values)
     return bool(loss >= _LEAST_LOSS * values.sum())
 

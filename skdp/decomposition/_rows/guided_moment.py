@@ -24,7 +24,7 @@ _FAR = 10.0  # not tuned
 def decompose_guided(
     noisy: np.ndarray, noise_std: float, axis: np.ndarray, squared_bound: float = 1.0
 ) -> Factors:
-    """Decompose a released second moment with `axis` as a guide, or without if it holds little.
+    """Decompose a released second moment, guided by `axis` unless it holds little of the moment.
 
     The moment and its noise are in units of `squared_bound`.
     """
@@ -45,8 +45,8 @@ def decompose_with_axis(
     value = float(axis @ along)
     cross = _shrunk_deviation(along - value * axis, off_diagonal_std)
     eigenvalues, vectors = _decompose_rest(noisy, axis, along, cross / np.sqrt(value))
-    # Noise raises an eigenvalue by a push, and turns its vector so that this captures one push less
-    # than the true eigenvalue: two pushes between them.
+    # Noise raises an eigenvalue by a push. It also turns the vector, which then captures one push
+    # less than the true eigenvalue. So it captures two pushes less than the noisy eigenvalue.
     captured = eigenvalues - 2 * eigenvalue_pushes(eigenvalues, off_diagonal_std)
     captured = np.maximum(np.minimum.accumulate(captured), 0.0)
     values, components = _joined(value, axis + cross / value, axis, captured, vectors)

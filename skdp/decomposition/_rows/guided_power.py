@@ -3,8 +3,8 @@ r"""Power iteration orthogonal to the released mean, which joins the basis in th
 The mean m is nearly the first component, so the iteration looks for the others: its columns stay
 orthogonal to m. After each step they are turned to their singular vectors. Then they are shrunk by
 :math:`1 - \sigma^2 / e` within groups of features of about the same mean, where e is the mean
-square of the column in the group: rare items carry nothing but noise, even where popular ones do
-not.
+square of the column in the group: rare items may carry nothing but noise where popular ones carry
+signal.
 
 References
 ----------

@@ -34,8 +34,8 @@ __all__ = [
 _MEAN_NORM, ROW_NORM = "mean norm", "row norm"
 # Share of the count that decides whether the mean may guide the fit.
 _POSITIVITY_SHARE = 0.005  # not studied
-# The share of the guiding mean is a factor over the square root of its signal, within limits; and
-# so is the share of both means together if the guided fit iterates.
+# The share of the guiding mean is a factor divided by the square root of its signal, within limits.
+# If the guided fit iterates, the share of both means together follows the same rule.
 _GUIDE_FACTOR, _GUIDE_LIMITS = 0.2, (0.02, 0.05)  # not studied
 _ITERATED_FACTOR, _ITERATED_LIMITS = 1.5, (0.07, 0.7)  # not studied
 # The guided power method: number of steps, columns beyond the components asked for, and growth of

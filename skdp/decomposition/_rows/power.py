@@ -103,8 +103,8 @@ def release_projected_moment(
 ) -> Released:
     """Release the second moment of the projections, and the trace outside the basis as last entry.
 
-    The rest of the last row and column is constant: it costs nothing, and symmetric noise has the
-    same standard deviation on the whole diagonal.
+    The rest of the last row and column is constant and costs nothing. In this form symmetric noise
+    has the same standard deviation on the whole diagonal.
     """
     moment, rounding = rows.projected_moment(basis)
     return budget.release(projected_moment, moment, rows.bound, rounding=rounding)

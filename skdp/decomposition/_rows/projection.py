@@ -5,7 +5,7 @@ exchanging a row of norm c moves them by at most 2 c. As this noise hides whole 
 little signal in the coordinates of a single row. These are shrunk by
 :math:`\lambda_j / (\lambda_j + n \sigma^2)`, where :math:`\lambda_j` is the released second moment
 along component j and :math:`\sigma` the standard deviation of the noise in each of the n
-coordinates. Of all factors this one has the least squared error; where it is small, it becomes 0.
+coordinates. This factor has the least squared error of all. A small factor becomes 0.
 """
 
 import math

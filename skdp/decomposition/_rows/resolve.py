@@ -12,12 +12,14 @@ from skdp.linalg.norms import row_norms
 
 __all__ = ["resolve_rows"]
 
-# Rows may be spread over many more dimensions than matter, and eigenvectors are still cheap.
+# With so many features, rows may be spread over many more dimensions than matter, but eigenvectors
+# are still cheap.
 _ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp, adaptive"
 # With more features, clipped projections lose less to noise than the d x d matrix does, and cost
-# less. Exchanging a row moves a step twice as far, which takes more features.
+# less. Exchanging a row moves a step twice as far, so that steps pay only with more features.
 _LARGEST_MATRIX = {"zero_out": 1000, "replace": 2000}  # not studied
-# Norm of the center over that of sparse rows: beyond, its square leaves no digit for theirs.
+# Largest ratio of the norm of the center to that of sparse rows. Beyond it the square of the center
+# leaves no digit for the squares of the rows.
 _LARGEST_RATIO = 1e8  # not tuned
 # Least number of features for a guided fit, and for a guided power method.
 _FEWEST_GUIDED_FEATURES, _FEWEST_ITERATED_FEATURES = 3, 400  # not studied
@@ -28,7 +30,7 @@ def resolve_rows(problem: RowsProblem) -> RowsProblem:
     check_solver(problem)
     _check_bounds(problem)
     if not problem.cost.is_private:
-        # Without noise no bound is estimated: one that is not given clips nothing.
+        # Without noise no bound is estimated, and a bound that is None clips nothing.
         row_norm, mean_norm = problem.row_norm, problem.mean_norm
         is_centered = isinstance(problem.center, str)
         problem = replace(

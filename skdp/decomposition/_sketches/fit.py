@@ -114,7 +114,7 @@ def _least_squares(right: Side, left: Side, rows: np.ndarray) -> tuple[np.ndarra
 
 
 def _fitted(whole: Side, sketched: Side, other: np.ndarray) -> np.ndarray:
-    r"""Fit one factor, given the other: L, with Y as `whole` and Z as `sketched`, or R.
+    r"""Fit one factor, given the other: L, with Y as `whole` and Z as `sketched`, or R, vice versa.
 
     With :math:`W = \Phi^T R`, :math:`\|Y - L W^T\|^2 / c_1^2 + \|Z - R L^T \Psi\|^2 / c_2^2` has
     two independent parts. Outside the span of :math:`\Psi` only the first term depends on L; inside
@@ -132,7 +132,7 @@ def _fitted(whole: Side, sketched: Side, other: np.ndarray) -> np.ndarray:
 
 
 def _filled(vectors: np.ndarray, more: np.ndarray) -> np.ndarray:
-    """Fill orthonormal columns up to as many as `more` has, from the span of `more`."""
+    """Extend orthonormal columns by directions in the span of `more`, to as many as it has."""
     n_missing = more.shape[1] - vectors.shape[1]
     if n_missing == 0:
         return vectors

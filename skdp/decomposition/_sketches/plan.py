@@ -68,8 +68,8 @@ class Sketches:
 
     right: Sketch  # of the columns
     left: Sketch  # of the rows
-    # For each, the probability that it lengthens a fixed matrix by more than is assumed; 0, with a
-    # bound in the worst case, if the data may depend on the sketch.
+    # For each sketch, the probability that it lengthens a fixed matrix by more than is assumed. If
+    # the data may depend on the sketch, this is 0, and the bound is that of the worst case.
     tails: tuple[float, float] = (0.0, 0.0)
 
     @property
@@ -198,6 +198,6 @@ def _gain(unit: StreamUnit, sketch: Sketch, tail: float, *, is_secret: bool) -> 
     if tail > 0:
         norm = probable_norm(*sketch.shape, tail)
     else:
-        # The norm of a secret sketch would tell of it: the plan is public.
+        # The plan is public, and the norm of a secret sketch would tell something of the sketch.
         norm = haar_norm(*sketch.shape) if is_secret else sketch.spectral_norm
     return sensitivity.frobenius_product(1.0, norm)

@@ -19,8 +19,9 @@ class StreamState:
     """Integer sums of the updates of a stream, in two sketches.
 
     `right` has a row for each row of the matrix and `left` one for each column, both as counts of
-    `count_unit`, and with the noise of the stream. Values are clipped to `bound`. A state without
-    noise, of a shard, may be sent to another process (`allow_pickle`): two copies share no noise.
+    `count_unit`, and with the noise of the stream. Values are clipped to `bound`. The state of a
+    shard has no noise that two copies could share: it may be sent to another process if
+    `allow_pickle`.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class StreamState:
     def add_one(self, row: int, column: int, value: float) -> None:
         """Add one update."""
         clipped = min(max(value, -self.bound), self.bound)
-        # Python rounds as `to_counts` does where the quotient is exact to a unit, and is faster.
+        # Where the quotient is exact to a unit, Python rounds as `to_counts` does, and faster.
         if abs(clipped) < self.value_step * EXACT:
             count = round(clipped / self.value_step)
         else:

@@ -123,7 +123,7 @@ def _clipped(
 
 
 def _floored_solution(matrix: np.ndarray, sides: np.ndarray, noise_std: float) -> np.ndarray:
-    """Solve a system some eigenvalues of which noise may have made small or negative."""
+    """Solve a system in which noise may have made some eigenvalues small or negative."""
     values, vectors = np.linalg.eigh(matrix)
     floor = max(noise_std * np.sqrt(2 * len(values)), 1e-12 * float(values[-1]), 1e-200)
     solution: np.ndarray = vectors @ ((vectors.T @ sides) / np.maximum(values, floor))

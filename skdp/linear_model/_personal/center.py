@@ -19,8 +19,9 @@ __all__ = ["mean_responses", "release_response_center", "release_row_center"]
 
 _QUANTILE = 0.6  # not studied
 # A mean of responses counts as 0 if it is less than so many standard deviations of its noise. It
-# also does if it is less than that fraction of the clip level, unless it is twice as large as the
-# first limit: a level that noise has made too high makes for much noise. Not studied.
+# also counts as 0 if it is less than that fraction of the clip level, unless it exceeds twice the
+# first limit: noise may have made the level too high, and a high level adds much noise. Not
+# studied.
 _LEAST_NOISE, _LEAST_LEVEL = 2.0, 0.5
 
 
@@ -37,7 +38,7 @@ def release_row_center(plan: ClippedSum, users: Users, budget: PrivacyBudget) ->
 def release_response_center(
     plan: tuple[Search, ...] | ClippedSum, users: Users, budget: PrivacyBudget
 ) -> float:
-    """Release the median of the users' mean responses, or their mean, 0 where noise hides it."""
+    """Release the median or the mean of the users' mean responses; a mean in the noise is 0."""
     means = users.map_users(mean_responses)
     if not isinstance(plan, ClippedSum):
         return median_of_responses(plan, means, budget)

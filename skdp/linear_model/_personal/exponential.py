@@ -7,8 +7,8 @@ a candidate U is a sum over users of
 
 of responses clipped to size :math:`\zeta`. As v = 0 is allowed, the loss has that range without any
 bound of rows or heads. The published exponent [1]_ has the number of users as a further factor,
-which would void the guarantee; here it is the exponent of its proof, with that range in the place
-of a Lipschitz bound.
+which would void the guarantee. The exponent here is the one that the proof has, with that range in
+the place of a Lipschitz bound.
 
 References
 ----------
@@ -95,8 +95,8 @@ def _release_size(release: Release, users: Users, budget: PrivacyBudget) -> floa
     """Choose a size that the responses of most users do not exceed."""
     sizes = users.map_users(root_mean_squares)
     below = np.searchsorted(np.sort(sizes[np.isfinite(sizes)]), SIZES, side="right")
-    # Sizes beyond an end count as at it. Otherwise, if all sizes are there, all points would have
-    # the same loss.
+    # Sizes beyond an end of the grid count as that end. Otherwise, if all sizes are beyond it, all
+    # points would have the same loss.
     below[-1] = np.count_nonzero(np.isfinite(sizes))
     losses = np.abs(below - _QUANTILE * users.n_users)
     losses[0] = max(_QUANTILE * users.n_users - below[0], 0.0)

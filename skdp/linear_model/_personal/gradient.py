@@ -1,8 +1,8 @@
 r"""Private gradient steps on the representation, at heads that are fitted anew in every step.
 
 Every user fits a head to all of its rows. At these best heads, the gradient of the loss in the
-representation is also that of the smallest loss over all heads, which the wanted representation
-minimizes: neither rows nor users have to be set aside. A step releases the sum of the gradients,
+representation is also that of the smallest loss over all heads. The wanted representation minimizes
+this loss, so neither rows nor users have to be set aside. A step releases the sum of the gradients,
 clipped user by user, and how many were not clipped; the clip level of the next step follows that
 count. Alternating minimization [1]_ releases the normal equations of all unknowns instead. FedRep
 [2]_ has such gradients; the clipping and the accounting are ours.

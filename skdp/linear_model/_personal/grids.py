@@ -9,8 +9,8 @@ SIZES = 2.0 ** (np.arange(-64, 64) / 2)
 #: The same for norms in squares of unknown units, by factors of 2; 7 counts.
 SQUARES = 2.0 ** np.arange(-63, 65)  # not studied
 #: Pairs: the part of the prior variance that is spread over all directions, and a factor of the
-#: noise variance. If users differ in all directions, most of what seemed to be noise is not. If
-#: they hardly differ at all, most of what seemed not to be noise is. Not studied.
+#: noise variance. If users differ in all directions, most of what seemed to be noise is signal. If
+#: they hardly differ at all, most of what seemed to be signal is noise. Not studied.
 PRIORS = (
     (0.0, 1.0),
     (0.03, 1.0),

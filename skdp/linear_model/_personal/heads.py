@@ -26,7 +26,7 @@ _LEAD, _LEAD_OF_NONE = 2.0, 0.15
 
 
 def choose_prior(vote: Release, start: Start, users: Users, budget: PrivacyBudget) -> Start:
-    """Release which prior predicts most users best, each response from the others of its user."""
+    """Release which prior predicts most users best: each response from others of the same user."""
     choices = users.map_users(partial(best_priors, prior=start.prior, choices=PRIORS))
     counts, noise_std = budget.release(vote, bin_counts(choices, np.arange(len(PRIORS))))
     lead = counts - np.array([_handicap(*choice, users.n_users, noise_std) for choice in PRIORS])
@@ -57,7 +57,7 @@ def personal_models(users: Users, model: SharedModel) -> tuple[np.ndarray, np.nd
 
 
 def _lift(model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
-    """Return the matrix from heads to coefficients and intercepts of original rows, and their mean.
+    """Return what maps heads to coefficients and intercepts of original rows, and their mean.
 
     The length is even, so that the numbers of every user start at a multiple of 16 bytes.
     """
@@ -106,7 +106,7 @@ def _errors_of_long(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndar
 
 
 def _errors(batch: UserBatch, prior: Prior, choices: Choices) -> np.ndarray:
-    """Compute the errors from kernels of the rows; that of a mix is a mix of two kernels."""
+    """Compute the errors from kernels of the rows; a mix of priors has a mix of two kernels."""
     counts = batch.counts
     features, responses = features_of(batch, prior)
     inside = features @ features.transpose(0, 2, 1)

@@ -43,7 +43,7 @@ class PersonalData:
     def users(
         self, max_rows_per_user: int | None, n_jobs: int | None, is_used: Any = slice(None)
     ) -> Users:
-        """Copy the rows of all users into batches, or those marked as used."""
+        """Copy the rows of all users, or those marked as used, into batches."""
         rows, responses, codes = self.rows[is_used], self.responses[is_used], self.codes[is_used]
         return Users(rows, responses, codes, self.n_users, max_rows_per_user, n_jobs)
 
@@ -105,7 +105,7 @@ def _can_be_sorted(ids: np.ndarray) -> bool:
     if ids.dtype.kind == "f":
         return True
     if ids.dtype.kind == "T":
-        # In this dtype a missing one equals itself.
+        # In this dtype a missing id equals itself.
         ids = ids.astype(object)
     if np.not_equal(ids, ids).any():
         return False

@@ -29,17 +29,17 @@ __all__ = [
 ]
 
 # Not studied one by one: benchmarks/personalization measures all together.
-# Wanted noise of a count as a fraction of the users, limits of its share, and one that is cheap.
+# Wanted noise of a count as a fraction of the users, limits of its share, and a cheap share.
 _SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3
 _VOTE_PRECISION, _VOTE_LIMITS = 0.05, (4e-3, 0.04)
 _CENTER_SHARE, _RESPONSE_SHARE, _MEAN_SHARE = 0.01, 0.01, 0.02
-# With more noise of a mean, in units of the clip level, it is of no use: of rows, of responses.
+# With more noise than this, in units of the clip level, a mean is of no use: of rows, of responses.
 _LARGEST_NOISE, _LARGEST_RESPONSE_NOISE = 0.8, 0.3  # not studied
 # Number of refinements of the median of the responses.
 _N_REFINEMENTS = 2  # not studied
 _MOMENT_SHARE, _PRODUCT_SHARE = 0.15, 0.26  # not studied
 _PRIOR_PRECISION, _PRIOR_LIMITS = 0.1, (0.02, 0.12)  # not studied
-# With one model for all: the share of the moment, and about the one of the mean products.
+# With one model for all: the share of the moment, and about that of the mean products.
 _POOLED_MOMENT_SHARE, _POOLED_MEAN_SHARE = 0.4, 0.5  # not studied
 # Wanted noise of a mean, in units of the level that users are clipped to.
 _MEAN_NOISE, _LARGEST_MEAN_CLIP = 0.1, 8.0  # not studied
@@ -174,7 +174,7 @@ def _plan_user_moment(problem: PersonalProblem) -> ClippedSum | None:
 
 
 def _plan_heads(problem: PersonalProblem, before: Any, norm: Search) -> HeadReleases:
-    """Plan the start, the steps, which share the rest of the budget with it, and a vote."""
+    """Plan a start and steps, which share the rest of the budget, and a vote."""
     mean = _mean_products(problem, _MEAN_SHARE, norm) if _shows_mean(problem) else None
     head_norm, vote = _search(problem, "head norm", grids.RELATIVE_SIZES), _plan_vote(problem)
     left = left_of(before, norm, mean, head_norm, vote)

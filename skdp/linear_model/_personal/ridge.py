@@ -34,7 +34,7 @@ def ridge_coefficients(
 def leave_one_out_errors_by_kernels(
     kernels: np.ndarray, responses: np.ndarray, counts: np.ndarray, penalty: float
 ) -> np.ndarray:
-    """Compute the mean squared error of predictions of each response from the user's others.
+    """Compute the mean squared error if each response is predicted from the user's others.
 
     `kernels` are the prior covariances of the predictions. Errors that overflow are 0.
     """

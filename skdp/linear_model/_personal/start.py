@@ -1,7 +1,7 @@
 r"""The spectral start: directions in which users differ, from products of rows and responses.
 
 For uncorrelated rows of a user with coefficients :math:`\theta_j` the vector
-:math:`s_j = X_j^T y_j / m_j` has the mean :math:`\theta_j`, and :math:`s_j s_j^T` that of
+:math:`s_j = X_j^T y_j / m_j` has the mean :math:`\theta_j`. The mean of :math:`s_j s_j^T` is
 :math:`\theta_j \theta_j^T` times a number near 1, plus a multiple of the identity. The leading
 eigenvectors of its sum over users are the representation. Unlike the published initialization [1]_,
 this one clips users, not pairs of rows, and uses all rows together.

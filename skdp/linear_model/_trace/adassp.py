@@ -1,7 +1,7 @@
 r"""Private linear regression from perturbed sufficient statistics, with an adaptive ridge [1]_.
 
 A fit releases the second moment of the features, its smallest eigenvalue, and the products of the
-features with the responses. From the eigenvalue follows a ridge that keeps the noise of the moment
+features with the responses. The eigenvalue decides on a ridge that keeps the noise of the moment
 from making the system singular. If the matrices are public, the fit releases only the products.
 
 References

@@ -57,7 +57,7 @@ class Clipping(ABC):
         return gradient._replace(total=self._projected(point, gradient.total))
 
     def _projected(self, point: FixedRank, total: np.ndarray) -> np.ndarray:
-        """Project a sum on the tangent space, which rounding of single vectors has left."""
+        """Project a sum back on the tangent space: rounding moves single vectors out of it."""
         if not self.has_intercept:
             return project_coordinates(point, total)
         return np.append(project_coordinates(point, total[:-1]), total[-1])

@@ -102,7 +102,7 @@ def diagonal_reach(size: int) -> float:
 def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, float]:
     """Invert the root of a noisy covariance, or diagonal; return also the variance it may leave.
 
-    That is the smallest variance, as far as noise allows to tell, of what has been whitened.
+    That is the smallest variance of the whitened data, as far as the noise lets it be known.
     """
     if moment.ndim == 1:
         edge = noise_std * diagonal_reach(len(moment))
@@ -118,10 +118,10 @@ def whitening_of(moment: np.ndarray, noise_std: float) -> tuple[np.ndarray, floa
 def _cleaned(values: np.ndarray, edge: float, noise_variance: float) -> tuple[np.ndarray, float]:
     """Take the noise out of noisy variances; return also how small one may be after whitening.
 
-    Variances more than 1.5 times `edge`, the largest value of the noise, above the median stay as
-    they are. The others are shrunk to their mean by the fraction of their variance that is noise.
-    None is less than a part of `edge`: steps along a curvature that is estimated too small could
-    diverge. The second result is the mean divided by this floor, at most 1.
+    Variances stay as they are if they exceed the median by more than 1.5 times `edge`, the largest
+    value of the noise. The others are shrunk to their mean by the fraction of their variance that
+    is noise. No variance is less than a part of `edge`: if a curvature is estimated too small,
+    steps along it could diverge. The second result is the mean divided by this floor, at most 1.
     """
     is_bulk = values <= np.median(values) + 1.5 * edge
     center = max(float(values[is_bulk].mean()), 0.0)

@@ -160,7 +160,7 @@ def _warnings(votes: list[tuple[float, float]], quantile: float) -> tuple[str, .
 def _curvature_between(
     before: _Gradient, gradient: _Gradient, length: float, dimension: int
 ) -> float:
-    """Bound the curvature of the loss without clipping along the last step from below.
+    """Compute a lower bound of the curvature along the last step, for the loss without clipping.
 
     It is 1 for independent features of variance 1, and more in some direction where features are
     correlated. The difference of two released gradients shows it, up to twice the standard
@@ -182,7 +182,7 @@ def _curvature_between(
 
 
 def _cut(point: FixedRank, offset: float, noise_std: float) -> Estimate:
-    """Set singular values that noise alone may reach to 0, and shrink those just above."""
+    """Set to 0 the singular values that noise alone may reach, and shrink those just above."""
     if noise_std == 0:
         return Estimate(point, offset)
     edge = noise_std * sum(np.sqrt(point.shape))

@@ -44,8 +44,8 @@ _QUANTILE, _QUANTILE_OF_STRONG, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
 _FEW_RARE = 2.0
 # With a stronger signal than that, clipping costs more than it saves; not studied.
 _STRONG_SIGNAL = 300.0
-# Margin of the bound of the norm of coefficients, the spread of the responses, and of the same
-# where a released covariance makes the features uncorrelated. Not studied.
+# The norm of the coefficients is taken to be at most the spread of the responses times this margin,
+# or times the second one where a released covariance makes the features uncorrelated. Not studied.
 _SPREAD_MARGIN = 1.1
 _RELEASED_MARGIN = 1.5
 
@@ -146,7 +146,7 @@ def _descend(
     quantile = problem.clip_quantile
     if isinstance(quantile, str):
         quantile = _default_quantile(problem, records, spread, transform)
-    # Without it the smallest variance is not known, as of cells of a table some of which are rare.
+    # Without whitening the smallest variance is not known: some cells of a table may be rare.
     is_white = problem.covariance == "identity" or _is_white(transform, start.shape)
     return descend(
         plan.steps,

@@ -36,9 +36,9 @@ from skdp.privacy.release import Search
 
 __all__ = ["START_SHARE", "plan_trace"]
 
-# Wanted noise of a count, as a fraction of the records: of a search, of which only the last step is
-# a close decision; and of the histogram of the responses, which should show rare ones. The finer
-# one is taken up to the spare share. benchmarks/house/constants.md has .01.
+# Wanted noise of a count, as a fraction of the records. First for a search, in which only the last
+# step is a close decision; then for the histogram of the responses, which should show rare ones.
+# The finer one is taken up to the spare share. benchmarks/house/constants.md has .01.
 _PRECISION = 0.05
 _BIN_PRECISION, _FINE_PRECISION = 0.01, 0.005
 _SPARE_SHARE = 0.01

@@ -58,9 +58,9 @@ Covariance = str | tuple[np.ndarray | None, np.ndarray | None]
 class TraceProblem:
     """Parameters of a trace regression as plain values, and public facts of the matrices.
 
-    `coef_shape` is the layout of a matrix in X. `factors` tells of matrices of rank one which
-    factors are sparse, left and right; it is None for other matrices, of which `is_sparse` tells
-    whether X is sparse, and `is_dense` whether the fit writes them out.
+    `coef_shape` is the layout of a matrix in X. For matrices of rank one, `factors` tells whether
+    the left and the right factors are sparse. For other matrices it is None; `is_sparse` then tells
+    whether X is sparse, and `is_dense` whether the fit writes the matrices out.
     """
 
     cost: PrivacyCost

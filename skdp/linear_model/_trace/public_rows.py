@@ -11,8 +11,8 @@ from skdp.linear_model._trace.records import NO_CLIPPING
 
 __all__ = ["downweight_long_rows", "inlier_mask", "outlier_threshold", "sample_rows"]
 
-# Outliers are more than so many times as large as the quantile above which is this fraction. No
-# larger fraction is ever left out, as more of them are hardly errors. Not studied.
+# A quantile has this fraction of the sizes above it; outliers are larger than so many times that
+# quantile. No larger fraction is ever left out, as so many are hardly errors. Not studied.
 _LARGEST_FRACTION = 0.05
 _LONGEST = 5.0
 # Coordinates this many times as long as the median take no part: rounded beside them, the others

@@ -140,8 +140,8 @@ def _rare_features(
     """Compute one spread for all features that noise hides one by one, from their mean histogram.
 
     If noise hides that, too, their entries off the center are taken to be as large as the spread of
-    the other features. If noise hides even how rare these entries are, the spread itself is: too
-    small a spread would make a feature that is mostly noise large.
+    the other features. If noise hides even how rare these entries are, their spread is taken to be
+    that of the other features: too small a spread would make a feature of mostly noise large.
     """
     fraction = float(1 - magnitudes.noisy[0, 0])
     is_clear = fraction > _CLEAR * magnitudes.noise_std

@@ -62,7 +62,7 @@ class Transform:
     def undo(self, estimate: Estimate) -> tuple[FixedRank, float]:
         """Return the coefficients and the intercept for the matrices that the user passed."""
         point = estimate.point
-        # The inner product of M with A Z B, of symmetric A and B, is that of A M B with Z.
+        # For symmetric A and B, the inner product of M with A Z B is that of A M B with Z.
         left = _mapped(self.row_map, point.left)
         right = _mapped(self.column_map, point.right)
         if np.ndim(self.multiplier) == 0:
