@@ -13,7 +13,12 @@ from skdp.decomposition import (
 )
 from skdp.exceptions import BudgetError, LedgerError, PrivacyWarning
 from skdp.ledger import PrivacyLedger
-from skdp.linear_model import DPPersonalizedRegressor, DPTraceRegressor, PersonalHead
+from skdp.linear_model import (
+    DPLogisticRegression,
+    DPPersonalizedRegressor,
+    DPTraceRegressor,
+    PersonalHead,
+)
 from skdp.model_selection import privacy_spent
 
 __version__ = "0.1.0"
@@ -22,6 +27,7 @@ __all__ = [
     "DPPCA",
     "BudgetError",
     "DPContinualFactorizer",
+    "DPLogisticRegression",
     "DPLowRankFactorizer",
     "DPPersonalizedRegressor",
     "DPStreamingFactorizer",

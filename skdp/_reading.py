@@ -55,6 +55,9 @@ _KNOWN = re.compile(
             r"np\.matrix is not supported",
             r"X has \d+ features, but \w+ is expecting \d+ features as input",
             r"X does not contain any features, but \w+ is expecting \d+ features",
+            r"Unknown label type: \w+\. [\w ,:]+\.",
+            r"y has labels of one class only, but a classifier needs two classes or more: pass "
+            r"classes, with those that y lacks\.",
             r"Expected sequence or array-like, got <class '[\w.]+'>",
             r"Unable to find the number of features from X of type [\w.]+",
             r"Feature names are only supported if all input features have string names",

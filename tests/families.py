@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+import class_cells
 import entry_cells
 import entry_neighbors
 import factor_cells
@@ -142,6 +143,21 @@ FAMILIES = (
         slips=trace_cells.SLIPS,
         arguments=lambda data: data.arguments,
         exempt={"rows_are_transformed_one_by_one": "a regression predicts, and has no transform"},
+    ),
+    Family(
+        name="classes",
+        cells=class_cells.CELLS,
+        datasets=class_cells.datasets,
+        strange=class_cells.strange_data,
+        groups=class_cells.groups,
+        strangers=class_cells.strangers,
+        released=lambda cell: {"coef_", "intercept_"},
+        public=class_cells.public,
+        recorded=lambda cell: ("record", True),
+        is_reached=class_cells.is_reached,
+        slips=class_cells.SLIPS,
+        arguments=lambda data: data.arguments,
+        exempt={"rows_are_transformed_one_by_one": "a classifier predicts, and has no transform"},
     ),
     Family(
         name="factors",

@@ -31,7 +31,9 @@ OWN_WORDS = {
     "adjacency": {"DPLowRankFactorizer", "DPPersonalizedRegressor"} | STREAM_NAMES,
     "bounds": {"Edge", "SparseRow"},
     "delta": {"DPLowRankFactorizer", "DPPersonalizedRegressor", "DPPCA", "DPTruncatedSVD"},
-    "epsilon": {"DPPersonalizedRegressor", "DPTraceRegressor"} | SEARCH_NAMES | STREAM_NAMES,
+    "epsilon": {"DPLogisticRegression", "DPPersonalizedRegressor", "DPTraceRegressor"}
+    | SEARCH_NAMES
+    | STREAM_NAMES,
     "largest": {"SpectralChange"},
     "ledger": SEARCH_NAMES | STREAM_NAMES,
     "n_oversamples": {"DPLowRankFactorizer"},

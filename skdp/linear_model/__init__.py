@@ -1,7 +1,13 @@
 """Private linear models."""
 
+from skdp.linear_model._logistic_regression import DPLogisticRegression
 from skdp.linear_model._personal_head import PersonalHead
 from skdp.linear_model._personalized_regression import DPPersonalizedRegressor
 from skdp.linear_model._trace_regression import DPTraceRegressor
 
-__all__ = ["DPPersonalizedRegressor", "DPTraceRegressor", "PersonalHead"]
+__all__ = [
+    "DPLogisticRegression",
+    "DPPersonalizedRegressor",
+    "DPTraceRegressor",
+    "PersonalHead",
+]

@@ -1,4 +1,4 @@
-"""Units of a regression: a matrix with its response, or the response alone."""
+"""Units with a response: a record, that is a matrix or row with it, or the response alone."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -7,16 +7,24 @@ from skdp.units._resolved import ResolvedUnit
 
 __all__ = [
     "ResolvedRecord",
+    "ResolvedRecordOfPromisedClasses",
     "ResolvedResponse",
 ]
 
 
 @dataclass(frozen=True)
 class ResolvedRecord(ResolvedUnit):
-    """One matrix with its response."""
+    """One matrix or row with its response."""
 
     name: ClassVar[str] = "record"
     counted: ClassVar[str] = "records"
+
+
+@dataclass(frozen=True)
+class ResolvedRecordOfPromisedClasses(ResolvedRecord):
+    """One row with its class; the caller promises that it is public which classes there are."""
+
+    is_enforced: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)

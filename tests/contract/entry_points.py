@@ -11,6 +11,7 @@ from sklearn.preprocessing import Binarizer, Normalizer
 from skdp import (
     DPPCA,
     DPContinualFactorizer,
+    DPLogisticRegression,
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
     DPStreamingFactorizer,
@@ -36,6 +37,7 @@ with warnings.catch_warnings():
     SVD = DPTruncatedSVD(2, row_norm=3.0).fit(X)
     FACTORS = DPLowRankFactorizer(2, row_norm=3.0).fit(X)
     TRACE = DPTraceRegressor(1, n_iter=2, response_bound=3.0).fit(X, Y)
+    LOGISTIC = DPLogisticRegression(classes=[0, 1]).fit(X, Y > 0)
     USERS = DPPersonalizedRegressor(1).fit(X, Y, GROUPS)
     HEAD = USERS.head(X, Y)
     RELEASED = (
@@ -75,6 +77,12 @@ OF_SPARSE = {
     "DPTraceRegressor.fit": fitted(TRACE, Y),
     "DPTraceRegressor.predict": TRACE.predict,
     "DPTraceRegressor.score": lambda bad: TRACE.score(bad, Y),
+    "DPLogisticRegression.fit": fitted(LOGISTIC, Y > 0),
+    "DPLogisticRegression.decision_function": LOGISTIC.decision_function,
+    "DPLogisticRegression.predict": LOGISTIC.predict,
+    "DPLogisticRegression.predict_proba": LOGISTIC.predict_proba,
+    "DPLogisticRegression.predict_log_proba": LOGISTIC.predict_log_proba,
+    "DPLogisticRegression.score": lambda bad: LOGISTIC.score(bad, Y > 0),
     "RankOneMatrices, left": lambda bad: RankOneMatrices(bad, LEFT),
     "RankOneMatrices, right": lambda bad: RankOneMatrices(LEFT, bad),
     "from_tasks, X": lambda bad: RankOneMatrices.from_tasks(bad, np.zeros(SHAPE[0], int), 2),
@@ -124,6 +132,9 @@ OF_COLUMNS = {
     "DPTraceRegressor.fit, y": lambda bad: clone(TRACE).fit(X, bad),
     "DPTraceRegressor.score, y": lambda bad: TRACE.score(X, bad),
     "DPTraceRegressor.score, weights": lambda bad: TRACE.score(X, Y, bad),
+    "DPLogisticRegression.fit, y": lambda bad: clone(LOGISTIC).fit(X, bad),
+    "DPLogisticRegression.score, y": lambda bad: LOGISTIC.score(X, bad),
+    "DPLogisticRegression.score, weights": lambda bad: LOGISTIC.score(X, Y > 0, bad),
     "DPPersonalizedRegressor.fit, y": lambda bad: clone(USERS).fit(X, bad, GROUPS),
     "DPPersonalizedRegressor.fit, groups": lambda bad: clone(USERS).fit(X, Y, bad),
     "DPPersonalizedRegressor.predict, groups": lambda bad: USERS.predict(X, bad, (X, Y, GROUPS)),

@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdp import (
     DPPCA,
+    DPLogisticRegression,
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
     DPTraceRegressor,
@@ -97,7 +98,12 @@ PERSONAL = [
     {"n_iter": 0},
 ]
 GENEROUS_REGRESSORS += [DPPersonalizedRegressor(epsilon=1000.0, **more) for more in PERSONAL]
+GENEROUS_CLASSIFIERS = [
+    DPLogisticRegression(epsilon=1000.0),
+    DPLogisticRegression(epsilon=1000.0, adjacency="zero_out", row_norm=10.0),
+]
 ESTIMATORS += [DPTraceRegressor(), DPTraceRegressor(epsilon=np.inf), *GENEROUS_REGRESSORS]
+ESTIMATORS += [DPLogisticRegression(), DPLogisticRegression(epsilon=np.inf), *GENEROUS_CLASSIFIERS]
 ESTIMATORS += [DPPersonalizedRegressor(), DPPersonalizedRegressor(epsilon=np.inf)]
 # The choice among sparse and single rows, too.
 SEARCHED = {"n_components": [1, 2]}
@@ -165,3 +171,9 @@ def test_a_good_score_is_expected_of_generous_regressors(estimator):
     # Otherwise scikit-learn's check of the score passes whatever is fitted.
     assert not estimator.__sklearn_tags__().regressor_tags.poor_score
     assert clone(estimator).set_params(epsilon=1.0).__sklearn_tags__().regressor_tags.poor_score
+
+
+@pytest.mark.parametrize("estimator", GENEROUS_CLASSIFIERS, ids=repr)
+def test_a_good_score_is_expected_of_generous_classifiers(estimator):
+    assert not estimator.__sklearn_tags__().classifier_tags.poor_score
+    assert clone(estimator).set_params(epsilon=1.0).__sklearn_tags__().classifier_tags.poor_score

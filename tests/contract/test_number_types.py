@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval
 
 from skdp import (
     DPPCA,
+    DPLogisticRegression,
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
     DPTraceRegressor,
@@ -54,12 +55,15 @@ class Case:
         return (value, None) if self.place == 0 else (None, value)
 
     def fitted(self, value):
-        basic = {} if self.make is DPTraceRegressor else {"n_components": 2}
+        has_components = self.make not in (DPTraceRegressor, DPLogisticRegression)
+        basic = {"n_components": 2} if has_components else {}
         basic["random_state"] = SECRET
         # A clone: what is set of a unit must not be set of those of other cases.
         estimator = clone(self.make(**{**basic, **self.more})).set_params(**{self.name: value})
         if self.make is DPTraceRegressor:
             return estimator.fit(MATRICES, RESPONSES)
+        if self.make is DPLogisticRegression:
+            return estimator.fit(X, X[:, 0] > 5)
         if self.make is DPPersonalizedRegressor:
             groups = np.arange(len(X)) // 3
             if estimator.user_column is None:
@@ -109,6 +113,14 @@ TRACE_CASES = [
     ("random_state", 77, {}),
 ]
 
+LOGISTIC_CASES = [
+    ("epsilon", 2.501953125, {}),
+    ("delta", 2.0**-13, {}),
+    ("row_norm", 23.015625, {}),
+    ("n_jobs", 1, {}),
+    ("random_state", 77, {}),
+]
+
 PROMISED = {"privacy_unit": FrobeniusChange(2.0), "solver": "alternating"}
 FACTOR_CASES = [
     ("n_components", 3, {}),
@@ -149,6 +161,7 @@ CASES = [
     Case(DPPCA, "n_components", 0.5, NORMS),
     Case(DPPCA, "center", np.linspace(0, 7.0078125, 8).astype(np.float16).astype(float), PUBLIC),
     *(Case(DPTraceRegressor, *case) for case in TRACE_CASES),
+    *(Case(DPLogisticRegression, *case) for case in LOGISTIC_CASES),
     *(Case(DPLowRankFactorizer, *case) for case in FACTOR_CASES),
     *(Case(DPPersonalizedRegressor, *case) for case in PERSONAL_CASES),
 ]
@@ -264,6 +277,7 @@ def test_a_parameter_that_is_a_property_is_plain_too():
 SENSITIVITIES = [
     (sensitivity.row_sum, (23.015625, "replace")),
     (sensitivity.second_moment, (23.015625, "zero_out")),
+    (sensitivity.class_moment, (23.015625, 3.5, 7.25, 3, "replace")),
     (sensitivity.clipped_projection, (23.015625, 11.0078125, "replace")),
     (sensitivity.entry_mean, (3.001953125, 77)),
     (sensitivity.labeled_moment, (23.015625, 3.001953125, "replace")),

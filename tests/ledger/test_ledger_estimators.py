@@ -22,6 +22,7 @@ from skdp import (
     DPPCA,
     BudgetError,
     DPContinualFactorizer,
+    DPLogisticRegression,
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
     DPStreamingFactorizer,
@@ -50,6 +51,11 @@ FITS = {
         "DPLowRankFactorizer.fit, 720 entries",
     ),
     "trace": (DPTraceRegressor(1), (X, Y), "DPTraceRegressor.fit, 120 records"),
+    "logistic": (
+        DPLogisticRegression(classes=[0, 1]),
+        (X, Y > 0),
+        "DPLogisticRegression.fit, 120 records",
+    ),
     "personal": (
         DPPersonalizedRegressor(1),
         (X, Y, GROUPS),

@@ -28,6 +28,7 @@ from skdp.privacy.sensitivity.changes import (
     frobenius_product,
     spectral_product,
 )
+from skdp.privacy.sensitivity.classes import class_moment
 from skdp.privacy.sensitivity.counts import (
     count,
     counts,
@@ -76,6 +77,7 @@ from skdp.privacy.sensitivity.short_rows import (
 from skdp.privacy.sensitivity.users import count_distance, loss_range, user_moment
 
 __all__ = [
+    "class_moment",
     "clipped_projection",
     "clipped_squares",
     "count",

@@ -1,0 +1,78 @@
+"""A fit: the norm of the rows, their joint moment with the classes, and the steps from there."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from skdp.linear_model._logistic.descent import descend, whitened
+from skdp.linear_model._logistic.optimum import optimum
+from skdp.linear_model._logistic.plan import NORMS, LogisticReleases, clip_norm
+from skdp.linear_model._logistic.problem import LogisticProblem
+from skdp.linear_model._logistic.records import (
+    LabeledRows,
+    clipped,
+    joint_moment,
+    weights_beside,
+)
+from skdp.linear_model._logistic.warnings import warnings_for_moment
+from skdp.linear_model._logistic.whitening import centered, start_of, whitening_of
+from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
+from skdp.privacy import PrivacyBudget, Release
+from skdp.privacy.quantile import warnings_for_ends
+
+__all__ = ["Estimate", "solve_logistic"]
+
+
+class Estimate(NamedTuple):
+    """Coefficients of each class, a column; the last row are the intercepts."""
+
+    weights: np.ndarray
+    warnings: tuple[str, ...] = ()
+
+
+def solve_logistic(
+    problem: LogisticProblem,
+    plan: LogisticReleases,
+    view: LabeledRows,
+    budget: PrivacyBudget,
+    generator: np.random.Generator,
+) -> Estimate:
+    """Release the clip level, the joint moment, and the gradients; without noise the optimum."""
+    if plan.coefficients is not None:
+        bound = math.inf if problem.row_norm is None else problem.row_norm
+        best = optimum(clipped(view, bound), problem.n_classes)
+        return Estimate(budget.release(plan.coefficients, centered(best)).value)
+    assert plan.moment is not None
+    row_norm = clip_norm(problem)
+    if plan.norm is not None:
+        row_norm = _release_norm(plan.norm, view, budget)
+    view, beside = clipped(view, row_norm), weights_beside(row_norm)
+    total = joint_moment(view, problem.n_classes, beside)
+    noisy, noise_std = budget.release(plan.moment, total, row_norm, rounding=problem.rounding)
+    moment, n_units = noisy / problem.n_units, problem.n_units
+    whitening = whitening_of(moment, noise_std / n_units, beside[0], problem.n_features)
+    start = start_of(moment, whitening, beside, n_units)
+    weights = descend(problem, plan.gradients, whitened(view, whitening), start, budget)
+    slopes = whitening.root @ weights[:-1]
+    return Estimate(
+        np.vstack([slopes, weights[-1] - whitening.mean @ slopes]),
+        tuple(warnings_for_moment(whitening)),
+    )
+
+
+def _release_norm(release: Release, view: LabeledRows, budget: PrivacyBudget) -> float:
+    """Choose a norm that half of the rows do not exceed, by the exponential mechanism."""
+    norms = view.rows.norms()
+    norms = np.sort(norms[~np.isnan(norms)])
+    up_to = np.searchsorted(norms, NORMS, side="right")
+    # Longer rows count as the last norm. Otherwise, if all were longer, all losses would be alike.
+    up_to[-1] = len(norms)
+    # Half of the public number of records, null ones included.
+    half, below = view.rows.n_rows / 2, np.append(0, up_to[:-1])
+    # Distances to either side: from counts up to a norm alone, all norms between two rows that are
+    # far apart would be as good as the median.
+    losses = np.maximum(0.0, np.maximum(half - up_to, below - half))
+    chosen = budget.choose(release, losses)
+    budget.warnings += warnings_for_ends(release.name, NORMS[[chosen]], NORMS, OTHER_UNITS_OF_X)
+    return float(NORMS[chosen])

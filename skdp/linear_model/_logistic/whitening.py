@@ -1,0 +1,77 @@
+"""What a released moment tells: how to whiten rows, where their classes are, how to start."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.linalg.norms import row_norms
+from skdp.linalg.spectrum import noise_edge
+
+__all__ = ["Whitening", "centered", "start_of", "whitening_of"]
+
+# Least eigenvalue, as a fraction of the largest, and of the mean; not studied.
+_LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """The map :math:`z = A (x - m)`, whose values are clipped to norm `reach`.
+
+    `largest` is the spectral norm of A, and `is_clear` whether any eigenvalue exceeds the noise.
+    """
+
+    mean: np.ndarray
+    root: np.ndarray
+    largest: float
+    reach: float
+    is_clear: bool
+
+    @property
+    def mean_norm(self) -> float:
+        """Length of m."""
+        return float(row_norms(self.mean[None])[0])
+
+
+def whitening_of(
+    moment: np.ndarray, noise_std: float, constant: float, n_features: int
+) -> Whitening:
+    """Whiten by the noisy covariance, with the edge of its noise as the least eigenvalue.
+
+    A whitened row is clipped to the root mean square norm that it has by this: post-processing.
+    """
+    mean = moment[:n_features, n_features] / constant
+    covariance = moment[:n_features, :n_features] - np.outer(mean, mean)
+    values, vectors = np.linalg.eigh(covariance)
+    edge = noise_edge(noise_std * math.sqrt(0.5), n_features)
+    least = max(edge, _LEAST_OF_LARGEST * values[-1], _LEAST_OF_MEAN * values.mean())
+    raised = np.maximum(values, least)
+    reach = math.sqrt(max(1.0, float((values / raised).sum())))
+    root = (vectors / np.sqrt(raised)) @ vectors.T
+    is_clear = bool(values[-1] > edge and reach > 1)
+    return Whitening(mean, root, 1 / math.sqrt(raised[0]), reach, is_clear)
+
+
+def start_of(
+    moment: np.ndarray, whitening: Whitening, beside: tuple[float, float], n_units: int
+) -> np.ndarray:
+    """Take a Newton step from the class fractions; the last row has the offsets.
+
+    The step is exact for fractions of 1/K; for a rare class its length is capped.
+    """
+    constant, label_weight = beside
+    n_features = len(whitening.mean)
+    n_classes = len(moment) - n_features - 1
+    sums = moment[: n_features + 1, n_features + 1 :] / label_weight
+    sums = sums - sums.mean(axis=1, keepdims=True)
+    counts = sums[n_features] / constant
+    fractions = np.clip(counts + 1 / n_classes, 1 / (n_classes * math.sqrt(n_units)), 1.0)
+    fractions /= fractions.sum()
+    cross = sums[:n_features] - np.outer(whitening.mean, counts)
+    slopes = (whitening.root @ cross) * np.minimum(n_classes, 1 / fractions)
+    return centered(np.vstack([slopes, np.log(fractions)]))
+
+
+def centered(weights: np.ndarray) -> np.ndarray:
+    """Subtract what all classes have in common, which no probability depends on."""
+    return np.asarray(weights - weights.mean(axis=1, keepdims=True))

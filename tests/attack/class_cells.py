@@ -1,0 +1,172 @@
+"""What can be asked of a logistic regression, the data for it, and their neighbors."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+from harness import Group, Slip, _without_row, altered
+from scipy.sparse import csr_array
+
+from skdp import DPLogisticRegression
+from skdp.data.rows import RowCache
+
+N_RECORDS, N_FEATURES = 40, 4
+LARGEST = np.finfo(float).max
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows, as they are before they come into a container, and labels."""
+
+    container: str
+    rows: np.ndarray
+    labels: np.ndarray
+
+    @property
+    def arguments(self):
+        """What `fit` is given."""
+        if self.container == "csr":
+            return csr_array(self.rows), self.labels
+        if self.container == "float32":
+            return np.clip(self.rows, -3e38, 3e38).astype(np.float32), self.labels
+        return self.rows, self.labels
+
+    def with_record(self, row, label):
+        """Exchange the first record."""
+        rows, labels = self.rows.copy(), self.labels.copy()
+        rows[0], labels[0] = row, label
+        return dataclasses.replace(self, rows=rows, labels=labels)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One way to ask for a fit."""
+
+    adjacency: str = "replace"
+    n_classes: int = 2
+    container: str = "dense"
+    row_norm: float | None = None
+    # Whether the last class has no records.
+    lacks_class: bool = False
+    # Noise has to leave something that can be attacked.
+    epsilon: float = 100.0
+
+    def __call__(self, **more):
+        """Make an estimator."""
+        classes = list(range(self.n_classes))
+        given = {"epsilon": self.epsilon, "adjacency": self.adjacency, "row_norm": self.row_norm}
+        return DPLogisticRegression(**{"classes": classes, **given, **more})
+
+    def __str__(self):
+        parts = [self.adjacency, f"{self.n_classes} classes", self.container]
+        parts += ["row norm"] * (self.row_norm is not None)
+        parts += ["a class lacks"] * self.lacks_class
+        parts += [f"epsilon {self.epsilon:g}"] * (self.epsilon != 100)
+        return ", ".join(parts)
+
+    def data(self):
+        """Draw records."""
+        generator = np.random.default_rng(0)
+        n_found = self.n_classes - self.lacks_class
+        labels = np.arange(N_RECORDS) % n_found
+        centers = 2 * generator.normal(size=(n_found, N_FEATURES))
+        rows = generator.normal(size=(N_RECORDS, N_FEATURES)) + centers[labels] + 0.5
+        if self.container == "csr":
+            rows *= generator.random(rows.shape) < 0.6
+        return Data(self.container, rows, labels)
+
+
+def _cells():
+    for adjacency in ("replace", "zero_out"):
+        for n_classes in (2, 3):
+            for container in ("dense", "csr"):
+                yield Cell(adjacency, n_classes, container)
+                yield Cell(adjacency, n_classes, container, row_norm=3.0)
+        yield Cell(adjacency, container="float32")
+        yield Cell(adjacency, 3, "float32", row_norm=3.0)
+        yield Cell(adjacency, 3, lacks_class=True)
+        yield Cell(adjacency, 2, "csr", lacks_class=True, row_norm=3.0)
+        # Too few records for the norm of the rows.
+        yield Cell(adjacency, epsilon=5.0)
+
+
+CELLS = tuple(_cells())
+
+
+def datasets(cell):
+    """Ordinary records, and such as are all alike or far away."""
+    data = cell.data()
+    ones = np.ones_like(data.rows)
+    return {
+        "drawn": data,
+        "duplicates": dataclasses.replace(data, rows=ones),
+        "far from the origin": dataclasses.replace(data, rows=data.rows + 1e6),
+    }
+
+
+def strange_data(cell):
+    """Data that numerical methods do not like, all finite."""
+    data, generator = cell.data(), np.random.default_rng(3)
+    ones, shape = np.ones_like(data.rows), data.rows.shape
+    mixed = generator.choice([-1, 1], shape) * 10.0 ** generator.uniform(-300, 300, shape)
+    strange = {
+        "zeros": 0 * ones,
+        "huge": 1e300 * ones,
+        "largest": LARGEST * np.sign(data.rows + 0.1),
+        "denormal": 5e-324 * ones,
+        "mixed scales": mixed,
+        "far from the origin": data.rows + 1e12,
+    }
+    return {name: dataclasses.replace(data, rows=rows) for name, rows in strange.items()}
+
+
+def groups(cell, data):
+    """Records in the place of the first: long and short, along, across and opposite, any class."""
+    last = cell.n_classes - 1
+    others = np.linalg.svd(data.rows - data.rows.mean(axis=0))[2]
+    rows = [scale * one for one in (others[0], others[-1]) for scale in (-1e9, 1e9, 1.0)]
+    rows += [0 * others[0], -0.5 * others[1], 1e300 * others[2], np.full(N_FEATURES, 5e-324)]
+    rows += [-LARGEST * np.sign(others[1]), 10.0 ** np.linspace(-300, 300, N_FEATURES)]
+    rows += [data.rows.mean(axis=0) + 1e-9, 1e20 * others[0] + others[1], data.rows[0]]
+    found = [data.with_record(row, label).arguments for row in rows for label in (0, last)]
+    if cell.adjacency == "replace":
+        return [Group(found)]
+    return [Group(found, origin=data.arguments, make_null=null_record)]
+
+
+def null_record():
+    """Make the first record null in every fit inside; its label is any."""
+
+    def forget(view, problem):
+        source = _without_row(view.rows.source, 0)
+        rows = dataclasses.replace(view.rows, source=source, cache=RowCache())
+        return dataclasses.replace(view, rows=rows)
+
+    return altered(forget)
+
+
+def strangers(cell, data):
+    """Records without anything in common but the classes that there are."""
+    zeros = dataclasses.replace(data, rows=0 * data.rows)
+    other = dataclasses.replace(data, rows=1e4 - 3 * data.rows[::-1], labels=data.labels[::-1])
+    return [zeros.arguments, other.arguments]
+
+
+def public(cell):
+    """Names of the attributes that are public."""
+    return {"n_features_in_", "privacy_spent_", "classes_"}
+
+
+def is_reached(cell, worst):
+    """Whether an attack got far: long rows of either class do, as all gradients are clipped."""
+    gradients = [ratio for name, ratio in worst.items() if name.startswith("whitened gradient")]
+    norm = worst.get("median norm", 1.0)
+    return worst["class moment"] > 0.9 and max(gradients) > 0.9 and norm > 0.4
+
+
+SLIPS = {
+    "moments": Slip("class_moment", "class moment", Cell(row_norm=3.0)),
+    "moments of several": Slip("class_moment", "class moment", Cell("zero_out", 3, "csr")),
+    "gradients": Slip("row_sum", "whitened gradient", Cell()),
+    "gradients without one": Slip("row_sum", "whitened gradient", Cell("zero_out", 3)),
+}
