@@ -1,0 +1,228 @@
+"""The logistic regression: its twin of scikit-learn, its classes, its warnings, what is null."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from class_cells import Cell, null_record
+from harness import record
+from scipy.sparse import csr_array
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+
+from skdp import DPLogisticRegression, PrivacyLedger, PrivacyWarning
+from skdp.data.reduce import BlockView
+
+NAMES = np.array(["ash", "birch", "cedar"])
+SEED = 2**100 + 3
+
+
+def drawn(n_records, n_classes, n_features=4, seed=0):
+    """Records whose classes overlap, of unlike sizes."""
+    generator = np.random.default_rng(seed)
+    codes = np.minimum(generator.geometric(0.5, size=n_records) - 1, n_classes - 1)
+    centers = np.random.default_rng(7).normal(size=(n_classes, n_features))
+    mixing = np.random.default_rng(8).normal(size=(n_features, n_features))
+    return (generator.normal(size=(n_records, n_features)) + centers[codes]) @ mixing + 2, codes
+
+
+def private(**more):
+    return DPLogisticRegression(**{"classes": [0, 1], "random_state": SEED, **more})
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("container", [np.asarray, csr_array])
+@pytest.mark.parametrize("row_norm", [np.inf, None])
+def test_without_noise_and_clipping_it_is_that_of_scikit_learn(n_classes, container, row_norm):
+    X, codes = drawn(400, n_classes)
+    ours = DPLogisticRegression(classes=NAMES[:n_classes], epsilon=np.inf, row_norm=row_norm)
+    ours.fit(container(X), NAMES[codes])
+    theirs = LogisticRegression(C=1e12, tol=1e-10, max_iter=10_000).fit(X, NAMES[codes])
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, rtol=1e-3, atol=1e-3)
+    for name in ("decision_function", "predict_proba", "predict_log_proba"):
+        found, expected = getattr(ours, name)(container(X)), getattr(theirs, name)(X)
+        np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-3, err_msg=name)
+    assert np.mean(ours.predict(X) == theirs.predict(X)) > 0.99
+    assert ours.score(X, NAMES[codes]) == np.mean(ours.predict(X) == NAMES[codes])
+
+
+@pytest.mark.filterwarnings("ignore:random_state")
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+def test_with_little_noise_it_predicts_as_scikit_learn_does(n_classes, adjacency):
+    X, codes = drawn(4000, n_classes)
+    model = private(classes=range(n_classes), epsilon=4.0, adjacency=adjacency).fit(X, codes)
+    theirs = LogisticRegression().fit(X, codes).score(X, codes)
+    assert model.score(X, codes) > theirs - 0.02
+    for more in ({}, {"adjacency": adjacency, "row_norm": 6.0}):
+        sparse = private(classes=range(n_classes), epsilon=4.0, **more).fit(csr_array(X), codes)
+        assert sparse.score(csr_array(X), codes) > theirs - 0.02
+
+
+def test_labels_of_y_are_classes_with_a_warning():
+    X, codes = drawn(1000, 3)
+    with pytest.warns(PrivacyWarning, match="which labels occur becomes public"):
+        model = DPLogisticRegression(epsilon=4.0).fit(X, NAMES[codes])
+    assert model.classes_.tolist() == NAMES.tolist()
+    assert not model.privacy_spent_.enforced
+    given = DPLogisticRegression(classes=NAMES[::-1], epsilon=4.0).fit(X, NAMES[codes])
+    assert given.classes_.tolist() == NAMES.tolist()
+    assert given.privacy_spent_.enforced
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+@pytest.mark.parametrize("labels", [NAMES, NAMES.astype(object), np.array([-1, 5, 9]), [3.0, 4, 5]])
+def test_a_class_without_records_keeps_its_column(labels):
+    X, codes = drawn(2000, 2)
+    model = DPLogisticRegression(classes=labels, epsilon=8.0).fit(X, np.asarray(labels)[codes])
+    assert model.classes_.dtype == np.asarray(labels).dtype
+    assert model.coef_.shape == (3, 4)
+    assert model.predict_proba(X).shape == (2000, 3)
+    assert model.predict_proba(X)[:, 2].mean() < 0.02
+    assert set(model.predict(X)) <= set(labels)
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+def test_a_label_that_is_no_class_is_refused_without_naming_it(tmp_path, adjacency):
+    ledger = PrivacyLedger.create(
+        tmp_path / "x.skdp", dataset="x", epsilon=9.0, delta=1e-5, unit="record"
+    )
+    X, codes = drawn(50, 2)
+    labels = np.where(np.arange(50) == 7, "secret", NAMES[codes])
+    model = DPLogisticRegression(classes=NAMES[:2], ledger=ledger, adjacency=adjacency)
+    with pytest.raises(ValueError, match="not among classes") as refused:
+        model.fit(X, labels)
+    assert "secret" not in str(refused.value)
+    assert not hasattr(model, "n_features_in_")
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize(
+    "classes", [[1], [], [1, 1], "ab", 3, [0.5, 1.5], [[0, 1]], [0, np.nan], [None, 1]]
+)
+def test_what_are_no_classes_is_refused_by_name(classes):
+    X, codes = drawn(20, 2)
+    with pytest.raises(ValueError, match="classes must be"):
+        DPLogisticRegression(classes=classes).fit(X, codes)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"delta": 0}, "delta=0"),
+        ({"row_norm": np.inf}, "row_norm=inf"),
+        ({"privacy_unit": "response"}, "privacy_unit"),
+        ({"row_norm": 0.0}, "row_norm"),
+    ],
+)
+def test_what_gives_no_guarantee_is_refused(parameters, message):
+    X, codes = drawn(20, 2)
+    with pytest.raises(ValueError, match=message):
+        private(**parameters).fit(X, codes)
+
+
+def test_labels_of_one_class_and_numbers_are_refused():
+    X, codes = drawn(20, 2)
+    with pytest.raises(ValueError, match="one class only"):
+        DPLogisticRegression().fit(X, 0 * codes)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        DPLogisticRegression().fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="pass classes"):
+        DPLogisticRegression().plan(20, 4)
+
+
+def warned_by(fit):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit()
+    return " ".join(str(one.message) for one in caught)
+
+
+def test_it_warns_of_what_noise_hides():
+    X, codes = drawn(2000, 2)
+    model = DPLogisticRegression(classes=[0, 1], epsilon=2.0)
+    assert warned_by(lambda: model.fit(X, codes)) == ""
+    few = warned_by(lambda: model.fit(X[:30], codes[:30]))
+    assert "worse than the frequencies" in few
+    assert "row_norm" in few
+    assert "Noise hides the spread" in few
+    far = warned_by(lambda: model.fit(X + 1e6, codes))
+    assert far.startswith("Noise hides the spread")
+    assert "median norm: the search ended" in warned_by(lambda: model.fit(X * 1e20, codes))
+
+
+@pytest.mark.parametrize(
+    "cell", [Cell("zero_out", 3), Cell("zero_out", 3, "csr", row_norm=3.0)], ids=str
+)
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_a_null_record_is_counted_nowhere(cell):
+    data = cell.data()
+    with null_record():
+        budget = record(cell, data.arguments)
+    names = [release.name for release in budget.spent().releases]
+    moment = budget.values[names.index("class moment")]
+    whole = record(cell, data.arguments).values[names.index("class moment")]
+    size = data.rows.shape[1]
+    # The squares of the constant count the records.
+    assert moment[size, size] / whole[size, size] == pytest.approx(1 - 1 / len(data.rows))
+    assert np.trace(moment[size + 1 :, size + 1 :]) < np.trace(whole[size + 1 :, size + 1 :])
+    if cell.row_norm is None:
+        # It has no norm: half of all records is one half more than half of the others.
+        losses = budget.values[names.index("median norm")]
+        assert losses[0] == len(data.rows) / 2
+        assert losses[-1] == len(data.rows) / 2 - 1
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_no_step_multiplies_by_a_square_matrix(monkeypatch):
+    """Whitening is folded into the weights: only one pass has n d^2 products."""
+    sizes, map_sum, map_rows = [], BlockView.map_sum, BlockView.map_rows
+
+    def counting_sum(self, kernel, size):
+        sizes.append(size)
+        return map_sum(self, kernel, size)
+
+    def counting_rows(self, kernel):
+        sizes.append("rows")
+        return map_rows(self, kernel)
+
+    monkeypatch.setattr(BlockView, "map_sum", counting_sum)
+    monkeypatch.setattr(BlockView, "map_rows", counting_rows)
+    X, codes = drawn(500, 2, n_features=9)
+    model = private(epsilon=4.0).fit(csr_array(X), codes)
+    n_steps = sum("gradient" in one.name for one in model.privacy_spent_.releases)
+    # Norms of the rows, twice; the moment; norms of whitened rows; steps.
+    assert sizes == ["rows", "rows", 12**2, "rows", *[11 * 2] * n_steps]
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_pickles_and_types():
+    X, codes = drawn(1000, 2)
+    model = private().fit(X.astype(np.float32), codes)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.coef_.dtype == again.intercept_.dtype == np.float32
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert model.decision_function(X).shape == (1000,)
+    assert model.predict_proba(X).sum(axis=1) == pytest.approx(1)
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_a_fold_may_lack_a_class():
+    X, codes = drawn(900, 2)
+    labels = np.where(np.arange(900) < 300, 2, codes)
+    model = DPLogisticRegression(classes=[0, 1, 2], epsilon=4.0)
+    folds = [(np.arange(300, 900), np.arange(300))]
+    assert np.isfinite(cross_val_score(model, X, labels, cv=folds)).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_plan_tells_all_releases(n_classes):
+    plan = private(classes=range(n_classes)).plan(5000, 10)
+    names = [one.name for one in plan.releases]
+    assert names[:3] == ["median norm", "class moment", "whitened gradient 1"]
+    assert [one.share for one in plan.releases[:2]] == [0.03, 0.4]
+    few = private(classes=range(n_classes)).plan(100, 10)
+    assert few.releases[0].name == "class moment"
+    assert few.releases[0].sensitivity is not None
