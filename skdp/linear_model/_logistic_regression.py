@@ -291,17 +291,26 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
                 "sparse matrix."
             )
         checked = check_rows(X, name)
-        if y is None:
-            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-        labels = checked_labels(y)
-        check_consistent_length(checked, labels)
-        classes = classes_in(labels) if self.classes is None else checked_classes(self.classes)
-        codes, source = codes_of(labels, classes), as_source(checked)
+        classes, codes = self._classes_and_codes(y)
+        check_consistent_length(checked, codes)
+        source = as_source(checked)
         n_records, n_features = checked.shape
         problem = self._problem_of(n_records, n_features, classes, checked)
         check_features(X, self, reset=True)
         view = LabeledRows(Rows(source, self.n_jobs), codes)
         return problem, (view, partial(_digest, source, codes, problem.labels))
+
+    def _check_target(self, y: Any) -> None:
+        self._classes_and_codes(y)
+
+    def _classes_and_codes(self, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Refuse bad labels; return the classes, and the place of each label among them."""
+        if y is None:
+            name = type(self).__name__
+            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        labels = checked_labels(y)
+        classes = classes_in(labels) if self.classes is None else checked_classes(self.classes)
+        return classes, codes_of(labels, classes)
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> LogisticProblem:
         if self.classes is None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import MetaEstimatorMixin, _fit_context
+from sklearn.base import MetaEstimatorMixin, _fit_context, is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import _num_samples
@@ -135,7 +135,14 @@ class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
             raise ValueError("X is a RowBlocks, which a search does not take: pass an array.")
         private = [step.estimator for step in steps if step.is_private]
         is_fitted_to = any(get_tags(one).target_tags.required for one in private)
-        check_responses(X, y, scoring, type(steps[-1].estimator).__name__, required=is_fitted_to)
+        check_responses(
+            X,
+            y,
+            scoring,
+            type(steps[-1].estimator).__name__,
+            required=is_fitted_to,
+            are_labels=any(map(is_classifier, private)),
+        )
         paths = [path_of(candidate, steps, X, y, self._cost().epsilon) for candidate in candidates]
         return Search(self.estimator, steps, candidates, paths, y, seed)
 

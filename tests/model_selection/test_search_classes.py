@@ -1,0 +1,68 @@
+"""Searches among classifiers: labels are checked before anything is spent, classes are given."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from skdp import DPPCA, DPLogisticRegression, PrivacyLedger, privacy_spent
+from skdp.model_selection import DPGridSearch, epsilon_curve, private_score, search_cost
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+generator = np.random.default_rng(0)
+X = generator.normal(size=(1500, 5))
+Y = np.where(X[:, 0] + 0.3 * generator.normal(size=1500) > 0, "yes", "no")
+CLASSES = ["no", "yes"]
+NORMS = {"row_norm": [2.0, 4.0]}
+CLASSIFIER = DPLogisticRegression(classes=CLASSES)
+PIPELINE = make_pipeline(DPPCA(4, row_norm=4, mean_norm=1), CLASSIFIER)
+
+
+def test_a_search_chooses_among_classifiers():
+    search = DPGridSearch(CLASSIFIER, NORMS, epsilon=8.0).fit(X, Y)
+    assert search.score(X, Y) > 0.85
+    assert search.classes_.tolist() == CLASSES
+    assert search.privacy_spent_.unit == "record"
+    whole = DPGridSearch(PIPELINE, {"dppca__n_components": [2, 5]}, epsilon=8.0).fit(X, Y)
+    assert whole.score(X, Y) > 0.6
+    assert abs(private_score(search, X, Y, epsilon=8.0).value - search.score(X, Y)) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("estimator", "grid"), [(CLASSIFIER, NORMS), (PIPELINE, {"dppca__n_components": [2, 5]})]
+)
+def test_a_label_that_is_no_class_is_refused_before_anything_is_charged(tmp_path, estimator, grid):
+    ledger = PrivacyLedger.create(
+        tmp_path / "x.skdp", dataset="x", epsilon=9.0, delta=1e-5, unit=("record", "row")
+    )
+    labels = np.where(np.arange(len(Y)) == 3, "secret", Y)
+    with pytest.raises(ValueError, match="not among classes") as refused:
+        DPGridSearch(estimator, grid, ledger=ledger).fit(X, labels)
+    assert "secret" not in str(refused.value)
+    assert ledger.entries() == []
+
+
+def test_what_knows_no_labels_needs_classes():
+    search = GridSearchCV(DPLogisticRegression(), NORMS)
+    with pytest.raises(ValueError, match="pass classes"):
+        search_cost(search, *X.shape)
+    with pytest.raises(ValueError, match="pass classes"):
+        DPGridSearch(DPLogisticRegression(), NORMS).fit(X, Y)
+    given = GridSearchCV(CLASSIFIER, NORMS, cv=3)
+    assert search_cost(given, *X.shape).n_fits == 7
+
+
+def test_a_report_tells_whether_classes_were_promised():
+    for classes in (None, CLASSES):
+        model = DPLogisticRegression(classes=classes)
+        fitted = GridSearchCV(model, NORMS, cv=2).fit(X, Y)
+        records = [one for step in privacy_spent(fitted).steps for one in step.records]
+        assert records
+        assert {one.enforced for one in records} == {classes is not None}
+
+
+def test_a_curve_of_epsilon_rises():
+    curve = epsilon_curve(
+        CLASSIFIER, X, Y, epsilons=[0.1, 8.0], n_samples=1500, n_repeats=3, random_state=0
+    )
+    assert curve.mean[1] > 0.85
