@@ -21,6 +21,8 @@ from skdp._estimator import PrivateEstimator
 from skdp._reading import redact_errors
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._problem import RowsProblem
+from skdp.linear_model import DPLogisticRegression
+from skdp.linear_model._logistic.labels import checked_labels, classes_in
 from skdp.model_selection._private_steps import is_passed_through, is_stateless
 from skdp.model_selection._public_steps import fitted_to_nothing, transformed
 from skdp.privacy.precision import plain
@@ -36,6 +38,7 @@ __all__ = [
     "free_parameters",
     "path_of",
     "steps_of",
+    "with_classes",
 ]
 
 _GUARANTEE = {"epsilon", "delta", "adjacency", "privacy_unit"}
@@ -93,6 +96,23 @@ def steps_of(estimator: Any) -> list[Step]:
         )
     common_unit(steps)
     return steps
+
+
+def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
+    """Give the labels of y as classes to the private steps that have none; name these steps.
+
+    Only the labels of all rows are the same in all fits.
+    """
+    lack_classes = [
+        name
+        for name, step in steps_of(estimator)
+        if isinstance(step, DPLogisticRegression) and step.classes is None
+    ]
+    if not lack_classes or y is None:
+        return estimator, []
+    classes = classes_in(checked_labels(y)).tolist()
+    given = {f"{name}__classes" if name else "classes": classes for name in lack_classes}
+    return clone(estimator).set_params(**given), lack_classes
 
 
 def _check_step(step: Step, *, is_behind: bool) -> None:

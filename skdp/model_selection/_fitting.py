@@ -40,6 +40,8 @@ class Search:
     paths: Sequence[Path]
     y: Any
     seed: int | None  # the seeds of all fits are derived from it
+    # names of the steps whose classes are taken from the labels of y
+    lack_classes: Sequence[str] = ()
     records: list[PrivacySpent] = field(default_factory=list)  # of the private fits so far
     # warnings that follow from released values, by the ``id`` of the fitted step
     warnings: dict[int, list[str]] = field(default_factory=dict)

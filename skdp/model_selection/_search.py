@@ -18,6 +18,7 @@ from skdp.data.containers import checked_container
 from skdp.data.digest import digest
 from skdp.data.sources import RowBlocks, as_source
 from skdp.exceptions import warn_of_privacy
+from skdp.linear_model._logistic.warnings import LABELS_BECOME_PUBLIC
 from skdp.model_selection._budget_split import BudgetSplit, params_for_mu, split_budget
 from skdp.model_selection._candidates import (
     Candidate,
@@ -25,6 +26,7 @@ from skdp.model_selection._candidates import (
     common_unit,
     path_of,
     steps_of,
+    with_classes,
 )
 from skdp.model_selection._choice import choose, plan_choice
 from skdp.model_selection._delegation import DelegatesToBestMixin
@@ -111,6 +113,8 @@ class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
         n_rows, whole = _num_samples(X), self._whole(search, split)
         choice = _choice_plan(search, split.choice_mu, whole, is_bounded=scoring == "accuracy")
         # All warnings from public facts, and all refusals, come before the charge.
+        if search.lack_classes:
+            warn_of_privacy(LABELS_BECOME_PUBLIC)
         self._warn(n_rows, split, warnings_for_fits(search, split))
         if self.ledger is not None:
             self.ledger.charge(whole, what=f"{type(self).__name__}.fit, {n_rows} {whole.unit}s")
@@ -128,9 +132,9 @@ class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
 
     def _search(self, X: Any, y: Any, scoring: Any) -> Search:
         """Refuse what is not acceptable; return what is to be fitted."""
-        steps = steps_of(self.estimator)
-        seed = draw_seed(self.random_state)
-        candidates = candidates_of(self._grid(seed), self.estimator, steps)
+        estimator, lack_classes = with_classes(self.estimator, y)
+        steps, seed = steps_of(estimator), draw_seed(self.random_state)
+        candidates = candidates_of(self._grid(seed), estimator, steps)
         if isinstance(X, RowBlocks):
             raise ValueError("X is a RowBlocks, which a search does not take: pass an array.")
         private = [step.estimator for step in steps if step.is_private]
@@ -144,7 +148,7 @@ class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
             are_labels=any(map(is_classifier, private)),
         )
         paths = [path_of(candidate, steps, X, y, self._cost().epsilon) for candidate in candidates]
-        return Search(self.estimator, steps, candidates, paths, y, seed)
+        return Search(estimator, steps, candidates, paths, y, seed, lack_classes)
 
     def _cost(self) -> PrivacyCost:
         return PrivacyCost(float(plain(self.epsilon)), float(plain(self.delta)))
@@ -161,6 +165,7 @@ class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
             adjacency=first.adjacency,
             seed_fingerprints=() if noise.fingerprint is None else (noise.fingerprint,),
             releases=(),
+            enforced=not search.lack_classes,
             delta_tail=split.delta_tail,
             guessable=noise.is_guessable,
         )
@@ -235,6 +240,7 @@ def _total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent
         epsilon=whole.epsilon,
         delta=whole.delta,
         mu=min(composed.mu, whole.mu),
+        enforced=composed.enforced and whole.enforced,
         delta_tail=whole.delta_tail,
     )
 
@@ -254,6 +260,8 @@ def _stamped(model: Any, search: Search, spent: PrivacySpent, ledger: Any) -> li
             # Another fit of the part costs what its parameters say. The seed, which would let
             # anybody subtract the noise, is not kept.
             asked = {name: getattr(step.estimator, name) for name in ("epsilon", "delta")}
+            if step.name in search.lack_classes:
+                asked["classes"] = None
             part.set_params(**asked, ledger=ledger, random_state=None)
             if not search.chooses_within(number):
                 parts.append(part)

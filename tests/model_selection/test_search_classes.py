@@ -1,5 +1,7 @@
 """Searches among classifiers: labels are checked before anything is spent, classes are given."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
@@ -46,8 +48,6 @@ def test_what_knows_no_labels_needs_classes():
     search = GridSearchCV(DPLogisticRegression(), NORMS)
     with pytest.raises(ValueError, match="pass classes"):
         search_cost(search, *X.shape)
-    with pytest.raises(ValueError, match="pass classes"):
-        DPGridSearch(DPLogisticRegression(), NORMS).fit(X, Y)
     given = GridSearchCV(CLASSIFIER, NORMS, cv=3)
     assert search_cost(given, *X.shape).n_fits == 7
 
@@ -66,3 +66,22 @@ def test_a_curve_of_epsilon_rises():
         CLASSIFIER, X, Y, epsilons=[0.1, 8.0], n_samples=1500, n_repeats=3, random_state=0
     )
     assert curve.mean[1] > 0.85
+
+
+@pytest.mark.parametrize(
+    ("name", "grid"), [("", NORMS), ("dplogisticregression", {"dppca__n_components": [2, 5]})]
+)
+def test_a_search_takes_the_labels_for_classes_and_warns_once(name, grid):
+    estimator = DPLogisticRegression()
+    if name:
+        estimator = make_pipeline(DPPCA(4, row_norm=4, mean_norm=1), estimator)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search = DPGridSearch(estimator, grid, epsilon=8.0).fit(X, Y)
+    assert sum("becomes public" in str(one.message) for one in caught) == 1
+    assert not search.privacy_spent_.enforced
+    best = search.best_estimator_
+    last = best.named_steps[name] if name else best
+    assert last.classes is None
+    assert last.classes_.tolist() == CLASSES
+    assert not last.privacy_spent_.enforced

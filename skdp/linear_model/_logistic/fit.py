@@ -14,6 +14,7 @@ from skdp.linear_model._logistic.records import (
     clipped,
     joint_moment,
     weights_beside,
+    with_norms,
 )
 from skdp.linear_model._logistic.warnings import warnings_for_moment
 from skdp.linear_model._logistic.whitening import centered, start_of, whitening_of
@@ -39,6 +40,7 @@ def solve_logistic(
     generator: np.random.Generator,
 ) -> Estimate:
     """Release the clip level, the joint moment, and the gradients; without noise the optimum."""
+    view = with_norms(view)
     if plan.coefficients is not None:
         bound = math.inf if problem.row_norm is None else problem.row_norm
         best = optimum(clipped(view, bound), problem.n_classes)

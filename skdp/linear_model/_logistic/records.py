@@ -1,7 +1,7 @@
 """Rows with the numbers of their classes, and the sum that whitens them and starts a descent."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -10,7 +10,7 @@ from skdp.data.blocks import Block
 from skdp.data.rows import RowCache, Rows
 from skdp.privacy.clipping import clip_weights
 
-__all__ = ["LabeledRows", "clipped", "joint_moment", "weights_beside"]
+__all__ = ["LabeledRows", "clipped", "joint_moment", "weights_beside", "with_norms"]
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,16 @@ class LabeledRows:
     codes: np.ndarray
 
 
-def clipped(view: LabeledRows, bound: float) -> LabeledRows:
-    """Clip the rows to a norm; their norms are computed here, once for all passes."""
+def with_norms(view: LabeledRows) -> LabeledRows:
+    """Compute the norms of the rows, once for all passes."""
     rows = view.rows
-    weighting = partial(clip_weights, bound=bound, n_features=rows.n_features)
-    cached = Rows(rows.source, rows.n_jobs, cache=RowCache(rows.norms()))
-    return LabeledRows(cached.clipped(bound, weighting), view.codes)
+    return LabeledRows(replace(rows, cache=RowCache(rows.norms())), view.codes)
+
+
+def clipped(view: LabeledRows, bound: float) -> LabeledRows:
+    """Clip the rows to a norm."""
+    weighting = partial(clip_weights, bound=bound, n_features=view.rows.n_features)
+    return LabeledRows(view.rows.clipped(bound, weighting), view.codes)
 
 
 def weights_beside(row_norm: float) -> tuple[float, float]:

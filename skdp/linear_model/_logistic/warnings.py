@@ -7,8 +7,13 @@ from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.linear_model._logistic.whitening import Whitening
 from skdp.privacy import Plan
 
-__all__ = ["warnings_for_moment", "warnings_for_size"]
+__all__ = ["LABELS_BECOME_PUBLIC", "warnings_for_moment", "warnings_for_size"]
 
+#: Warning of classes that are taken from the data.
+LABELS_BECOME_PUBLIC = (
+    "classes=None takes the labels of y for the classes: which labels occur becomes public by this "
+    "fit, and is not protected. Pass classes, a list of all labels that there may be."
+)
 # With less strength than that, of two classes or of more, probabilities may be worse than the
 # fractions of the classes; not studied.
 _LEAST_OF_TWO, _LEAST_OF_MORE = 5.0, 15.0
@@ -17,11 +22,7 @@ _LEAST_OF_TWO, _LEAST_OF_MORE = 5.0, 15.0
 def warnings_for_size(problem: LogisticProblem, plan: Plan) -> Iterator[str]:
     """Warn of what public facts say against a fit."""
     if not problem.unit.is_enforced:
-        yield (
-            "classes=None takes the labels of y for the classes: which labels occur becomes public "
-            "by this fit, and is not protected. Pass classes, a list of all labels that there may "
-            "be."
-        )
+        yield LABELS_BECOME_PUBLIC
     if not problem.cost.is_private:
         return
     least = _LEAST_OF_TWO if problem.n_classes == 2 else _LEAST_OF_MORE

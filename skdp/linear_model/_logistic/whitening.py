@@ -47,9 +47,9 @@ def whitening_of(
     least = max(edge, _LEAST_OF_LARGEST * values[-1], _LEAST_OF_MEAN * values.mean())
     raised = np.maximum(values, least)
     reach = math.sqrt(max(1.0, float((values / raised).sum())))
-    root = (vectors / np.sqrt(raised)) @ vectors.T
+    half = (vectors / np.sqrt(raised)) @ vectors.T
     is_clear = bool(values[-1] > edge and reach > 1)
-    return Whitening(mean, root, 1 / math.sqrt(raised[0]), reach, is_clear)
+    return Whitening(mean, (half + half.T) / 2, 1 / math.sqrt(raised[0]), reach, is_clear)
 
 
 def start_of(
