@@ -124,11 +124,12 @@ def groups(cell, data):
     """Records in the place of the first: long and short, along, across and opposite, any class."""
     last = cell.n_classes - 1
     others = np.linalg.svd(data.rows - data.rows.mean(axis=0))[2]
-    rows = [scale * one for one in (others[0], others[-1]) for scale in (-1e9, 1e9, 1.0)]
-    rows += [0 * others[0], -0.5 * others[1], 1e300 * others[2], np.full(N_FEATURES, 5e-324)]
-    rows += [-LARGEST * np.sign(others[1]), 10.0 ** np.linspace(-300, 300, N_FEATURES)]
-    rows += [data.rows.mean(axis=0) + 1e-9, 1e20 * others[0] + others[1], data.rows[0]]
+    rows = [scale * one for one in (others[0], others[-1]) for scale in (-1e9, 1e9)]
+    rows += [0 * others[0], data.rows.mean(axis=0) + 1e-9, 1e300 * others[2]]
     found = [data.with_record(row, label).arguments for row in rows for label in (0, last)]
+    odd = [np.full(N_FEATURES, 5e-324), -LARGEST * np.sign(others[1])]
+    odd += [10.0 ** np.linspace(-300, 300, N_FEATURES), data.rows[0]]
+    found += [data.with_record(row, last).arguments for row in odd]
     if cell.adjacency == "replace":
         return [Group(found)]
     return [Group(found, origin=data.arguments, make_null=null_record)]
@@ -161,8 +162,9 @@ def is_reached(cell, worst):
     """Whether an attack got far: long rows of either class do, as all gradients are clipped."""
     gradients = [ratio for name, ratio in worst.items() if name.startswith("whitened gradient")]
     # Beside a class without records, residuals of the others are short: what is left are opposite
-    # rows of that class.
-    least, norm = 0.7 if cell.lacks_class else 0.9, worst.get("median norm", 1.0)
+    # rows of that class. Of three classes, no two residuals need be opposite.
+    is_simple = cell.n_classes == 2 and not cell.lacks_class
+    least, norm = 0.9 if is_simple else 0.7, worst.get("median norm", 1.0)
     return worst["class moment"] > 0.9 and max(gradients) > least and norm > 0.4
 
 
