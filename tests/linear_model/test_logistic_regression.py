@@ -13,6 +13,8 @@ from sklearn.model_selection import cross_val_score
 
 from skdp import DPLogisticRegression, PrivacyLedger, PrivacyWarning
 from skdp.data.reduce import BlockView
+from skdp.linear_model._logistic.warnings import warnings_for_moment
+from skdp.linear_model._logistic.whitening import whitening_of
 
 NAMES = np.array(["ash", "birch", "cedar"])
 SEED = 2**100 + 3
@@ -147,10 +149,19 @@ def test_it_warns_of_what_noise_hides():
     few = warned_by(lambda: model.fit(X[:30], codes[:30]))
     assert "worse than the frequencies" in few
     assert "row_norm" in few
-    assert "Noise hides the spread" in few
-    far = warned_by(lambda: model.fit(X + 1e6, codes))
-    assert far.startswith("Noise hides the spread")
     assert "median norm: the search ended" in warned_by(lambda: model.fit(X * 1e20, codes))
+
+
+@pytest.mark.parametrize(("size", "is_clear"), [(0.9, False), (1.1, True)])
+def test_it_warns_if_no_eigenvalue_exceeds_the_noise(size, is_clear):
+    noise_std, constant = 0.1, 2.0
+    # The largest eigenvalue of such noise of order 4.
+    edge = 2 * np.sqrt(4) * noise_std * np.sqrt(0.5)
+    moment = np.diag([size * edge] * 4 + [constant**2, 1.0, 1.0])
+    whitening = whitening_of(moment, noise_std, constant, 4)
+    assert whitening.is_clear == is_clear
+    told = " ".join(warnings_for_moment(whitening))
+    assert told.startswith("Noise hides the spread") == (not is_clear)
 
 
 @pytest.mark.parametrize(

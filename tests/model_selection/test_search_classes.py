@@ -12,12 +12,12 @@ from skdp.model_selection import DPGridSearch, epsilon_curve, private_score, sea
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 generator = np.random.default_rng(0)
-X = generator.normal(size=(1500, 5))
-Y = np.where(X[:, 0] + 0.3 * generator.normal(size=1500) > 0, "yes", "no")
+X = generator.normal(size=(1500, 5)) * [3, 1, 1, 1, 1]
+Y = np.where(X[:, 0] + 0.9 * generator.normal(size=1500) > 0, "yes", "no")
 CLASSES = ["no", "yes"]
-NORMS = {"row_norm": [2.0, 4.0]}
+NORMS = {"row_norm": [3.0, 6.0]}
 CLASSIFIER = DPLogisticRegression(classes=CLASSES)
-PIPELINE = make_pipeline(DPPCA(4, row_norm=4, mean_norm=1), CLASSIFIER)
+PIPELINE = make_pipeline(DPPCA(4, row_norm=6, mean_norm=1), CLASSIFIER)
 
 
 def test_a_search_chooses_among_classifiers():
@@ -74,7 +74,7 @@ def test_a_curve_of_epsilon_rises():
 def test_a_search_takes_the_labels_for_classes_and_warns_once(name, grid):
     estimator = DPLogisticRegression()
     if name:
-        estimator = make_pipeline(DPPCA(4, row_norm=4, mean_norm=1), estimator)
+        estimator = make_pipeline(DPPCA(4, row_norm=6, mean_norm=1), estimator)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         search = DPGridSearch(estimator, grid, epsilon=8.0).fit(X, Y)
