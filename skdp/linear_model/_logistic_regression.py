@@ -110,6 +110,10 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
     regression, about 1.3 times on data that follow the model. If a fold of a cross-validation may
     lack a class, pass `classes`, and ``labels=`` to scores such as the log loss.
 
+    After the check, and a digest if there is a seed, a fit reads X for the norms of the rows, for
+    the moment, for the norms of whitened rows, and in every step, of which public facts make 8 to
+    40. Time is O(n d^2) once and O(n d K) a step, memory O((d + K)^2); sparse rows stay sparse.
+
     With ``epsilon=inf`` the coefficients are those of scikit-learn without a penalty; `row_norm`
     still clips rows if it is finite.
 

@@ -50,6 +50,14 @@ def test_without_noise_and_clipping_it_is_that_of_scikit_learn(n_classes, contai
     assert ours.score(X, NAMES[codes]) == np.mean(ours.predict(X) == NAMES[codes])
 
 
+def test_without_noise_a_bound_still_clips():
+    X, codes = drawn(400, 2)
+    shortened = X * np.minimum(1, 2 / np.linalg.norm(X, axis=1, keepdims=True))
+    ours = DPLogisticRegression(classes=[0, 1], epsilon=np.inf, row_norm=2.0).fit(X, codes)
+    theirs = LogisticRegression(C=1e12, tol=1e-10, max_iter=10_000).fit(shortened, codes)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.filterwarnings("ignore:random_state")
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
