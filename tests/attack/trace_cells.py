@@ -323,7 +323,7 @@ TOO_SMALL = {
     ),
     "votes": ("count", "clip vote", Cell("matrices")),
     "searches": ("counts", "response center", Cell("matrices", unit="response")),
-    "searches of norms": ("count", "matrix norm", Cell("tasks", adjacency="zero_out")),
+    "searches of norms": ("counts", "matrix norm", Cell("tasks", adjacency="zero_out")),
     "searches of all features": ("counts", "feature centers", Cell("vectors")),
     "histograms": ("histograms", "response spread", Cell("outer", unit="response")),
     "histograms of all features": ("histograms", "feature spreads", Cell("row vectors")),

@@ -308,7 +308,7 @@ SLIPS = {
     "gradients without one": Slip("row_sum", "gradient 2", _cell("zero_out")),
     "votes": Slip("histogram", "prior vote", _cell("replace")),
     "counts of gradients": Slip("count", "clip vote", _cell("replace")),
-    "searches": Slip("count", "product norm", _cell("zero_out")),
+    "searches": Slip("counts", "product norm", _cell("zero_out")),
     "normal matrices": Slip("user_moment", "normal matrix", _cell("replace", solver="altmin")),
     "losses": Slip("loss_range", "representation", _cell("zero_out", solver="exponential")),
     "bounds": Slip("count_distance", "response bound", _cell("zero_out", solver="exponential")),
