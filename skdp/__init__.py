@@ -15,6 +15,7 @@ from skdp.exceptions import BudgetError, LedgerError, PrivacyWarning
 from skdp.ledger import PrivacyLedger
 from skdp.linear_model import DPPersonalizedRegressor, DPTraceRegressor, PersonalHead
 from skdp.model_selection import privacy_spent
+from skdp.preprocessing import DPStandardScaler
 
 __version__ = "0.1.0"
 
@@ -24,6 +25,7 @@ __all__ = [
     "DPContinualFactorizer",
     "DPLowRankFactorizer",
     "DPPersonalizedRegressor",
+    "DPStandardScaler",
     "DPStreamingFactorizer",
     "DPTraceRegressor",
     "DPTruncatedSVD",

@@ -24,6 +24,7 @@ from skdp import (
     DPContinualFactorizer,
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
+    DPStandardScaler,
     DPStreamingFactorizer,
     DPTraceRegressor,
     DPTruncatedSVD,
@@ -44,6 +45,7 @@ UNITS = ("row", "record", "user", "update", "entry")
 FITS = {
     "pca": (DPPCA(2), (X,), "DPPCA.fit, 120 rows"),
     "svd": (DPTruncatedSVD(2), (X,), "DPTruncatedSVD.fit, 120 rows"),
+    "scaler": (DPStandardScaler(), (X,), "DPStandardScaler.fit, 120 rows"),
     "factorizer": (
         DPLowRankFactorizer(2, privacy_unit=Entry((-3, 3))),
         (X,),

@@ -28,6 +28,7 @@ from skdp.privacy.sensitivity.changes import (
     frobenius_product,
     spectral_product,
 )
+from skdp.privacy.sensitivity.columns import column_moments
 from skdp.privacy.sensitivity.counts import (
     count,
     counts,
@@ -78,6 +79,7 @@ from skdp.privacy.sensitivity.users import count_distance, loss_range, user_mome
 __all__ = [
     "clipped_projection",
     "clipped_squares",
+    "column_moments",
     "count",
     "count_distance",
     "counts",
