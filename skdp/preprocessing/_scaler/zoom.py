@@ -17,8 +17,9 @@ __all__ = ["NarrowPlaces", "are_narrow", "zoomed_intervals"]
 
 # Columns with a larger ratio of their ends are as wide as they are far from 0.
 _LARGEST_RATIO = 4.0  # not studied
-# Fraction of the rows that the visible bins of a level have to hold.
-_MOST = 0.75  # not studied
+# Fractions of the rows that the visible bins of a level have to hold, the second less one standard
+# deviation of its noise. With less, a second place with a fifth of the rows would be lost.
+_MOST, _LEAST = 0.9, 0.75  # benchmarks/scaling/columns.md
 # Coarser levels than this number of bins would gain less than they risk.
 _FEWEST_BINS = 16  # not studied
 
@@ -62,10 +63,12 @@ def _most_of(
         seen = np.flatnonzero(is_visible(counts, noise_std, n_columns))
         if len(seen):
             first, last = seen[0], seen[-1] + 1
-            held = counts[first:last].sum() - math.sqrt(last - first) * noise_std
+            held = counts[first:last].sum()
+            certain = held - math.sqrt(last - first) * noise_std
+            is_most = held >= _MOST * n_rows and certain >= _LEAST * n_rows
             # One bin more on either side, as thin tails are not visible.
             ends = max(first - 1, 0) / len(counts), min(last + 1, len(counts)) / len(counts)
-            if held >= _MOST * n_rows and ends[1] - ends[0] < best[1] - best[0]:
+            if is_most and ends[1] - ends[0] < best[1] - best[0]:
                 best = ends
         counts, noise_std = counts.reshape(-1, 2).sum(axis=1), noise_std * math.sqrt(2)
     return best
