@@ -7,7 +7,7 @@ from skdp.decomposition._factors import Factors
 __all__ = ["warnings_for_units"]
 
 # Few columns are at most this fraction, and together have nearly all of the variance.
-_FEW, _NEARLY_ALL = 0.1, 0.99  # not studied
+_FEW, _NEARLY_ALL = 0.2, 0.99  # not studied
 # The largest variance is more than so many times the median one.
 _LARGEST_RATIO = 1e4  # not studied
 # A smaller variance, in standard deviations of the noise, may be noise alone.
