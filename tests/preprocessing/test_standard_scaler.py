@@ -9,6 +9,10 @@ from scipy.sparse import csr_array, issparse
 from sklearn.preprocessing import StandardScaler
 
 from skdp import DPStandardScaler, PrivacyWarning, RowBlocks
+from skdp.data.rows import Rows
+from skdp.data.sources import as_source
+from skdp.preprocessing._scaler.columns import Intervals, counting, summing
+from skdp.preprocessing._scaler.sizes import N_BINS, place_size, sized_intervals
 
 SEED = 2**100
 N = 4000
@@ -172,3 +176,29 @@ def test_it_names_columns_that_hardly_vary():
     assert "2 of 3 columns (b, c) hardly vary" in within
     unknown = told(DPStandardScaler(epsilon=8.0), frame)
     assert any("1 of 3 columns (c) show no number but 0" in one for one in unknown)
+
+
+@pytest.mark.parametrize("contain", [np.asarray, csr_array])
+def test_a_null_row_is_counted_nowhere(contain):
+    null = MIXED[:50].copy()
+    null[7] = np.nan
+    without = np.delete(null, 7, axis=0)
+    intervals = Intervals.of(np.full(4, -50.0), np.full(4, 70.0))
+    for kernel in (summing(intervals), counting(place_size, N_BINS)):
+        one, other = (
+            Rows(as_source(contain(rows))).map_sum(kernel, 4 * N_BINS) for rows in (null, without)
+        )
+        np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-12)
+
+
+@pytest.mark.parametrize("number", [0.0, 5e-324, 2.0**-60, 1.0, 3.0, 2.0**70, 1e300])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_every_number_fills_one_bin_whose_ends_hold_it(number, sign):
+    column = np.full((9, 1), sign * number)
+    counts = Rows(as_source(column)).map_sum(counting(place_size, N_BINS), N_BINS)
+    assert sorted(counts[0])[-2:] == [0, 9]
+    intervals, is_void = sized_intervals(counts, noise_std=0.1)
+    assert is_void[0] == (number == 0)
+    largest = 2.0**61
+    distance = abs(np.clip(sign * number, -largest, largest) - intervals.middle[0])
+    assert distance <= intervals.half[0] or number == 0
