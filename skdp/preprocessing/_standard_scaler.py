@@ -122,6 +122,9 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         "clip": [Interval(Real, 0, None, closed="neither"), None],
     }
 
+    #: The only unit, as other estimators name it.
+    privacy_unit: ClassVar[str] = "row"
+
     def __init__(
         self,
         *,

@@ -6,11 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array, issparse
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdp import DPStandardScaler, PrivacyWarning, RowBlocks
+from skdp import DPPCA, DPStandardScaler, DPTraceRegressor, PrivacyWarning, RowBlocks
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
+from skdp.model_selection import DPGridSearch
 from skdp.preprocessing._scaler.columns import Intervals, counting, summing
 from skdp.preprocessing._scaler.sizes import N_BINS, place_size, sized_intervals
 
@@ -23,10 +25,10 @@ BOUNDS = (X.mean(0) - 4 * X.std(0), X.mean(0) + 4 * X.std(0))
 EXACT = {"epsilon": np.inf, "clip": None}
 
 
-def silently(scaler, rows):
+def silently(scaler, *data):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
-        return scaler.fit(rows)
+        return scaler.fit(*data)
 
 
 @pytest.mark.parametrize("rows", [X, X.astype(np.float32), X + 1e8, np.ones((5, 2)), X[:1]])
@@ -172,9 +174,9 @@ def test_it_warns_where_noise_hides_most():
 
 def test_it_names_columns_that_hardly_vary():
     frame = pd.DataFrame({"a": X[:, 0], "b": np.full(N, 0.5), "c": np.zeros(N)})
-    (within,) = told(DPStandardScaler(epsilon=8.0, bounds=(-3, 3)), frame)
+    (within,) = told(DPStandardScaler(epsilon=1000.0, bounds=(-3, 3)), frame)
     assert "2 of 3 columns (b, c) hardly vary" in within
-    unknown = told(DPStandardScaler(epsilon=8.0), frame)
+    unknown = told(DPStandardScaler(epsilon=1000.0), frame)
     assert any("1 of 3 columns (c) show no number but 0" in one for one in unknown)
 
 
@@ -202,3 +204,10 @@ def test_every_number_fills_one_bin_whose_ends_hold_it(number, sign):
     largest = 2.0**61
     distance = abs(np.clip(sign * number, -largest, largest) - intervals.middle[0])
     assert distance <= intervals.half[0] or number == 0
+
+
+def test_a_search_takes_a_pipeline_that_begins_with_it():
+    scaler = DPStandardScaler(bounds=BOUNDS)
+    pipeline = make_pipeline(scaler, DPPCA(2, row_norm=3, mean_norm=3), DPTraceRegressor())
+    search = DPGridSearch(pipeline, {"dppca__n_components": [1, 2]}, epsilon=4.0)
+    assert silently(search, X, X[:, 0]).privacy_spent_.unit == "record"
