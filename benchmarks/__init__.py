@@ -5,6 +5,7 @@ high_dimension    what else was tried where rows have hundreds of features
 entries           one entry, edge or interaction protected: what is captured, and what is warned of
 trace_regression  errors and rates of the regressor, real data, and data unlike the others
 papers            the published algorithms themselves, mended where they break their promise
+scaling           columns that are narrow beside their distance from 0
 seeds             the utility tests under fresh seeds
 speed             time and memory of fits against those without privacy
 

@@ -20,6 +20,7 @@ from skdp.linear_model import (
     PersonalHead,
 )
 from skdp.model_selection import privacy_spent
+from skdp.preprocessing import DPStandardScaler
 
 __version__ = "0.1.0"
 
@@ -30,6 +31,7 @@ __all__ = [
     "DPLogisticRegression",
     "DPLowRankFactorizer",
     "DPPersonalizedRegressor",
+    "DPStandardScaler",
     "DPStreamingFactorizer",
     "DPTraceRegressor",
     "DPTruncatedSVD",

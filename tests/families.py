@@ -14,6 +14,7 @@ import entry_neighbors
 import factor_cells
 import fed_streams
 import row_cells
+import scaler_cells
 import toy
 import trace_cells
 import trace_neighbors
@@ -190,6 +191,19 @@ FAMILIES = (
         slips=user_cells.SLIPS,
         arguments=lambda data: data.arguments,
         n_units=lambda arguments: len(set(arguments[2])),
+    ),
+    Family(
+        name="columns",
+        cells=scaler_cells.CELLS,
+        datasets=scaler_cells.datasets,
+        strange=scaler_cells.strange_datasets,
+        groups=scaler_cells.groups,
+        strangers=scaler_cells.strangers,
+        released=lambda cell: scaler_cells.RELEASED,
+        public=lambda cell: scaler_cells.PUBLIC,
+        recorded=lambda cell: ("row", True),
+        is_reached=scaler_cells.is_reached,
+        slips=scaler_cells.SLIPS,
     ),
     Family(
         name="streams",

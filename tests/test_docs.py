@@ -29,7 +29,7 @@ OF_EACH_CLASS = {
 STREAM_NAMES, SEARCH_NAMES = ({one.__name__ for one in kind} for kind in (STREAMS[:2], SEARCHES))
 OWN_WORDS = {
     "adjacency": {"DPLowRankFactorizer", "DPPersonalizedRegressor"} | STREAM_NAMES,
-    "bounds": {"Edge", "SparseRow"},
+    "bounds": {"DPStandardScaler", "Edge", "SparseRow"},
     "delta": {"DPLowRankFactorizer", "DPPersonalizedRegressor", "DPPCA", "DPTruncatedSVD"},
     "epsilon": {"DPLogisticRegression", "DPPersonalizedRegressor", "DPTraceRegressor"}
     | SEARCH_NAMES

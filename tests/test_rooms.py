@@ -18,12 +18,15 @@ FLOORS = (
     {"_parameters", "_reading"},
     {"units"},
     {"_estimator", "datasets", "metrics"},
-    {"decomposition", "linear_model"},
+    {"decomposition", "linear_model", "preprocessing"},
     {"model_selection"},
     {"__init__"},
 )
 # What works on arrays does without scikit-learn: only shells, checks and conversions know it.
-ARRAY_ROOMS = ("linalg.", "data.", "privacy.", "decomposition._rows.", "decomposition._entries.")
+ARRAY_ROOMS = (
+    *("linalg.", "data.", "privacy."),
+    *("decomposition._rows.", "decomposition._entries.", "preprocessing._scaler."),
+)
 KNOWS_SKLEARN = {"data.rank_one"}
 
 

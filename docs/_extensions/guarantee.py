@@ -17,8 +17,8 @@ GUARANTEE = {
     "pickle of it does not.",
     "fit_transform": "**Not covered**: fits, and is a noise-free function of the same rows.",
     "get_covariance": _RELEASED,
-    "get_feature_names_out": "**Public**: the name of the class, and the number of components, "
-    "which is covered.",
+    "get_feature_names_out": "**Public**: names of features or, for components, the name of the "
+    "class and their number, which is covered.",
     "get_metadata_routing": "**Public**: settings only.",
     "get_params": "**Public**, but for ``random_state``: a seed takes the noise out.",
     "get_precision": _RELEASED,

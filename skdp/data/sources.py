@@ -16,6 +16,7 @@ from skdp.linalg.compressed import rows_of, with_data
 __all__ = [
     "ArraySource",
     "BlockSource",
+    "MappedBlocks",
     "RowBlocks",
     "Source",
     "as_source",
@@ -163,7 +164,7 @@ class RowBlocks(SkdpContainer):
             yield block
 
 
-class _MappedBlocks(RowBlocks):
+class MappedBlocks(RowBlocks):
     """A `RowBlocks` whose blocks go through a function that takes each row by itself."""
 
     def __init__(self, X: RowBlocks, function: Callable[[Any], Any]) -> None:
@@ -231,7 +232,7 @@ def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:
     memory; in every pass for a memory map or a `RowBlocks`, whose dense rows it may make sparse.
     """
     if isinstance(X, RowBlocks):
-        return BlockSource(X if function is None else _MappedBlocks(X, function))
+        return BlockSource(X if function is None else MappedBlocks(X, function))
     if function is None or _is_mapped(X):
         return ArraySource(X, function)
     return ArraySource(function(_canonical(X) if sparse.issparse(X) else X))

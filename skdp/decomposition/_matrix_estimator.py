@@ -31,6 +31,7 @@ from skdp.decomposition._problem import (
     Support,
 )
 from skdp.decomposition._rank import ratios_of
+from skdp.decomposition._raw_units import warnings_for_units
 from skdp.decomposition._rows.fit import read_rows_once, solve_rows
 from skdp.decomposition._rows.plan import plan_rows, warnings_for_rows
 from skdp.decomposition._rows.resolve import resolve_rows
@@ -341,7 +342,9 @@ def warnings_for_factors(result: Factors, wanted: int, problem: MatrixProblem) -
             "budget is spent, and the components are noise. Pass a larger bound, or None for no "
             "bound; a random basis has a coherence of about 2 log(n)."
         ]
-    warnings = []
+    warnings = list[str]()
+    if isinstance(problem, RowsProblem) and problem.is_pca:
+        warnings += warnings_for_units(result, problem.shape[1])
     if result.left_signal < _LEAST_SIGNAL:
         warnings.append(
             f"At most {result.left_signal:.1%} of left_components_ is signal: noise that hides a "

@@ -25,6 +25,7 @@ from skdp.linear_model import DPLogisticRegression
 from skdp.linear_model._logistic.labels import checked_labels, classes_in
 from skdp.model_selection._private_steps import is_passed_through, is_stateless
 from skdp.model_selection._public_steps import fitted_to_nothing, transformed
+from skdp.preprocessing import DPStandardScaler
 from skdp.privacy.precision import plain
 from skdp.units import SparseRow
 
@@ -262,6 +263,8 @@ def _shape_of(X: Any) -> tuple[int, int | None]:
 def _width_behind(configured: Any, step: Step, n_rows: int, width: int | None) -> int | None:
     """Return how many features a step leaves, or may leave at most; None if it predicts."""
     if width is None or configured is None or isinstance(configured, str):
+        return width
+    if isinstance(configured, DPStandardScaler):
         return width
     if step.is_private:
         n_components = _n_components(configured)

@@ -18,7 +18,7 @@ from sklearn.model_selection._search_successive_halving import (
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from skdp import decomposition, linear_model
+from skdp import decomposition, linear_model, preprocessing
 from skdp._estimator import PrivateEstimator
 from skdp.model_selection._grid_search import DPGridSearch
 from skdp.model_selection._holders import complaint_of, complaint_of_function, is_holder
@@ -53,6 +53,7 @@ LEARNS_NOTHING, FROZEN = "learns nothing", "frozen"
 _OURS = (
     *(getattr(decomposition, name) for name in decomposition.__all__),
     *(getattr(linear_model, name) for name in linear_model.__all__),
+    *(getattr(preprocessing, name) for name in preprocessing.__all__),
     DPGridSearch,
     DPRandomizedSearch,
 )

@@ -14,6 +14,7 @@ from skdp import (
     DPLogisticRegression,
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
+    DPStandardScaler,
     DPStreamingFactorizer,
     DPTraceRegressor,
     DPTruncatedSVD,
@@ -40,6 +41,7 @@ with warnings.catch_warnings():
     LOGISTIC = DPLogisticRegression(classes=[0, 1]).fit(X, Y > 0)
     USERS = DPPersonalizedRegressor(1).fit(X, Y, GROUPS)
     HEAD = USERS.head(X, Y)
+    SCALER = DPStandardScaler(with_mean=False, bounds=(-3.0, 3.0)).fit(X)
     RELEASED = (
         DPStreamingFactorizer(2, shape=SHAPE, privacy_unit=Update(1.0)).partial_fit(X).finalize()
     )
@@ -71,6 +73,9 @@ OF_SPARSE = {
     "DPTruncatedSVD.fit": fitted(SVD),
     "DPTruncatedSVD.fit_transform": lambda bad: clone(SVD).fit_transform(bad),
     "DPTruncatedSVD.transform": SVD.transform,
+    "DPStandardScaler.fit": fitted(SCALER),
+    "DPStandardScaler.transform": SCALER.transform,
+    "DPStandardScaler.inverse_transform": SCALER.inverse_transform,
     "DPLowRankFactorizer.fit": fitted(FACTORS),
     "DPLowRankFactorizer.transform": FACTORS.transform,
     "DPLowRankFactorizer.score": FACTORS.score,
@@ -100,6 +105,7 @@ OF_SPARSE = {
 OF_BLOCKS = {
     "RowBlocks, fit": lambda bad: clone(SVD).fit(blocks(bad)),
     "RowBlocks, transform": lambda bad: SVD.transform(blocks(bad)),
+    "RowBlocks, scaling": lambda bad: SCALER.transform(blocks(bad)),
     "RowBlocks, score": lambda bad: FACTORS.score(blocks(bad)),
 }
 OF_ROWS = {

@@ -15,6 +15,7 @@ from skdp import (
     DPLogisticRegression,
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
+    DPStandardScaler,
     DPTraceRegressor,
     DPTruncatedSVD,
 )
@@ -112,6 +113,15 @@ ESTIMATORS += [
     DPGridSearch(DPPCA(mean_norm=3, row_norm=3), SEARCHED),
     DPGridSearch(DPTruncatedSVD(row_norm=3), SEARCHED),
     DPRandomizedSearch(DPPCA(mean_norm=3, row_norm=3), SEARCHED, n_iter=2),
+]
+ESTIMATORS += [
+    DPStandardScaler(**more)
+    for more in (
+        {},
+        {"epsilon": np.inf, "clip": None},
+        {"bounds": BOUNDS, "adjacency": "zero_out"},
+        {"with_mean": False},
+    )
 ]
 FIRST_OF_CLASS = list({type(one): one for one in reversed(ESTIMATORS)}.values())
 OTHERS = [one for one in ESTIMATORS if one not in FIRST_OF_CLASS]

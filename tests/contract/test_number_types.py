@@ -14,6 +14,7 @@ from skdp import (
     DPLogisticRegression,
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
+    DPStandardScaler,
     DPTraceRegressor,
     DPTruncatedSVD,
     PrivacyWarning,
@@ -32,7 +33,7 @@ X = generator.normal(size=(60, 8)) * 10 + 5
 SYMMETRIC = X[:8] + X[:8].T
 MATRICES, RESPONSES = generator.normal(size=(80, 3, 2)), generator.normal(size=80)
 # Parameters that are tuples.
-SEQUENCES = ("privacy_unit__bounds", "matrix_shape")
+SEQUENCES = ("privacy_unit__bounds", "bounds", "matrix_shape")
 # Positive definite, of numbers that every type of float holds.
 COVARIANCE = np.array([[2.001953125, 0.5], [0.5, 1.0009765625]])
 
@@ -55,8 +56,8 @@ class Case:
         return (value, None) if self.place == 0 else (None, value)
 
     def fitted(self, value):
-        has_components = self.make not in (DPTraceRegressor, DPLogisticRegression)
-        basic = {"n_components": 2} if has_components else {}
+        is_decomposition = "n_components" in self.make._parameter_constraints
+        basic = {"n_components": 2} if is_decomposition else {}
         basic["random_state"] = SECRET
         # A clone: what is set of a unit must not be set of those of other cases.
         estimator = clone(self.make(**{**basic, **self.more})).set_params(**{self.name: value})
@@ -69,7 +70,8 @@ class Case:
             if estimator.user_column is None:
                 return estimator.fit(X, X[:, 0], groups)
             return estimator.fit(np.column_stack([X[:, :3], groups, X[:, 3:]]), X[:, 0])
-        return estimator.fit(SYMMETRIC if isinstance(estimator.privacy_unit, SQUARE) else X)
+        is_square = isinstance(getattr(estimator, "privacy_unit", None), SQUARE)
+        return estimator.fit(SYMMETRIC if is_square else X)
 
     def __str__(self):
         return f"{self.make.__name__}, {self.name}, {self.more.get('privacy_unit', '')}"
@@ -147,6 +149,15 @@ PERSONAL_CASES = [
     ("random_state", 77, {}),
 ]
 
+SCALER_CASES = [
+    ("epsilon", 2.501953125, {}),
+    ("delta", 2.0**-13, {}),
+    ("bounds", [-20.015625, 30.015625], {}),
+    ("clip", 2.501953125, {}),
+    ("n_jobs", 1, {}),
+    ("random_state", 77, {}),
+]
+
 
 def without_center(make, more):
     return {name: value for name, value in more.items() if make is DPPCA or name != "center"}
@@ -164,6 +175,7 @@ CASES = [
     *(Case(DPLogisticRegression, *case) for case in LOGISTIC_CASES),
     *(Case(DPLowRankFactorizer, *case) for case in FACTOR_CASES),
     *(Case(DPPersonalizedRegressor, *case) for case in PERSONAL_CASES),
+    *(Case(DPStandardScaler, *case) for case in SCALER_CASES),
 ]
 
 

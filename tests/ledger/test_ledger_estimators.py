@@ -25,6 +25,7 @@ from skdp import (
     DPLogisticRegression,
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
+    DPStandardScaler,
     DPStreamingFactorizer,
     DPTraceRegressor,
     DPTruncatedSVD,
@@ -45,6 +46,7 @@ UNITS = ("row", "record", "user", "update", "entry")
 FITS = {
     "pca": (DPPCA(2), (X,), "DPPCA.fit, 120 rows"),
     "svd": (DPTruncatedSVD(2), (X,), "DPTruncatedSVD.fit, 120 rows"),
+    "scaler": (DPStandardScaler(), (X,), "DPStandardScaler.fit, 120 rows"),
     "factorizer": (
         DPLowRankFactorizer(2, privacy_unit=Entry((-3, 3))),
         (X,),

@@ -29,6 +29,7 @@ from skdp.privacy.sensitivity.changes import (
     spectral_product,
 )
 from skdp.privacy.sensitivity.classes import class_moment
+from skdp.privacy.sensitivity.columns import column_moments
 from skdp.privacy.sensitivity.counts import (
     count,
     counts,
@@ -80,6 +81,7 @@ __all__ = [
     "class_moment",
     "clipped_projection",
     "clipped_squares",
+    "column_moments",
     "count",
     "count_distance",
     "counts",

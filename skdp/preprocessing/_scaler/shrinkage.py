@@ -1,0 +1,65 @@
+"""From released moments to centers and scales: noise is taken out, as far as it can be."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from skdp.preprocessing._scaler.columns import Intervals
+
+__all__ = ["Scales", "scales_of"]
+
+# Least variance under noise, in units of the squared half of an interval.
+_LEAST_VARIANCE = 1e-4  # not studied
+# Without noise, what is smaller than this, relative to the terms of the variance, is rounding.
+_ROUNDING = 16 * np.finfo(np.float64).eps  # not tuned
+
+
+class Scales(NamedTuple):
+    """Centers and variances of columns, and whether a variance is the least that is allowed."""
+
+    center: np.ndarray
+    variance: np.ndarray
+    is_least: np.ndarray
+    is_void: np.ndarray
+
+
+def scales_of(
+    intervals: Intervals, moments: np.ndarray, noise_std: float, is_void: np.ndarray
+) -> Scales:
+    """Compute centers and variances from the means of t and of t^2 - 1/2.
+
+    Each is drawn to its mean over all columns by the fraction of its spread that is noise.
+    """
+    largest = intervals.largest
+    means, squares = moments[0], moments[1] + 0.5
+    # On average, noise adds its variance to the square of a mean.
+    variances = squares - means**2 + noise_std**2
+    # The variance of 2 m e is added, for a mean m with the noise e.
+    noise = noise_std * math.sqrt(1 + 4 * min(float(np.mean(means**2)), 1.0))
+    means, _ = _drawn_together(means, noise_std)
+    variances, kept = _drawn_together(variances, noise)
+    least = max(math.sqrt(kept) * noise, _LEAST_VARIANCE) if noise_std else 0.0
+    center = intervals.middle + intervals.half * np.clip(means, -largest, largest)
+    is_least = variances <= least
+    if not noise_std:
+        is_least = variances <= _ROUNDING * np.maximum(means**2, _rounded_squares(intervals))
+    variances = np.clip(variances, least, largest**2)
+    return Scales(center, intervals.half**2 * variances, is_least, is_void)
+
+
+def _rounded_squares(intervals: Intervals) -> np.ndarray:
+    """Return the size of what the variance is computed from, where there is no noise."""
+    if intervals.largest == 1.0:
+        return np.ones(len(intervals.half))
+    # Around the mean: its own rounding is what is left of a constant column.
+    return _ROUNDING * intervals.middle**2
+
+
+def _drawn_together(values: np.ndarray, noise_std: float) -> tuple[np.ndarray, float]:
+    """Draw values to their mean; return them, and the fraction of the differences that is kept."""
+    if not noise_std:
+        return values, 1.0
+    mean, spread = float(np.mean(values)), float(np.var(values))
+    kept = max(0.0, 1 - noise_std**2 / spread) if spread > 0 else 0.0
+    return mean + kept * (values - mean), kept

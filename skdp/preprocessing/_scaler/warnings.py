@@ -1,0 +1,56 @@
+"""Warnings of public facts, and of released values."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from skdp.preprocessing._scaler.problem import ScalerProblem
+from skdp.preprocessing._scaler.shrinkage import Scales
+from skdp.privacy import Plan
+
+__all__ = ["warnings_for_plan", "warnings_for_scales"]
+
+# Noise of a mean from here on, in units of half an interval, hides most centers and scales.
+_MOST_NOISE = 0.1  # not studied
+# So many columns are named.
+_MOST_NAMED = 10  # not tuned
+_PASS_BOUNDS = " Pass bounds, if there are any that are known without looking at X."
+
+
+def warnings_for_plan(problem: ScalerProblem, plan: Plan) -> Iterator[str]:
+    """Warn if noise will hide most centers and scales."""
+    noise_std = plan.releases[-1].noise_std
+    if problem.cost.is_private and noise_std is not None and noise_std > _MOST_NOISE:
+        yield (
+            f"With epsilon={problem.cost.epsilon}, {problem.n_units} rows and "
+            f"{problem.n_features} columns, noise hides most centers and scales: its standard "
+            f"deviation is {noise_std:.2f} of half the interval of a column. Use "
+            f"{problem.unit.remedy}."
+        ) + _PASS_BOUNDS * (problem.interval is None)
+
+
+def warnings_for_scales(
+    scales: Scales, problem: ScalerProblem, names: Sequence[Any]
+) -> Iterator[str]:
+    """Warn of columns whose scale, or place, noise hides."""
+    if not problem.cost.is_private:
+        return
+    for which, what in (
+        (
+            scales.is_void,
+            "show no number but 0 above the noise, and are taken to lie between 0 and 1",
+        ),
+        (
+            scales.is_least & ~scales.is_void,
+            "hardly vary beside their intervals: they get the least scale that noise can tell",
+        ),
+    ):
+        if which.any():
+            yield f"{_named(np.flatnonzero(which), names)} {what}. Use {problem.unit.remedy}."
+
+
+def _named(columns: np.ndarray, names: Sequence[Any]) -> str:
+    shown = ", ".join(str(names[column]) for column in columns[:_MOST_NAMED])
+    more = f" and {len(columns) - _MOST_NAMED} more" if len(columns) > _MOST_NAMED else ""
+    return f"{len(columns)} of {len(names)} columns ({shown}{more})"

@@ -1,0 +1,74 @@
+"""Narrow columns far from 0, such as years: intervals shrink to where most entries lie.
+
+Signs and powers of two tell the width of a column only if it is as far from 0 as it is wide. A
+column whose interval lies on one side of 0 within few powers of two may be much narrower. Of such
+columns alone a histogram of equal bins is released. Its bins are many, as noise does not depend on
+their number. Neighbors are added up, level by level, until those that are visible hold most rows.
+"""
+
+import math
+
+import numpy as np
+
+from skdp.preprocessing._scaler.columns import Intervals
+from skdp.preprocessing._scaler.sizes import is_visible
+
+__all__ = ["NarrowPlaces", "are_narrow", "zoomed_intervals"]
+
+# Columns with a larger ratio of their ends are as wide as they are far from 0.
+_LARGEST_RATIO = 4.0  # not studied
+# Fractions of the rows that the visible bins of a level have to hold, the second less one standard
+# deviation of its noise. With less, a second place with a fifth of the rows would be lost.
+_MOST, _LEAST = 0.9, 0.75  # benchmarks/scaling/columns.md
+# Coarser levels than this number of bins would gain less than they risk.
+_FEWEST_BINS = 16  # not studied
+
+
+def are_narrow(intervals: Intervals) -> np.ndarray:
+    """Tell which columns may be narrow beside their distance from 0."""
+    near = np.abs(intervals.middle) - intervals.half
+    return (near > 0) & (np.abs(intervals.middle) + intervals.half <= _LARGEST_RATIO * near)
+
+
+class NarrowPlaces:
+    """The equal bins of the intervals of narrow columns; of the others nothing is counted."""
+
+    def __init__(self, intervals: Intervals, is_narrow: np.ndarray, n_bins: int) -> None:
+        self.intervals, self.is_narrow, self.n_bins = intervals, is_narrow, n_bins
+
+    def __call__(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Return the bin of each number; what is outside goes to the first or the last."""
+        units = np.nan_to_num(self.intervals.units(values, columns))
+        return np.minimum(((units + 1) / 2 * self.n_bins).astype(np.intp), self.n_bins - 1)
+
+
+def zoomed_intervals(
+    intervals: Intervals, is_narrow: np.ndarray, counts: np.ndarray, noise_std: float, n_rows: int
+) -> Intervals:
+    """Shrink the intervals of narrow columns to the visible bins that hold most rows."""
+    middle, half = intervals.middle.copy(), intervals.half.copy()
+    for column in np.flatnonzero(is_narrow):
+        first, last = _most_of(counts[column], noise_std, n_rows, int(is_narrow.sum()))
+        middle[column] += half[column] * (first + last - 1)
+        half[column] *= last - first
+    return Intervals(middle, half)
+
+
+def _most_of(
+    counts: np.ndarray, noise_std: float, n_rows: int, n_columns: int
+) -> tuple[float, float]:
+    """Return the ends of the shortest part that holds most rows, from 0 to 1."""
+    best = (0.0, 1.0)
+    while len(counts) >= _FEWEST_BINS:
+        seen = np.flatnonzero(is_visible(counts, noise_std, n_columns))
+        if len(seen):
+            first, last = seen[0], seen[-1] + 1
+            held = counts[first:last].sum()
+            certain = held - math.sqrt(last - first) * noise_std
+            is_most = held >= _MOST * n_rows and certain >= _LEAST * n_rows
+            # One bin more on either side, as thin tails are not visible.
+            ends = max(first - 1, 0) / len(counts), min(last + 1, len(counts)) / len(counts)
+            if is_most and ends[1] - ends[0] < best[1] - best[0]:
+                best = ends
+        counts, noise_std = counts.reshape(-1, 2).sum(axis=1), noise_std * math.sqrt(2)
+    return best

@@ -1,0 +1,132 @@
+"""What can be asked of a scaler, and neighbors of its data."""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from harness import Group, Slip, null_row
+from row_cells import with_row
+from scipy.sparse import csr_array, issparse
+
+from skdp import DPStandardScaler
+
+N, D = 60, 3
+LOW, HIGH = np.array([-2.0, -4.0, 0.0]), np.array([2.0, 2.0, 3.0])
+BOUNDS = {"none": None, "given": (LOW, HIGH)}
+ADJACENCIES = ("replace", "zero_out")
+RELEASED = {"mean_", "var_", "scale_"}
+PUBLIC = {"n_features_in_", "n_samples_seen_", "privacy_spent_"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One way to ask for scales."""
+
+    bounds: str = "none"
+    adjacency: str = "replace"
+    container: str = "dense"
+    # Whether a column is narrow beside its distance from 0.
+    is_narrow: bool = True
+
+    def __call__(self, **more):
+        """Make a scaler; noise has to leave something that can be attacked."""
+        given = {
+            "epsilon": 1e4,
+            "adjacency": self.adjacency,
+            "bounds": BOUNDS[self.bounds],
+            "with_mean": self.container == "dense",
+        }
+        return DPStandardScaler(**{**given, **more})
+
+    def __str__(self):
+        kind = "narrow" if self.is_narrow else "wide"
+        return ", ".join((f"bounds {self.bounds}", self.adjacency, self.container, kind))
+
+    def contain(self, X):
+        """Put dense rows into a container."""
+        return X if self.container == "dense" else csr_array(X)
+
+
+CELLS = tuple(
+    itertools.starmap(Cell, itertools.product(BOUNDS, ADJACENCIES, ("dense", "csr"), (True, False)))
+)
+
+
+def datasets(cell):
+    """Columns around 0, of zeros and positive, and far from 0 if asked for."""
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(N, D))
+    rows[:, 1] = np.where(generator.random(N) < 0.5, 0.0, 3 * rows[:, 1])
+    rows[:, 2] = 2000 + rows[:, 2] if cell.is_narrow else np.abs(rows[:, 2])
+    return {
+        "ordinary": cell.contain(rows),
+        "constant columns": cell.contain(np.tile([1.0, 0.0, 2000.0], (N, 1))),
+        "zeros": cell.contain(np.zeros((N, D))),
+        "long tails": cell.contain(generator.standard_cauchy(size=(N, D))),
+    }
+
+
+def strange_datasets(cell):
+    """Finite numbers that are far from ordinary."""
+    ones = np.ones((N, D))
+    strange = {
+        "huge": 1e300 * ones,
+        "largest": np.finfo(float).max * np.where(np.arange(D) % 2, 1.0, -1.0) * ones,
+        "denormal": 5e-324 * ones,
+        "all scales": 10.0 ** np.linspace(-300, 300, N * D).reshape(N, D),
+    }
+    return {name: cell.contain(X) for name, X in strange.items()}
+
+
+def strangers(cell, X):
+    """Rows that have nothing but their number in common with X."""
+    rows = dense(X)
+    return [(cell.contain(np.zeros(X.shape)),), (cell.contain(1e4 - 3 * rows[::-1, ::-1]),)]
+
+
+def groups(cell, X):
+    """Rows in the place of the first one: at either end of all intervals, beyond, and nowhere."""
+    first, signs = dense(X)[0], np.array([1.0, -1.0, 1.0])
+    rows = [first, np.zeros(D), LOW, HIGH, (LOW + HIGH) / 2, first / 2, 2 * first]
+    rows += [scale * side for scale in (5e-324, 1.0, 1e9, 1e300) for side in (1, -1, signs, -signs)]
+    rows += [np.array([0.3, -0.5, end]) for end in (1024, 1500, 2047)]
+    found = [(cell.contain(with_row(dense(X), 0, row)),) for row in rows]
+    if cell.adjacency == "replace":
+        return [Group(found)]
+    return [Group(found, origin=(X,), make_null=lambda: null_row(0))]
+
+
+def dense(X):
+    """Copy rows out of their container."""
+    return X.toarray() if issparse(X) else X.copy()
+
+
+def moments_in_intervals(right):
+    """Forget that a half is taken from the squares, or that a row in its place may be opposite."""
+
+    def wrong(n_columns, adjacency, rounding=0.0):
+        return right(n_columns, "zero_out", rounding) * (0.9 if adjacency == "zero_out" else 1.0)
+
+    return wrong
+
+
+SLIPS = {
+    f"{function}, {release}, {adjacency}": Slip(function, release, Cell(bounds, adjacency))
+    for function, release, bounds in (
+        ("column_moments", "column moments", "given"),
+        ("column_moments", "column moments", "none"),
+        ("histograms", "signed sizes", "none"),
+        ("histograms", "places in intervals", "none"),
+    )
+    for adjacency in ADJACENCIES
+} | {
+    f"moments, {adjacency}, subtly": Slip(
+        "column_moments", "column moments", Cell("given", adjacency), moments_in_intervals
+    )
+    for adjacency in ADJACENCIES
+}
+
+
+def is_reached(cell, worst):
+    """Every release of a scaler can be moved as far as declared."""
+    return min(worst.values()) > 0.95

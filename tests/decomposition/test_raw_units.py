@@ -1,0 +1,44 @@
+"""A PCA of columns in different units warns, once, and names the scaler."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+
+from skdp import DPPCA, DPStandardScaler
+
+SEED = 2**100
+
+
+def told(estimator, X):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator.fit(X)
+    return [str(one.message) for one in caught if "DPStandardScaler" in str(one.message)]
+
+
+def rows(largest, n_rows=5000):
+    scales = np.ones(12)
+    scales[3] = largest
+    return np.random.default_rng(0).normal(size=(n_rows, 12)) * scales
+
+
+@pytest.mark.parametrize("largest", [300.0, 1e6])
+@pytest.mark.parametrize("epsilon", [0.5, 8.0])
+def test_a_column_that_decides_alone_is_told_once(largest, epsilon):
+    (said,) = told(DPPCA(2, epsilon=epsilon, random_state=SEED), rows(largest))
+    assert "at most 2 of 12 columns" in said
+
+
+@pytest.mark.parametrize("X", [rows(3.0), load_digits().data, rows(1e6)[:, :3]])
+@pytest.mark.parametrize("epsilon", [0.5, 8.0, np.inf])
+def test_nothing_is_told_of_columns_that_are_alike(X, epsilon):
+    assert told(DPPCA(2, epsilon=epsilon, random_state=SEED), X) == []
+
+
+def test_nothing_is_told_of_scaled_columns():
+    X = rows(1e6)
+    both = make_pipeline(DPStandardScaler(random_state=SEED), DPPCA(2, random_state=SEED))
+    assert told(both, X) == []

@@ -1,0 +1,213 @@
+"""Private scales: near the exact ones, the same in every container, careful where noise wins."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array, issparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skdp import DPPCA, DPStandardScaler, DPTraceRegressor, PrivacyWarning, RowBlocks
+from skdp.data.rows import Rows
+from skdp.data.sources import as_source
+from skdp.model_selection import DPGridSearch
+from skdp.preprocessing._scaler.columns import Intervals, counting, summing
+from skdp.preprocessing._scaler.sizes import N_BINS, place_size, sized_intervals
+
+SEED = 2**100
+N = 4000
+generator = np.random.default_rng(0)
+X = generator.normal(size=(N, 4)) * [1.0, 20.0, 0.03, 300.0] + [0.0, 50.0, 0.0, 1000.0]
+MIXED = np.where(generator.random(X.shape) < 0.6, 0.0, X)
+BOUNDS = (X.mean(0) - 4 * X.std(0), X.mean(0) + 4 * X.std(0))
+EXACT = {"epsilon": np.inf, "clip": None}
+
+
+def silently(scaler, *data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        return scaler.fit(*data)
+
+
+@pytest.mark.parametrize("rows", [X, X.astype(np.float32), X + 1e8, np.ones((5, 2)), X[:1]])
+def test_without_noise_it_is_scikit_learns(rows):
+    ours, theirs = DPStandardScaler(**EXACT).fit(rows), StandardScaler().fit(rows)
+    # scikit-learn's sums of float32 are less exact than ours.
+    tolerance = 1e-4 if rows.dtype == np.float32 else 1e-7
+    for name in ("mean_", "var_", "scale_"):
+        expected = getattr(theirs, name)
+        np.testing.assert_allclose(getattr(ours, name), expected, rtol=tolerance, atol=1e-5)
+    scaled = ours.transform(rows)
+    assert scaled.dtype == rows.dtype
+    np.testing.assert_allclose(scaled, theirs.transform(rows), rtol=1e-3, atol=1e-3)
+
+
+def test_without_noise_bounds_clip_and_constant_columns_have_scale_1():
+    rows = np.column_stack([X[:, 0], np.full(N, 7.0)])
+    scaler = DPStandardScaler(epsilon=np.inf, bounds=(-1, 10)).fit(rows)
+    clipped = np.clip(rows, -1, 10)
+    np.testing.assert_allclose(scaler.mean_, clipped.mean(0), atol=1e-12)
+    np.testing.assert_allclose(scaler.scale_, [clipped[:, 0].std(), 1.0], rtol=1e-7)
+
+
+@pytest.mark.parametrize("bounds", [None, BOUNDS])
+def test_with_little_noise_it_is_near_the_exact_one(bounds):
+    scaler = silently(DPStandardScaler(epsilon=30.0, bounds=bounds, random_state=SEED), X)
+    np.testing.assert_array_less(np.abs(scaler.mean_ - X.mean(0)) / X.std(0), 0.1)
+    np.testing.assert_allclose(scaler.scale_, X.std(0), rtol=0.1)
+
+
+@pytest.mark.parametrize("more", [EXACT, {"epsilon": np.inf, "bounds": (-100, 900)}])
+def test_containers_have_the_same_scales(more):
+    dense = DPStandardScaler(with_mean=False, **more).fit(MIXED)
+    blocks = RowBlocks(lambda: iter(np.array_split(MIXED, 7)), MIXED.shape)
+    sparse_blocks = RowBlocks(lambda: map(csr_array, np.array_split(MIXED, 3)), MIXED.shape)
+    for rows in (csr_array(MIXED), blocks, sparse_blocks):
+        other = DPStandardScaler(with_mean=False, **more).fit(rows)
+        np.testing.assert_allclose(other.mean_, dense.mean_, rtol=1e-10, atol=1e-9)
+        np.testing.assert_allclose(other.var_, dense.var_, rtol=1e-10, atol=1e-7)
+
+
+def test_a_transform_keeps_the_container():
+    scaler = DPStandardScaler(epsilon=np.inf, with_mean=False).fit(MIXED)
+    expected, sparse = scaler.transform(MIXED), scaler.transform(csr_array(MIXED))
+    assert issparse(sparse)
+    assert sparse.nnz == np.count_nonzero(MIXED)
+    np.testing.assert_allclose(sparse.toarray(), expected, atol=1e-12)
+    back = scaler.inverse_transform(sparse)
+    assert issparse(back)
+    np.testing.assert_allclose(back.toarray(), scaler.inverse_transform(expected), atol=1e-9)
+    blocks = scaler.transform(RowBlocks(lambda: iter([MIXED[:9], MIXED[9:20]]), (20, 4)))
+    again = DPStandardScaler(epsilon=np.inf, with_mean=False, clip=None).fit(blocks)
+    np.testing.assert_allclose(again.mean_, expected[:20].mean(0), rtol=1e-10)
+
+
+def test_inverse_transform_undoes_what_is_not_clipped():
+    scaler = silently(DPStandardScaler(clip=None, bounds=BOUNDS, random_state=SEED), X)
+    np.testing.assert_allclose(scaler.inverse_transform(scaler.transform(X)), X, atol=1e-9)
+    with pytest.raises(ValueError, match="2 columns, but the scaler has 4"):
+        scaler.inverse_transform(X[:, :2])
+
+
+@pytest.mark.parametrize("with_mean", [True, False])
+def test_scaled_entries_are_clipped_around_the_mean(with_mean):
+    scaler = DPStandardScaler(epsilon=np.inf, clip=2.0, with_mean=with_mean).fit(X)
+    center = 0 if with_mean else scaler.mean_ / scaler.scale_
+    low, high = np.minimum(center - 2, 0), np.maximum(center + 2, 0)
+    exact = (X - scaler.mean_ * with_mean) / scaler.scale_
+    np.testing.assert_allclose(scaler.transform(X), np.clip(exact, low, high), atol=1e-12)
+    assert not scaler.transform(np.zeros((1, 4))).any() or with_mean
+
+
+def test_names_of_features_are_kept():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    scaler = silently(DPStandardScaler(bounds=BOUNDS), frame)
+    assert scaler.get_feature_names_out().tolist() == list("abcd")
+    assert scaler.n_samples_seen_ == N
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        (3.0, r"None or \(low, high\)"),
+        ((0, 1, 2), r"None or \(low, high\)"),
+        (("0", "1"), r"None or \(low, high\)"),
+        ((np.nan, 1), r"None or \(low, high\)"),
+        ((1, 1), "low below high"),
+        (([0, 0, 0, 3], 2), "low below high"),
+        ((0, 1e-101), "low below high"),
+        ((-np.inf, np.inf), "must not exceed 1e[+]100"),
+        (([0, 0], 1), r"shape \(2,\), but X has 4 features"),
+    ],
+)
+def test_bounds_that_do_not_bound_are_refused(bounds, message):
+    with pytest.raises(ValueError, match=message):
+        DPStandardScaler(bounds=bounds).fit(X)
+
+
+def test_sparse_rows_are_not_centered_and_pure_privacy_is_refused():
+    with pytest.raises(ValueError, match="sparse X cannot be centered"):
+        DPStandardScaler().fit(csr_array(X))
+    with pytest.raises(ValueError, match="with_mean=False"):
+        silently(DPStandardScaler(), X).transform(csr_array(X))
+    with pytest.raises(ValueError, match="pass a positive delta"):
+        DPStandardScaler(delta=0).fit(X)
+
+
+def names(scaler):
+    return [release.name for release in scaler.privacy_spent_.releases]
+
+
+def test_narrow_columns_far_from_0_are_zoomed_and_only_if_there_are_any():
+    random = np.random.default_rng(1)
+    wide = random.normal(size=(20_000, 4))
+    rows = wide * [1.0, 0.5, 1.0, 1e6] + [0.0, 2011.0, -1e5, 1e9]
+    assert "places in intervals" not in names(silently(DPStandardScaler(random_state=SEED), wide))
+    scaler = silently(DPStandardScaler(random_state=SEED), rows)
+    assert "places in intervals" in names(scaler)
+    np.testing.assert_allclose(scaler.scale_, rows.std(0), rtol=0.3)
+    np.testing.assert_array_less(np.abs(scaler.mean_ - rows.mean(0)), 0.1 * rows.std(0))
+
+
+def test_a_second_place_with_a_fifth_of_the_rows_is_not_lost():
+    random = np.random.default_rng(1)
+    column = np.where(random.random(20_000) < 0.2, 1500, 2000) + random.normal(size=20_000)
+    scaler = silently(DPStandardScaler(random_state=SEED), column[:, np.newaxis])
+    assert scaler.scale_[0] == pytest.approx(column.std(), rel=0.1)
+
+
+def told(scaler, rows):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PrivacyWarning)
+        scaler.fit(rows)
+    return [str(one.message) for one in caught if "guess" not in str(one.message)]
+
+
+def test_it_warns_where_noise_hides_most():
+    (first, *_) = told(DPStandardScaler(epsilon=0.1), X[:300])
+    assert "noise hides most centers and scales" in first
+    assert "Pass bounds" in first
+    assert told(DPStandardScaler(epsilon=8.0, bounds=BOUNDS), X) == []
+
+
+def test_it_names_columns_that_hardly_vary():
+    frame = pd.DataFrame({"a": X[:, 0], "b": np.full(N, 0.5), "c": np.zeros(N)})
+    (within,) = told(DPStandardScaler(epsilon=1000.0, bounds=(-3, 3)), frame)
+    assert "2 of 3 columns (b, c) hardly vary" in within
+    unknown = told(DPStandardScaler(epsilon=1000.0), frame)
+    assert any("1 of 3 columns (c) show no number but 0" in one for one in unknown)
+
+
+@pytest.mark.parametrize("contain", [np.asarray, csr_array])
+def test_a_null_row_is_counted_nowhere(contain):
+    null = MIXED[:50].copy()
+    null[7] = np.nan
+    without = np.delete(null, 7, axis=0)
+    intervals = Intervals.of(np.full(4, -50.0), np.full(4, 70.0))
+    for kernel in (summing(intervals), counting(place_size, N_BINS)):
+        one, other = (
+            Rows(as_source(contain(rows))).map_sum(kernel, 4 * N_BINS) for rows in (null, without)
+        )
+        np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-12)
+
+
+@pytest.mark.parametrize("number", [0.0, 5e-324, 2.0**-60, 1.0, 3.0, 2.0**70, 1e300])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_every_number_fills_one_bin_whose_ends_hold_it(number, sign):
+    column = np.full((9, 1), sign * number)
+    counts = Rows(as_source(column)).map_sum(counting(place_size, N_BINS), N_BINS)
+    assert sorted(counts[0])[-2:] == [0, 9]
+    intervals, is_void = sized_intervals(counts, noise_std=0.1)
+    assert is_void[0] == (number == 0)
+    largest = 2.0**61
+    distance = abs(np.clip(sign * number, -largest, largest) - intervals.middle[0])
+    assert distance <= intervals.half[0] or number == 0
+
+
+def test_a_search_takes_a_pipeline_that_begins_with_it():
+    scaler = DPStandardScaler(bounds=BOUNDS)
+    pipeline = make_pipeline(scaler, DPPCA(2, row_norm=3, mean_norm=3), DPTraceRegressor())
+    search = DPGridSearch(pipeline, {"dppca__n_components": [1, 2]}, epsilon=4.0)
+    assert silently(search, X, X[:, 0]).privacy_spent_.unit == "record"
