@@ -1,5 +1,6 @@
 """What the estimators of matrices share: checks, reading, and projections on components."""
 
+from abc import abstractmethod
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -253,9 +254,9 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             self.failed_ = result.failed
         return warnings_for_factors(result, wanted, problem)
 
+    @abstractmethod
     def _set_factors(self, factors: Factors, problem: MatrixProblem) -> int:
         """Set attributes from the factors; return how many components the parameters ask for."""
-        raise NotImplementedError
 
     def _set_components(
         self, factors: Factors, variances: np.ndarray, total: float, dtype: np.dtype

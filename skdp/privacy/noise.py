@@ -187,8 +187,8 @@ def spherical_laplace(n_rows: int, dimension: int, key: bytes) -> np.ndarray:
     rows = standard_normal(n_rows * dimension, _hash(key, ("direction",)))
     rows = rows.reshape(n_rows, dimension)
     norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    # Squares do not overflow: normals are below 38. A row of zeros stays; it has probability 2 **
-    # -108.
+    # Squares do not overflow, as normals are below 38. A row of zeros, which has the probability
+    # 2 ** -108, stays.
     np.maximum(norms, sys.float_info.min, out=norms)
     radii = _gamma(n_rows, dimension, _hash(key, ("radius",)))
     rows *= (radii / norms / math.sqrt(dimension + 1))[:, np.newaxis]

@@ -85,7 +85,7 @@ class Release:  # numpydoc ignore=PR02
         if self.sensitivity_of is None:
             raise BudgetError(f"Release {self.name!r} has no sensitivity.")
         change = float(self.sensitivity_of(*facts, **more))
-        if not change >= (self.sensitivity or 0.0):
+        if self.sensitivity is not None and not change >= self.sensitivity:
             raise BudgetError(
                 f"Release {self.name!r} has sensitivity {change!r}, less than the planned "
                 f"{self.sensitivity!r}."

@@ -569,6 +569,8 @@ def test_a_planned_release_cannot_lower_its_sensitivity():
     budget = PrivacyBudget.of(Plan(cost, (known, later), unit="row", adjacency="replace"))
     with pytest.raises(BudgetError, match="less than the planned"):
         budget.release(known, 0.0, 0.1, "replace")
+    with pytest.raises(BudgetError, match="both must be positive"):
+        open_budget().gaussian("sum", 0.0, sensitivity=-1.0, share=0.5)
     budget.release(known, 0.0)
     with pytest.raises(BudgetError, match="not next"):
         budget.release(replace(later, sensitivity_of=lambda *_: 1e-9), 0.0, 1.0, "replace")
