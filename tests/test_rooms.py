@@ -19,6 +19,7 @@ FLOORS = (
     {"units"},
     {"_estimator", "datasets", "metrics"},
     {"decomposition", "linear_model", "preprocessing"},
+    {"pipeline"},
     {"model_selection"},
     {"__init__"},
 )

@@ -30,7 +30,7 @@ from skdp.model_selection._planned_fits import (
     planned_fits,
     records_of,
 )
-from skdp.model_selection._private_steps import is_passed_through, is_stateless, private_steps
+from skdp.pipeline._private_steps import is_passed_through, is_stateless, private_steps
 from skdp.model_selection._randomized_search import DPRandomizedSearch
 from skdp.model_selection._search import BaseDPSearch
 from skdp.privacy import PrivacySpent

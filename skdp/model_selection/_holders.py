@@ -12,7 +12,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
-from skdp.model_selection._private_steps import private_steps
+from skdp.pipeline._private_steps import private_steps
 
 __all__ = ["complaint_of", "complaint_of_function", "is_holder"]
 

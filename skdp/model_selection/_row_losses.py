@@ -16,8 +16,8 @@ from skdp._reading import redact_errors
 from skdp.data.containers import hide_error_text
 from skdp.data.sources import canonical_csr
 from skdp.linear_model._responses import checked_responses
-from skdp.model_selection._kinds import real_numbers
-from skdp.model_selection._public_steps import losses_by_rows, quietly, restored, transformed
+from skdp.pipeline._kinds import real_numbers
+from skdp.pipeline._public_steps import losses_by_rows, quietly, restored, transformed
 
 __all__ = ["NAMES", "SCORES", "check_responses", "check_scoring", "default_scoring", "row_losses"]
 

@@ -19,8 +19,8 @@ from skdp.data.digest import digest
 from skdp.data.sources import RowBlocks, as_source
 from skdp.exceptions import warn_of_privacy
 from skdp.linear_model._logistic.warnings import LABELS_BECOME_PUBLIC
-from skdp.model_selection._budget_split import BudgetSplit, params_for_mu, split_budget
-from skdp.model_selection._candidates import (
+from skdp.pipeline._budget_split import BudgetSplit, params_for_mu, split_budget
+from skdp.pipeline._candidates import (
     Candidate,
     candidates_of,
     common_unit,
@@ -29,8 +29,8 @@ from skdp.model_selection._candidates import (
     with_classes,
 )
 from skdp.model_selection._choice import choose, plan_choice
-from skdp.model_selection._delegation import DelegatesToBestMixin
-from skdp.model_selection._fitting import (
+from skdp.pipeline._delegation import DelegatesToBestMixin
+from skdp.pipeline._fitting import (
     FEATURE_ATTRIBUTES,
     Search,
     fit_candidates,

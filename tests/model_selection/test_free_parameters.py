@@ -6,8 +6,8 @@ from sklearn.base import clone
 from watched import SEED, watched
 
 from skdp import DPPCA, DPTraceRegressor, DPTruncatedSVD
-from skdp.model_selection._candidates import free_parameters
-from skdp.model_selection._fitting import fit_together
+from skdp.pipeline._candidates import free_parameters
+from skdp.pipeline._fitting import fit_together
 from skdp.units import Entry
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

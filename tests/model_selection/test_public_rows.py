@@ -10,8 +10,8 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdp import DPTraceRegressor, RankOneMatrices
 from skdp.model_selection import DPGridSearch, private_score
-from skdp.model_selection._public_rows import stand_ins
-from skdp.model_selection._public_steps import losses_by_rows, transformed
+from skdp.pipeline._public_rows import stand_ins
+from skdp.pipeline._public_steps import losses_by_rows, transformed
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from sklearn.base import clone
 
-from skdp.model_selection._candidates import Candidate, Path, Step
+from skdp.pipeline._candidates import Candidate, Path, Step
 from skdp.privacy import gaussian_dp
 from skdp.privacy.cost import PrivacyCost, largest_epsilon
 

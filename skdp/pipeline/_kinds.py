@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, issparse
 
 from skdp.data.containers import checked_container
 from skdp.data.sources import canonical_csr
-from skdp.model_selection._public_rows import TWICE
+from skdp.pipeline._public_rows import TWICE
 
 __all__ = ["LOSSES", "Kind", "kind_of", "kind_of_losses", "real_numbers"]
 

@@ -23,8 +23,8 @@ from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._problem import RowsProblem
 from skdp.linear_model import DPLogisticRegression
 from skdp.linear_model._logistic.labels import checked_labels, classes_in
-from skdp.model_selection._private_steps import is_passed_through, is_stateless
-from skdp.model_selection._public_steps import fitted_to_nothing, transformed
+from skdp.pipeline._private_steps import is_passed_through, is_stateless
+from skdp.pipeline._public_steps import fitted_to_nothing, transformed
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy.precision import plain
 from skdp.units import SparseRow

@@ -17,8 +17,8 @@ from sklearn.utils.validation import _num_samples
 
 from skdp.data.finite import finite
 from skdp.exceptions import warn_of_privacy
-from skdp.model_selection._kinds import LOSSES, Kind, kind_of, kind_of_losses
-from skdp.model_selection._public_rows import (
+from skdp.pipeline._kinds import LOSSES, Kind, kind_of, kind_of_losses
+from skdp.pipeline._public_rows import (
     TWICE,
     are_numbers,
     exchanged,

@@ -9,10 +9,10 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from skdp._estimator import PrivateEstimator, plan_of, restored_on_error
-from skdp.model_selection._budget_split import BudgetSplit, FitBudgets, set_budget
-from skdp.model_selection._candidates import Candidate, Path, Step, configured_step
-from skdp.model_selection._private_steps import is_passed_through
-from skdp.model_selection._public_steps import fitted_to_nothing, transformed
+from skdp.pipeline._budget_split import BudgetSplit, FitBudgets, set_budget
+from skdp.pipeline._candidates import Candidate, Path, Step, configured_step
+from skdp.pipeline._private_steps import is_passed_through
+from skdp.pipeline._public_steps import fitted_to_nothing, transformed
 from skdp.privacy import PrivacySpent
 from skdp.privacy.noise import derived_seed
 from skdp.privacy.precision import plain
