@@ -30,9 +30,9 @@ from skdp.model_selection._planned_fits import (
     planned_fits,
     records_of,
 )
-from skdp.pipeline._private_steps import is_passed_through, is_stateless, private_steps
 from skdp.model_selection._randomized_search import DPRandomizedSearch
 from skdp.model_selection._search import BaseDPSearch
+from skdp.pipeline._private_steps import is_passed_through, is_stateless, private_steps
 from skdp.privacy import PrivacySpent
 from skdp.privacy.noise import may_be_guessed
 

@@ -11,8 +11,8 @@ from sklearn.utils import Bunch, check_random_state, check_scalar
 from sklearn.utils._indexing import _safe_indexing
 
 from skdp.decomposition import DPLowRankFactorizer
-from skdp.pipeline._private_steps import private_steps
 from skdp.model_selection._search import BaseDPSearch
+from skdp.pipeline._private_steps import private_steps
 from skdp.privacy.cost import largest_epsilon
 
 __all__ = ["epsilon_curve", "matched_noise"]

@@ -24,8 +24,8 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skdp._estimator import PrivateEstimator
 from skdp.linear_model import DPLogisticRegression, DPPersonalizedRegressor
-from skdp.pipeline._private_steps import is_passed_through, is_stateless, private_steps
 from skdp.model_selection._search import BaseDPSearch
+from skdp.pipeline._private_steps import is_passed_through, is_stateless, private_steps
 from skdp.privacy import PrivacySpent, Release, gaussian_dp
 from skdp.units._unit import Unit
 

@@ -125,20 +125,15 @@ def _check_callable(scoring: Callable[..., Any]) -> None:
         return
 
 
-def check_responses(
-    X: Any, y: Any, scoring: Any, name: str, *, required: bool = False, are_labels: bool = False
-) -> None:
-    """Refuse responses that the score would refuse, or a fit that requires them.
-
-    A fit checks labels itself.
-    """
+def check_responses(X: Any, y: Any, scoring: Any, name: str) -> None:
+    """Refuse responses that the score would refuse."""
     is_scored = not callable(scoring) and scoring not in _METHODS
     if y is None:
-        if required or is_scored:
+        if is_scored:
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         return
     redact_errors(check_consistent_length)(X, y)
-    if (required and not are_labels) or (is_scored and scoring != _ACCURACY):
+    if is_scored and scoring != _ACCURACY:
         checked_responses(y)
     elif is_scored:
         _check_labels(y)

@@ -3,60 +3,40 @@
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import MetaEstimatorMixin, _fit_context, is_classifier
-from sklearn.utils import get_tags
+from sklearn.base import MetaEstimatorMixin, _fit_context
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import _num_samples
 
-from skdp._estimator import warnings_for_delta
-from skdp._parameters import BUDGET, SEED, warnings_for_seed
+from skdp._parameters import BUDGET, SEED
 from skdp.data.containers import checked_container
 from skdp.data.digest import digest
-from skdp.data.sources import RowBlocks, as_source
+from skdp.data.sources import as_source
 from skdp.exceptions import warn_of_privacy
-from skdp.linear_model._logistic.warnings import LABELS_BECOME_PUBLIC
-from skdp.pipeline._budget_split import BudgetSplit, params_for_mu, split_budget
-from skdp.pipeline._candidates import (
-    Candidate,
-    candidates_of,
-    common_unit,
-    path_of,
-    steps_of,
-    with_classes,
-)
 from skdp.model_selection._choice import choose, plan_choice
-from skdp.pipeline._delegation import DelegatesToBestMixin
-from skdp.pipeline._fitting import (
-    FEATURE_ATTRIBUTES,
-    Search,
-    fit_candidates,
-    refit,
-    warnings_for_fits,
-)
 from skdp.model_selection._row_losses import (
     check_responses,
     check_scoring,
     default_scoring,
     row_losses,
 )
+from skdp.pipeline._budget_split import BudgetSplit, params_for_mu, split_budget
+from skdp.pipeline._candidates import Candidate
+from skdp.pipeline._fitting import Search, fit_candidates, refit, search_of
+from skdp.pipeline._whole import SpendsWhole, stamped, total
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource, draw_seed
-from skdp.privacy.precision import plain
 
 __all__ = ["BaseDPSearch"]
 
 # With more fits neither the fits nor the choice are reliable.
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
-# By how much, relatively, rounding may let the sum of what was spent exceed the whole.
-_ROUNDING = 1e-9  # not tuned
 
 
-class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
+class BaseDPSearch(MetaEstimatorMixin, SpendsWhole):
     """A search whose fits and choice share one budget."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -67,11 +47,8 @@ class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
         **SEED,
     }
 
-    epsilon: float
-    delta: float
     scoring: Any
     refit: bool
-    ledger: Any
 
     @abstractmethod
     def _grid(self, seed: int | None) -> Iterable[dict[str, Any]]:
@@ -113,11 +90,8 @@ class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
         n_rows, whole = _num_samples(X), self._whole(search, split)
         choice = _choice_plan(search, split.choice_mu, whole, is_bounded=scoring == "accuracy")
         # All warnings from public facts, and all refusals, come before the charge.
-        if search.lack_classes:
-            warn_of_privacy(LABELS_BECOME_PUBLIC)
-        self._warn(n_rows, split, warnings_for_fits(search, split))
-        if self.ledger is not None:
-            self.ledger.charge(whole, what=f"{type(self).__name__}.fit, {n_rows} {whole.unit}s")
+        self._begin(search, split, whole, n_rows)
+        self._warn_of_many(split)
         models = fit_candidates(search, X, split.search)
         best, warnings = 0, list[str]()
         if choice is not None:
@@ -126,58 +100,20 @@ class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
         model = models[best]
         if split.final.mus:
             model = refit(search, best, model, X, split.final)
-        self._set_results(search, best, model, split, _total(whole, search.records))
+        self._set_results(search, best, model, split, total(whole, search.records))
         warn_of_privacy(*warnings)
         return self
 
     def _search(self, X: Any, y: Any, scoring: Any) -> Search:
         """Refuse what is not acceptable; return what is to be fitted."""
-        estimator, lack_classes = with_classes(self.estimator, y)
-        steps, seed = steps_of(estimator), draw_seed(self.random_state)
-        candidates = candidates_of(self._grid(seed), estimator, steps)
-        if isinstance(X, RowBlocks):
-            raise ValueError("X is a RowBlocks, which a search does not take: pass an array.")
-        private = [step.estimator for step in steps if step.is_private]
-        is_fitted_to = any(get_tags(one).target_tags.required for one in private)
-        check_responses(
-            X,
-            y,
-            scoring,
-            type(steps[-1].estimator).__name__,
-            required=is_fitted_to,
-            are_labels=any(map(is_classifier, private)),
-        )
-        paths = [path_of(candidate, steps, X, y, self._cost().epsilon) for candidate in candidates]
-        return Search(estimator, steps, candidates, paths, y, seed, lack_classes)
+        seed = draw_seed(self.random_state)
+        search = search_of(self.estimator, self._grid(seed), X, y, seed, self._cost().epsilon)
+        check_responses(X, y, scoring, type(search.steps[-1].estimator).__name__)
+        return search
 
-    def _cost(self) -> PrivacyCost:
-        return PrivacyCost(float(plain(self.epsilon)), float(plain(self.delta)))
-
-    def _whole(self, search: Search, split: BudgetSplit) -> PrivacySpent:
-        """Return the record of the whole search, without its releases."""
-        first = next(step.estimator for step in search.steps if step.is_private)
-        noise = NoiseSource(search.seed)
-        return PrivacySpent(
-            epsilon=self._cost().epsilon,
-            delta=self._cost().delta,
-            mu=split.mu,
-            unit=common_unit(search.steps),
-            adjacency=first.adjacency,
-            seed_fingerprints=() if noise.fingerprint is None else (noise.fingerprint,),
-            releases=(),
-            enforced=not search.lack_classes,
-            delta_tail=split.delta_tail,
-            guessable=noise.is_guessable,
-        )
-
-    def _warn(self, n_rows: int, split: BudgetSplit, warnings: Sequence[str]) -> None:
-        """Give the warnings that follow from public facts."""
-        if math.isinf(split.mu):
-            return
-        warn_of_privacy(*warnings_for_seed(self.random_state))
-        warn_of_privacy(*warnings_for_delta(self._cost(), "rows", n_rows), *warnings)
+    def _warn_of_many(self, split: BudgetSplit) -> None:
         most = max(split.n_fits.values())
-        if most > _MOST_FITS:
+        if most > _MOST_FITS and math.isfinite(split.mu):
             warn_of_privacy(
                 f"The search takes {most} fits of one step, which share its budget. The candidate "
                 "that is best with their noise need not be best with the smaller noise of the last "
@@ -186,15 +122,30 @@ class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
                 "such as n_components with solver='covariance', are free."
             )
 
+    def _held(self) -> Any:
+        if not self.refit:
+            raise AttributeError(
+                f"{type(self).__name__} with refit=False keeps no estimator, and no method of it."
+            )
+        return getattr(self, "best_estimator_", self.estimator)
+
+    def _pattern(self) -> Any:
+        return self.estimator
+
+    @property
+    def best_score_(self) -> float:
+        """Raise an error, because no score is released."""
+        raise AttributeError(
+            f"{type(self).__name__} has no best_score_: no score is released. "
+            "skdp.model_selection.private_score releases one, on rows that no fit has used."
+        )
+
     def _set_results(
         self, search: Search, best: int, model: Any, split: BudgetSplit, spent: PrivacySpent
     ) -> None:
         # An earlier fit may have set what this one does not.
         self.__dict__.pop("best_estimator_", None)
-        for name in FEATURE_ATTRIBUTES:
-            self.__dict__.pop(name, None)
-            if hasattr(model, name):
-                setattr(self, name, getattr(model, name))
+        self._set_features(model)
         names = [step.name or "estimator" for step in search.steps]
         self.best_index_ = best
         self.best_params_ = search.candidates[best].parameters
@@ -203,7 +154,7 @@ class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
         self.privacy_spent_ = spent
         if self.refit:
             self.best_estimator_ = model
-        for part in _stamped(model, search, spent, self.ledger):
+        for part in stamped(model, search, spent, self.ledger):
             warn_of_privacy(*search.warnings.get(id(part), ()))
 
 
@@ -226,46 +177,6 @@ def _chosen(search: Search, losses: np.ndarray, plan: Plan) -> tuple[int, list[s
     best = choose(losses, plan.parts, budget)
     search.keep(budget.spent(), "choice")
     return best, list(budget.warnings)
-
-
-def _total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent:
-    """Return the record of the whole search, with its releases."""
-    # Steps of one pipeline get the same rows, and a record is a row with its response.
-    composed = records[0].compose(*records[1:], same_unit=True)
-    is_over = composed.mu > whole.mu * (1 + _ROUNDING)
-    if is_over or composed.delta_tail > whole.delta_tail * (1 + _ROUNDING):
-        raise RuntimeError(f"The search has spent mu={composed.mu}, and was given {whole.mu}.")
-    return replace(
-        composed,
-        epsilon=whole.epsilon,
-        delta=whole.delta,
-        mu=min(composed.mu, whole.mu),
-        enforced=composed.enforced and whole.enforced,
-        delta_tail=whole.delta_tail,
-    )
-
-
-def _stamped(model: Any, search: Search, spent: PrivacySpent, ledger: Any) -> list[Any]:
-    """Give a model and its private steps the record of the search.
-
-    Return the steps whose warnings may be shown. Where candidates share a fit of a step and differ
-    in what they make of it, the warnings follow from the choice, and are not shown.
-    """
-    model.privacy_spent_ = spent
-    parts = []
-    for number, step in enumerate(search.steps):
-        if step.is_private:
-            part = model.named_steps[step.name] if step.name else model
-            part.privacy_spent_ = spent
-            # Another fit of the part costs what its parameters say. The seed, which would let
-            # anybody subtract the noise, is not kept.
-            asked = {name: getattr(step.estimator, name) for name in ("epsilon", "delta")}
-            if step.name in search.lack_classes:
-                asked["classes"] = None
-            part.set_params(**asked, ledger=ledger, random_state=None)
-            if not search.chooses_within(number):
-                parts.append(part)
-    return parts
 
 
 def _table(candidates: Sequence[Candidate], best: int) -> dict[str, Any]:

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skdp._estimator import PrivateEstimator
 from skdp._reading import redact_errors
@@ -23,6 +24,7 @@ from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._problem import RowsProblem
 from skdp.linear_model import DPLogisticRegression
 from skdp.linear_model._logistic.labels import checked_labels, classes_in
+from skdp.linear_model._responses import checked_responses
 from skdp.pipeline._private_steps import is_passed_through, is_stateless
 from skdp.pipeline._public_steps import fitted_to_nothing, transformed
 from skdp.preprocessing import DPStandardScaler
@@ -33,7 +35,9 @@ __all__ = [
     "Candidate",
     "Path",
     "Step",
+    "adjacency_of",
     "candidates_of",
+    "check_targets",
     "common_unit",
     "configured_step",
     "free_parameters",
@@ -97,6 +101,25 @@ def steps_of(estimator: Any) -> list[Step]:
         )
     common_unit(steps)
     return steps
+
+
+def adjacency_of(steps: Sequence[Step]) -> str:
+    """Return the one adjacency of all private steps."""
+    return str(next(step.estimator.adjacency for step in steps if step.is_private))
+
+
+def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
+    """Refuse responses that a private step would refuse; those of classes it checks itself."""
+    private = [step.estimator for step in steps if step.is_private]
+    if y is None:
+        for one in private:
+            if get_tags(one).target_tags.required:
+                name = type(one).__name__
+                raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        return
+    redact_errors(check_consistent_length)(X, y)
+    if any(get_tags(one).target_tags.required and not is_classifier(one) for one in private):
+        checked_responses(y)
 
 
 def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:

@@ -1,5 +1,6 @@
-"""Methods that a fitted search passes on to the estimator that it has chosen."""
+"""Methods that go to the fitted estimator that another one holds."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -8,34 +9,37 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._parameters import SeededEstimator
+from skdp.privacy import PrivacySpent
 
-__all__ = ["DelegatesToBestMixin"]
+__all__ = ["DelegatesMixin"]
 
 
 def _delegates(name: str) -> Callable[[Any], bool]:
-    """Make a check whether the chosen estimator, or before a fit the searched one, has a method."""
+    """Make a check whether what is held, or before a fit its pattern, has a method."""
 
-    def _has(search: Any) -> bool:
-        if not search.refit:
-            raise AttributeError(
-                f"{type(search).__name__} with refit=False keeps no estimator, so it has no {name}."
-            )
-        getattr(getattr(search, "best_estimator_", search.estimator), name)
+    def _has(holder: Any) -> bool:
+        getattr(holder._held(), name)
         return True
 
     return _has
 
 
-class DelegatesToBestMixin(SeededEstimator):
-    """Predicts, transforms and scores with `best_estimator_`."""
+class DelegatesMixin(SeededEstimator):
+    """Predicts, transforms and scores with a fitted estimator that it holds."""
 
-    estimator: Any
-    refit: bool
-    best_estimator_: Any
+    privacy_spent_: PrivacySpent
+
+    @abstractmethod
+    def _held(self) -> Any:
+        """Return the fitted estimator, or before a fit its pattern."""
+
+    @abstractmethod
+    def _pattern(self) -> Any:
+        """Return what is fitted."""
 
     @available_if(_delegates("predict"))
     def predict(self, X: Any) -> Any:
-        """Predict with the chosen estimator.
+        """Predict with the fitted estimator.
 
         Parameters
         ----------
@@ -47,11 +51,11 @@ class DelegatesToBestMixin(SeededEstimator):
         ndarray of shape (n_samples,)
             What its `predict` returns, which the guarantee does not cover.
         """
-        return self._best().predict(X)
+        return self._fitted().predict(X)
 
     @available_if(_delegates("predict_proba"))
     def predict_proba(self, X: Any) -> Any:
-        """Predict probabilities with the chosen estimator.
+        """Predict probabilities with the fitted estimator.
 
         Parameters
         ----------
@@ -63,11 +67,11 @@ class DelegatesToBestMixin(SeededEstimator):
         ndarray of shape (n_samples, n_classes)
             What its `predict_proba` returns, which the guarantee does not cover.
         """
-        return self._best().predict_proba(X)
+        return self._fitted().predict_proba(X)
 
     @available_if(_delegates("predict_log_proba"))
     def predict_log_proba(self, X: Any) -> Any:
-        """Predict logarithms of probabilities with the chosen estimator.
+        """Predict logarithms of probabilities with the fitted estimator.
 
         Parameters
         ----------
@@ -79,11 +83,11 @@ class DelegatesToBestMixin(SeededEstimator):
         ndarray of shape (n_samples, n_classes)
             What its `predict_log_proba` returns, which the guarantee does not cover.
         """
-        return self._best().predict_log_proba(X)
+        return self._fitted().predict_log_proba(X)
 
     @available_if(_delegates("decision_function"))
     def decision_function(self, X: Any) -> Any:
-        """Compute the decision function of the chosen estimator.
+        """Compute the decision function of the fitted estimator.
 
         Parameters
         ----------
@@ -95,11 +99,11 @@ class DelegatesToBestMixin(SeededEstimator):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             What its `decision_function` returns, which the guarantee does not cover.
         """
-        return self._best().decision_function(X)
+        return self._fitted().decision_function(X)
 
     @available_if(_delegates("score_samples"))
     def score_samples(self, X: Any) -> Any:
-        """Score rows with the chosen estimator.
+        """Score rows with the fitted estimator.
 
         Parameters
         ----------
@@ -111,11 +115,11 @@ class DelegatesToBestMixin(SeededEstimator):
         ndarray of shape (n_samples,)
             What its `score_samples` returns, which the guarantee does not cover.
         """
-        return self._best().score_samples(X)
+        return self._fitted().score_samples(X)
 
     @available_if(_delegates("transform"))
     def transform(self, X: Any) -> Any:
-        """Transform rows with the chosen estimator.
+        """Transform rows with the fitted estimator.
 
         Parameters
         ----------
@@ -127,11 +131,11 @@ class DelegatesToBestMixin(SeededEstimator):
         ndarray of shape (n_samples, n_components)
             What its `transform` returns, which the guarantee does not cover.
         """
-        return self._best().transform(X)
+        return self._fitted().transform(X)
 
     @available_if(_delegates("transform"))
     def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """Fit the search, and transform the rows.
+        """Fit, and transform the rows.
 
         Parameters
         ----------
@@ -149,7 +153,7 @@ class DelegatesToBestMixin(SeededEstimator):
 
     @available_if(_delegates("inverse_transform"))
     def inverse_transform(self, X: Any) -> Any:
-        """Map rows back with the chosen estimator.
+        """Map rows back with the fitted estimator.
 
         Parameters
         ----------
@@ -161,7 +165,7 @@ class DelegatesToBestMixin(SeededEstimator):
         ndarray of shape (n_samples, n_features)
             Rows as `transform` takes them.
         """
-        return self._best().inverse_transform(X)
+        return self._fitted().inverse_transform(X)
 
     @available_if(_delegates("get_feature_names_out"))
     def get_feature_names_out(self, input_features: Any = None) -> Any:
@@ -177,11 +181,11 @@ class DelegatesToBestMixin(SeededEstimator):
         ndarray of str
             Their names.
         """
-        return self._best().get_feature_names_out(input_features)
+        return self._fitted().get_feature_names_out(input_features)
 
     @available_if(_delegates("score"))
     def score(self, X: Any, y: Any = None) -> float:
-        """Score rows with the chosen estimator.
+        """Score rows with the fitted estimator.
 
         Parameters
         ----------
@@ -193,33 +197,24 @@ class DelegatesToBestMixin(SeededEstimator):
         Returns
         -------
         float
-            What its `score` returns, which does not depend on `scoring`. The guarantee does not
-            cover it.
+            What its own `score` returns, which the guarantee does not cover.
         """
-        return float(self._best().score(X) if y is None else self._best().score(X, y))
+        return float(self._fitted().score(X) if y is None else self._fitted().score(X, y))
 
     @property
     def classes_(self) -> Any:
         """Class labels of a classifier."""
-        return self._best().classes_
+        return self._fitted().classes_
 
-    @property
-    def best_score_(self) -> float:
-        """Raise an error, because no score is released."""
-        raise AttributeError(
-            f"{type(self).__name__} has no best_score_: no score is released. "
-            "skdp.model_selection.private_score releases one, on rows that no fit has used."
-        )
-
-    def _best(self) -> Any:
+    def _fitted(self) -> Any:
         check_is_fitted(self)
-        return self.best_estimator_
+        return self._held()
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "best_index_")
+        return hasattr(self, "privacy_spent_")
 
     def __sklearn_tags__(self) -> Any:
-        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags, inner = super().__sklearn_tags__(), get_tags(self._pattern())
         tags.estimator_type = inner.estimator_type
         tags.classifier_tags = inner.classifier_tags
         tags.regressor_tags = inner.regressor_tags

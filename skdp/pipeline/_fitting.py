@@ -1,7 +1,7 @@
 """The fits of a search: depth first along the steps, each distinct fit once."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,8 +9,19 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from skdp._estimator import PrivateEstimator, plan_of, restored_on_error
+from skdp.data.sources import RowBlocks
 from skdp.pipeline._budget_split import BudgetSplit, FitBudgets, set_budget
-from skdp.pipeline._candidates import Candidate, Path, Step, configured_step
+from skdp.pipeline._candidates import (
+    Candidate,
+    Path,
+    Step,
+    candidates_of,
+    check_targets,
+    configured_step,
+    path_of,
+    steps_of,
+    with_classes,
+)
 from skdp.pipeline._private_steps import is_passed_through
 from skdp.pipeline._public_steps import fitted_to_nothing, transformed
 from skdp.privacy import PrivacySpent
@@ -23,6 +34,7 @@ __all__ = [
     "fit_candidates",
     "fit_together",
     "refit",
+    "search_of",
     "warnings_for_fits",
 ]
 
@@ -40,6 +52,8 @@ class Search:
     paths: Sequence[Path]
     y: Any
     seed: int | None  # the seeds of all fits are derived from it
+    # charged by the first fit, for all of them
+    ledger: Any = None
     # names of the steps whose classes are taken from the labels of y
     lack_classes: Sequence[str] = ()
     records: list[PrivacySpent] = field(default_factory=list)  # of the private fits so far
@@ -66,6 +80,20 @@ class Search:
         """Keep a record; the label is put before the names of its releases."""
         named = (replace(one, name=f"{label}: {one.name}") for one in spent.releases)
         self.records.append(replace(spent, releases=tuple(named)))
+
+
+def search_of(
+    estimator: Any, grid: Iterable[dict[str, Any]], X: Any, y: Any, seed: int | None, epsilon: float
+) -> Search:
+    """Refuse what is not acceptable; return what is to be fitted, at that epsilon in all."""
+    if isinstance(X, RowBlocks):
+        raise ValueError("X is a RowBlocks, which is not taken here: pass an array.")
+    given, lack_classes = with_classes(estimator, y)
+    steps = steps_of(given)
+    candidates = candidates_of(grid, given, steps)
+    check_targets(steps, X, y)
+    paths = [path_of(candidate, steps, X, y, epsilon) for candidate in candidates]
+    return Search(given, steps, candidates, paths, y, seed, lack_classes=lack_classes)
 
 
 def warnings_for_fits(search: Search, split: BudgetSplit) -> list[str]:
@@ -147,6 +175,8 @@ def _fit_step(
     for one in configured:
         set_budget(one, budgets.mus[number], budgets.delta)
         one.set_params(random_state=search.seed_of(label))
+    # The first fit charges all, before its first release; the others charge nothing.
+    configured[0].ledger, search.ledger = search.ledger, None
     warnings = fit_together(configured, X, search.y)
     search.warnings.update(zip(map(id, configured), warnings, strict=True))
     search.keep(configured[0].privacy_spent_, label)

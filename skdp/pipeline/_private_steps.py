@@ -11,7 +11,7 @@ from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer
 
 from skdp._estimator import PrivateEstimator
 
-__all__ = ["is_passed_through", "is_stateless", "private_steps"]
+__all__ = ["SharedBudget", "is_passed_through", "is_stateless", "private_steps"]
 
 # Classes that learn nothing; their subclasses may learn. The tag requires_fit=False is no proof: a
 # Gaussian process has it too.
@@ -27,16 +27,31 @@ _STATELESS = frozenset(
 )
 
 
-def private_steps(estimator: BaseEstimator) -> dict[str, PrivateEstimator]:
-    """Return the private estimators within another, by prefixes such as ``"dppca__"`` or ""."""
-    if isinstance(estimator, PrivateEstimator):
+class SharedBudget:
+    """Marks an estimator of steps that share its budget: it has one record, and no step has."""
+
+    steps: Any
+    shares: Any
+
+
+_PRIVATE = (PrivateEstimator, SharedBudget)
+
+
+def private_steps(estimator: BaseEstimator) -> dict[str, Any]:
+    """Return what has a budget within an estimator, by prefixes such as ``"dppca__"`` or ""."""
+    if isinstance(estimator, _PRIVATE):
         return {"": estimator}
     parameters = estimator.get_params(deep=True)
-    frozen = tuple(f"{name}__" for name in parameters if is_passed_through(parameters[name]))
+    # What these hold is not fitted, or has no budget of its own.
+    whole = tuple(
+        f"{name}__"
+        for name, value in parameters.items()
+        if is_passed_through(value) or isinstance(value, SharedBudget)
+    )
     return {
         f"{name}__": value
         for name, value in parameters.items()
-        if isinstance(value, PrivateEstimator) and not f"{name}__".startswith(frozen)
+        if isinstance(value, _PRIVATE) and not name.startswith(whole)
     }
 
 

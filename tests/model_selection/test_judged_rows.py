@@ -5,8 +5,8 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.preprocessing import FunctionTransformer
 
-from skdp.pipeline._public_steps import transformed
 from skdp.model_selection._row_losses import row_losses
+from skdp.pipeline._public_steps import transformed
 
 X = np.random.default_rng(0).standard_normal((30, 3))
 ODD = 4

@@ -1,0 +1,121 @@
+"""What estimators have in common that spend one budget on the fits of several steps."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from skdp._estimator import warnings_for_delta
+from skdp._parameters import warnings_for_seed
+from skdp.exceptions import warn_of_privacy
+from skdp.linear_model._logistic.warnings import LABELS_BECOME_PUBLIC
+from skdp.pipeline._budget_split import BudgetSplit
+from skdp.pipeline._candidates import adjacency_of, common_unit
+from skdp.pipeline._delegation import DelegatesMixin
+from skdp.pipeline._fitting import FEATURE_ATTRIBUTES, Search, warnings_for_fits
+from skdp.privacy import PrivacySpent
+from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.noise import NoiseSource
+from skdp.privacy.precision import plain
+
+__all__ = ["SpendsWhole", "stamped", "total"]
+
+# By how much, relatively, rounding may let the sum of what was spent exceed the whole.
+_ROUNDING = 1e-9  # not tuned
+
+
+class _WholeCharge(NamedTuple):
+    """Stands for the ledger of the first fit, which charges the whole before its first release."""
+
+    ledger: Any
+    whole: PrivacySpent
+    what: str
+
+    def charge(self, _: PrivacySpent, *, what: str) -> None:
+        self.ledger.charge(self.whole, what=self.what)
+
+
+class SpendsWhole(DelegatesMixin):
+    """Spends its whole budget on fits of several steps, and charges a ledger once."""
+
+    epsilon: float
+    delta: float
+    ledger: Any
+
+    def _cost(self) -> PrivacyCost:
+        return PrivacyCost(float(plain(self.epsilon)), float(plain(self.delta)))
+
+    def _whole(self, search: Search, split: BudgetSplit) -> PrivacySpent:
+        """Return the record of the whole, without its releases."""
+        noise = NoiseSource(search.seed)
+        return PrivacySpent(
+            epsilon=self._cost().epsilon,
+            delta=self._cost().delta,
+            mu=split.mu,
+            unit=common_unit(search.steps),
+            adjacency=adjacency_of(search.steps),
+            seed_fingerprints=() if noise.fingerprint is None else (noise.fingerprint,),
+            releases=(),
+            enforced=not search.lack_classes,
+            delta_tail=split.delta_tail,
+            guessable=noise.is_guessable,
+        )
+
+    def _begin(self, search: Search, split: BudgetSplit, whole: PrivacySpent, n_rows: int) -> None:
+        """Give the warnings that follow from public facts; let the first fit charge the whole."""
+        warnings = warnings_for_fits(search, split)
+        if search.lack_classes:
+            warn_of_privacy(LABELS_BECOME_PUBLIC)
+        if math.isfinite(split.mu):
+            warn_of_privacy(*warnings_for_seed(self.random_state))
+            warn_of_privacy(*warnings_for_delta(self._cost(), "rows", n_rows), *warnings)
+        if self.ledger is not None:
+            what = f"{type(self).__name__}.fit, {n_rows} {whole.unit}s"
+            search.ledger = _WholeCharge(self.ledger, whole, what)
+
+    def _set_features(self, model: Any) -> None:
+        for name in FEATURE_ATTRIBUTES:
+            # An earlier fit may have set what this one does not.
+            self.__dict__.pop(name, None)
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
+
+
+def total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent:
+    """Return the record of the whole, with its releases."""
+    # Steps of one pipeline get the same rows, and a record is a row with its response.
+    composed = records[0].compose(*records[1:], same_unit=True)
+    is_over = composed.mu > whole.mu * (1 + _ROUNDING)
+    if is_over or composed.delta_tail > whole.delta_tail * (1 + _ROUNDING):
+        raise RuntimeError(f"All fits have spent mu={composed.mu}, and were given {whole.mu}.")
+    return replace(
+        composed,
+        epsilon=whole.epsilon,
+        delta=whole.delta,
+        mu=min(composed.mu, whole.mu),
+        enforced=composed.enforced and whole.enforced,
+        delta_tail=whole.delta_tail,
+    )
+
+
+def stamped(model: Any, search: Search, spent: PrivacySpent, ledger: Any) -> list[Any]:
+    """Give a model and its private steps the record of the whole.
+
+    Return the steps whose warnings may be shown. Where candidates share a fit of a step and differ
+    in what they make of it, the warnings follow from the choice, and are not shown.
+    """
+    model.privacy_spent_ = spent
+    parts = []
+    for number, step in enumerate(search.steps):
+        if step.is_private:
+            part = model.named_steps[step.name] if step.name else model
+            part.privacy_spent_ = spent
+            # Another fit of the part costs what its parameters say. The seed, which would let
+            # anybody subtract the noise, is not kept.
+            asked = {name: getattr(step.estimator, name) for name in ("epsilon", "delta")}
+            if step.name in search.lack_classes:
+                asked["classes"] = None
+            part.set_params(**asked, ledger=ledger, random_state=None)
+            if not search.chooses_within(number):
+                parts.append(part)
+    return parts
