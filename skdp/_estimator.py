@@ -30,6 +30,7 @@ __all__ = [
     "BudgetMixin",
     "PrivateEstimator",
     "check_finite_bound",
+    "check_planned",
     "in_dtype",
     "plan_of",
     "restored_on_error",
@@ -112,14 +113,7 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
             If `fit` would refuse a parameter, or `like` has another number of features.
         """
         self._validate_params()
-        refuse_masked(like)
-        is_data = hasattr(like, "shape") or isinstance(like, list | tuple | None)
-        if isinstance(like, type) or not is_data:
-            # Only its type is named: its printed form may hold values.
-            kind = like.__name__ if isinstance(like, type) else type(like).__name__
-            raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
-        for name, size in (("n_samples", n_samples), ("n_features", n_features)):
-            check_scalar(size, name, Integral, min_val=1)
+        check_planned(n_samples, n_features, like)
         problem = self._problem_like(int(n_samples), int(n_features), like)
         return plan_of(problem, self._plan(problem))
 
@@ -267,6 +261,18 @@ def plan_of(problem: Problem, parts: Any) -> Plan:
         adjacency=unit.adjacency,
         enforced=unit.is_enforced,
     )
+
+
+def check_planned(n_samples: int, n_features: int, like: Any) -> None:
+    """Refuse what `plan` cannot take for the size and the kind of an X."""
+    refuse_masked(like)
+    is_data = hasattr(like, "shape") or isinstance(like, list | tuple | None)
+    if isinstance(like, type) or not is_data:
+        # Only its type is named: its printed form may hold values.
+        kind = like.__name__ if isinstance(like, type) else type(like).__name__
+        raise TypeError(f"like must be an X that fit takes, or None, got {kind}.")
+    for name, size in (("n_samples", n_samples), ("n_features", n_features)):
+        check_scalar(size, name, Integral, min_val=1)
 
 
 def warnings_for_delta(cost: PrivacyCost, counted: str, n_units: int) -> list[str]:

@@ -83,9 +83,8 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsWhole):
         check_scoring(scoring, self.estimator)
         X, y = checked_container(X), checked_container(y)
         search = self._search(X, y, scoring)
-        cost = self._cost()
         split = split_budget(
-            search.steps, search.candidates, search.paths, cost, refits=bool(self.refit)
+            search.steps, search.candidates, search.n_fits, self._cost(), refits=bool(self.refit)
         )
         n_rows, whole = _num_samples(X), self._whole(search, split)
         choice = _choice_plan(search, split.choice_mu, whole, is_bounded=scoring == "accuracy")

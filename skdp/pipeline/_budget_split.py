@@ -1,10 +1,10 @@
-"""How a search splits its budget among its fits and its choice.
+"""How a budget is split among the fits of steps, and the choice of a search.
 
-The choice gets a small part of the square of mu. The private steps share the rest in proportion to
-the squares of mu that the caller gave them. A step whose one fit serves all candidates spends its
-whole part on that fit. A step that takes G fits, and one last fit for the chosen candidate, splits
-its part into :math:`G + 9` parts: one for each fit of the search, and nine for the last fit, which
-thus has a third of the noise.
+The choice gets a small part of the square of mu. The private steps share the rest by the shares
+that the caller gave, or in proportion to the squares of mu that these steps have. A step whose one
+fit serves all candidates spends its whole part on that fit. A step that takes G fits, and one last
+fit for the chosen candidate, splits its part into :math:`G + 9` parts: one for each fit of the
+search, and nine for the last fit, which thus has a third of the noise.
 """
 
 import math
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from sklearn.base import clone
 
-from skdp.pipeline._candidates import Candidate, Path, Step
+from skdp.pipeline._candidates import Candidate, Step
 from skdp.privacy import gaussian_dp
 from skdp.privacy.cost import PrivacyCost, largest_epsilon
 
@@ -48,14 +48,12 @@ class BudgetSplit(NamedTuple):
 def split_budget(
     steps: Sequence[Step],
     candidates: Sequence[Candidate],
-    paths: Sequence[Path],
+    n_fits: dict[int, int],
     cost: PrivacyCost,
     *,
-    refits: bool,
+    refits: bool = False,
 ) -> BudgetSplit:
-    """Split a budget among the fits of a search, its last fits if it `refits`, and its choice."""
-    private = [i for i, step in enumerate(steps) if step.is_private]
-    n_fits = {i: len({path.fits[i] for path in paths}) for i in private}
+    """Split a budget among the fits of each step, its last fits if it `refits`, and the choice."""
     n_last = {i: int(refits and n > 1) for i, n in n_fits.items()}
     # Every fit gets an equal part of delta, of which some fits reserve a tail.
     fit_delta = cost.delta / (sum(n_fits.values()) + sum(n_last.values()))
@@ -104,6 +102,8 @@ def params_for_mu(mu: float, delta: float, delta_tail: float = 0.0) -> dict[str,
 
 def _shares(steps: Sequence[Step], n_fits: dict[int, int]) -> dict[int, float]:
     """Return the share of each step; equal shares where a step is given an infinite epsilon."""
+    if all(steps[i].share is not None for i in n_fits):
+        return {i: steps[i].share or 0.0 for i in n_fits}
     squares = {i: steps[i].estimator._cost().mu ** 2 for i in n_fits}
     total = math.fsum(squares.values())
     if not math.isfinite(total):

@@ -7,6 +7,7 @@ the step. Free parameters, on which no release depends, may differ.
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, NamedTuple
 
 import joblib
@@ -25,8 +26,9 @@ from skdp.decomposition._problem import RowsProblem
 from skdp.linear_model import DPLogisticRegression
 from skdp.linear_model._logistic.labels import checked_labels, classes_in
 from skdp.linear_model._responses import checked_responses
-from skdp.pipeline._private_steps import is_passed_through, is_stateless
+from skdp.pipeline._private_steps import SharedBudget, is_passed_through, is_stateless
 from skdp.pipeline._public_steps import fitted_to_nothing, transformed
+from skdp.pipeline._shares import shares_of
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy.precision import plain
 from skdp.units import SparseRow
@@ -47,6 +49,7 @@ __all__ = [
 ]
 
 _GUARANTEE = {"epsilon", "delta", "adjacency", "privacy_unit"}
+_OF_THE_WHOLE = {"epsilon", "delta", "ledger", "random_state"}
 _NOT_TUNED = {"random_state", "ledger", "n_jobs"}
 
 
@@ -55,6 +58,7 @@ class Step(NamedTuple):
 
     name: str
     estimator: Any
+    share: float | None = None  # of the square of mu, where the caller gives shares
 
     @property
     def is_private(self) -> bool:
@@ -77,6 +81,8 @@ class Path:
     results: tuple[Hashable, ...]  # the same, but free parameters of the step are equal too
     # arguments of `_problem_like` for private steps, where they can be known, else None
     facts: tuple[Any, ...]
+    # what decides the width of the rows of each step, if that is released; else ""
+    follows: tuple[str, ...]
 
 
 def steps_of(estimator: Any) -> list[Step]:
@@ -88,6 +94,14 @@ def steps_of(estimator: Any) -> list[Step]:
                 "estimator must not have memory, which writes rows to disk: pass memory=None."
             )
         steps = [Step(name, step) for name, step in estimator.steps]
+    if isinstance(estimator, SharedBudget):
+        _check_named(estimator)
+        _check_left_alone(estimator)
+        steps = _shared_steps(estimator)
+    for step in steps[:-1]:
+        if not is_passed_through(step.estimator) and not hasattr(step.estimator, "transform"):
+            kind = type(step.estimator).__name__
+            raise ValueError(f"Step {step.name!r}, {kind}, has no transform: it must be the last.")
     for number, step in enumerate(steps):
         _check_step(step, is_behind=any(one.is_private for one in steps[:number]))
     adjacencies = {step.estimator.adjacency for step in steps if step.is_private}
@@ -122,6 +136,45 @@ def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
         checked_responses(y)
 
 
+def _check_named(estimator: Any) -> None:
+    """Refuse steps that are no list of names and estimators."""
+    are_pairs = all(isinstance(one, list | tuple) and len(one) == 2 for one in estimator.steps)
+    if (
+        not estimator.steps
+        or not are_pairs
+        or not all(isinstance(n, str) for n, _ in estimator.steps)
+    ):
+        raise ValueError(
+            "steps must be a list of pairs, each with a name and an estimator, as in "
+            f"[('pca', DPPCA(2)), ...], got {estimator.steps!r}."
+        )
+    estimator._validate_names([name for name, _ in estimator.steps])
+
+
+def _shared_steps(estimator: SharedBudget) -> list[Step]:
+    """Return the steps of an estimator whose budget they share, with their shares."""
+    steps = [Step(name, step) for name, step in estimator.steps]
+    private = {step.name: step.estimator for step in steps if step.is_private}
+    shares = shares_of(private, estimator.shares)
+    return [step._replace(share=shares.get(step.name)) for step in steps]
+
+
+def _check_left_alone(estimator: SharedBudget) -> None:
+    """Refuse steps with parameters of a budget, which is that of the whole."""
+    for name, step in estimator.steps:
+        if not isinstance(step, PrivateEstimator):
+            continue
+        defaults = signature(type(step)).parameters
+        for parameter in _OF_THE_WHOLE & defaults.keys():
+            value, default = getattr(step, parameter), defaults[parameter].default
+            if value is not default and plain(value) != default:
+                raise ValueError(
+                    f"Step {name!r} must keep its default {parameter}={default!r}: the budget is "
+                    f"that of the whole. Pass {parameter} to {type(estimator).__name__}, and "
+                    f"shares={{{name!r}: ...}} for the part of it that the step gets."
+                )
+
+
 def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
     """Give the labels of y as classes to the private steps that have none; name these steps.
 
@@ -129,7 +182,7 @@ def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
     """
     lack_classes = [
         name
-        for name, step in steps_of(estimator)
+        for name, step, _ in steps_of(estimator)
         if isinstance(step, DPLogisticRegression) and step.classes is None
     ]
     if not lack_classes or y is None:
@@ -141,7 +194,7 @@ def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
 
 def _check_step(step: Step, *, is_behind: bool) -> None:
     """Refuse a step that a search cannot keep private; `is_behind` if it follows a private one."""
-    name, estimator = step
+    name, estimator = step.name, step.estimator
     where = f"estimator, step {name!r}: " if name else "estimator: "
     if is_behind and isinstance(estimator, AdditiveChi2Sampler):
         raise ValueError(
@@ -214,31 +267,47 @@ def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str,
     return tuple(split.values())
 
 
-def path_of(candidate: Candidate, steps: Sequence[Step], X: Any, y: Any, epsilon: float) -> Path:
-    """Plan a candidate from public facts of X; refuse what any of its fits would refuse."""
+def path_of(
+    candidate: Candidate,
+    steps: Sequence[Step],
+    X: Any,
+    y: Any,
+    epsilon: float,
+    *,
+    n_planned: int | None = None,
+) -> Path:
+    """Plan a candidate from public facts of X; refuse what any of its fits would refuse.
+
+    With `n_planned`, X is public and stands for so many rows to come.
+    """
     fits: list[Hashable] = []
     results: list[Hashable] = []
     facts: list[Any] = []
+    follows: list[str] = []
     before: Hashable = ()
     # Up to the first private step `like` is what X becomes. Behind it (`is_checked`) only the shape
-    # is known; `is_known` tells whether the width is exact or an upper limit.
-    like, n_rows, width, is_checked, is_known = X, 0, None, False, True
+    # is known; where the width is released, it is an upper limit.
+    like, n_rows, width, is_checked, released = X, 0, None, False, ""
     for step, parameters in zip(steps, candidate.of_steps, strict=True):
         configured, free, own = configured_step(step, parameters), frozenset[str](), parameters
         facts.append(None)
+        follows.append(released)
         if step.is_private:
             configured.set_params(epsilon=epsilon)
             configured._validate_params()
-            configured._check_target(y)
+            if n_planned is None:
+                configured._check_target(y)
             if not is_checked:
                 # Rows that pass here stay acceptable: what later steps get is made finite.
-                with np.errstate(all="ignore"):
-                    configured._problem(like, y)
+                if n_planned is None:
+                    with np.errstate(all="ignore"):
+                        configured._problem(like, y)
                 (n_rows, width), is_checked = _shape_of(like), True
+                n_rows = n_planned or n_rows
             if width is not None:
                 facts[-1] = n_rows, width, like
                 problem = configured._problem_like(*facts[-1])
-                if is_known:
+                if not released:
                     free = free_parameters(configured, problem)
             own = configured.get_params(deep=False)
         # Which parameters are free may differ between candidates, so it is part of the key.
@@ -246,11 +315,14 @@ def path_of(candidate: Candidate, steps: Sequence[Step], X: Any, y: Any, epsilon
         before = (before, _key(own))
         results.append(before)
         if is_checked:
-            is_known = is_known and (not step.is_private or _n_components(configured) != "data")
-            width, like = _width_behind(configured, step, n_rows, width), None
+            if step.is_private and not released and _n_components(configured) == "data":
+                released = f"{step.name}.n_components"
+            width = _width_behind(configured, step, n_rows, width)
+            # A scaler keeps the container and its type; what others make is dense.
+            like = like if isinstance(configured, DPStandardScaler) else None
         else:
             like = _public_result(step.name, configured, like)
-    return Path(tuple(fits), tuple(results), tuple(facts))
+    return Path(tuple(fits), tuple(results), tuple(facts), tuple(follows))
 
 
 def free_parameters(step: Any, problem: Any) -> frozenset[str]:

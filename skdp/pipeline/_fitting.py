@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from skdp._estimator import PrivateEstimator, plan_of, restored_on_error
 from skdp.data.sources import RowBlocks
+from skdp.data.threads import one_blas_thread
 from skdp.pipeline._budget_split import BudgetSplit, FitBudgets, set_budget
 from skdp.pipeline._candidates import (
     Candidate,
@@ -22,7 +24,7 @@ from skdp.pipeline._candidates import (
     steps_of,
     with_classes,
 )
-from skdp.pipeline._private_steps import is_passed_through
+from skdp.pipeline._private_steps import SharedBudget, is_passed_through
 from skdp.pipeline._public_steps import fitted_to_nothing, transformed
 from skdp.privacy import PrivacySpent
 from skdp.privacy.noise import derived_seed
@@ -31,6 +33,7 @@ from skdp.privacy.precision import plain
 __all__ = [
     "FEATURE_ATTRIBUTES",
     "Search",
+    "configured_fit",
     "fit_candidates",
     "fit_together",
     "refit",
@@ -62,8 +65,16 @@ class Search:
     # how many fits there are so far of each name
     n_labeled: Counter[str] = field(default_factory=Counter)
 
-    def next_label(self, name: str) -> str:
+    @property
+    def n_fits(self) -> dict[int, int]:
+        """How many fits each private step takes, by its number."""
+        private = [i for i, step in enumerate(self.steps) if step.is_private]
+        return {i: len({path.fits[i] for path in self.paths}) for i in private}
+
+    def next_label(self, name: str, step: Step) -> str:
         """Return a label for the next fit of that name: its number is counted."""
+        if step.share is not None and len(self.candidates) == 1:
+            return step.name
         self.n_labeled[name] += 1
         return f"{name} {self.n_labeled[name]}"
 
@@ -76,6 +87,10 @@ class Search:
         """Derive a seed for the fit or choice of that label."""
         return None if self.seed is None else derived_seed(self.seed, "search", label)
 
+    def one_thread(self) -> AbstractContextManager[Any]:
+        """Let sums round in the same way in each repetition: what a step gets keys its noise."""
+        return nullcontext() if self.seed is None else one_blas_thread()
+
     def keep(self, spent: PrivacySpent, label: str) -> None:
         """Keep a record; the label is put before the names of its releases."""
         named = (replace(one, name=f"{label}: {one.name}") for one in spent.releases)
@@ -83,16 +98,27 @@ class Search:
 
 
 def search_of(
-    estimator: Any, grid: Iterable[dict[str, Any]], X: Any, y: Any, seed: int | None, epsilon: float
+    estimator: Any,
+    grid: Iterable[dict[str, Any]],
+    X: Any,
+    y: Any,
+    seed: int | None,
+    epsilon: float,
+    *,
+    n_planned: int | None = None,
 ) -> Search:
-    """Refuse what is not acceptable; return what is to be fitted, at that epsilon in all."""
+    """Refuse what is not acceptable; return what is to be fitted, at that epsilon in all.
+
+    With `n_planned`, X is public and stands for so many rows to come, and there is no y.
+    """
     if isinstance(X, RowBlocks):
         raise ValueError("X is a RowBlocks, which is not taken here: pass an array.")
     given, lack_classes = with_classes(estimator, y)
     steps = steps_of(given)
     candidates = candidates_of(grid, given, steps)
-    check_targets(steps, X, y)
-    paths = [path_of(candidate, steps, X, y, epsilon) for candidate in candidates]
+    if n_planned is None:
+        check_targets(steps, X, y)
+    paths = [path_of(one, steps, X, y, epsilon, n_planned=n_planned) for one in candidates]
     return Search(given, steps, candidates, paths, y, seed, lack_classes=lack_classes)
 
 
@@ -103,13 +129,12 @@ def warnings_for_fits(search: Search, split: BudgetSplit) -> list[str]:
     """
     warnings: dict[str, None] = {}
     for budgets in (split.search, split.final):
-        for candidate, path in zip(search.candidates, search.paths, strict=True):
-            for number, mu in budgets.mus.items():
+        for j, path in enumerate(search.paths):
+            for number in budgets.mus:
                 facts = path.facts[number]
                 if facts is None:
                     continue
-                step = configured_step(search.steps[number], candidate.of_steps[number])
-                set_budget(step, mu, budgets.delta)
+                step = configured_fit(search, number, j, budgets)
                 problem = step._problem_like(*facts)
                 messages = step._warnings(problem, plan_of(problem, step._plan(problem)))
                 if budgets is split.final or number not in split.final.mus:
@@ -120,7 +145,8 @@ def warnings_for_fits(search: Search, split: BudgetSplit) -> list[str]:
 def fit_candidates(search: Search, X: Any, budgets: FitBudgets) -> list[Any]:
     """Fit all candidates; return their models, which share fitted steps where they can."""
     members = range(len(search.candidates))
-    models = _fit_from(search, members, [], X, budgets)
+    with search.one_thread():
+        models = _fit_from(search, members, [], X, budgets)
     return [models[j] for j in members]
 
 
@@ -132,7 +158,8 @@ def refit(search: Search, chosen: int, model: Any, X: Any, budgets: FitBudgets) 
     n_kept = min(budgets.mus)
     kept = model.steps[:n_kept] if n_kept else []
     fitted = [step for _, step in kept]
-    return _fit_from(search, [chosen], fitted, transformed(kept, X), budgets)[chosen]
+    with search.one_thread():
+        return _fit_from(search, [chosen], fitted, transformed(kept, X), budgets)[chosen]
 
 
 def _fit_from(
@@ -161,6 +188,15 @@ def _grouped(members: Sequence[int], key: Callable[[int], Any]) -> list[list[int
     return list(groups.values())
 
 
+def configured_fit(search: Search, number: int, candidate: int, budgets: FitBudgets) -> Any:
+    """Clone a step with the parameters of a candidate and, if it is private, its budget."""
+    step = search.steps[number]
+    configured = configured_step(step, search.candidates[candidate].of_steps[number])
+    if step.is_private:
+        set_budget(configured, budgets.mus[number], budgets.delta)
+    return configured
+
+
 def _fit_step(
     search: Search, number: int, candidates: Sequence[int], X: Any, budgets: FitBudgets
 ) -> list[Any]:
@@ -168,12 +204,11 @@ def _fit_step(
     step = search.steps[number]
     if is_passed_through(step.estimator):
         return [step.estimator] * len(candidates)
-    configured = [configured_step(step, search.candidates[j].of_steps[number]) for j in candidates]
+    configured = [configured_fit(search, number, j, budgets) for j in candidates]
     if not step.is_private:
         return [fitted_to_nothing(step.name, one, X) for one in configured]
-    label = search.next_label(budgets.name)
+    label = search.next_label(budgets.name, step)
     for one in configured:
-        set_budget(one, budgets.mus[number], budgets.delta)
         one.set_params(random_state=search.seed_of(label))
     # The first fit charges all, before its first release; the others charge nothing.
     configured[0].ledger, search.ledger = search.ledger, None
@@ -205,7 +240,10 @@ def fit_together(estimators: Sequence[PrivateEstimator], X: Any, y: Any = None) 
 
 def _assembled(search: Search, fitted: Sequence[Any]) -> Any:
     """Put fitted steps together as they were."""
-    if not isinstance(search.estimator, Pipeline):
+    if not search.steps[0].name:
         return fitted[0]
     names = [step.name for step in search.steps]
-    return clone(search.estimator).set_params(steps=list(zip(names, fitted, strict=True)))
+    steps = list(zip(names, fitted, strict=True))
+    if isinstance(search.estimator, SharedBudget):
+        return Pipeline(steps)
+    return clone(search.estimator).set_params(steps=steps)

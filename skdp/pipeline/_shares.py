@@ -1,0 +1,49 @@
+"""Which part of the budget each private step of a pipeline gets: of the square of mu."""
+
+import math
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+from skdp.decomposition import DPPCA, DPTruncatedSVD
+from skdp.preprocessing import DPStandardScaler
+
+__all__ = ["shares_of"]
+
+# Shares of steps that others follow: of a scaler, whose columns' ends are public or not, and of
+# components.
+_KNOWN_ENDS, _UNKNOWN_ENDS, _COMPONENTS = 0.15, 0.25, 0.25  # not studied
+# By how much rounding may take the sum of given shares away from 1.
+_ROUNDING = 1e-9  # not tuned
+
+
+def shares_of(private: Mapping[str, Any], given: Mapping[str, float] | None) -> dict[str, float]:
+    """Return the share of each private step, by name: given, by default, or the rest."""
+    shares = dict(given or {})
+    for name, share in shares.items():
+        if name not in private:
+            raise ValueError(
+                f"shares has {name!r}, which is no private step: these are {', '.join(private)}."
+            )
+        if isinstance(share, bool) or not isinstance(share, Real) or not 0 < share <= 1:
+            raise ValueError(f"shares[{name!r}] must be above 0 and at most 1, got {share!r}.")
+    *others, last = [name for name in private if name not in shares] or [""]
+    shares |= {name: _default_share(name, private[name]) for name in others}
+    rest = 1 - math.fsum(shares.values())
+    if last and rest > 0:
+        shares[last] = rest
+    elif last or abs(rest) > _ROUNDING:
+        wanted = f"leave a part for {last!r}" if last else "add to 1"
+        raise ValueError(f"shares must {wanted}, got {shares}, with the sum {1 - rest:.6g}.")
+    return {name: float(shares[name]) for name in private}
+
+
+def _default_share(name: str, step: Any) -> float:
+    if isinstance(step, DPStandardScaler):
+        return _UNKNOWN_ENDS if step.bounds is None else _KNOWN_ENDS
+    if isinstance(step, DPPCA | DPTruncatedSVD):
+        return _COMPONENTS
+    raise ValueError(
+        f"Step {name!r}, a {type(step).__name__}, is followed by other private steps and has no "
+        f"share by default: pass shares={{{name!r}: ...}}, a part of the budget."
+    )
