@@ -32,7 +32,14 @@ from skdp.model_selection._planned_fits import (
 )
 from skdp.model_selection._randomized_search import DPRandomizedSearch
 from skdp.model_selection._search import BaseDPSearch
-from skdp.pipeline._private_steps import is_passed_through, is_stateless, private_steps
+from skdp.pipeline import DPPipeline
+from skdp.pipeline._private_steps import (
+    SharedBudget,
+    has_budget,
+    is_passed_through,
+    is_stateless,
+    private_steps,
+)
 from skdp.privacy import PrivacySpent
 from skdp.privacy.noise import may_be_guessed
 
@@ -55,6 +62,7 @@ _OURS = (
     *(getattr(linear_model, name) for name in linear_model.__all__),
     *(getattr(preprocessing, name) for name in preprocessing.__all__),
     DPGridSearch,
+    DPPipeline,
     DPRandomizedSearch,
 )
 _SEARCHES = (GridSearchCV, HalvingGridSearchCV, HalvingRandomSearchCV, RandomizedSearchCV)
@@ -181,11 +189,7 @@ def _with_itself(
 
 def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
     """Return a step with a record, which alone does not make it private."""
-    kinds = {type(estimator)}
-    if isinstance(estimator, BaseDPSearch):
-        # A choice among candidates may tell of whatever the private steps keep.
-        kinds.update(map(type, private_steps(estimator.estimator).values()))
-    others = kinds.difference(_OURS)
+    others = _kinds_of(estimator).difference(_OURS)
     complaints = {
         _MAY_KEEP: any(issubclass(kind, _OURS) for kind in others),
         _INFINITE: np.isinf(record.epsilon),
@@ -196,6 +200,17 @@ def _private(path: str, estimator: Any, record: PrivacySpent) -> PrivacyStep:
     if not note and others:
         note = AS_DECLARED
     return PrivacyStep(path, type(estimator).__name__, status, (record,), note, record.seeded)
+
+
+def _kinds_of(estimator: Any) -> set[type]:
+    """Return the classes of an estimator and of the private steps that it has fitted."""
+    inner: Iterable[Any] = ()
+    if isinstance(estimator, BaseDPSearch):
+        # A choice among candidates may tell of whatever the private steps keep.
+        inner = private_steps(estimator.estimator).values()
+    elif isinstance(estimator, SharedBudget):
+        inner = (step for _, step in estimator.steps if has_budget(step))
+    return {type(estimator)}.union(*map(_kinds_of, inner))
 
 
 class _FrozenPath(str):
@@ -294,8 +309,8 @@ def _joined(path: str, name: str) -> str:
 
 def _fitted_parts(estimator: Any) -> list[tuple[str, Any]]:
     """Return the names and the fitted parts of an estimator, as far as they can be known."""
-    if isinstance(estimator, Pipeline):
-        return list(estimator.steps)
+    if isinstance(estimator, Pipeline | DPPipeline):
+        return list(vars(estimator).get("pipeline_", estimator).steps)
     if isinstance(estimator, FeatureUnion):
         return list(estimator.transformer_list)
     if isinstance(estimator, ColumnTransformer):

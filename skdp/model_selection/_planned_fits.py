@@ -22,10 +22,15 @@ from sklearn.model_selection import (
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from skdp._estimator import PrivateEstimator
 from skdp.linear_model import DPLogisticRegression, DPPersonalizedRegressor
 from skdp.model_selection._search import BaseDPSearch
-from skdp.pipeline._private_steps import is_passed_through, is_stateless, private_steps
+from skdp.pipeline._private_steps import (
+    SharedBudget,
+    has_budget,
+    is_passed_through,
+    is_stateless,
+    private_steps,
+)
 from skdp.privacy import PrivacySpent, Release, gaussian_dp
 from skdp.units._unit import Unit
 
@@ -42,7 +47,7 @@ __all__ = [
 ]
 
 #: Private estimators, and how often each is fitted.
-Fits = list[tuple[PrivateEstimator, int]]
+Fits = list[tuple[Any, int]]
 #: How many fits there are of each record, which is that of a single fit.
 PlannedCost = Counter[PrivacySpent]
 
@@ -59,7 +64,7 @@ class UnknownFits(ValueError):
 
 def planned_fits(estimator: Any) -> Fits:
     """List the private estimators that one fit fits, and how often; only parameters are read."""
-    if isinstance(estimator, PrivateEstimator):
+    if has_budget(estimator):
         return [(estimator, 1)]
     if is_passed_through(estimator) or is_stateless(estimator):
         return []
@@ -122,7 +127,7 @@ def n_splits_of(search: Any) -> int:
     )
 
 
-def is_accepted(step: PrivateEstimator) -> bool:
+def is_accepted(step: Any) -> bool:
     """Tell whether `fit` accepts the parameters; if it does not, it releases nothing."""
     try:
         step._validate_params()
@@ -131,7 +136,7 @@ def is_accepted(step: PrivateEstimator) -> bool:
     return True
 
 
-def planned_cost(fits: Iterable[tuple[PrivateEstimator, int]]) -> PlannedCost:
+def planned_cost(fits: Iterable[tuple[Any, int]]) -> PlannedCost:
     """Count the fits that have the same record."""
     cost: PlannedCost = Counter()
     for step, times in fits:
@@ -228,7 +233,7 @@ def _may_change_cost(name: str, values: Any) -> bool:
     )
 
 
-def _planned_record(step: PrivateEstimator) -> PrivacySpent:
+def _planned_record(step: Any) -> PrivacySpent:
     """Return the record of one fit; a single release of sensitivity 1 spends all of it."""
     step._validate_params()
     cost, (unit, enforced) = step._cost(), _unit_of(step)
@@ -254,6 +259,9 @@ def _unit_of(step: Any) -> tuple[str, bool]:
         has_users = is_routed or step.require_groups or step.user_column is not None
         return "user" if has_users else "row", True
     given = getattr(step, "privacy_unit", None)
+    if isinstance(step, SharedBudget):
+        inner = (one for _, one in step.steps if has_budget(one))
+        return str(given), all(_unit_of(one)[1] for one in inner)
     if isinstance(step, DPLogisticRegression):
         # Classes that are taken from the labels are promised to be public.
         return str(given), step.classes is not None

@@ -16,6 +16,7 @@ from skdp._reading import redact_errors
 from skdp.data.containers import hide_error_text
 from skdp.data.sources import canonical_csr
 from skdp.linear_model._responses import checked_responses
+from skdp.pipeline._delegation import DelegatesMixin
 from skdp.pipeline._kinds import real_numbers
 from skdp.pipeline._public_steps import losses_by_rows, quietly, restored, transformed
 
@@ -188,6 +189,8 @@ def _responses_of(scoring: str, y: Any) -> Any:
 
 
 def _steps_of(model: Any) -> list[tuple[str, Any]]:
+    if isinstance(model, DelegatesMixin):
+        return _steps_of(model._held())
     return list(model.steps) if isinstance(model, Pipeline) else [(type(model).__name__, model)]
 
 

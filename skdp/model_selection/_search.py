@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import MetaEstimatorMixin, _fit_context
+from sklearn.base import MetaEstimatorMixin, _fit_context, clone
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import _num_samples
 
@@ -25,6 +25,7 @@ from skdp.model_selection._row_losses import (
 from skdp.pipeline._budget_split import BudgetSplit, params_for_mu, split_budget
 from skdp.pipeline._candidates import Candidate
 from skdp.pipeline._fitting import Search, fit_candidates, refit, search_of
+from skdp.pipeline._private_steps import SharedBudget
 from skdp.pipeline._whole import SpendsWhole, stamped, total
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.cost import PrivacyCost
@@ -106,6 +107,10 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsWhole):
     def _search(self, X: Any, y: Any, scoring: Any) -> Search:
         """Refuse what is not acceptable; return what is to be fitted."""
         seed = draw_seed(self.random_state)
+        if isinstance(self.estimator, SharedBudget):
+            for name in ("ledger", "random_state"):
+                if getattr(self.estimator, name) is not None:
+                    raise ValueError(f"estimator: {name} must be None: pass it to the search.")
         search = search_of(self.estimator, self._grid(seed), X, y, seed, self._cost().epsilon)
         check_responses(X, y, scoring, type(search.steps[-1].estimator).__name__)
         return search
@@ -152,9 +157,17 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsWhole):
         self.n_distinct_fits_ = {names[number]: n for number, n in split.n_fits.items()}
         self.privacy_spent_ = spent
         if self.refit:
-            self.best_estimator_ = model
+            self.best_estimator_ = self._as_given(model, spent)
         for part in stamped(model, search, spent, self.ledger):
             warn_of_privacy(*search.warnings.get(id(part), ()))
+
+    def _as_given(self, model: Any, spent: PrivacySpent) -> Any:
+        """Put the fitted steps back into what has held them."""
+        if not isinstance(self.estimator, SharedBudget):
+            return model
+        given = clone(self.estimator).set_params(**self.best_params_, ledger=self.ledger)
+        given._keep(model, spent)
+        return given
 
 
 def _choice_plan(

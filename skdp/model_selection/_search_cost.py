@@ -10,7 +10,6 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_scalar
 
-from skdp._estimator import PrivateEstimator
 from skdp.model_selection._planned_fits import (
     PlannedCost,
     candidate_of,
@@ -22,6 +21,7 @@ from skdp.model_selection._planned_fits import (
     records_of,
 )
 from skdp.model_selection._privacy_report import guarantee
+from skdp.pipeline._private_steps import has_budget
 from skdp.privacy import PrivacySpent, gaussian_dp
 from skdp.privacy.cost import largest_epsilon
 
@@ -166,7 +166,7 @@ def _check_first_step(estimator: Any, n_samples: int, n_features: int) -> None:
         # A frozen step, which has a `fit`, may change the shape; "passthrough" and None do not.
         steps = (step for _, step in estimator.steps if hasattr(step, "fit"))
         estimator = next(steps, None)
-    if isinstance(estimator, PrivateEstimator):
+    if has_budget(estimator):
         estimator.plan(n_samples, n_features)
 
 

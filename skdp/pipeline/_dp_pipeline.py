@@ -1,5 +1,6 @@
 """A pipeline whose private steps share one budget."""
 
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,13 +15,14 @@ from skdp._parameters import BUDGET, SEED
 from skdp.data.containers import checked_container
 from skdp.exceptions import warn_of_privacy
 from skdp.pipeline._budget_split import BudgetSplit, split_budget
-from skdp.pipeline._candidates import adjacency_of, common_unit, steps_of
+from skdp.pipeline._candidates import Candidate, adjacency_of, common_unit, steps_of
 from skdp.pipeline._fitting import Search, fit_candidates, search_of
 from skdp.pipeline._plan import plan_of_steps
 from skdp.pipeline._private_steps import SharedBudget
 from skdp.pipeline._public_rows import are_numbers, stand_ins
 from skdp.pipeline._whole import SpendsWhole, stamped, total
 from skdp.privacy import Plan, PrivacySpent
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import draw_seed
 
 __all__ = ["DPPipeline", "make_dp_pipeline"]
@@ -131,7 +133,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         return self
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Set the container that `transform` returns, in all steps.
+        """Set the container that `transform` returns.
 
         Parameters
         ----------
@@ -143,8 +145,11 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         Self
             The pipeline itself.
         """
-        for pipeline in (self._pattern(), self._held()):
-            pipeline.set_output(transform=transform)
+        if transform is not None:
+            # By this name a clone keeps it. The rows that go between steps in a fit stay arrays.
+            self._sklearn_output_config = {"transform": transform}
+        if hasattr(self, "pipeline_"):
+            self.pipeline_.set_output(transform=transform)
         return self
 
     def __len__(self) -> int:
@@ -162,6 +167,20 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
     def _pattern(self) -> Pipeline:
         return Pipeline(self.steps)
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        for step in steps_of(self):
+            if step.is_private:
+                step.estimator._validate_params()
+
+    def _cost(self) -> PrivacyCost:
+        """Return what a fit spends, with the part of delta that its steps reserve."""
+        steps = steps_of(self)
+        nothing = Candidate({}, ({},) * len(steps))
+        once = {number: 1 for number, step in enumerate(steps) if step.is_private}
+        whole = super()._cost()
+        return replace(whole, delta_tail=split_budget(steps, [nothing], once, whole).delta_tail)
+
     def _split(self, search: Search) -> BudgetSplit:
         return split_budget(search.steps, search.candidates, search.n_fits, super()._cost())
 
@@ -169,6 +188,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         """Set the fitted attributes."""
         self._set_features(pipeline)
         self.pipeline_, self.privacy_spent_ = pipeline, spent
+        self.set_output(**getattr(self, "_sklearn_output_config", {}))
 
 
 def make_dp_pipeline(

@@ -1,11 +1,12 @@
 """The fits of a search: depth first along the steps, each distinct fit once."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
@@ -87,9 +88,12 @@ class Search:
         """Derive a seed for the fit or choice of that label."""
         return None if self.seed is None else derived_seed(self.seed, "search", label)
 
-    def one_thread(self) -> AbstractContextManager[Any]:
-        """Let sums round in the same way in each repetition: what a step gets keys its noise."""
-        return nullcontext() if self.seed is None else one_blas_thread()
+    @contextmanager
+    def repeatably(self) -> Iterator[None]:
+        """Let all rows between steps be the same in each repetition: they key the noise."""
+        limits = nullcontext() if self.seed is None else one_blas_thread()
+        with limits, config_context(transform_output="default"):
+            yield
 
     def keep(self, spent: PrivacySpent, label: str) -> None:
         """Keep a record; the label is put before the names of its releases."""
@@ -145,7 +149,7 @@ def warnings_for_fits(search: Search, split: BudgetSplit) -> list[str]:
 def fit_candidates(search: Search, X: Any, budgets: FitBudgets) -> list[Any]:
     """Fit all candidates; return their models, which share fitted steps where they can."""
     members = range(len(search.candidates))
-    with search.one_thread():
+    with search.repeatably():
         models = _fit_from(search, members, [], X, budgets)
     return [models[j] for j in members]
 
@@ -158,7 +162,7 @@ def refit(search: Search, chosen: int, model: Any, X: Any, budgets: FitBudgets) 
     n_kept = min(budgets.mus)
     kept = model.steps[:n_kept] if n_kept else []
     fitted = [step for _, step in kept]
-    with search.one_thread():
+    with search.repeatably():
         return _fit_from(search, [chosen], fitted, transformed(kept, X), budgets)[chosen]
 
 

@@ -11,7 +11,7 @@ from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer
 
 from skdp._estimator import PrivateEstimator
 
-__all__ = ["SharedBudget", "is_passed_through", "is_stateless", "private_steps"]
+__all__ = ["SharedBudget", "has_budget", "is_passed_through", "is_stateless", "private_steps"]
 
 # Classes that learn nothing; their subclasses may learn. The tag requires_fit=False is no proof: a
 # Gaussian process has it too.
@@ -34,12 +34,14 @@ class SharedBudget:
     shares: Any
 
 
-_PRIVATE = (PrivateEstimator, SharedBudget)
+def has_budget(estimator: Any) -> bool:
+    """Tell whether an estimator has a budget of its own."""
+    return isinstance(estimator, PrivateEstimator | SharedBudget)
 
 
 def private_steps(estimator: BaseEstimator) -> dict[str, Any]:
     """Return what has a budget within an estimator, by prefixes such as ``"dppca__"`` or ""."""
-    if isinstance(estimator, _PRIVATE):
+    if has_budget(estimator):
         return {"": estimator}
     parameters = estimator.get_params(deep=True)
     # What these hold is not fitted, or has no budget of its own.
@@ -51,7 +53,7 @@ def private_steps(estimator: BaseEstimator) -> dict[str, Any]:
     return {
         f"{name}__": value
         for name, value in parameters.items()
-        if isinstance(value, _PRIVATE) and not name.startswith(whole)
+        if has_budget(value) and not name.startswith(whole)
     }
 
 
