@@ -20,6 +20,7 @@ from skdp.linear_model import (
     PersonalHead,
 )
 from skdp.model_selection import privacy_spent
+from skdp.pipeline import DPPipeline, make_dp_pipeline
 from skdp.preprocessing import DPStandardScaler
 
 __version__ = "0.1.0"
@@ -31,6 +32,7 @@ __all__ = [
     "DPLogisticRegression",
     "DPLowRankFactorizer",
     "DPPersonalizedRegressor",
+    "DPPipeline",
     "DPStandardScaler",
     "DPStreamingFactorizer",
     "DPTraceRegressor",
@@ -43,5 +45,6 @@ __all__ = [
     "RankOneMatrices",
     "RowBlocks",
     "StreamShard",
+    "make_dp_pipeline",
     "privacy_spent",
 ]

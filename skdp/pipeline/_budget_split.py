@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from sklearn.base import clone
 
-from skdp.pipeline._candidates import Candidate, Step
+from skdp.pipeline._candidates import Candidate
+from skdp.pipeline._steps import Step
 from skdp.privacy import gaussian_dp
 from skdp.privacy.cost import PrivacyCost, largest_epsilon
 

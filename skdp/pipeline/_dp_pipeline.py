@@ -15,11 +15,12 @@ from skdp._parameters import BUDGET, SEED
 from skdp.data.containers import checked_container
 from skdp.exceptions import warn_of_privacy
 from skdp.pipeline._budget_split import BudgetSplit, split_budget
-from skdp.pipeline._candidates import Candidate, adjacency_of, common_unit, steps_of
+from skdp.pipeline._candidates import Candidate
 from skdp.pipeline._fitting import Search, fit_candidates, search_of
 from skdp.pipeline._plan import plan_of_steps
 from skdp.pipeline._private_steps import SharedBudget
 from skdp.pipeline._public_rows import are_numbers, stand_ins
+from skdp.pipeline._steps import adjacency_of, common_unit, steps_of
 from skdp.pipeline._whole import SpendsWhole, stamped, total
 from skdp.privacy import Plan, PrivacySpent
 from skdp.privacy.cost import PrivacyCost

@@ -14,19 +14,10 @@ from skdp._estimator import PrivateEstimator, plan_of, restored_on_error
 from skdp.data.sources import RowBlocks
 from skdp.data.threads import one_blas_thread
 from skdp.pipeline._budget_split import BudgetSplit, FitBudgets, set_budget
-from skdp.pipeline._candidates import (
-    Candidate,
-    Path,
-    Step,
-    candidates_of,
-    check_targets,
-    configured_step,
-    path_of,
-    steps_of,
-    with_classes,
-)
+from skdp.pipeline._candidates import Candidate, Path, candidates_of, path_of
 from skdp.pipeline._private_steps import SharedBudget, is_passed_through
 from skdp.pipeline._public_steps import fitted_to_nothing, transformed
+from skdp.pipeline._steps import Step, check_targets, configured_step, steps_of, with_classes
 from skdp.privacy import PrivacySpent
 from skdp.privacy.noise import derived_seed
 from skdp.privacy.precision import plain

@@ -1,17 +1,26 @@
 """Which steps of an estimator are private, learn nothing, or are not fitted."""
 
+from collections.abc import Callable
 from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import AdditiveChi2Sampler
-from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer
+from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, OneHotEncoder
 
 from skdp._estimator import PrivateEstimator
 
-__all__ = ["SharedBudget", "has_budget", "is_passed_through", "is_stateless", "private_steps"]
+__all__ = [
+    "SharedBudget",
+    "has_budget",
+    "instead_of",
+    "is_passed_through",
+    "is_stateless",
+    "private_steps",
+]
 
 # Classes that learn nothing; their subclasses may learn. The tag requires_fit=False is no proof: a
 # Gaussian process has it too.
@@ -25,6 +34,37 @@ _STATELESS = frozenset(
         Normalizer,
     }
 )
+
+
+# Others learn nothing where parameters say all.
+_STATELESS_IF: dict[type, dict[str, Callable[[Any], bool]]] = {
+    OneHotEncoder: {
+        "categories": lambda given: not isinstance(given, str),
+        "handle_unknown": lambda given: given == "ignore",
+        "min_frequency": lambda given: given is None,
+        "max_categories": lambda given: given is None,
+    },
+    SimpleImputer: {
+        "strategy": lambda given: given == "constant",
+        "keep_empty_features": bool,
+        "add_indicator": lambda given: not given,
+    },
+}
+
+
+# What to take in the place of steps that learn without privacy, by the names of their classes.
+_CONSTANT = 'SimpleImputer(strategy="constant", keep_empty_features=True)'
+_KNOWN = 'OneHotEncoder(categories=[...], handle_unknown="ignore")'
+_TWINS = {
+    **dict.fromkeys(("LinearRegression", "Ridge", "RidgeCV", "Lasso"), "DPTraceRegressor"),
+    **dict.fromkeys(("LogisticRegression", "LogisticRegressionCV"), "DPLogisticRegression"),
+    **dict.fromkeys(("MaxAbsScaler", "MinMaxScaler"), "DPStandardScaler"),
+    **dict.fromkeys(("RobustScaler", "StandardScaler"), "DPStandardScaler"),
+    "OneHotEncoder": _KNOWN,
+    "PCA": "DPPCA",
+    "SimpleImputer": _CONSTANT,
+    "TruncatedSVD": "DPTruncatedSVD",
+}
 
 
 class SharedBudget:
@@ -59,7 +99,15 @@ def private_steps(estimator: BaseEstimator) -> dict[str, Any]:
 
 def is_stateless(step: Any) -> bool:
     """Tell whether an estimator learns nothing from the rows that it is fitted to."""
-    return type(step) in _STATELESS
+    return type(step) in _STATELESS or (
+        type(step) in _STATELESS_IF
+        and all(accepts(getattr(step, name)) for name, accepts in _STATELESS_IF[type(step)].items())
+    )
+
+
+def instead_of(step: Any) -> str:
+    """Name what to take in the place of a step that may learn without privacy."""
+    return _TWINS.get(type(step).__name__, "a private step, or one that learns nothing")
 
 
 def is_passed_through(step: Any) -> bool:

@@ -10,9 +10,9 @@ from skdp._parameters import warnings_for_seed
 from skdp.exceptions import warn_of_privacy
 from skdp.linear_model._logistic.warnings import LABELS_BECOME_PUBLIC
 from skdp.pipeline._budget_split import BudgetSplit
-from skdp.pipeline._candidates import adjacency_of, common_unit
 from skdp.pipeline._delegation import DelegatesMixin
 from skdp.pipeline._fitting import FEATURE_ATTRIBUTES, Search, warnings_for_fits
+from skdp.pipeline._steps import adjacency_of, common_unit
 from skdp.privacy import PrivacySpent
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource

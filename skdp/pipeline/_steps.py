@@ -1,0 +1,208 @@
+"""The steps that share a budget: they are checked, and told what they protect."""
+
+from collections.abc import Sequence
+from inspect import signature
+from typing import Any, NamedTuple
+
+from sklearn.base import clone, is_classifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.kernel_approximation import AdditiveChi2Sampler
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from skdp._estimator import PrivateEstimator
+from skdp._reading import redact_errors
+from skdp.linear_model import DPLogisticRegression
+from skdp.linear_model._logistic.labels import checked_labels, classes_in
+from skdp.linear_model._responses import checked_responses
+from skdp.pipeline._private_steps import SharedBudget, instead_of, is_passed_through, is_stateless
+from skdp.pipeline._shares import shares_of
+from skdp.privacy.precision import plain
+from skdp.units import SparseRow
+
+__all__ = [
+    "Step",
+    "adjacency_of",
+    "check_targets",
+    "common_unit",
+    "configured_step",
+    "steps_of",
+    "with_classes",
+]
+
+_OF_THE_WHOLE = {"epsilon", "delta", "ledger", "random_state"}
+
+
+class Step(NamedTuple):
+    """A step of the searched pipeline; any other estimator is one step without a name."""
+
+    name: str
+    estimator: Any
+    share: float | None = None  # of the square of mu, where the caller gives shares
+
+    @property
+    def is_private(self) -> bool:
+        """Whether its fits spend budget."""
+        return isinstance(self.estimator, PrivateEstimator)
+
+
+def steps_of(estimator: Any) -> list[Step]:
+    """Return the steps of an estimator; refuse steps that may learn without privacy."""
+    steps = [Step("", estimator)]
+    if type(estimator) is Pipeline:
+        if estimator.memory is not None:
+            raise ValueError(
+                "estimator must not have memory, which writes rows to disk: pass memory=None."
+            )
+        steps = [Step(name, step) for name, step in estimator.steps]
+    if isinstance(estimator, SharedBudget):
+        _check_named(estimator)
+        _check_left_alone(estimator)
+        steps = _shared_steps(estimator)
+    for number, step in enumerate(steps):
+        _check_step(step, is_behind=any(one.is_private for one in steps[:number]))
+        is_last = number == len(steps) - 1 or is_passed_through(step.estimator)
+        if not is_last and not hasattr(step.estimator, "transform"):
+            kind = type(step.estimator).__name__
+            raise ValueError(f"Step {step.name!r}, {kind}, has no transform: it must be the last.")
+    adjacencies = {step.estimator.adjacency for step in steps if step.is_private}
+    if not adjacencies:
+        raise ValueError(
+            f"estimator={type(estimator).__name__} has no private step: use GridSearchCV."
+        )
+    if len(adjacencies) > 1:
+        raise ValueError(
+            f"The private steps of estimator must have one adjacency, got {sorted(adjacencies)}."
+        )
+    common_unit(steps)
+    return steps
+
+
+def adjacency_of(steps: Sequence[Step]) -> str:
+    """Return the one adjacency of all private steps."""
+    return str(next(step.estimator.adjacency for step in steps if step.is_private))
+
+
+def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
+    """Refuse responses that a private step would refuse; those of classes it checks itself."""
+    private = [step.estimator for step in steps if step.is_private]
+    if y is None:
+        for one in private:
+            if get_tags(one).target_tags.required:
+                name = type(one).__name__
+                raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        return
+    redact_errors(check_consistent_length)(X, y)
+    if any(get_tags(one).target_tags.required and not is_classifier(one) for one in private):
+        checked_responses(y)
+
+
+def _check_named(estimator: Any) -> None:
+    """Refuse steps that are no list of names and estimators."""
+    are_pairs = all(isinstance(one, list | tuple) and len(one) == 2 for one in estimator.steps)
+    if (
+        not estimator.steps
+        or not are_pairs
+        or not all(isinstance(n, str) for n, _ in estimator.steps)
+    ):
+        raise ValueError(
+            "steps must be a list of pairs, each with a name and an estimator, as in "
+            f"[('pca', DPPCA(2)), ...], got {estimator.steps!r}."
+        )
+    estimator._validate_names([name for name, _ in estimator.steps])
+
+
+def _shared_steps(estimator: SharedBudget) -> list[Step]:
+    """Return the steps of an estimator whose budget they share, with their shares."""
+    steps = [Step(name, step) for name, step in estimator.steps]
+    private = {step.name: step.estimator for step in steps if step.is_private}
+    shares = shares_of(private, estimator.shares)
+    return [step._replace(share=shares.get(step.name)) for step in steps]
+
+
+def _check_left_alone(estimator: SharedBudget) -> None:
+    """Refuse steps with parameters of a budget, which is that of the whole."""
+    for name, step in estimator.steps:
+        if not isinstance(step, PrivateEstimator):
+            continue
+        defaults = signature(type(step)).parameters
+        for parameter in _OF_THE_WHOLE & defaults.keys():
+            value, default = getattr(step, parameter), defaults[parameter].default
+            if value is not default and plain(value) != default:
+                raise ValueError(
+                    f"Step {name!r} must keep its default {parameter}={default!r}: the budget is "
+                    f"that of the whole. Pass {parameter} to {type(estimator).__name__}, and "
+                    f"shares={{{name!r}: ...}} for the part of it that the step gets."
+                )
+
+
+def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
+    """Give the labels of y as classes to the private steps that have none; name these steps.
+
+    Only the labels of all rows are the same in all fits.
+    """
+    lack_classes = [
+        name
+        for name, step, _ in steps_of(estimator)
+        if isinstance(step, DPLogisticRegression) and step.classes is None
+    ]
+    if not lack_classes or y is None:
+        return estimator, []
+    classes = classes_in(checked_labels(y)).tolist()
+    given = {f"{name}__classes" if name else "classes": classes for name in lack_classes}
+    return clone(estimator).set_params(**given), lack_classes
+
+
+def _check_step(step: Step, *, is_behind: bool) -> None:
+    """Refuse a step that a search cannot keep private; `is_behind` if it follows a private one."""
+    name, estimator = step.name, step.estimator
+    where = f"estimator, step {name!r}: " if name else "estimator: "
+    if is_behind and isinstance(estimator, AdditiveChi2Sampler):
+        raise ValueError(
+            f"{where}AdditiveChi2Sampler refuses negative entries. Behind a private step its error "
+            "would tell of single rows. Put it before all private steps."
+        )
+    if isinstance(estimator, FrozenEstimator):
+        check_is_fitted(estimator)
+    if not step.is_private:
+        if not is_stateless(estimator) and not is_passed_through(estimator):
+            raise ValueError(
+                f"{where}{type(estimator).__name__} may learn from the rows without privacy. "
+                f"Use {instead_of(estimator)}, or wrap an estimator fitted on public rows in "
+                "sklearn.frozen.FrozenEstimator. Steps inside of other steps, such as a Pipeline "
+                "within a Pipeline, are not supported."
+            )
+        return
+    for parameter in ("ledger", "random_state"):
+        if getattr(estimator, parameter) is not None:
+            raise ValueError(f"{where}{parameter} must be None: pass it to the whole instead.")
+    if estimator.delta == 0:
+        raise ValueError(f"{where}delta must be positive, got 0.")
+
+
+def common_unit(steps: Sequence[Step]) -> str:
+    """Return the unit that all private steps protect together; refuse units that are no rows."""
+    units = {_unit_of(step.estimator) for step in steps if step.is_private}
+    # A record is a row with its response, where a pipeline is fitted to both.
+    unit = "record" if units == {"row", "record"} else " and ".join(sorted(units))
+    if unit not in ("row", "record", "response"):
+        raise ValueError(
+            "The private steps of estimator must protect one row, one record or one response, all "
+            f"of them the same, got {unit}."
+        )
+    return unit
+
+
+def _unit_of(estimator: Any) -> str:
+    given = getattr(estimator, "privacy_unit", "user")
+    if isinstance(given, str):
+        return given
+    return "row" if isinstance(given, SparseRow) else type(given).__name__
+
+
+def configured_step(step: Step, parameters: dict[str, Any]) -> Any:
+    """Clone a step with the parameters of a candidate; a frozen estimator stays as it is."""
+    if is_passed_through(step.estimator):
+        return step.estimator
+    return clone(step.estimator).set_params(**parameters)
