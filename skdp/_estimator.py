@@ -120,15 +120,14 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
     def _fit(self, X: Any, y: Any = None) -> None:
         """Fit in the one order that keeps a fit private."""
         with restored_on_error(self):
-            warnings = self._keep(*self._release(X, y, warn_of_privacy))
+            warnings = self._keep(*self._release(*self._problem(X, y), warn_of_privacy))
         # Last: if warnings are turned into errors, the model that was paid for remains.
         warn_of_privacy(*warnings)
 
     def _release(
-        self, X: Any, y: Any, warn: Callable[[str], None]
+        self, problem: Any, data: Data, warn: Callable[[str], None]
     ) -> tuple[Any, Any, PrivacyBudget]:
-        """Do everything that sees the data: check, plan, warn of public facts, spend."""
-        problem, data = self._problem(X, y)
+        """Do what follows the check of the data: plan, warn of public facts, spend."""
         plan = plan_of(problem, self._plan(problem))
         view, budget, generator = self._open(data, problem, plan)
         # Before anything is spent: if warnings are turned into errors, the fit costs nothing.

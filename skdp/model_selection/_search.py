@@ -111,7 +111,7 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsWhole):
             for name in ("ledger", "random_state"):
                 if getattr(self.estimator, name) is not None:
                     raise ValueError(f"estimator: {name} must be None: pass it to the search.")
-        search = search_of(self.estimator, self._grid(seed), X, y, seed, self._cost().epsilon)
+        search = search_of(self.estimator, self._grid(seed), X, y, seed, self._cost())
         check_responses(X, y, scoring, type(search.steps[-1].estimator).__name__)
         return search
 

@@ -103,10 +103,12 @@ def path_of(
     epsilon: float,
     *,
     n_planned: int | None = None,
+    opened: Any = None,
 ) -> Path:
     """Plan a candidate from public facts of X; refuse what any of its fits would refuse.
 
-    With `n_planned`, X is public and stands for so many rows to come.
+    With `n_planned`, X is public and stands for so many rows to come. What the first private step
+    gets may have been `opened`: it has been checked.
     """
     fits: list[Hashable] = []
     results: list[Hashable] = []
@@ -127,7 +129,7 @@ def path_of(
                 configured._check_target(y)
             if not is_checked:
                 # Rows that pass here stay acceptable: what later steps get is made finite.
-                if n_planned is None:
+                if n_planned is None and opened is None:
                     with np.errstate(all="ignore"):
                         configured._problem(like, y)
                 (n_rows, width), is_checked = _shape_of(like), True
@@ -149,7 +151,7 @@ def path_of(
             # A scaler keeps the container and its type; what others make is dense.
             like = like if isinstance(configured, DPStandardScaler) else None
         else:
-            like = _public_result(step.name, configured, like)
+            like = opened if opened is not None else _public_result(step.name, configured, like)
     return Path(tuple(fits), tuple(results), tuple(facts), tuple(follows))
 
 

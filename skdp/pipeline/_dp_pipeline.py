@@ -64,7 +64,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit all steps, spending the whole budget."""
         X, y = checked_container(X), checked_container(y)
-        search = search_of(self, [{}], X, y, draw_seed(self.random_state), self._cost().epsilon)
+        search = search_of(self, [{}], X, y, draw_seed(self.random_state), self._cost())
         split = self._split(search)
         whole = self._whole(search, split)
         self._begin(search, split, whole, _num_samples(X))
@@ -81,9 +81,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         check_planned(n_samples, n_features, like)
         rows = np.ones((2, n_features)) if like is None else like
         rows = next(stand_ins(rows, are_numbers=are_numbers(rows)))
-        search = search_of(
-            self, [{}], rows, None, None, self._cost().epsilon, n_planned=int(n_samples)
-        )
+        search = search_of(self, [{}], rows, None, None, self._cost(), n_planned=int(n_samples))
         split = self._split(search)
         return plan_of_steps(search, split, self._whole(search, split))
 

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
@@ -13,12 +14,13 @@ from sklearn.pipeline import Pipeline
 from skdp._estimator import PrivateEstimator, plan_of, restored_on_error
 from skdp.data.sources import RowBlocks
 from skdp.data.threads import one_blas_thread
-from skdp.pipeline._budget_split import BudgetSplit, FitBudgets, set_budget
+from skdp.pipeline._budget_split import BudgetSplit, FitBudgets, set_budget, split_budget
 from skdp.pipeline._candidates import Candidate, Path, candidates_of, path_of
 from skdp.pipeline._private_steps import SharedBudget, is_passed_through
 from skdp.pipeline._public_steps import fitted_to_nothing, transformed
 from skdp.pipeline._steps import Step, check_targets, configured_step, steps_of, with_classes
 from skdp.privacy import PrivacySpent
+from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import derived_seed
 from skdp.privacy.precision import plain
 
@@ -37,6 +39,16 @@ __all__ = [
 FEATURE_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 
+class Opened(NamedTuple):
+    """A step that has read its rows, and has released nothing."""
+
+    fitted: list[Any]  # the steps before it, which learn nothing
+    rows: Any  # what they make of X
+    label: str
+    step: PrivateEstimator
+    problem_and_data: tuple[Any, Any]
+
+
 @dataclass
 class Search:
     """What the fits of a search need, and what they leave behind."""
@@ -47,6 +59,8 @@ class Search:
     paths: Sequence[Path]
     y: Any
     seed: int | None  # the seeds of all fits are derived from it
+    # the first private step of the only candidate, which has read its rows
+    opened: Opened | None = None
     # charged by the first fit, for all of them
     ledger: Any = None
     # names of the steps whose classes are taken from the labels of y
@@ -98,11 +112,11 @@ def search_of(
     X: Any,
     y: Any,
     seed: int | None,
-    epsilon: float,
+    cost: PrivacyCost,
     *,
     n_planned: int | None = None,
 ) -> Search:
-    """Refuse what is not acceptable; return what is to be fitted, at that epsilon in all.
+    """Refuse what is not acceptable; return what is to be fitted, at that cost in all.
 
     With `n_planned`, X is public and stands for so many rows to come, and there is no y.
     """
@@ -113,8 +127,32 @@ def search_of(
     candidates = candidates_of(grid, given, steps)
     if n_planned is None:
         check_targets(steps, X, y)
-    paths = [path_of(one, steps, X, y, epsilon, n_planned=n_planned) for one in candidates]
-    return Search(given, steps, candidates, paths, y, seed, lack_classes=lack_classes)
+    search = Search(given, steps, candidates, (), y, seed, lack_classes=lack_classes)
+    if n_planned is None and len(candidates) == 1:
+        search.opened = _opened(search, X, cost)
+    rows = search.opened and search.opened.rows
+    search.paths = [
+        path_of(one, steps, X, y, cost.epsilon, n_planned=n_planned, opened=rows)
+        for one in candidates
+    ]
+    return search
+
+
+def _opened(search: Search, X: Any, cost: PrivacyCost) -> Opened:
+    """Read the rows of the only fit of the first private step, and of the public ones before."""
+    n_before = next(i for i, step in enumerate(search.steps) if step.is_private)
+    once = {i: 1 for i, step in enumerate(search.steps) if step.is_private}
+    budgets = split_budget(search.steps, search.candidates, once, cost).search
+    fitted: list[Any] = []
+    with search.repeatably(), np.errstate(all="ignore"):
+        for number, step in enumerate(search.steps[:n_before]):
+            fitted += _fit_step(search, number, [0], X, budgets)
+            X = transformed([(step.name, fitted[-1])], X)
+        first = configured_fit(search, n_before, 0, budgets)
+        label = search.next_label(budgets.name, search.steps[n_before])
+        first.set_params(random_state=search.seed_of(label))
+        first._validate_params()
+        return Opened(fitted, X, label, first, first._problem(X, search.y))
 
 
 def warnings_for_fits(search: Search, split: BudgetSplit) -> list[str]:
@@ -141,7 +179,8 @@ def fit_candidates(search: Search, X: Any, budgets: FitBudgets) -> list[Any]:
     """Fit all candidates; return their models, which share fitted steps where they can."""
     members = range(len(search.candidates))
     with search.repeatably():
-        models = _fit_from(search, members, [], X, budgets)
+        fitted, rows = (search.opened.fitted, search.opened.rows) if search.opened else ([], X)
+        models = _fit_from(search, members, fitted, rows, budgets)
     return [models[j] for j in members]
 
 
@@ -199,29 +238,36 @@ def _fit_step(
     step = search.steps[number]
     if is_passed_through(step.estimator):
         return [step.estimator] * len(candidates)
+    opened, search.opened = search.opened, None
     configured = [configured_fit(search, number, j, budgets) for j in candidates]
     if not step.is_private:
         return [fitted_to_nothing(step.name, one, X) for one in configured]
-    label = search.next_label(budgets.name, step)
+    label = opened.label if opened else search.next_label(budgets.name, step)
+    if opened:
+        configured = [opened.step]
     for one in configured:
         one.set_params(random_state=search.seed_of(label))
     # The first fit charges all, before its first release; the others charge nothing.
     configured[0].ledger, search.ledger = search.ledger, None
-    warnings = fit_together(configured, X, search.y)
+    warnings = fit_together(configured, X, search.y, opened and opened.problem_and_data)
     search.warnings.update(zip(map(id, configured), warnings, strict=True))
     search.keep(configured[0].privacy_spent_, label)
     return configured
 
 
-def fit_together(estimators: Sequence[PrivateEstimator], X: Any, y: Any = None) -> list[list[str]]:
+def fit_together(
+    estimators: Sequence[PrivateEstimator], X: Any, y: Any = None, opened: Any = None
+) -> list[list[str]]:
     """Fit estimators that differ only in free parameters to one and the same releases.
 
-    The warnings that follow from the releases are returned, for each estimator. Those that follow
+    The data have been `opened` by the first of them, if these are given. The warnings that follow
+    from the releases are returned, for each estimator. Those that follow
     from public facts are left out: the search has given them before it spends anything.
     """
     first, *others = estimators
     with restored_on_error(first):
-        problem, result, budget = first._release(X, y, warn=lambda _: None)
+        opened = opened or first._problem(X, y)
+        problem, result, budget = first._release(*opened, lambda _: None)
         warnings = [first._keep(problem, result, budget)]
         for other in others:
             for name in set(FEATURE_ATTRIBUTES) & vars(first).keys():

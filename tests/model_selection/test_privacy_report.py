@@ -35,7 +35,7 @@ from skdp.model_selection._fitted_steps import _OURS
 from skdp.privacy import gaussian_dp
 from skdp.units import Entry, FrobeniusChange, Update
 
-ROOMS = (skdp.decomposition, skdp.linear_model, skdp.model_selection)
+ROOMS = (skdp.decomposition, skdp.linear_model, skdp.model_selection, skdp.pipeline)
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skdp.PrivacyWarning", "ignore::sklearn.exceptions.FitFailedWarning"
 )

@@ -1,15 +1,24 @@
-"""Budgets of searches, watched: what they release, and what they would on a neighbor."""
+"""Budgets of several fits, watched: what they release, and what they would on a neighbor."""
 
+import copy
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
+from harness import _without, _without_row
 from recording import RecordingBudget, ReplayBudget
 
 from skdp import _estimator
+from skdp._estimator import PrivateEstimator
+from skdp.data.rows import RowCache
+from skdp.decomposition._problem import RowsProblem
+from skdp.decomposition._rows.fit import read_rows_once
+from skdp.linear_model._logistic.records import LabeledRows
+from skdp.linear_model._trace.records import Records
 from skdp.model_selection import _private_score, _search
 
-__all__ = ["SEED", "moved", "watched"]
+__all__ = ["SEED", "moved", "null_in_every_step", "watched"]
 
 SEED = 2**100 + 7
 _PLACES = (_estimator, _search, _private_score)
@@ -47,3 +56,28 @@ def moved(one, other):
                 size = np.ptp(change)
             parts.append(float(size / release.sensitivity))
     return parts
+
+
+@contextmanager
+def null_in_every_step(index):
+    """Make one row null in every step: from when a step has checked it on, it is in no sum."""
+    open_own = PrivateEstimator._open
+
+    def open_without(step, data, problem, plan):
+        view, *others = open_own(step, data, problem, plan)
+        return without(view, problem, index), *others
+
+    with patch.object(PrivateEstimator, "_open", open_without):
+        yield
+
+
+def without(view, problem, index):
+    """Make one row of what a step reads null."""
+    if isinstance(view, Records):
+        return _without(view, index, problem)
+    if isinstance(view, LabeledRows):
+        return replace(view, rows=without(view.rows, problem, index))
+    rows = copy.copy(view)
+    rows.source, rows.cache = _without_row(view.source, index), RowCache()
+    is_rows = isinstance(problem, RowsProblem)
+    return read_rows_once(problem, rows, is_keyed=False)[0] if is_rows else rows

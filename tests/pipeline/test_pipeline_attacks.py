@@ -1,0 +1,173 @@
+"""Attacks on whole pipelines: all that their steps release, replayed on neighboring rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder
+from watched import SEED, moved, null_in_every_step, watched
+
+from skdp import (
+    DPPCA,
+    DPLogisticRegression,
+    DPStandardScaler,
+    DPTraceRegressor,
+    DPTruncatedSVD,
+    make_dp_pipeline,
+    privacy_spent,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.standard_normal((60, 4)) * [3, 2, 1, 1]
+Y = (X[:, 0] + GENERATOR.standard_normal(60) > 0).astype(int)
+ENDS = (np.array([-9.0, -6, -3, -3]), np.array([9.0, 6, 3, 3]))
+CLASSIFIER = DPLogisticRegression(classes=[0, 1], row_norm=2.0)
+SCALER, PCA = DPStandardScaler(bounds=ENDS), DPPCA(2, row_norm=3.0, mean_norm=3.0)
+
+
+def only_plus(rows):
+    """Return roots: complex numbers where a row has a negative entry."""
+    return np.emath.sqrt(rows)
+
+
+def refuses_large(rows):
+    if np.abs(rows).max() > 4:
+        raise ValueError(f"secret {rows}")
+    return rows
+
+
+def whole_if_possible(rows):
+    whole = np.rint(rows)
+    return whole.astype(int) if (whole == rows).all() else rows
+
+
+def sparse_if_possible(rows):
+    return csr_array(rows) if (rows == 0).any() else rows
+
+
+STEPS = {
+    "two": (DPStandardScaler(), CLASSIFIER),
+    "two, all found": (DPStandardScaler(), DPLogisticRegression(classes=[0, 1])),
+    "three": (SCALER, PCA, CLASSIFIER),
+    "released width": (SCALER, DPPCA(0.9, row_norm=3.0), CLASSIFIER),
+    "power": (DPTruncatedSVD(2, solver="power"), DPTraceRegressor(n_iter=2)),
+    "last transforms": (DPStandardScaler(), DPPCA(2)),
+    "public first": (Normalizer(), PCA, DPTraceRegressor(n_iter=2)),
+    "imputed": (
+        SimpleImputer(strategy="constant", keep_empty_features=True),
+        SCALER,
+        CLASSIFIER,
+    ),
+    "codes": (
+        OneHotEncoder(categories=[[0.0, 1.0]] * 4, handle_unknown="ignore", sparse_output=False),
+        CLASSIFIER,
+    ),
+    "codes behind": (
+        SCALER,
+        FunctionTransformer(np.rint),
+        OneHotEncoder(categories=[[-1.0, 0.0, 1.0]] * 4, handle_unknown="ignore"),
+        CLASSIFIER,
+    ),
+    "roots": (SCALER, FunctionTransformer(only_plus), CLASSIFIER),
+    "refused": (SCALER, FunctionTransformer(refuses_large), PCA, CLASSIFIER),
+    "types": (SCALER, FunctionTransformer(whole_if_possible), CLASSIFIER),
+    "density": (SCALER, FunctionTransformer(sparse_if_possible), CLASSIFIER),
+    "names": (SCALER, FunctionTransformer(pd.DataFrame), PCA, CLASSIFIER),
+}
+ROWS = {
+    "huge": (np.full(4, 1e300), 1),
+    "largest": (np.full(4, 1.7e308), 0),
+    "opposite": (-X[0], 1 - Y[0]),
+    "large": (np.array([1e6, 0, 0, 0]), 0),
+    "zero": (np.zeros(4), 0),
+    "whole": (np.array([9.0, 6, 3, 3]), 1),
+    "aligned": (X[1] * 50, Y[1]),
+}
+
+
+def pipeline_of(name, adjacency="replace", epsilon=20.0):
+    steps = [clone(step) for step in STEPS[name]]
+    for step in steps:
+        if hasattr(step, "adjacency"):
+            step.set_params(adjacency=adjacency)
+    shares = {"dptruncatedsvd": 0.25} if name == "power" else None
+    return make_dp_pipeline(*steps, epsilon=epsilon, delta=1e-5, shares=shares, random_state=SEED)
+
+
+def neighbors(row):
+    rows, labels = X.copy(), Y.copy()
+    rows[0], labels[0] = row
+    return rows, labels
+
+
+def replayed(name, adjacency, before, data):
+    with watched([budget.released for budget in before]) as after:
+        fitted = pipeline_of(name, adjacency).fit(*data)
+    return after, fitted
+
+
+@pytest.mark.covered
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+@pytest.mark.parametrize("name", STEPS)
+def test_no_row_moves_a_pipeline_further_than_declared(name, adjacency):
+    with watched() as before, np.errstate(all="ignore"):
+        if adjacency == "replace":
+            pipeline_of(name, adjacency).fit(X, Y)
+        else:
+            with null_in_every_step(0):
+                pipeline_of(name, adjacency).fit(X, Y)
+    worst = []
+    for row in ROWS.values():
+        after, _ = replayed(name, adjacency, before, neighbors(row))
+        worst += moved(before, after)
+    assert max(worst) <= 1 + 1e-12
+    # An attack that gets nowhere would prove nothing.
+    assert max(worst) > 0.5
+
+
+@pytest.mark.covered(at_most=6)
+@pytest.mark.parametrize("name", STEPS)
+def test_a_null_row_stays_null_behind_every_step(name):
+    with null_in_every_step(0), watched() as before:
+        pipeline_of(name, "zero_out").fit(X, Y)
+    for row in ROWS.values():
+        with null_in_every_step(0):
+            after, _ = replayed(name, "zero_out", before, neighbors(row))
+        assert max(moved(before, after)) == 0
+
+
+@pytest.mark.covered(at_most=8)
+@pytest.mark.parametrize("name", STEPS)
+def test_what_is_published_follows_what_is_released(name):
+    with watched() as before:
+        one = pipeline_of(name).fit(X, Y)
+    for row in ("large", "whole"):
+        _, other = replayed(name, "replace", before, neighbors(ROWS[row]))
+        assert one.privacy_spent_ == other.privacy_spent_
+        assert set(vars(one)) == set(vars(other))
+        assert set(vars(one)) == {
+            *one.get_params(deep=False),
+            *{"n_features_in_", "pipeline_", "privacy_spent_"},
+        }
+        for ours, theirs in zip(one.pipeline_, other.pipeline_, strict=True):
+            assert vars(ours).keys() == vars(theirs).keys()
+            for attribute, value in vars(ours).items():
+                if isinstance(value, np.ndarray) and value.dtype != object:
+                    np.testing.assert_array_equal(value, getattr(theirs, attribute))
+                    assert value.dtype == getattr(theirs, attribute).dtype
+
+
+@pytest.mark.covered(at_most=6)
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", STEPS)
+def test_the_largest_rows_raise_nothing_and_warn_of_nothing(name, dtype):
+    rows = X.astype(dtype)
+    rows[:4] = np.finfo(dtype).max * np.array([1, -1, 1, -1])
+    with np.errstate(all="warn"):
+        pipeline = pipeline_of(name).fit(rows, Y)
+    assert privacy_spent(pipeline).spent is pipeline.privacy_spent_
