@@ -22,7 +22,7 @@ def is_printing() -> bool:
     method of theirs for it. Only the call stack shows what the parameters are for.
     """
     frame = sys._getframe(2)
-    while frame.f_back and frame.f_code.co_name == "get_params":
+    while frame.f_back and frame.f_code.co_name in ("get_params", "_get_params"):
         frame = frame.f_back
     while frame and frame.f_globals.get("__name__", "").startswith("sklearn."):
         module, function = frame.f_globals["__name__"], frame.f_code.co_name

@@ -23,6 +23,9 @@ __all__ = ["BudgetSplit", "FitBudgets", "params_for_mu", "set_budget", "split_bu
 # Share of the choice: where one release serves all candidates, and where several fits are needed.
 _CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10  # not studied
 _FINAL_PARTS = 9  # not studied
+# Part of given shares that is left, so that the records compose to no more than the whole, rounded
+# up as they are.
+_MARGIN = 4e-9  # not tuned
 # Factor by which delta is lowered until the epsilon of a fit is positive, and the least delta.
 _DELTA_FACTOR, _LEAST_DELTA = 1e-2, 1e-290  # not tuned
 
@@ -104,7 +107,7 @@ def params_for_mu(mu: float, delta: float, delta_tail: float = 0.0) -> dict[str,
 def _shares(steps: Sequence[Step], n_fits: dict[int, int]) -> dict[int, float]:
     """Return the share of each step; equal shares where a step is given an infinite epsilon."""
     if all(steps[i].share is not None for i in n_fits):
-        return {i: steps[i].share or 0.0 for i in n_fits}
+        return {i: (steps[i].share or 0.0) * (1 - _MARGIN) for i in n_fits}
     squares = {i: steps[i].estimator._cost().mu ** 2 for i in n_fits}
     total = math.fsum(squares.values())
     if not math.isfinite(total):

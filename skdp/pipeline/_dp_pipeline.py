@@ -1,5 +1,6 @@
 """A pipeline whose private steps share one budget."""
 
+import math
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -19,7 +20,7 @@ from skdp.pipeline._candidates import Candidate
 from skdp.pipeline._fitting import Search, fit_candidates, search_of
 from skdp.pipeline._plan import plan_of_steps
 from skdp.pipeline._private_steps import SharedBudget
-from skdp.pipeline._public_rows import are_numbers, stand_ins
+from skdp.pipeline._public_rows import are_numbers, plain_rows, stand_ins
 from skdp.pipeline._steps import adjacency_of, common_unit, steps_of
 from skdp.pipeline._whole import SpendsWhole, stamped, total
 from skdp.privacy import Plan, PrivacySpent
@@ -79,7 +80,9 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         """List what a fit would release and spend. No data are read, and nothing is spent."""
         self._validate_params()
         check_planned(n_samples, n_features, like)
-        rows = np.ones((2, n_features)) if like is None else like
+        rows = plain_rows(np.ones((2, n_features)) if like is None else like)
+        if rows.shape[1:] and math.prod(rows.shape[1:]) != n_features:
+            raise ValueError(f"n_features={n_features} does not fit like, of shape {rows.shape}.")
         rows = next(stand_ins(rows, are_numbers=are_numbers(rows)))
         search = search_of(self, [{}], rows, None, None, self._cost(), n_planned=int(n_samples))
         split = self._split(search)

@@ -266,8 +266,8 @@ def fit_together(
     """
     first, *others = estimators
     with restored_on_error(first):
-        opened = opened or first._problem(X, y)
-        problem, result, budget = first._release(*opened, lambda _: None)
+        problem, data = opened or first._problem(X, y)
+        problem, result, budget = first._release(problem, data, lambda _: None)
         warnings = [first._keep(problem, result, budget)]
         for other in others:
             for name in set(FEATURE_ATTRIBUTES) & vars(first).keys():

@@ -56,10 +56,10 @@ def steps_of(estimator: Any) -> list[Step]:
                 "estimator must not have memory, which writes rows to disk: pass memory=None."
             )
         steps = [Step(name, step) for name, step in estimator.steps]
-    if isinstance(estimator, SharedBudget):
+    elif isinstance(estimator, SharedBudget):
         _check_named(estimator)
         _check_left_alone(estimator)
-        steps = _shared_steps(estimator)
+        steps = [Step(name, step) for name, step in estimator.steps]
     for number, step in enumerate(steps):
         _check_step(step, is_behind=any(one.is_private for one in steps[:number]))
         is_last = number == len(steps) - 1 or is_passed_through(step.estimator)
@@ -76,7 +76,11 @@ def steps_of(estimator: Any) -> list[Step]:
             f"The private steps of estimator must have one adjacency, got {sorted(adjacencies)}."
         )
     common_unit(steps)
-    return steps
+    if not isinstance(estimator, SharedBudget):
+        return steps
+    private = {step.name: step.estimator for step in steps if step.is_private}
+    shares = shares_of(private, estimator.shares)
+    return [step._replace(share=shares.get(step.name)) for step in steps]
 
 
 def adjacency_of(steps: Sequence[Step]) -> str:
@@ -111,14 +115,6 @@ def _check_named(estimator: Any) -> None:
             f"[('pca', DPPCA(2)), ...], got {estimator.steps!r}."
         )
     estimator._validate_names([name for name, _ in estimator.steps])
-
-
-def _shared_steps(estimator: SharedBudget) -> list[Step]:
-    """Return the steps of an estimator whose budget they share, with their shares."""
-    steps = [Step(name, step) for name, step in estimator.steps]
-    private = {step.name: step.estimator for step in steps if step.is_private}
-    shares = shares_of(private, estimator.shares)
-    return [step._replace(share=shares.get(step.name)) for step in steps]
 
 
 def _check_left_alone(estimator: SharedBudget) -> None:

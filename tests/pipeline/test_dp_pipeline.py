@@ -1,0 +1,545 @@
+"""Pipelines with one budget: what they cost, what they refuse, and what they leave."""
+
+import math
+import pickle
+import warnings
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone, is_classifier
+from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
+
+from skdp import (
+    DPPCA,
+    BudgetError,
+    DPLogisticRegression,
+    DPPipeline,
+    DPStandardScaler,
+    DPTraceRegressor,
+    DPTruncatedSVD,
+    PrivacyLedger,
+    PrivacyWarning,
+    RowBlocks,
+    make_dp_pipeline,
+    privacy_spent,
+)
+from skdp.model_selection import (
+    DPGridSearch,
+    epsilon_curve,
+    matched_noise,
+    private_score,
+    search_cost,
+)
+from skdp.privacy import PrivacyBudget, gaussian_dp
+from skdp.units import Entry
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+SEED = 2**100 + 7
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.standard_normal((300, 4)) * [3, 2, 1, 50]
+Y = np.where(X[:, 0] + GENERATOR.standard_normal(300) > 0, "yes", "no")
+CLASSIFIER = DPLogisticRegression(classes=["no", "yes"])
+THREE = (DPStandardScaler(), DPPCA(2), CLASSIFIER)
+
+
+def three(**more):
+    return make_dp_pipeline(*map(clone, THREE), **more)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return PrivacyLedger.create(
+        tmp_path / "x.skdp", dataset="x", epsilon=3.0, delta=1e-5, unit=("record", "row")
+    )
+
+
+# What it costs
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 30.0])
+def test_the_records_of_the_steps_compose_to_the_whole(epsilon):
+    with watched_records() as records:
+        spent = three(epsilon=epsilon, delta=1e-5).fit(X, Y).privacy_spent_
+    assert len(records) == 3
+    composed = records[0].compose(*records[1:], same_unit=True)
+    assert spent.mu == pytest.approx(composed.mu, rel=1e-13)
+    assert (spent.delta_tail, spent.adjacency) == (composed.delta_tail, composed.adjacency)
+    whole = gaussian_dp.mu_from_epsilon_delta(epsilon, 1e-5)
+    assert spent.mu == pytest.approx(whole, rel=1e-6)
+    assert spent.mu <= whole
+    assert math.fsum(line.share for line in spent.releases) == pytest.approx(1, abs=1e-8)
+    assert (spent.epsilon, spent.delta, spent.unit) == (epsilon, 1e-5, "record")
+
+
+def watched_records():
+    """Give the list of the records of all budgets that are spent inside."""
+    records, spent = [], PrivacyBudget.spent
+
+    class Watch:
+        def __enter__(self):
+            self.patch = patch.object(PrivacyBudget, "spent", keep)
+            self.patch.start()
+            return records
+
+        def __exit__(self, *raised):
+            self.patch.stop()
+
+    def keep(budget):
+        records.append(spent(budget))
+        return records[-1]
+
+    return Watch()
+
+
+def shares_in(record):
+    names = {line.name.partition(":")[0] for line in record.releases}
+    return {
+        name: round(math.fsum(r.share for r in record.releases if r.name.startswith(name)), 6)
+        for name in names
+    }
+
+
+@pytest.mark.parametrize(
+    ("steps", "given", "expected"),
+    [
+        (THREE, None, [0.25, 0.25, 0.5]),
+        ((DPStandardScaler(bounds=(-9, 9)), *THREE[1:]), None, [0.15, 0.25, 0.6]),
+        (THREE, {"dppca": 0.1}, [0.25, 0.1, 0.65]),
+        (THREE, {"dplogisticregression": 0.7}, [0.25, 0.05, 0.7]),
+        (THREE, dict(zip(["dpstandardscaler", "dppca"], [0.3, 0.3], strict=True)), [0.3, 0.3, 0.4]),
+        ((THREE[0], Normalizer(), CLASSIFIER), None, [0.25, 0.75]),
+        ((DPTruncatedSVD(2), CLASSIFIER), {"dptruncatedsvd": 0.5}, [0.5, 0.5]),
+        ((CLASSIFIER,), None, [1.0]),
+        ((CLASSIFIER,), {"dplogisticregression": 1}, [1.0]),
+    ],
+)
+def test_steps_spend_their_shares(steps, given, expected):
+    pipeline = make_dp_pipeline(*steps, shares=given).fit(X, Y)
+    assert sorted(shares_in(pipeline.privacy_spent_).values()) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("steps", "shares", "error"),
+    [
+        (THREE, {"pca": 0.5}, "'pca', which is no private step: these are dpstandardscaler, dppca"),
+        (THREE, {"dppca": 0.0}, "must be above 0 and at most 1, got 0.0"),
+        (THREE, {"dppca": True}, "got True"),
+        (THREE, {"dppca": "half"}, "got 'half'"),
+        (THREE, {"dppca": math.nan}, "got nan"),
+        (THREE, {"dppca": 0.9}, "leave a part for 'dplogisticregression'"),
+        ((CLASSIFIER,), {"dplogisticregression": 0.5}, "must add to 1"),
+        ((DPTruncatedSVD(2), DPTraceRegressor(), CLASSIFIER), None, "must be the last"),
+        ((Normalizer(), DPTraceRegressor()), {"normalizer": 0.5}, "no private step"),
+        (THREE, [0.2, 0.2, 0.6], "'shares' parameter"),
+    ],
+)
+def test_shares_that_make_no_budget_are_refused(steps, shares, error):
+    with pytest.raises((ValueError, TypeError), match=error):
+        make_dp_pipeline(*steps, shares=shares).fit(X, Y)
+
+
+def test_a_tail_of_delta_is_set_aside():
+    steps = (DPPCA(2), DPTraceRegressor(init="spectral"))
+    pipeline = make_dp_pipeline(*steps, delta=1e-5).fit(X, X[:, 0])
+    spent = pipeline.privacy_spent_
+    assert 0 < spent.delta_tail < 1e-5
+    assert spent.delta_tail == pytest.approx(pipeline._cost().delta_tail)
+    assert spent.epsilon_at(1e-5) <= 1 + 1e-9
+
+
+def test_an_infinite_epsilon_adds_no_noise():
+    pipeline = make_dp_pipeline(DPStandardScaler(clip=None), CLASSIFIER, epsilon=np.inf).fit(X, Y)
+    theirs = make_pipeline(StandardScaler(), LogisticRegression(C=np.inf)).fit(X, Y)
+    np.testing.assert_allclose(pipeline[-1].coef_, theirs[-1].coef_, atol=0.01)
+    assert pipeline.privacy_spent_.mu == math.inf
+
+
+# One plan
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        THREE,
+        (DPStandardScaler(bounds=(-9, 9)), FunctionTransformer(np.tanh), CLASSIFIER),
+        (Normalizer(), DPPCA(2, row_norm=1, mean_norm=1), CLASSIFIER),
+        (DPStandardScaler(with_mean=False), DPTruncatedSVD(2), CLASSIFIER),
+    ],
+)
+@pytest.mark.parametrize("rows", [X, X.astype(np.float32), csr_array(X), pd.DataFrame(X)])
+def test_what_is_planned_is_released(steps, rows):
+    if isinstance(rows, csr_array) and getattr(steps[0], "with_mean", steps is THREE):
+        pytest.skip("sparse rows are not centered")
+    pipeline = make_dp_pipeline(*steps, shares={"dplogisticregression": 0.5})
+    plan = pipeline.plan(*X.shape, like=rows)
+    spent = pipeline.fit(rows, Y).privacy_spent_
+    paths = [[(one.name, one.mechanism) for one in path] for path in plan.paths]
+    taken = paths.index([(one.name, one.mechanism) for one in spent.releases])
+    for planned, released in zip(plan.paths[taken], spent.releases, strict=True):
+        assert planned.share == pytest.approx(released.share, rel=1e-6)
+        if planned.sensitivity is not None:
+            assert planned.sensitivity == pytest.approx(released.sensitivity, rel=1e-12)
+            assert planned.noise_std == pytest.approx(released.noise_std, rel=1e-6)
+    assert plan.mu == pytest.approx(spent.mu, rel=1e-6)
+
+
+def test_behind_a_released_width_a_step_is_one_line():
+    pipeline = make_dp_pipeline(DPStandardScaler(), DPPCA(0.9), FunctionTransformer(), CLASSIFIER)
+    plan = pipeline.plan(*X.shape)
+    assert repr(plan).endswith("  0.5000  follows dppca.n_components")
+    fitted = pipeline.fit(X, Y)
+    shares = shares_in(fitted.privacy_spent_)
+    assert shares == {"dpstandardscaler": 0.25, "dppca": 0.25, "dplogisticregression": 0.5}
+
+
+def test_a_plan_reads_no_values_and_needs_classes():
+    nothing = np.full(X.shape, np.nan)
+    assert repr(three().plan(*X.shape, like=nothing)) == repr(three().plan(*X.shape))
+    for wrong in ({"n_samples": 0}, {"n_features": 5}):
+        with pytest.raises(ValueError, match=r"n_samples|n_features"):
+            three().plan(**{"n_samples": 300, "n_features": 4, "like": X, **wrong})
+    with pytest.raises(TypeError, match="like"):
+        three().plan(300, 4, like="X")
+    with pytest.raises(ValueError, match="pass classes"):
+        three(shares={}).set_params(dplogisticregression__classes=None).plan(*X.shape)
+
+
+# One charge
+
+
+def test_the_whole_is_charged_once(ledger):
+    pipeline = three(epsilon=2.0, ledger=ledger).fit(X, Y)
+    (entry,) = ledger.entries()
+    assert (entry["epsilon"], entry["what"]) == (2.0, "DPPipeline.fit, 300 records")
+    spent = pipeline.privacy_spent_
+    with pytest.raises(BudgetError):
+        pipeline.set_params(epsilon=3.0).fit(X, Y)
+    assert len(ledger.entries()) == 1
+    assert pipeline.privacy_spent_ is spent
+
+
+@pytest.mark.parametrize("n_releases", range(6))
+def test_an_error_after_the_charge_leaves_what_was_there(ledger, n_releases):
+    """Killed at its first releases or later, a fit is charged once, and leaves nothing."""
+    pipeline, publish, made = three(ledger=ledger), PrivacyBudget._publish, []
+
+    def stop(budget, release, value):
+        made.append(release)
+        if len(made) > 3 * n_releases:
+            raise KeyboardInterrupt
+        return publish(budget, release, value)
+
+    before = dict(vars(pipeline))
+    with patch.object(PrivacyBudget, "_publish", stop), pytest.raises(KeyboardInterrupt):
+        pipeline.fit(X, Y)
+    assert vars(pipeline) == before
+    assert len(ledger.entries()) == 1
+    for _, step in pipeline.steps:
+        assert not hasattr(step, "privacy_spent_")
+        assert not hasattr(step, "n_features_in_")
+
+
+def test_killed_before_the_first_release_nothing_is_charged(ledger):
+    stopped = patch.object(PrivacyBudget, "_begin", side_effect=KeyboardInterrupt)
+    with stopped, pytest.raises(KeyboardInterrupt):
+        three(ledger=ledger).fit(X, Y)
+    assert ledger.entries() == []
+
+
+BAD_LABELS = {
+    "none": (None, "requires y"),
+    "too few": (Y[:-1], "inconsistent"),
+    "unknown": (np.where(np.arange(300) == 7, "secret", Y), "not among classes"),
+    "fractions": (X[:, 0], "Unknown label type"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_LABELS)
+def test_all_steps_check_y_before_anything_is_charged(ledger, name):
+    labels, error = BAD_LABELS[name]
+    with pytest.raises(ValueError, match=error) as refused:
+        three(ledger=ledger).fit(X, labels)
+    assert "secret" not in str(refused.value)
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize("y", [np.where(X[:, 0] > 1, np.nan, 1.0), Y, X])
+def test_responses_of_the_last_step_are_checked_before_anything_is_charged(ledger, y):
+    with pytest.raises((ValueError, TypeError)):
+        make_dp_pipeline(DPStandardScaler(), DPTraceRegressor(), ledger=ledger).fit(X, y)
+    assert ledger.entries() == []
+
+
+def with_entry(value):
+    rows = X.copy()
+    rows[3, 1] = value
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("steps", "rows", "error"),
+    [
+        (THREE, with_entry(np.nan), "NaN"),
+        (THREE, with_entry(np.inf), "infinity"),
+        (THREE, X[:, 0], "1D array"),
+        (THREE, RowBlocks(lambda: iter([X]), shape=X.shape), "RowBlocks"),
+        ((DPStandardScaler(), DPPCA(9), CLASSIFIER), X, "n_components=9"),
+        ((DPStandardScaler(bounds=(3, 2)), CLASSIFIER), X, "bounds"),
+        ((DPStandardScaler(), DPPCA(2, solver="none"), CLASSIFIER), X, "solver"),
+        ((Normalizer(), DPStandardScaler(), CLASSIFIER), with_entry(np.nan), "NaN"),
+        ((FunctionTransformer(lambda rows: 1 / 0), *THREE), X, "division by zero"),
+        ((DPStandardScaler(), FunctionTransformer(lambda rows: 1 / 0), CLASSIFIER), X, "division"),
+        ((DPStandardScaler(), FunctionTransformer(np.ravel), CLASSIFIER), X, "row for each"),
+    ],
+)
+def test_what_a_step_would_refuse_is_refused_before_anything_is_charged(ledger, steps, rows, error):
+    with pytest.raises(ValueError, match=error):
+        make_dp_pipeline(*steps, ledger=ledger).fit(rows, Y)
+    assert ledger.entries() == []
+
+
+# What is refused
+
+
+REFUSED_STEPS = [
+    (DPStandardScaler(epsilon=2.0), "epsilon=1.0.*shares="),
+    (DPStandardScaler(delta=1e-7), "delta=1e-06"),
+    (DPStandardScaler(random_state=SEED), "random_state=None"),
+    (StandardScaler(), "DPStandardScaler"),
+    (SimpleImputer(), 'SimpleImputer.strategy="constant"'),
+    (SimpleImputer(strategy="constant"), "keep_empty_features=True"),
+    (
+        SimpleImputer(strategy="constant", keep_empty_features=True, add_indicator=True),
+        "may learn",
+    ),
+    (PCA(2), "Use DPPCA"),
+    (OneHotEncoder(), "categories="),
+    (OneHotEncoder(categories=[[1], [2], [3], [4]]), 'handle_unknown="ignore"'),
+    (DPPipeline([("a", DPPCA(2))]), "DPPipeline"),
+    (make_pipeline(DPPCA(2)), "Pipeline within a Pipeline"),
+    (DPLogisticRegression(classes=["no", "yes"]), "must be the last"),
+    (DPStandardScaler(adjacency="zero_out"), "one adjacency"),
+    (DPPCA(2, privacy_unit=Entry((-3, 3))), "protect one row"),
+    (DPPCA, "may learn"),
+]
+
+
+@pytest.mark.parametrize(("step", "error"), REFUSED_STEPS)
+def test_steps_with_budgets_of_their_own_or_that_learn_are_refused(step, error):
+    pipeline = DPPipeline([("one", step), ("last", clone(CLASSIFIER))], shares={"last": 0.5})
+    for refuse in (lambda: pipeline.fit(X, Y), lambda: pipeline.plan(*X.shape)):
+        with pytest.raises((ValueError, TypeError), match=error):
+            refuse()
+
+
+def test_a_ledger_of_a_step_is_refused(ledger):
+    with pytest.raises(ValueError, match="ledger=None"):
+        make_dp_pipeline(DPPCA(2, ledger=ledger), CLASSIFIER).fit(X, Y)
+    with pytest.raises(ValueError, match="Use DPLogisticRegression"):
+        make_dp_pipeline(DPPCA(2), LogisticRegression()).fit(X, Y)
+    with pytest.raises(ValueError, match="no private step"):
+        make_dp_pipeline(Normalizer()).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "steps", [[], [("a",)], [DPPCA(2)], [(1, DPPCA(2))], [("a__b", DPPCA(2))], "ab", None]
+)
+def test_steps_without_names_are_refused(steps):
+    with pytest.raises(ValueError, match=r"steps|names"):
+        DPPipeline(steps).fit(X, Y)
+    with pytest.raises(ValueError, match="not unique"):
+        DPPipeline([("a", DPPCA(2)), ("a", DPPCA(2))]).fit(X)
+    with pytest.raises(ValueError, match="conflict"):
+        DPPipeline([("shares", DPPCA(2))]).fit(X)
+
+
+@pytest.mark.parametrize("name", ["memory", "verbose", "transform_input"])
+def test_parameters_of_a_pipeline_that_mean_nothing_here_are_not_accepted(name):
+    with pytest.raises(TypeError, match=name):
+        DPPipeline([("a", DPPCA(2))], **{name: None})
+    with pytest.raises(TypeError):
+        three().fit(X, Y, dppca__y=None)
+
+
+@pytest.mark.parametrize("name", ["epsilon", "delta", "ledger", "random_state", "adjacency"])
+def test_parameters_of_the_guarantee_are_not_searched(name):
+    with pytest.raises(ValueError, match="must not be searched"):
+        DPGridSearch(three(), {f"dppca__{name}": [1.0]}).fit(X, Y)
+    with pytest.raises(ValueError, match="must not be searched"):
+        DPGridSearch(three(), {"shares": [None]}).fit(X, Y)
+
+
+# What it leaves
+
+
+def test_it_looks_like_a_pipeline():
+    pipeline = three(random_state=SEED)
+    assert is_classifier(pipeline)
+    assert len(pipeline) == 3
+    assert pipeline["dppca"] is pipeline.named_steps.dppca is pipeline.steps[1][1]
+    assert not hasattr(pipeline, "transform")
+    assert hasattr(pipeline, "predict_proba")
+    assert "dppca" in pipeline._repr_html_()
+    fitted = clone(pipeline).fit(X, Y)
+    assert type(fitted.pipeline_) is Pipeline
+    assert fitted.classes_.tolist() == ["no", "yes"]
+    assert fitted.predict_proba(X).shape == (300, 2)
+    assert fitted.n_features_in_ == 4
+    np.testing.assert_array_equal(fitted.predict(X), fitted.pipeline_.predict(X))
+    np.testing.assert_array_equal(
+        fitted[:2].transform(X), fitted["dppca"].transform(fitted[0].transform(X))
+    )
+    assert not hasattr(fitted.steps[0][1], "mean_")
+    assert privacy_spent(fitted).spent is fitted.privacy_spent_
+    assert {step.status for step in privacy_spent(fitted).steps} == {"private"}
+    assert privacy_spent(fitted[:2]).spent is fitted.privacy_spent_
+    assert set(pipeline.get_params()) == set(Pipeline(pipeline.steps).get_params()) - {
+        *("memory", "verbose", "transform_input")
+    } | {"epsilon", "delta", "shares", "ledger", "random_state"}
+    assert pipeline.set_params(dppca__n_components=3, epsilon=2.0)["dppca"].n_components == 3
+
+
+def test_it_transforms_and_returns():
+    pipeline = make_dp_pipeline(DPStandardScaler(), DPPCA(2)).fit(pd.DataFrame(X).add_prefix("x"))
+    rows = pd.DataFrame(X).add_prefix("x")
+    assert pipeline.feature_names_in_.tolist() == ["x0", "x1", "x2", "x3"]
+    assert pipeline.get_feature_names_out().tolist() == ["dppca0", "dppca1"]
+    assert pipeline.inverse_transform(pipeline.transform(rows)).shape == X.shape
+    assert isinstance(pipeline.set_output(transform="pandas").transform(rows), pd.DataFrame)
+    assert pipeline.fit_transform(rows).shape == (300, 2)
+
+
+def test_a_seed_repeats_a_fit_and_is_not_kept():
+    fits = [three(random_state=seed).fit(X, Y) for seed in (SEED, SEED, SEED + 1)]
+    coefs = [fit[-1].coef_.tolist() for fit in fits]
+    assert coefs[0] == coefs[1] != coefs[2]
+    assert fits[0].privacy_spent_ == fits[1].privacy_spent_
+    assert all(step.random_state is None for step in fits[0].pipeline_)
+    copied = pickle.loads(pickle.dumps(fits[0]))
+    assert copied.random_state is None
+    assert str(SEED) not in repr(fits[0])
+    np.testing.assert_array_equal(copied.predict(X), fits[0].predict(X))
+
+
+def test_labels_for_classes_are_warned_of_once():
+    pipeline = three().set_params(dplogisticregression__classes=None)
+    with pytest.warns(PrivacyWarning) as caught:
+        pipeline.fit(X, Y)
+    assert sum("becomes public" in str(one.message) for one in caught) == 1
+    assert not pipeline.privacy_spent_.enforced
+    assert pipeline[-1].classes is None
+    assert pipeline.classes_.tolist() == ["no", "yes"]
+
+
+def test_warnings_of_public_facts_come_before_the_charge(ledger):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        with pytest.raises(PrivacyWarning, match="delta"):
+            three(delta=0.1, ledger=ledger).fit(X, Y)
+    assert ledger.entries() == []
+
+
+def test_frozen_steps_and_those_that_learn_nothing_pass():
+    public = FrozenEstimator(StandardScaler().fit(GENERATOR.standard_normal((20, 4))))
+    pipeline = make_dp_pipeline(Normalizer(), public, DPPCA(2), CLASSIFIER).fit(X, Y)
+    statuses = [step.status for step in privacy_spent(pipeline).steps]
+    assert statuses == ["private", "learns nothing", "frozen", "private", "private"]
+    none = DPPipeline([("no", None), ("pass", "passthrough"), ("last", CLASSIFIER)]).fit(X, Y)
+    assert none.score(X, Y) > 0
+
+
+def test_codes_of_given_categories_learn_nothing():
+    rows = GENERATOR.choice(["a", "b"], size=(300, 2)).astype(object)
+    rows[5, 0] = "secret"
+    codes = OneHotEncoder(categories=[["a", "b"], ["a"]], handle_unknown="ignore")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", PrivacyWarning)
+        pipeline = make_dp_pipeline(codes, CLASSIFIER).fit(rows, Y)
+    assert pipeline[-1].coef_.shape == (1, 3)
+    assert "secret" not in repr(vars(pipeline[0]))
+    assert privacy_spent(pipeline).is_private
+    mixed = np.empty((300, 2), dtype=object)
+    mixed[:, 0], mixed[:, 1] = rows[:, 0], GENERATOR.integers(0, 3, 300)
+    codes = OneHotEncoder(categories=[["a", "b"], [0, 1]], handle_unknown="ignore", drop="first")
+    assert make_dp_pipeline(codes, CLASSIFIER).fit(mixed, Y)[-1].coef_.shape == (1, 2)
+
+
+# Within other things
+
+
+def test_a_search_takes_the_shares():
+    pipeline = three(shares={"dppca": 0.1})
+    grid = {"dppca__n_components": [1, 2, 3]}
+    search = DPGridSearch(pipeline, grid, epsilon=5.0).fit(X, Y)
+    assert search.n_distinct_fits_ == {
+        "dpstandardscaler": 1,
+        "dppca": 1,
+        "dplogisticregression": 3,
+    }
+    shares = shares_in(search.privacy_spent_)
+    assert shares["fit 2"] / shares["fit 1"] == pytest.approx(0.1 / 0.25, rel=1e-3)
+    best = search.best_estimator_
+    assert type(best) is DPPipeline
+    assert best.privacy_spent_ is search.privacy_spent_
+    assert best.get_params()["dppca__n_components"] == search.best_params_["dppca__n_components"]
+    assert best["dppca"].components_.shape[0] == search.best_params_["dppca__n_components"]
+    assert best.predict(X).tolist() == search.predict(X).tolist()
+    assert privacy_spent(search).is_private
+    assert private_score(search, X, Y, epsilon=5.0).value > 0.4
+    single = DPGridSearch(pipeline, {"dppca__whiten": [True]}, epsilon=1.0, random_state=SEED)
+    whole = clone(pipeline).set_params(epsilon=1.0, random_state=SEED, dppca__whiten=True)
+    assert single.fit(X, Y).privacy_spent_ == whole.fit(X, Y).privacy_spent_
+    with pytest.raises(ValueError, match="pass it to the search"):
+        DPGridSearch(three(random_state=SEED), grid).fit(X, Y)
+
+
+def test_matched_noise_sets_the_epsilon_of_the_whole():
+    for estimator in (three(), make_pipeline(Normalizer(), three())):
+        matched = matched_noise(estimator, n_samples=1000, n_public=100)
+        changed = {
+            name
+            for name, value in matched.get_params().items()
+            if name.endswith("epsilon") and value != 1.0
+        }
+        assert changed in ({"epsilon"}, {"dppipeline__epsilon"})
+    curve = epsilon_curve(three(), X, Y, epsilons=[0.1, 50.0], n_samples=3000, n_repeats=2)
+    assert curve.scores.shape == (2, 2)
+
+
+def test_a_search_of_scikit_learn_is_counted():
+    search = GridSearchCV(three(), {"dppca__n_components": [1, 2]}, cv=2)
+    cost = search_cost(search, *X.shape)
+    assert cost.n_fits == 5
+    assert cost.within == (1.0, 1e-6)
+    assert cost.spent.unit == "record"
+    report = privacy_spent(search.fit(X, Y))
+    assert report.spent.mu == pytest.approx(cost.spent.mu, rel=1e-6)
+    assert not report.is_private
+    bad = GridSearchCV(three(), {"dppca__epsilon": [2.0]}, cv=2)
+    with pytest.raises(ValueError, match="must keep its default epsilon"):
+        search_cost(bad, *X.shape)
+
+
+def test_in_a_pipeline_of_scikit_learn_it_is_one_step():
+    outer = make_pipeline(FunctionTransformer(), three(epsilon=2.0)).fit(X, Y)
+    assert privacy_spent(outer).spent is outer[-1].privacy_spent_
+    assert privacy_spent(outer).is_private
+
+
+def test_a_step_of_an_unknown_class_is_private_as_its_author_declares():
+    class Mine(DPPCA):
+        pass
+
+    report = privacy_spent(make_dp_pipeline(Mine(2)).fit(X))
+    assert not report.is_private
