@@ -16,7 +16,9 @@ from sklearn.base import clone
 from skdp._reading import redact_errors
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._problem import RowsProblem
+from skdp.pipeline._columns import columns_of, in_public, is_columns
 from skdp.pipeline._private_steps import is_passed_through, is_stateless
+from skdp.pipeline._public_rows import are_numbers, stand_ins
 from skdp.pipeline._public_steps import fitted_to_nothing, transformed
 from skdp.pipeline._steps import Step, configured_step
 from skdp.preprocessing import DPStandardScaler
@@ -84,7 +86,11 @@ def _split(parameters: dict[str, Any], steps: Sequence[Step]) -> tuple[dict[str,
     if not steps[0].name:
         return (parameters,)
     split: dict[str, dict[str, Any]] = {step.name: {} for step in steps}
-    not_fitted = {step.name for step in steps if is_passed_through(step.estimator)}
+    not_fitted = {
+        step.name
+        for step in steps
+        if is_passed_through(step.estimator) or is_columns(step.estimator)
+    }
     for name, value in parameters.items():
         step, _, own_name = name.partition("__")
         if step not in split or not own_name or step in not_fitted:
@@ -127,7 +133,14 @@ def path_of(
             configured._validate_params()
             if n_planned is None:
                 configured._check_target(y)
-            if not is_checked:
+            if step.columns is not None:
+                of_part = columns_of(like, step.columns)
+                if n_planned is None and opened is None:
+                    configured._problem(of_part, y)
+                n_rows, width = _shape_of(of_part)
+                n_rows = n_planned or n_rows
+                facts[-1] = n_rows, width, of_part
+            elif not is_checked:
                 # Rows that pass here stay acceptable: what later steps get is made finite.
                 if n_planned is None and opened is None:
                     with np.errstate(all="ignore"):
@@ -135,7 +148,7 @@ def path_of(
                 (n_rows, width), is_checked = _shape_of(like), True
                 n_rows = n_planned or n_rows
             if width is not None:
-                facts[-1] = n_rows, width, like
+                facts[-1] = facts[-1] or (n_rows, width, like)
                 problem = configured._problem_like(*facts[-1])
                 if not released:
                     free = free_parameters(configured, problem)
@@ -144,9 +157,16 @@ def path_of(
         fits.append((before, tuple(sorted(free)), _key(own, without=free)))
         before = (before, _key(own))
         results.append(before)
-        if is_checked:
-            if step.is_private and not released and _n_components(configured) == "data":
-                released = f"{step.name}.n_components"
+        if step.is_private and not released and _n_components(configured) == "data":
+            released = f"{step.name}.n_components"
+        if step.columns is not None:
+            continue
+        if is_columns(configured):
+            two = next(stand_ins(like, are_numbers=are_numbers(like)))
+            like = _public_result(step.name, in_public(configured), two)
+            width, is_checked = like.shape[1], True
+            n_rows = n_planned or _shape_of(X)[0]
+        elif is_checked:
             width = _width_behind(configured, step, n_rows, width)
             # A scaler keeps the container and its type; what others make is dense.
             like = like if isinstance(configured, DPStandardScaler) else None
@@ -167,7 +187,7 @@ def free_parameters(step: Any, problem: Any) -> frozenset[str]:
 
 def _public_result(name: str, step: Any, rows: Any) -> Any:
     """Send rows through a step that learns nothing, as its fit will."""
-    if is_stateless(step):
+    if is_stateless(step) or is_columns(step):
         step = fitted_to_nothing(name, step, rows)
     return transformed([(name, step)], rows)
 

@@ -148,10 +148,10 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
             The pipeline itself.
         """
         if transform is not None:
-            # By this name a clone keeps it. The rows that go between steps in a fit stay arrays.
+            # By this name a clone keeps it. The rows that go between steps stay arrays.
             self._sklearn_output_config = {"transform": transform}
-        if hasattr(self, "pipeline_"):
-            self.pipeline_.set_output(transform=transform)
+            if hasattr(self, "pipeline_"):
+                self.pipeline_[-1:].set_output(transform=transform)
         return self
 
     def __len__(self) -> int:

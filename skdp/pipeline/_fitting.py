@@ -12,10 +12,17 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from skdp._estimator import PrivateEstimator, plan_of, restored_on_error
+from skdp.data.finite import finite
 from skdp.data.sources import RowBlocks
 from skdp.data.threads import one_blas_thread
 from skdp.pipeline._budget_split import BudgetSplit, FitBudgets, set_budget, split_budget
 from skdp.pipeline._candidates import Candidate, Path, candidates_of, path_of
+from skdp.pipeline._columns import (
+    check_rows_of_columns,
+    columns_of,
+    fitted_columns,
+    is_columns,
+)
 from skdp.pipeline._private_steps import SharedBudget, is_passed_through
 from skdp.pipeline._public_steps import fitted_to_nothing, transformed
 from skdp.pipeline._steps import Step, check_targets, configured_step, steps_of, with_classes
@@ -40,13 +47,12 @@ FEATURE_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 
 class Opened(NamedTuple):
-    """A step that has read its rows, and has released nothing."""
+    """What has read its rows, and has released nothing: a step, or parts of a step."""
 
     fitted: list[Any]  # the steps before it, which learn nothing
     rows: Any  # what they make of X
-    label: str
-    step: PrivateEstimator
-    problem_and_data: tuple[Any, Any]
+    # by the number of the step, its label, its estimator, and its problem and data
+    steps: dict[int, tuple[str, Any, tuple[Any, Any]]]
 
 
 @dataclass
@@ -68,6 +74,8 @@ class Search:
     records: list[PrivacySpent] = field(default_factory=list)  # of the private fits so far
     # warnings that follow from released values, by the ``id`` of the fitted step
     warnings: dict[int, list[str]] = field(default_factory=dict)
+    # the fitted steps of each model, by its ``id``
+    fitted: dict[int, list[Any]] = field(default_factory=dict)
     # how many fits there are so far of each name
     n_labeled: Counter[str] = field(default_factory=Counter)
 
@@ -127,6 +135,9 @@ def search_of(
     candidates = candidates_of(grid, given, steps)
     if n_planned is None:
         check_targets(steps, X, y)
+        for step in steps:
+            if is_columns(step.estimator):
+                check_rows_of_columns(step.name, step.estimator, X)
     search = Search(given, steps, candidates, (), y, seed, lack_classes=lack_classes)
     if n_planned is None and len(candidates) == 1:
         search.opened = _opened(search, X, cost)
@@ -145,14 +156,33 @@ def _opened(search: Search, X: Any, cost: PrivacyCost) -> Opened:
     budgets = split_budget(search.steps, search.candidates, once, cost).search
     fitted: list[Any] = []
     with search.repeatably(), np.errstate(all="ignore"):
-        for number, step in enumerate(search.steps[:n_before]):
-            fitted += _fit_step(search, number, [0], X, budgets)
+        for step in search.steps[:n_before]:
+            fitted += _fit_step(search, fitted, [0], X, budgets)
             X = transformed([(step.name, fitted[-1])], X)
-        first = configured_fit(search, n_before, 0, budgets)
-        label = search.next_label(budgets.name, search.steps[n_before])
-        first.set_params(random_state=search.seed_of(label))
-        first._validate_params()
-        return Opened(fitted, X, label, first, first._problem(X, search.y))
+        n_parts = sum(step.columns is not None for step in search.steps)
+        opened = {}
+        for number in range(n_before, n_before + max(n_parts, 1)):
+            step = search.steps[number]
+            first = configured_fit(search, number, 0, budgets)
+            label = search.next_label(budgets.name, step)
+            first.set_params(random_state=search.seed_of(label))
+            first._validate_params()
+            opened[number] = label, first, first._problem(_read_by(step, X), search.y)
+        return Opened(fitted, X, opened)
+
+
+def _read_by(step: Step, X: Any) -> Any:
+    """Return what a step is fitted to: part of a ColumnTransformer has some columns only."""
+    return X if step.columns is None else columns_of(X, step.columns)
+
+
+def _rows_behind(step: Step, fitted: Any, X: Any) -> Any:
+    """Return what the next step gets."""
+    if step.columns is not None:
+        return X
+    rows = transformed([(step.name, fitted)], X)
+    # Their public parts have made all rows finite before, of which some may not have been.
+    return finite(rows) if is_columns(step.estimator) else rows
 
 
 def warnings_for_fits(search: Search, split: BudgetSplit) -> list[str]:
@@ -189,11 +219,11 @@ def refit(search: Search, chosen: int, model: Any, X: Any, budgets: FitBudgets) 
 
     The steps before it have spent their whole part, and are kept.
     """
-    n_kept = min(budgets.mus)
-    kept = model.steps[:n_kept] if n_kept else []
-    fitted = [step for _, step in kept]
+    kept = search.fitted[id(model)][: min(budgets.mus)]
     with search.repeatably():
-        return _fit_from(search, [chosen], fitted, transformed(kept, X), budgets)[chosen]
+        for step, fitted in zip(search.steps, kept, strict=False):
+            X = _rows_behind(step, fitted, X)
+        return _fit_from(search, [chosen], kept, X, budgets)[chosen]
 
 
 def _fit_from(
@@ -203,14 +233,16 @@ def _fit_from(
     number, models = len(fitted), dict[int, Any]()
     for group in _grouped(members, lambda j: search.paths[j].fits[number]):
         branches = _grouped(group, lambda j: search.paths[j].results[number])
-        results = _fit_step(search, number, [branch[0] for branch in branches], X, budgets)
+        results = _fit_step(search, fitted, [branch[0] for branch in branches], X, budgets)
         for branch, result in zip(branches, results, strict=True):
             done = [*fitted, result]
             if len(done) < len(search.steps):
-                rows = transformed([(search.steps[number].name, result)], X)
+                rows = _rows_behind(search.steps[number], result, X)
                 models |= _fit_from(search, branch, done, rows, budgets)
             else:
-                models |= dict.fromkeys(branch, _assembled(search, done))
+                model = _assembled(search, done)
+                models |= dict.fromkeys(branch, model)
+                search.fitted[id(model)] = done
     return models
 
 
@@ -232,24 +264,30 @@ def configured_fit(search: Search, number: int, candidate: int, budgets: FitBudg
 
 
 def _fit_step(
-    search: Search, number: int, candidates: Sequence[int], X: Any, budgets: FitBudgets
+    search: Search, before: Sequence[Any], candidates: Sequence[int], X: Any, budgets: FitBudgets
 ) -> list[Any]:
     """Fit one step once, for candidates that differ only in its free parameters."""
+    number = len(before)
     step = search.steps[number]
     if is_passed_through(step.estimator):
         return [step.estimator] * len(candidates)
-    opened, search.opened = search.opened, None
+    if is_columns(step.estimator):
+        names = [one.name.partition("__")[2] for one in search.steps[:number]]
+        parts = dict(zip(names, before, strict=True))
+        return [fitted_columns(step.name, step.estimator, parts, X)] * len(candidates)
     configured = [configured_fit(search, number, j, budgets) for j in candidates]
     if not step.is_private:
         return [fitted_to_nothing(step.name, one, X) for one in configured]
-    label = opened.label if opened else search.next_label(budgets.name, step)
-    if opened:
-        configured = [opened.step]
+    problem_and_data = None
+    if search.opened and number in search.opened.steps:
+        label, configured[0], problem_and_data = search.opened.steps.pop(number)
+    else:
+        label = search.next_label(budgets.name, step)
     for one in configured:
         one.set_params(random_state=search.seed_of(label))
     # The first fit charges all, before its first release; the others charge nothing.
     configured[0].ledger, search.ledger = search.ledger, None
-    warnings = fit_together(configured, X, search.y, opened and opened.problem_and_data)
+    warnings = fit_together(configured, _read_by(step, X), search.y, problem_and_data)
     search.warnings.update(zip(map(id, configured), warnings, strict=True))
     search.keep(configured[0].privacy_spent_, label)
     return configured
@@ -283,8 +321,11 @@ def _assembled(search: Search, fitted: Sequence[Any]) -> Any:
     """Put fitted steps together as they were."""
     if not search.steps[0].name:
         return fitted[0]
-    names = [step.name for step in search.steps]
-    steps = list(zip(names, fitted, strict=True))
+    steps = [
+        (step.name, one)
+        for step, one in zip(search.steps, fitted, strict=True)
+        if step.columns is None
+    ]
     if isinstance(search.estimator, SharedBudget):
         return Pipeline(steps)
     return clone(search.estimator).set_params(steps=steps)

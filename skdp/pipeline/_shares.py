@@ -17,8 +17,26 @@ _KNOWN_ENDS, _UNKNOWN_ENDS, _COMPONENTS = 0.15, 0.25, 0.25  # not studied
 _ROUNDING = 1e-9  # not tuned
 
 
-def shares_of(private: Mapping[str, Any], given: Mapping[str, float] | None) -> dict[str, float]:
-    """Return the share of each private step, by name: given, by default, or the rest."""
+def shares_of(
+    private: Mapping[str, Any], parts: Mapping[str, Any], given: Mapping[str, float] | None
+) -> dict[str, float]:
+    """Return the share of each private step, by name: given, by default, or the rest.
+
+    The `parts` of a ColumnTransformer, which comes first, split its share. By default that is the
+    largest of theirs.
+    """
+    if parts:
+        defaults = {name: _default_share(name, part) for name, part in parts.items()}
+        first = next(iter(parts)).partition("__")[0]
+        shares = _shares_of_steps({first: max(defaults.values()), **private}, given)
+        whole = shares.pop(first) / math.fsum(defaults.values())
+        return {name: whole * share for name, share in defaults.items()} | shares
+    return _shares_of_steps(private, given)
+
+
+def _shares_of_steps(
+    private: Mapping[str, Any], given: Mapping[str, float] | None
+) -> dict[str, float]:
     shares = dict(given or {})
     for name, share in shares.items():
         if name not in private:
@@ -39,6 +57,8 @@ def shares_of(private: Mapping[str, Any], given: Mapping[str, float] | None) -> 
 
 
 def _default_share(name: str, step: Any) -> float:
+    if isinstance(step, float):
+        return step
     if isinstance(step, DPStandardScaler):
         return _UNKNOWN_ENDS if step.bounds is None else _KNOWN_ENDS
     if isinstance(step, DPPCA | DPTruncatedSVD):

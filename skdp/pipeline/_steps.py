@@ -16,7 +16,14 @@ from skdp._reading import redact_errors
 from skdp.linear_model import DPLogisticRegression
 from skdp.linear_model._logistic.labels import checked_labels, classes_in
 from skdp.linear_model._responses import checked_responses
-from skdp.pipeline._private_steps import SharedBudget, instead_of, is_passed_through, is_stateless
+from skdp.pipeline._columns import check_columns, is_columns, private_parts
+from skdp.pipeline._private_steps import (
+    SharedBudget,
+    has_budget,
+    instead_of,
+    is_passed_through,
+    is_stateless,
+)
 from skdp.pipeline._shares import shares_of
 from skdp.privacy.precision import plain
 from skdp.units import SparseRow
@@ -40,6 +47,8 @@ class Step(NamedTuple):
     name: str
     estimator: Any
     share: float | None = None  # of the square of mu, where the caller gives shares
+    # which columns of X it is fitted to, if it is a part of a ColumnTransformer that follows
+    columns: Any = None
 
     @property
     def is_private(self) -> bool:
@@ -58,8 +67,8 @@ def steps_of(estimator: Any) -> list[Step]:
         steps = [Step(name, step) for name, step in estimator.steps]
     elif isinstance(estimator, SharedBudget):
         _check_named(estimator)
-        _check_left_alone(estimator)
-        steps = [Step(name, step) for name, step in estimator.steps]
+        steps = _expanded(estimator.steps)
+        _check_left_alone(estimator, steps)
     for number, step in enumerate(steps):
         _check_step(step, is_behind=any(one.is_private for one in steps[:number]))
         is_last = number == len(steps) - 1 or is_passed_through(step.estimator)
@@ -78,9 +87,26 @@ def steps_of(estimator: Any) -> list[Step]:
     common_unit(steps)
     if not isinstance(estimator, SharedBudget):
         return steps
-    private = {step.name: step.estimator for step in steps if step.is_private}
-    shares = shares_of(private, estimator.shares)
+    shares = shares_of(
+        {step.name: step.estimator for step in steps if step.is_private and step.columns is None},
+        {step.name: step.estimator for step in steps if step.columns is not None},
+        estimator.shares,
+    )
     return [step._replace(share=shares.get(step.name)) for step in steps]
+
+
+def _expanded(named: Sequence[tuple[str, Any]]) -> list[Step]:
+    """Put the private parts of a ColumnTransformer, which may come first, before it."""
+    steps = []
+    for number, (name, step) in enumerate(named):
+        if is_columns(step):
+            if number:
+                raise ValueError(f"Step {name!r}: a ColumnTransformer may be the first step only.")
+            check_columns(name, step)
+            parts = private_parts(step)
+            steps += [Step(f"{name}__{part}", one, columns=where) for part, one, where in parts]
+        steps.append(Step(name, step))
+    return steps
 
 
 def adjacency_of(steps: Sequence[Step]) -> str:
@@ -117,9 +143,9 @@ def _check_named(estimator: Any) -> None:
     estimator._validate_names([name for name, _ in estimator.steps])
 
 
-def _check_left_alone(estimator: SharedBudget) -> None:
+def _check_left_alone(estimator: SharedBudget, steps: Sequence[Step]) -> None:
     """Refuse steps with parameters of a budget, which is that of the whole."""
-    for name, step in estimator.steps:
+    for name, step, *_ in steps:
         if not isinstance(step, PrivateEstimator):
             continue
         defaults = signature(type(step)).parameters
@@ -140,7 +166,7 @@ def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
     """
     lack_classes = [
         name
-        for name, step, _ in steps_of(estimator)
+        for name, step, *_ in steps_of(estimator)
         if isinstance(step, DPLogisticRegression) and step.classes is None
     ]
     if not lack_classes or y is None:
@@ -161,19 +187,22 @@ def _check_step(step: Step, *, is_behind: bool) -> None:
         )
     if isinstance(estimator, FrozenEstimator):
         check_is_fitted(estimator)
-    if not step.is_private:
-        if not is_stateless(estimator) and not is_passed_through(estimator):
-            raise ValueError(
-                f"{where}{type(estimator).__name__} may learn from the rows without privacy. "
-                f"Use {instead_of(estimator)}, or wrap an estimator fitted on public rows in "
-                "sklearn.frozen.FrozenEstimator. Steps inside of other steps, such as a Pipeline "
-                "within a Pipeline, are not supported."
-            )
-        return
-    for parameter in ("ledger", "random_state"):
+    if is_columns(estimator):
+        public = [*estimator.transformers, ("remainder", estimator.remainder, None)]
+        for part, one, _ in public:
+            if not has_budget(one):
+                _check_step(Step(f"{name}__{part}", one), is_behind=False)
+    elif not (step.is_private or is_stateless(estimator) or is_passed_through(estimator)):
+        raise ValueError(
+            f"{where}{type(estimator).__name__} may learn from the rows without privacy. "
+            f"Use {instead_of(estimator)}, or wrap an estimator fitted on public rows in "
+            "sklearn.frozen.FrozenEstimator. Steps inside of other steps, such as a Pipeline "
+            "within a Pipeline, are not supported."
+        )
+    for parameter in ("ledger", "random_state") if step.is_private else ():
         if getattr(estimator, parameter) is not None:
             raise ValueError(f"{where}{parameter} must be None: pass it to the whole instead.")
-    if estimator.delta == 0:
+    if step.is_private and estimator.delta == 0:
         raise ValueError(f"{where}delta must be positive, got 0.")
 
 

@@ -108,7 +108,7 @@ def stamped(model: Any, search: Search, spent: PrivacySpent, ledger: Any) -> lis
     parts = []
     for number, step in enumerate(search.steps):
         if step.is_private:
-            part = model.named_steps[step.name] if step.name else model
+            part = search.fitted[id(model)][number]
             part.privacy_spent_ = spent
             # Another fit of the part costs what its parameters say. The seed, which would let
             # anybody subtract the noise, is not kept.

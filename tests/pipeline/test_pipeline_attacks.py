@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder
 from watched import SEED, moved, null_in_every_step, watched
@@ -76,6 +77,17 @@ STEPS = {
     "refused": (SCALER, FunctionTransformer(refuses_large), PCA, CLASSIFIER),
     "types": (SCALER, FunctionTransformer(whole_if_possible), CLASSIFIER),
     "density": (SCALER, FunctionTransformer(sparse_if_possible), CLASSIFIER),
+    "columns": (
+        ColumnTransformer(
+            [
+                ("scale", DPStandardScaler(), [0, 1]),
+                ("pca", DPPCA(1, row_norm=3.0, mean_norm=3.0), slice(1, 4)),
+                ("odd", FunctionTransformer(refuses_large), [3]),
+            ],
+            sparse_threshold=0,
+        ),
+        CLASSIFIER,
+    ),
     "names": (SCALER, FunctionTransformer(pd.DataFrame), PCA, CLASSIFIER),
 }
 ROWS = {
@@ -92,8 +104,8 @@ ROWS = {
 def pipeline_of(name, adjacency="replace", epsilon=20.0):
     steps = [clone(step) for step in STEPS[name]]
     for step in steps:
-        if hasattr(step, "adjacency"):
-            step.set_params(adjacency=adjacency)
+        given = [key for key in step.get_params() if key.rpartition("__")[2] == "adjacency"]
+        step.set_params(**dict.fromkeys(given, adjacency))
     shares = {"dptruncatedsvd": 0.25} if name == "power" else None
     return make_dp_pipeline(*steps, epsilon=epsilon, delta=1e-5, shares=shares, random_state=SEED)
 

@@ -1,0 +1,151 @@
+"""A ColumnTransformer as the first step of a pipeline with one budget."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+from skdp import (
+    DPPCA,
+    DPLogisticRegression,
+    DPStandardScaler,
+    PrivacyLedger,
+    make_dp_pipeline,
+    privacy_spent,
+)
+from skdp.model_selection import DPGridSearch
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+
+GENERATOR = np.random.default_rng(0)
+N = 400
+FRAME = pd.DataFrame(
+    {
+        "age": GENERATOR.integers(18, 90, N),
+        "income": GENERATOR.lognormal(3, 1, N),
+        "job": GENERATOR.choice(["a", "b", "c"], N),
+        "weight": np.where(np.arange(N) == 3, np.nan, GENERATOR.normal(size=N)),
+    }
+)
+Y = (FRAME["age"] > 50).astype(int).to_numpy()
+CLASSIFIER = DPLogisticRegression(classes=[0, 1])
+JOBS = OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore")
+WEIGHTS = SimpleImputer(strategy="constant", keep_empty_features=True)
+PARTS = [
+    ("age", DPStandardScaler(bounds=(0, 120)), ["age"]),
+    ("income", DPStandardScaler(), ["income"]),
+    ("job", JOBS, ["job"]),
+    ("weight", WEIGHTS, ["weight"]),
+]
+
+
+def columns(parts=PARTS, **more):
+    return ColumnTransformer(list(parts), **{"sparse_threshold": 0, **more})
+
+
+def pipeline_of(*arguments, epsilon=1.0, ledger=None, **more):
+    steps = columns(*arguments, **more), clone(CLASSIFIER)
+    return make_dp_pipeline(*steps, epsilon=epsilon, ledger=ledger)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return PrivacyLedger.create(
+        tmp_path / "x.skdp", dataset="x", epsilon=3.0, delta=1e-5, unit=("record", "row")
+    )
+
+
+def test_it_counts_as_one_step_whose_parts_compose(ledger):
+    pipeline = pipeline_of(ledger=ledger)
+    plan = pipeline.plan(*FRAME.shape, like=FRAME)
+    spent = pipeline.fit(FRAME, Y).privacy_spent_
+    assert [one.name for one in plan.releases] == [one.name for one in spent.releases]
+    shares = [
+        math.fsum(one.share for one in spent.releases if one.name.startswith(name))
+        for name in ("columntransformer__age", "columntransformer__income", "dplog")
+    ]
+    assert shares == pytest.approx([0.25 * 0.15 / 0.4, 0.25 * 0.25 / 0.4, 0.75], rel=1e-6)
+    assert len(ledger.entries()) == 1
+    fitted = pipeline.pipeline_[0]
+    assert type(fitted) is ColumnTransformer
+    assert type(fitted.named_transformers_["age"]) is DPStandardScaler
+    assert fitted.named_transformers_["age"].privacy_spent_ is spent
+    assert privacy_spent(pipeline).is_private
+    assert privacy_spent(pipeline).spent is spent
+    assert pipeline.predict(FRAME).shape == (N,)
+    assert pipeline.feature_names_in_.tolist() == list(FRAME)
+    assert pipeline[:1].transform(FRAME).shape == (N, 5)
+    given = pipeline.set_params(shares={"columntransformer": 0.5}, ledger=None).fit(FRAME, Y)
+    first = [one.share for one in given.privacy_spent_.releases if "dplog" not in one.name]
+    assert math.fsum(first) == pytest.approx(0.5, rel=1e-6)
+
+
+def test_columns_by_number_and_the_rest():
+    rows = FRAME[["age", "income"]].to_numpy()
+    parts = [("pca", DPPCA(1, row_norm=100, mean_norm=100), [0, 1])]
+    passed = pipeline_of(parts, remainder="passthrough").fit(np.c_[rows, rows], Y)
+    assert passed[-1].coef_.shape == (1, 3)
+    assert pipeline_of(parts).plan(N, 4).mu == pytest.approx(passed.privacy_spent_.mu, rel=1e-6)
+    dropped = pipeline_of(parts).fit(csr_array(np.c_[rows, rows]), Y)
+    assert dropped[-1].coef_.shape == (1, 1)
+    public = make_dp_pipeline(columns(PARTS[2:]), CLASSIFIER).fit(FRAME, Y)
+    assert public[-1].coef_.shape == (1, 3)
+    follows = pipeline_of([("pca", DPPCA(0.9), [0, 1])])
+    assert repr(follows.plan(N, 2)).endswith("0.7500  follows columntransformer__pca.n_components")
+    assert follows.fit(rows, Y).score(rows, Y) > 0
+
+
+REFUSED = [
+    (columns(sparse_threshold=0.3), "sparse_threshold=0"),
+    (columns(remainder=StandardScaler()), "remainder"),
+    (columns([("a", DPStandardScaler(), make_column_selector())]), "function may look"),
+    (columns([("a", StandardScaler(), ["age"])]), "Use DPStandardScaler"),
+    (columns([("a", make_pipeline(DPStandardScaler()), ["age"])]), "Pipeline within"),
+    (columns([("a", DPStandardScaler(epsilon=2.0), ["age"])]), "must keep its default epsilon"),
+    (columns([("a", DPStandardScaler(), ["nobody"])]), "not a column"),
+]
+
+
+@pytest.mark.parametrize(("step", "error"), REFUSED)
+def test_what_would_look_at_values_is_refused(ledger, step, error):
+    with pytest.raises(ValueError, match=error):
+        make_dp_pipeline(step, CLASSIFIER, ledger=ledger).fit(FRAME, Y)
+    with pytest.raises(ValueError, match="first step only"):
+        make_dp_pipeline(FunctionTransformer(), columns(), CLASSIFIER).fit(FRAME, Y)
+    with pytest.raises(ValueError, match="must not be searched"):
+        DPGridSearch(pipeline_of(), {"columntransformer__age__clip": [1.0]}).fit(FRAME, Y)
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("age", np.nan), ("income", np.inf), ("weight", np.inf), ("job", [[]])],
+)
+def test_bad_rows_are_refused_before_anything_is_charged(ledger, name, value):
+    rows = FRAME.astype({"age": float})
+    rows[name] = [value if number == 7 else one for number, one in enumerate(rows[name])]
+    with pytest.raises(ValueError, match=r"NaN|infinity|left out"):
+        pipeline_of(ledger=ledger).fit(rows, Y)
+    assert ledger.entries() == []
+
+
+def test_an_unknown_category_is_printed_nowhere():
+    rows = FRAME.assign(job=np.where(np.arange(N) == 7, "secret", FRAME["job"]))
+    pipeline = pipeline_of().fit(rows, Y)
+    assert "secret" not in repr(vars(pipeline[0])) + repr(vars(pipeline[0].transformers_[2][1]))
+
+
+def test_a_search_takes_it_as_it_is():
+    search = DPGridSearch(pipeline_of(), {"dplogisticregression__row_norm": [1.0, 3.0]}, epsilon=3)
+    found = search.fit(FRAME, Y)
+    assert found.n_distinct_fits_["columntransformer__age"] == 1
+    assert found.best_estimator_[0].transformers_[0][1].privacy_spent_ is found.privacy_spent_
+    assert found.predict(FRAME).shape == (N,)
+    assert privacy_spent(found).is_private
