@@ -120,7 +120,8 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
     def _fit(self, X: Any, y: Any = None) -> None:
         """Fit in the one order that keeps a fit private."""
         with restored_on_error(self):
-            warnings = self._keep(*self._release(*self._problem(X, y), warn_of_privacy))
+            problem, data = self._problem(X, y)
+            warnings = self._keep(*self._release(problem, data, warn_of_privacy))
         # Last: if warnings are turned into errors, the model that was paid for remains.
         warn_of_privacy(*warnings)
 

@@ -31,7 +31,7 @@ OWN_WORDS = {
     "adjacency": {"DPLowRankFactorizer", "DPPersonalizedRegressor"} | STREAM_NAMES,
     "bounds": {"DPStandardScaler", "Edge", "SparseRow"},
     "delta": {"DPLowRankFactorizer", "DPPersonalizedRegressor", "DPPCA", "DPTruncatedSVD"},
-    "epsilon": {"DPLogisticRegression", "DPPersonalizedRegressor", "DPTraceRegressor"}
+    "epsilon": {"DPLogisticRegression", "DPPersonalizedRegressor", "DPTraceRegressor", "DPPipeline"}
     | SEARCH_NAMES
     | STREAM_NAMES,
     "largest": {"SpectralChange"},
@@ -88,7 +88,7 @@ def test_of_each_method_it_is_said_what_the_guarantee_covers():
     said = runpy.run_path(str(DOCS / "_extensions" / "guarantee.py"))["GUARANTEE"]
     methods = {
         name
-        for estimator in ESTIMATORS + SEARCHES + STREAMS
+        for estimator in [*ESTIMATORS, *SEARCHES, *STREAMS, skdp.DPPipeline]
         for name in dir(estimator)
         if not name.startswith("_") and callable(getattr(estimator, name))
     }
@@ -106,7 +106,7 @@ def test_names_of_scikit_learn_exist(entry):
     assert owner == name or hasattr(value, name.rpartition(".")[2])
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS + SEARCHES + STREAMS[:2])
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *SEARCHES, *STREAMS[:2], skdp.DPPipeline])
 def test_the_docstring_of_an_estimator_is_no_manual(estimator):
     assert inspect.getdoc(estimator).splitlines().index("Examples") <= 120
 
@@ -141,7 +141,7 @@ def told_in_two_ways(classes, own_words):
 
 
 def test_a_parameter_of_one_name_has_one_text():
-    classes = ESTIMATORS + SEARCHES + STREAMS[:2] + UNITS
+    classes = [*ESTIMATORS, *SEARCHES, *STREAMS[:2], *UNITS, skdp.DPPipeline]
     assert told_in_two_ways(classes, OWN_WORDS) == OF_EACH_CLASS
 
 

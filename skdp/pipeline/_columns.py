@@ -65,8 +65,10 @@ def in_public(step: Any) -> Any:
 def check_rows_of_columns(name: str, step: Any, rows: Any) -> None:
     """Refuse rows that public parts refuse, or that are no finite numbers behind them."""
     for _, _, columns in step.transformers:
-        # Refuses columns that X lacks, in words of its own.
-        columns_of(rows, columns)
+        try:
+            columns_of(rows, columns)
+        except (IndexError, KeyError, ValueError):
+            raise ValueError(f"Step {name!r}: X does not have the columns {columns!r}.") from None
     public = in_public(step)
     made = transformed([(name, fitted_to_nothing(name, public, rows))], rows)
     if getattr(getattr(made, "dtype", None), "kind", "") not in "biuf" or not is_finite(made):

@@ -33,8 +33,84 @@ __all__ = ["DPPipeline", "make_dp_pipeline"]
 class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
     """Fit steps one after the other; all private steps together cost one `epsilon` and `delta`.
 
-    Takes the place of :class:`~sklearn.pipeline.Pipeline`, in which each private step costs its own
-    epsilon.
+    Takes the place of :class:`~sklearn.pipeline.Pipeline`, in which each private step costs an
+    epsilon of its own. `steps` stay as they are given: what is fitted is in `pipeline_`, to which
+    all methods, `named_steps` and slices go.
+
+    Parameters
+    ----------
+    steps : list of (str, estimator)
+        Names and steps, in order: private steps that protect rows, records or responses, steps that
+        learn nothing, and :class:`~sklearn.frozen.FrozenEstimator`. Only the last may lack
+        `transform`. What learns without privacy is refused. So is a private step with an epsilon, a
+        delta, a ledger or a random state of its own. The first step may be a
+        :class:`~sklearn.compose.ColumnTransformer` of such steps, with ``sparse_threshold=0``.
+    epsilon : float, default=1.0
+        Privacy budget of all steps together, dimensionless, ``0 < epsilon <= inf``. Smaller is more
+        private; ``inf`` switches the noise off.
+    delta : float, default=1e-6
+        Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
+        number of units.
+    shares : dict or None, default=None
+        Parts of the square of mu, by the names of private steps. One that is not named gets .15 if
+        it is a :class:`DPStandardScaler` with bounds, and .25 if it is one without, or a
+        :class:`DPPCA` or :class:`DPTruncatedSVD`. The last that is not named gets the rest. The
+        private parts of a ColumnTransformer share one part.
+    ledger : PrivacyLedger or None, default=None
+        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
+    random_state : int, RandomState or Generator instance or None, default=None
+        ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
+        ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
+        one that can be guessed voids the guarantee.
+
+    Attributes
+    ----------
+    pipeline_ : Pipeline
+        The fitted steps. Covered by the guarantee.
+    privacy_spent_ : PrivacySpent
+        Record of every release of all steps, which have the same record. Public.
+    classes_ : ndarray of shape (n_classes,)
+        Classes of a classifier. Public.
+    n_features_in_ : int
+        Number of features. Public.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if X has names that are strings. Public.
+
+    See Also
+    --------
+    make_dp_pipeline : Names the steps after their classes.
+    skdp.model_selection.DPGridSearch : Chooses among parameters of the steps, with these shares.
+    skdp.privacy_spent : Adds up what the steps of a Pipeline have cost.
+
+    Notes
+    -----
+    **Privacy.** Unit and adjacency: those of the private steps, which have to agree; rows and
+    records together are records, a record being a row with its response. Mechanisms and what is
+    released: those of the steps; `plan` lists all of it before a fit. The squares of mu of all
+    steps add up to that of (`epsilon`, `delta`). Shares do not depend on X, even where a step
+    decides how many columns it leaves. Each step works on every row by itself; a row that a step
+    without privacy refuses becomes a row of zeros, and what it makes is finite and of the type that
+    public rows give. Assumed public: the shape of X, its dtype, whether it is dense or sparse,
+    feature names, and parameters. All steps check y before anything is spent. After an error that
+    comes later, the whole is spent and nothing is published. Not covered: what `predict`,
+    `transform` and `score` return, and the running time.
+
+    There are no `memory`, which would repeat a fit where the data are the same, `verbose`,
+    `transform_input` and parameters of `fit`. A :class:`skdp.RowBlocks` is not taken.
+
+    Examples
+    --------
+    From rows as they are to a classifier of small and large digits, at an epsilon of 2:
+
+    >>> from sklearn.datasets import load_digits
+    >>> from skdp import DPLogisticRegression, DPPipeline, DPStandardScaler
+    >>> X, y = load_digits(return_X_y=True)
+    >>> scaler, classifier = DPStandardScaler(bounds=(0, 16)), DPLogisticRegression(classes=[0, 1])
+    >>> model = DPPipeline([("scale", scaler), ("classify", classifier)], epsilon=2.0)
+    >>> round(model.fit(X, y > 4).privacy_spent_.epsilon_at(1e-6), 3)
+    2.0
+    >>> model.named_steps["classify"].coef_.shape
+    (1, 64)
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -63,7 +139,27 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit all steps, spending the whole budget."""
+        """Fit all steps, spending the whole budget.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to protect, as the first step takes them.
+        y : array-like of shape (n_samples,) or None, default=None
+            Their responses.
+
+        Returns
+        -------
+        Self
+            The fitted pipeline.
+
+        Raises
+        ------
+        ValueError
+            If X, y, a parameter or a step is not acceptable; nothing has been spent then.
+        BudgetError
+            If the ledger has less left; nothing has been spent then.
+        """
         X, y = checked_container(X), checked_container(y)
         search = search_of(self, [{}], X, y, draw_seed(self.random_state), self._cost())
         split = self._split(search)
@@ -77,7 +173,32 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         return self
 
     def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:
-        """List what a fit would release and spend. No data are read, and nothing is spent."""
+        """List what a fit would release and spend. No data are read, and nothing is spent.
+
+        Where a step decides how many columns it leaves, each private step behind it is one line.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of rows of the X that will be fitted.
+        n_features : int
+            Number of its features.
+        like : object or None, default=None
+            An X of any length that `fit` would take: its type, its shape after the first axis, and
+            its names, which a ColumnTransformer may need. ``None`` stands for a dense 2-D array.
+
+        Returns
+        -------
+        Plan
+            All releases of the fit, in order, named after their steps.
+
+        Raises
+        ------
+        TypeError
+            If `fit` would not take `like`.
+        ValueError
+            If `fit` would refuse a parameter or a step, or `like` has another number of features.
+        """
         self._validate_params()
         check_planned(n_samples, n_features, like)
         rows = plain_rows(np.ones((2, n_features)) if like is None else like)
@@ -90,7 +211,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
 
     @property
     def named_steps(self) -> Bunch:
-        """Steps by their names: the fitted ones, or before a fit those given."""
+        """The steps by their names: the fitted ones, or before a fit those given."""
         return Bunch(**dict(self._held().steps))
 
     @property
@@ -201,7 +322,43 @@ def make_dp_pipeline(
     ledger: Any = None,
     random_state: Any = None,
 ) -> DPPipeline:
-    """Make a :class:`DPPipeline` of steps that are named after their classes."""
+    """Make a :class:`DPPipeline` of steps that are named after their classes.
+
+    Parameters
+    ----------
+    *steps : estimator
+        The steps, in order.
+    epsilon, delta, shares, ledger, random_state : object
+        As in :class:`DPPipeline`.
+
+    Returns
+    -------
+    DPPipeline
+        The pipeline; nothing has been fitted.
+
+    See Also
+    --------
+    DPPipeline : The same with names of your own.
+
+    Notes
+    -----
+    **Privacy.** Nothing is computed from data.
+
+    Examples
+    --------
+    >>> from skdp import DPLogisticRegression, DPPCA, DPStandardScaler, make_dp_pipeline
+    >>> steps = DPStandardScaler(bounds=(0, 1)), DPPCA(0.9), DPLogisticRegression(classes=[0, 1])
+    >>> model = make_dp_pipeline(*steps, epsilon=2.0, shares={"dppca": 0.3})
+    >>> model.plan(n_samples=20_000, n_features=30)
+    Plan: (2, 1e-06)-DP per record, adjacency 'replace', mu=0.44833
+      release                             share  sensitivity    noise std
+      dpstandardscaler: column moments   0.1500    0.0005477     0.003155
+      dppca: mean norm, 10 times         0.0090            1        74.36
+      dppca: mean                        0.0450  follows mean norm
+      dppca: row norm, 10 times          0.0090            1        74.36
+      dppca: second moment               0.2370  follows row norm
+      dplogisticregression               0.5500  follows dppca.n_components
+    """
     return DPPipeline(
         _name_estimators(steps),
         epsilon=epsilon,
