@@ -96,7 +96,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
     `transform` and `score` return, and the running time.
 
     There are no `memory`, which would repeat a fit where the data are the same, `verbose`,
-    `transform_input` and parameters of `fit`. A :class:`skdp.RowBlocks` is not taken.
+    `transform_input`, `set_output` and parameters of `fit`. A :class:`skdp.RowBlocks` is not taken.
 
     Examples
     --------
@@ -255,26 +255,6 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         self._set_params("steps", **params)
         return self
 
-    def set_output(self, *, transform: str | None = None) -> Self:
-        """Set the container that `transform` returns.
-
-        Parameters
-        ----------
-        transform : {"default", "pandas", "polars"} or None, default=None
-            As in :class:`~sklearn.pipeline.Pipeline`.
-
-        Returns
-        -------
-        Self
-            The pipeline itself.
-        """
-        if transform is not None:
-            # By this name a clone keeps it. The rows that go between steps stay arrays.
-            self._sklearn_output_config = {"transform": transform}
-            if hasattr(self, "pipeline_"):
-                self.pipeline_[-1:].set_output(transform=transform)
-        return self
-
     def __len__(self) -> int:
         return len(self.steps)
 
@@ -311,7 +291,6 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         """Set the fitted attributes."""
         self._set_features(pipeline)
         self.pipeline_, self.privacy_spent_ = pipeline, spent
-        self.set_output(**getattr(self, "_sklearn_output_config", {}))
 
 
 def make_dp_pipeline(

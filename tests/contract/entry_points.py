@@ -21,6 +21,7 @@ from skdp import (
     PrivacyWarning,
     RankOneMatrices,
     RowBlocks,
+    make_dp_pipeline,
     metrics,
 )
 from skdp.model_selection import DPGridSearch, private_score
@@ -65,6 +66,14 @@ def search(*steps):
     return DPGridSearch(pipeline, {"dptraceregressor__n_iter": [1, 2]})
 
 
+def pipeline(*steps):
+    return make_dp_pipeline(*steps, clone(SCALER), clone(LOGISTIC))
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", PrivacyWarning)
+    PIPELINE = pipeline().fit(X, Y > 0)
+
 # What takes a sparse matrix, too.
 OF_SPARSE = {
     "DPPCA.fit": fitted(PCA),
@@ -99,6 +108,9 @@ OF_SPARSE = {
     "private_score, pipeline": lambda bad: private_score(
         make_pipeline(Normalizer(), TRACE), bad, Y
     ),
+    "DPPipeline.fit": lambda bad: pipeline().fit(bad, Y > 0),
+    "DPPipeline.fit, steps before": lambda bad: pipeline(Binarizer(), Normalizer()).fit(bad, Y > 0),
+    "DPPipeline.predict": PIPELINE.predict,
     "DPGridSearch.fit": lambda bad: search().fit(bad, Y),
     "DPGridSearch.fit, steps before": lambda bad: search(Binarizer(), Normalizer()).fit(bad, Y),
 }

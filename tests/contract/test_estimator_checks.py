@@ -18,6 +18,7 @@ from skdp import (
     DPStandardScaler,
     DPTraceRegressor,
     DPTruncatedSVD,
+    make_dp_pipeline,
 )
 from skdp.model_selection import DPGridSearch, DPRandomizedSearch
 from skdp.units import Edge, Entry, FrobeniusChange, Interaction, SparseRow, SpectralChange
@@ -123,13 +124,20 @@ ESTIMATORS += [
         {"with_mean": False},
     )
 ]
+# With so large an epsilon the checks expect a good score.
+PIPELINES = [
+    make_dp_pipeline(DPStandardScaler(), DPLogisticRegression(), epsilon=1000.0),
+    make_dp_pipeline(DPStandardScaler(), DPPCA(1)),
+    make_dp_pipeline(DPPCA(1), DPTraceRegressor(), epsilon=1000.0),
+]
+ESTIMATORS += PIPELINES
 FIRST_OF_CLASS = list({type(one): one for one in reversed(ESTIMATORS)}.values())
 OTHERS = [one for one in ESTIMATORS if one not in FIRST_OF_CLASS]
 EACH = [
     pytest.param(one, id=repr(one), marks=[pytest.mark.slow] * (one in OTHERS))
     for one in ESTIMATORS
 ]
-# Searches leave the output to what they search, as those of scikit-learn do.
+# Searches and pipelines leave the output to what they hold.
 EACH_TRANSFORMER = [param for param in EACH if hasattr(param.values[0], "set_output")]
 
 KEPT_BACK = [
