@@ -19,6 +19,7 @@ from skdp.linear_model._logistic.labels import (
     checked_labels,
     classes_in,
     codes_of,
+    given_classes,
     known_codes,
 )
 from skdp.linear_model._logistic.plan import plan_logistic
@@ -317,12 +318,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         return classes, codes_of(labels, classes)
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> LogisticProblem:
-        if self.classes is None:
-            raise ValueError(
-                "classes=None takes the labels of y, and without y there are none: pass classes, "
-                "a list of all labels that there may be."
-            )
-        return self._problem_of(n_samples, n_features, checked_classes(self.classes), like)
+        return self._problem_of(n_samples, n_features, given_classes(self.classes), like)
 
     def _problem_of(
         self, n_records: int, n_features: int, classes: np.ndarray, like: Any
