@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from skdp import DPLogisticRegression
 from skdp.data.rows import RowCache
 
-N_RECORDS, N_FEATURES = 40, 4
+N_RECORDS, N_FEATURES = 20, 6
 LARGEST = np.finfo(float).max
 
 
@@ -125,10 +125,9 @@ def groups(cell, data):
     last = cell.n_classes - 1
     others = np.linalg.svd(data.rows - data.rows.mean(axis=0))[2]
     rows = [scale * one for one in (others[0], others[-1]) for scale in (-1e9, 1e9)]
-    rows += [0 * others[0], data.rows.mean(axis=0) + 1e-9, 1e300 * others[2]]
     found = [data.with_record(row, label).arguments for row in rows for label in (0, last)]
-    odd = [np.full(N_FEATURES, 5e-324), -LARGEST * np.sign(others[1])]
-    odd += [10.0 ** np.linspace(-300, 300, N_FEATURES), data.rows[0]]
+    odd = [np.full(N_FEATURES, 5e-324), -LARGEST * np.sign(others[1]), 1e300 * others[2]]
+    odd += [10.0 ** np.linspace(-300, 300, N_FEATURES), data.rows[0], 0 * others[0]]
     found += [data.with_record(row, last).arguments for row in odd]
     if cell.adjacency == "replace":
         return [Group(found)]
@@ -165,7 +164,7 @@ def is_reached(cell, worst):
     # rows of that class. Of three classes, no two residuals need be opposite.
     is_simple = cell.n_classes == 2 and not cell.lacks_class
     least, norm = 0.9 if is_simple else 0.7, worst.get("median norm", 1.0)
-    return worst["class moment"] > 0.9 and max(gradients) > least and norm > 0.4
+    return min(worst["class moment"], norm) > 0.9 and max(gradients) > least
 
 
 SLIPS = {
@@ -173,4 +172,6 @@ SLIPS = {
     "moments of several": Slip("class_moment", "class moment", Cell("zero_out", 3, "csr")),
     "gradients": Slip("row_sum", "whitened gradient", Cell()),
     "gradients without one": Slip("row_sum", "whitened gradient", Cell("zero_out", 3)),
+    "counts of norms": Slip("count_distance", "median norm", Cell()),
+    "counts of norms without one": Slip("count_distance", "median norm", Cell("zero_out")),
 }

@@ -211,3 +211,10 @@ def test_a_search_takes_a_pipeline_that_begins_with_it():
     pipeline = make_pipeline(scaler, DPPCA(2, row_norm=3, mean_norm=3), DPTraceRegressor())
     search = DPGridSearch(pipeline, {"dppca__n_components": [1, 2]}, epsilon=4.0)
     assert silently(search, X, X[:, 0]).privacy_spent_.unit == "record"
+
+
+def test_it_names_nearly_all_columns_that_do_not_vary_and_none_that_do():
+    rows = np.random.default_rng(0).normal(size=(3000, 60)) * np.repeat([1.0, 0.0], 30)
+    (said,) = told(DPStandardScaler(bounds=(-3, 3), random_state=SEED), rows)
+    assert 27 <= int(said.split()[0]) <= 30
+    assert f"({', '.join(map(str, range(30, 40)))} and" in said
