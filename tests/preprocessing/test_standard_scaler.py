@@ -206,6 +206,31 @@ def test_every_number_fills_one_bin_whose_ends_hold_it(number, sign):
     assert distance <= intervals.half[0] or number == 0
 
 
+@pytest.mark.parametrize("bounds", [None, (-3, 3), (-1e100, 1e100), (0, 1e-100)])
+@pytest.mark.parametrize("container", [np.asarray, csr_array])
+@pytest.mark.parametrize("size", [0.0, 5e-324, 1.0, 1e300, np.finfo(float).max])
+def test_one_column_of_any_size_has_a_scale(bounds, container, size):
+    """Also if it is constant, or all rows but one are."""
+    is_dense = container is np.asarray
+    for column in (np.full((40, 1), size), size * np.eye(40)[:, :1], -size * np.eye(40)[:, :1]):
+        scaler = DPStandardScaler(bounds=bounds, with_mean=is_dense, random_state=SEED)
+        scaled = silently(scaler, container(column)).transform(container(column))
+        entries = scaled if is_dense else scaled.toarray()
+        assert np.isfinite([scaler.mean_, scaler.var_, scaler.scale_]).all()
+        assert scaler.scale_[0] > 0
+        assert np.isfinite(entries).all()
+
+
+def test_other_bounds_have_noise_of_their_own():
+    low, high = np.full(4, -1e3), np.full(4, 1e4)
+    other = high.copy()
+    other[2] = np.nextafter(other[2], np.inf)
+    fits = [
+        silently(DPStandardScaler(bounds=(low, end), random_state=SEED), X) for end in (high, other)
+    ]
+    assert not (fits[0].mean_ == fits[1].mean_).any()
+
+
 def test_a_search_takes_a_pipeline_that_begins_with_it():
     scaler = DPStandardScaler(bounds=BOUNDS)
     pipeline = make_pipeline(scaler, DPPCA(2, row_norm=3, mean_norm=3), DPTraceRegressor())
