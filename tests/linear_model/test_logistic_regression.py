@@ -15,6 +15,10 @@ from sklearn.model_selection import cross_val_score
 
 from skdp import DPLogisticRegression, PrivacyLedger, PrivacyWarning
 from skdp.data.reduce import BlockView
+from skdp.data.rows import Rows
+from skdp.data.sources import as_source
+from skdp.linear_model._logistic.descent import whitened
+from skdp.linear_model._logistic.records import LabeledRows, clipped, weights_beside, with_norms
 from skdp.linear_model._logistic.warnings import warnings_for_moment
 from skdp.linear_model._logistic.whitening import whitening_of
 
@@ -274,6 +278,25 @@ def test_a_null_record_is_counted_nowhere(cell):
         losses = budget.values[names.index("median norm")]
         assert losses[0] == len(data.rows) / 2
         assert losses[-1] == len(data.rows) / 2 - 1
+
+
+@pytest.mark.parametrize("container", [np.asarray, csr_array])
+@pytest.mark.parametrize("bound", [1e-100, 1.0, 1e100])
+@pytest.mark.parametrize("noise", [1e-12, 1e-3, 1.0, 1e12])
+def test_no_gradient_of_a_record_is_longer_than_the_level(container, bound, noise):
+    """However long the mean, and however unlike the eigenvalues, by which rows are whitened."""
+    generator, beside, longest = np.random.default_rng(0), weights_beside(bound), 0.0
+    rows = bound * (generator.normal(size=(30, 5)) * 10.0 ** np.arange(-3, 2) + 1)
+    for row in rows:
+        moment = noise * bound**2 * generator.normal(size=(9, 9)) + np.diag([bound**2] * 9) / 4
+        moment[:5, 5] += beside[0] * row
+        white = whitening_of(moment + moment.T, noise * bound**2, beside[0], 5)
+        view = with_norms(LabeledRows(Rows(as_source(container(row[None]))), np.array([1])))
+        record = whitened(clipped(view, bound), white)
+        weights = 10.0 ** generator.uniform(-3, 8) * generator.normal(size=(6, 3))
+        level = np.hypot(white.reach, 1) / 4
+        longest = max(longest, np.linalg.norm(record.gradient(weights, level)) / level)
+    assert 0.99 < longest <= 1 + 1e-9
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
