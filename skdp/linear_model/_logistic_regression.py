@@ -108,8 +108,9 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
     time. No assumption about the data is made.
 
     Clipping makes the coefficients of strongly different classes larger than those of a logistic
-    regression, about 1.3 times on data that follow the model. If a fold of a cross-validation may
-    lack a class, pass `classes`, and ``labels=`` to scores such as the log loss.
+    regression, about 1.3 times on data that follow the model. Without `classes` every fit of a
+    cross-validation of scikit-learn warns, and a fold may lack a class: pass `classes`, and
+    ``labels=`` to scores such as the log loss.
 
     After the check, and a digest if there is a seed, a fit reads X for the norms of the rows, for
     the moment, for the norms of whitened rows, and in every step, of which public facts make 8 to

@@ -131,7 +131,8 @@ def epsilon_curve(
     Raises
     ------
     ValueError
-        If an argument is not acceptable, there is no private step, or one has a ledger or no noise.
+        If an argument is not acceptable, there is no private step, or one has a ledger, no noise,
+        or no `classes`.
 
     Notes
     -----

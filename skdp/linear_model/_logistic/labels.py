@@ -17,7 +17,8 @@ __all__ = [
     "known_codes",
 ]
 
-_PLAIN = (str, bool, int, float)
+# Labels are of one of these kinds.
+_KINDS: tuple[Any, ...] = (str, (int, float))
 
 
 @redact_errors
@@ -30,7 +31,8 @@ def checked_labels(y: Any) -> np.ndarray:
             "Unknown label type: continuous. A classifier takes labels of classes: whole numbers "
             "or strings."
         )
-    if not all(issubclass(kind, _PLAIN) for kind in set(map(type, labels.tolist()))):
+    kinds = set(map(type, labels.tolist()))
+    if not any(all(issubclass(kind, wanted) for kind in kinds) for wanted in _KINDS):
         raise ValueError("Unknown label type: unknown. Labels are numbers, or they are strings.")
     return labels
 
