@@ -29,9 +29,9 @@ def warnings_for_size(problem: LogisticProblem, plan: Plan) -> Iterator[str]:
     if problem.strength < least:
         yield (
             f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are few for "
-            f"{problem.n_features} features: probabilities may be worse than the frequencies of "
-            f"the classes. Pass some {least / problem.strength:.2g} times as many records, a "
-            "larger epsilon, or fewer features."
+            f"{problem.n_free} coefficients of a class: probabilities may be worse than the "
+            f"frequencies of the classes. Pass some {least / problem.strength:.2g} times as many "
+            f"records, a larger epsilon, or {problem.fewer}."
         )
     if is_norm_guessed(problem):
         yield (
