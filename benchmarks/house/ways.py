@@ -73,6 +73,10 @@ def cases() -> dict[str, tuple[Callable[[], Any], tuple]]:
             (table,),
         ),
         "DPLogisticRegression": (lambda: skdp.DPLogisticRegression(classes=[0, 1]), (X, y > 0)),
+        "DPTraceClassifier": (
+            lambda: skdp.DPTraceClassifier(1, classes=[0, 1]),
+            (matrices, responses > 0),
+        ),
         "DPTraceRegressor": (lambda: skdp.DPTraceRegressor(1), (matrices, responses)),
         "DPTraceRegressor, vectors": (lambda: skdp.DPTraceRegressor(1), (X, y)),
         "DPTraceRegressor, spectral": (

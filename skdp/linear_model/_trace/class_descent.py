@@ -1,7 +1,7 @@
 """A fit of a classifier of matrices: their mean, a start, and steps along matrices of low rank.
 
 Gradients are projected on the tangent space of the matrices of the rank, so that the noise has only
-as many dimensions as these have. Each is clipped to half of what it can be at most.
+as many dimensions as these have. Each is clipped to about a third of what it can be at most.
 """
 
 import math

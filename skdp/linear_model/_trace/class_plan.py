@@ -15,7 +15,7 @@ __all__ = ["TraceClassProblem", "TraceClassReleases", "clip_level", "plan_trace_
 
 _MEAN_SHARE, _START_SHARE = 0.05, 0.2  # not studied
 # Clip level of gradients, as a fraction of the length of a long one.
-_CLIP = 0.5  # not studied
+_CLIP = 0.35  # not studied
 
 
 @dataclass(frozen=True)
