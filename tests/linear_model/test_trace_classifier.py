@@ -37,10 +37,10 @@ def test_it_predicts_well_with_the_right_rank(adjacency):
     X, y, M = drawn(8000)
     train, test = slice(6000), slice(6000, None)
     model = private(adjacency=adjacency).fit(X[train], y[train])
-    assert model.score(X[test], y[test]) > 0.78
+    assert model.score(X[test], y[test]) > 0.84
     assert np.linalg.matrix_rank(model.coef_, tol=1e-9 * np.linalg.norm(model.coef_)) == 1
     cosine = np.vdot(model.coef_, M) / np.linalg.norm(model.coef_) / np.linalg.norm(M)
-    assert cosine > 0.8
+    assert cosine > 0.98
 
 
 def test_without_noise_the_direction_is_that_of_a_logistic_regression():
