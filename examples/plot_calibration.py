@@ -87,13 +87,12 @@ exact_curve = calibration_curve(
 fig, axes = plt.subplots(1, 3, figsize=(10.4, 4.0), layout="constrained", sharey=True)
 for ax, (epsilon, models) in zip(axes, fits.items(), strict=True):
     ax.plot([0, 1], [0, 1], color="#c9ccd0", linewidth=1, zorder=0)
-    for number, model in enumerate(models):
+    for model in models:
         observed, predicted = calibration_curve(
             y_test, model.predict_proba(X_test)[:, 1], n_bins=10, strategy="quantile"
         )
-        label = "private, a line for each fit" if number == 0 else None
-        ax.plot(predicted, observed, color=blue, linewidth=1.2, alpha=0.7, label=label)
-    ax.plot(*exact_curve[::-1], "o", color=gray, markersize=5, label="without privacy")
+        ax.plot(predicted, observed, color=blue, linewidth=1.2, alpha=0.7)
+    ax.plot(*exact_curve[::-1], "o", color=gray, markersize=5)
     ax.set_title(f"epsilon = {epsilon:g}", loc="left", pad=10, weight="bold")
     ax.set_aspect("equal")
     ax.set(xlim=(0, 1), ylim=(0, 1), xticks=[0, 0.25, 0.5, 0.75, 1], yticks=[0, 0.25, 0.5, 0.75, 1])
@@ -105,7 +104,8 @@ for ax, (epsilon, models) in zip(axes, fits.items(), strict=True):
     ax.tick_params(length=0, pad=6)
     ax.set_xlabel("predicted probability")
 axes[0].set_ylabel("fraction that has the label")
-axes[2].legend(loc="lower right", edgecolor="white", framealpha=1)
+axes[2].text(0.97, 0.12, "private: a line for each fit", color=blue, ha="right")
+axes[2].text(0.97, 0.04, "dots: without privacy", color=gray, ha="right")
 fig.get_layout_engine().set(w_pad=0.12)
 fig.savefig("plot_calibration.png", dpi=150)
 print("Wrote plot_calibration.png")
