@@ -27,7 +27,7 @@ class DPLogisticRegression(PrivateClassifier):
         labels occur, and warns of that.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
-        ``inf`` switches the noise and the clipping off.
+        ``inf`` switches off the noise and the clipping of gradients.
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
         number of units.
@@ -84,9 +84,10 @@ class DPLogisticRegression(PrivateClassifier):
     and its like and `score` return, noise-free functions of the rows passed in; and the running
     time. No assumption about the data is made.
 
-    Clipping makes the coefficients of strongly different classes larger than those of a logistic
-    regression, about 1.3 times on data that follow the model. If a fold of a cross-validation may
-    lack a class, pass `classes`, and ``labels=`` to scores such as the log loss.
+    Clipping makes the coefficients longer than those of a logistic regression, 1.3 to 1.6 times on
+    data that follow the model, and noise makes them longer still: probabilities are too sure. If a
+    fold of a cross-validation may lack a class, pass `classes`, and ``labels=`` to scores such as
+    the log loss. Mathematics and proofs: :doc:`/classification`.
 
     After the check, and a digest if there is a seed, a fit reads X for the norms of the rows, for
     the moment, for the norms of whitened rows, and in every step, of which public facts make 8 to
