@@ -16,10 +16,10 @@ from skdp.data.rows import Rows
 from skdp.data.sources import RowBlocks, Source, as_source, holds_sparse
 from skdp.linear_model._logistic.fit import Estimate
 from skdp.linear_model._logistic.labels import (
-    checked_classes,
     checked_labels,
     classes_in,
     codes_of,
+    given_classes,
     known_codes,
 )
 from skdp.linear_model._logistic.problem import (
@@ -187,13 +187,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         return classes, codes_of(labels, classes)
 
     def _known_classes(self, labels: np.ndarray | None) -> np.ndarray:
-        if self.classes is not None:
-            classes = checked_classes(self.classes)
-        elif labels is None:
-            raise ValueError(
-                "classes=None takes the labels of y, and without y there are none: pass classes, "
-                "a list of all labels that there may be."
-            )
+        if labels is None or self.classes is not None:
+            classes = given_classes(self.classes)
         else:
             classes = classes_in(labels)
         if len(classes) > self._most_classes:

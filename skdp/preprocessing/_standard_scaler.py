@@ -273,7 +273,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
 
     def _set_attributes(self, result: Scales, problem: ScalerProblem) -> list[str]:
         self.mean_, self.var_ = result.center, result.variance
-        is_constant = result.is_least & (not problem.cost.is_private)
+        is_constant = result.is_flat & (not problem.cost.is_private)
         self.scale_ = np.where(is_constant, 1.0, np.sqrt(result.variance))
         self.n_samples_seen_ = problem.n_units
         names = getattr(self, "feature_names_in_", range(problem.n_features))

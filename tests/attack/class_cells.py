@@ -10,9 +10,9 @@ from scipy.sparse import csr_array
 from skdp import DPLogisticRegression, DPTraceClassifier
 from skdp.data.rows import RowCache
 
-N_RECORDS, N_FEATURES = 40, 4
+N_RECORDS, N_FEATURES = 20, 6
 # Of the matrices that rows of the last two containers are.
-SHAPE = (2, 2)
+SHAPE = (2, 3)
 LARGEST = np.finfo(float).max
 
 
@@ -141,10 +141,9 @@ def groups(cell, data):
     last = cell.n_classes - 1
     others = np.linalg.svd(data.rows - data.rows.mean(axis=0))[2]
     rows = [scale * one for one in (others[0], others[-1]) for scale in (-1e9, 1e9)]
-    rows += [0 * others[0], data.rows.mean(axis=0) + 1e-9, 1e300 * others[2]]
     found = [data.with_record(row, label).arguments for row in rows for label in (0, last)]
-    odd = [np.full(N_FEATURES, 5e-324), -LARGEST * np.sign(others[1])]
-    odd += [10.0 ** np.linspace(-300, 300, N_FEATURES), data.rows[0]]
+    odd = [np.full(N_FEATURES, 5e-324), -LARGEST * np.sign(others[1]), 1e300 * others[2]]
+    odd += [10.0 ** np.linspace(-300, 300, N_FEATURES), data.rows[0], 0 * others[0]]
     found += [data.with_record(row, last).arguments for row in odd]
     if cell.adjacency == "replace":
         return [Group(found)]
@@ -176,15 +175,14 @@ def public(cell):
 
 def is_reached(cell, worst):
     """Whether an attack got far: long rows of either class do, as all gradients are clipped."""
-    norm = worst.get("median norm", 1.0)
     if cell.has_matrices:
-        return min(norm, *worst.values()) > 0.7
+        return min(worst.values()) > 0.7
     gradients = [ratio for name, ratio in worst.items() if name.startswith("whitened gradient")]
     # Beside a class without records, residuals of the others are short: what is left are opposite
     # rows of that class. Of three classes, no two residuals need be opposite.
     is_simple = cell.n_classes == 2 and not cell.lacks_class
-    least = 0.9 if is_simple else 0.7
-    return worst["class moment"] > 0.9 and max(gradients) > least and norm > 0.4
+    least, norm = 0.9 if is_simple else 0.7, worst.get("median norm", 1.0)
+    return min(worst["class moment"], norm) > 0.9 and max(gradients) > least
 
 
 SLIPS = {
@@ -195,4 +193,6 @@ SLIPS = {
     "means": Slip("row_sum", "mean matrix", Cell(container="matrices")),
     "starts": Slip("row_sum", "class difference", Cell("zero_out", container="matrices")),
     "tangents": Slip("row_sum", "tangent gradient", Cell(container="flat")),
+    "counts of norms": Slip("count_distance", "median norm", Cell()),
+    "counts of norms without one": Slip("count_distance", "median norm", Cell("zero_out")),
 }

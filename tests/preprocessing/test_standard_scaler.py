@@ -206,8 +206,40 @@ def test_every_number_fills_one_bin_whose_ends_hold_it(number, sign):
     assert distance <= intervals.half[0] or number == 0
 
 
+@pytest.mark.parametrize("bounds", [None, (-3, 3), (-1e100, 1e100), (0, 1e-100)])
+@pytest.mark.parametrize("container", [np.asarray, csr_array])
+@pytest.mark.parametrize("size", [0.0, 5e-324, 1.0, 1e300, np.finfo(float).max])
+def test_one_column_of_any_size_has_a_scale(bounds, container, size):
+    """Also if it is constant, or all rows but one are."""
+    is_dense = container is np.asarray
+    for column in (np.full((40, 1), size), size * np.eye(40)[:, :1], -size * np.eye(40)[:, :1]):
+        scaler = DPStandardScaler(bounds=bounds, with_mean=is_dense, random_state=SEED)
+        scaled = silently(scaler, container(column)).transform(container(column))
+        entries = scaled if is_dense else scaled.toarray()
+        assert np.isfinite([scaler.mean_, scaler.var_, scaler.scale_]).all()
+        assert scaler.scale_[0] > 0
+        assert np.isfinite(entries).all()
+
+
+def test_other_bounds_have_noise_of_their_own():
+    low, high = np.full(4, -1e3), np.full(4, 1e4)
+    other = high.copy()
+    other[2] = np.nextafter(other[2], np.inf)
+    fits = [
+        silently(DPStandardScaler(bounds=(low, end), random_state=SEED), X) for end in (high, other)
+    ]
+    assert not (fits[0].mean_ == fits[1].mean_).any()
+
+
 def test_a_search_takes_a_pipeline_that_begins_with_it():
     scaler = DPStandardScaler(bounds=BOUNDS)
     pipeline = make_pipeline(scaler, DPPCA(2, row_norm=3, mean_norm=3), DPTraceRegressor())
     search = DPGridSearch(pipeline, {"dppca__n_components": [1, 2]}, epsilon=4.0)
     assert silently(search, X, X[:, 0]).privacy_spent_.unit == "record"
+
+
+def test_it_names_nearly_all_columns_that_do_not_vary_and_none_that_do():
+    rows = np.random.default_rng(0).normal(size=(3000, 60)) * np.repeat([1.0, 0.0], 30)
+    (said,) = told(DPStandardScaler(bounds=(-3, 3), random_state=SEED), rows)
+    assert 27 <= int(said.split()[0]) <= 30
+    assert f"({', '.join(map(str, range(30, 40)))} and" in said

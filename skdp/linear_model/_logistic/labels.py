@@ -8,7 +8,14 @@ from sklearn.utils.validation import column_or_1d
 
 from skdp._reading import redact_errors
 
-__all__ = ["checked_classes", "checked_labels", "classes_in", "codes_of", "known_codes"]
+__all__ = [
+    "checked_classes",
+    "checked_labels",
+    "classes_in",
+    "codes_of",
+    "given_classes",
+    "known_codes",
+]
 
 _PLAIN = (str, bool, int, float)
 
@@ -42,6 +49,16 @@ def checked_classes(classes: Any) -> np.ndarray:
             "nothing to be told apart."
         )
     return found
+
+
+def given_classes(classes: Any) -> np.ndarray:
+    """Return public classes of a fit to come; refuse None, which would take them from its y."""
+    if classes is None:
+        raise ValueError(
+            "classes=None takes the labels of y, which are not known before a fit: pass classes, "
+            "a list of all labels that there may be."
+        )
+    return checked_classes(classes)
 
 
 @redact_errors

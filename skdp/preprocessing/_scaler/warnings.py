@@ -42,8 +42,9 @@ def warnings_for_scales(
             "show no number but 0 above the noise, and are taken to lie between 0 and 1",
         ),
         (
-            scales.is_least & ~scales.is_void,
-            "hardly vary beside their intervals: they get the least scale that noise can tell",
+            scales.is_flat & ~scales.is_void,
+            "hardly vary beside their intervals, as far as noise can tell: they get small scales, "
+            "which may be far off",
         ),
     ):
         if which.any():
