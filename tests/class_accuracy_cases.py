@@ -28,7 +28,7 @@ def cancer(seed):
 
 
 def overlapping(seed):
-    """Three classes in 20 columns of unlike units, of which the best rule tells .98 apart."""
+    """Three classes in 20 columns of unlike units, of which the best rule tells .97 apart."""
     random = np.random.default_rng(seed)
     y = random.integers(3, size=12_000)
     centers = 3 * np.eye(3, 20)
@@ -36,7 +36,7 @@ def overlapping(seed):
 
 
 def rare_columns(seed):
-    """60 columns that are mostly 0, of which the first 6 tell a little of a rare class."""
+    """60 columns that are mostly 0, of which the last 6 tell a little of a rare class."""
     random = np.random.default_rng(seed)
     X = (random.random((8_000, 60)) < np.linspace(0.01, 0.1, 60)).astype(float)
     odds = -2.9 + 1.2 * X[:, -6:].sum(axis=1)
@@ -44,7 +44,7 @@ def rare_columns(seed):
 
 
 def classified(measure, make, seed, n_fits=1, scaled=None, epsilon=1.0, **parameters):
-    """Mean of a measure of several fits; `scaled` are bounds of a scaler before the classifier."""
+    """Mean of a measure of several fits; `scaled` are bounds of a scaler, with half of epsilon more."""
     values = []
     for key in range(n_fits * seed, n_fits * (seed + 1)):
         X, y = make(key)

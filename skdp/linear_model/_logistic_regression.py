@@ -107,8 +107,10 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
     time. No assumption about the data is made.
 
     Clipping makes the coefficients of strongly different classes larger than those of a logistic
-    regression, about 1.3 times on data that follow the model. If a fold of a cross-validation may
-    lack a class, pass `classes`, and ``labels=`` to scores such as the log loss.
+    regression, about 1.3 times on data that follow the model. Where noise is known to make up much
+    of them they are drawn to 0, and probabilities to the frequencies of the classes. If a fold of a
+    cross-validation may lack a class, pass `classes`, and ``labels=`` to scores such as the log
+    loss.
 
     After the check, and a digest if there is a seed, a fit reads X for the norms of the rows, for
     the moment, for the norms of whitened rows, and in every step, of which public facts make 8 to

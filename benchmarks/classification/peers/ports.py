@@ -24,8 +24,9 @@ from skdp.privacy.gaussian_dp import mu_from_epsilon_delta
 
 __all__ = ["PORTS", "median_norm"]
 
-# Steps and their lengths, for rows of norm 1; strengths of a penalty.
-STEPS, LENGTHS, PENALTIES = (20, 80), (1.0, 4.0, 16.0), (1e-4, 1e-3, 1e-2, 1e-1)
+# Numbers of steps and their lengths, for rows of norm 1; strengths of a penalty.
+STEPS = ((20, 1.0), (20, 4.0), (20, 16.0), (80, 4.0), (80, 16.0), (320, 16.0))
+PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)
 
 
 def median_norm(split: Split) -> float:
@@ -39,8 +40,7 @@ def gradient_descent(split: Split, epsilons: tuple[float, ...]) -> Iterator[floa
         random = np.random.default_rng([split.seed, 1])
         yield max(
             _accuracy(split, test @ _descended(split, train, mu_of(epsilon), n, length, random))
-            for n in STEPS
-            for length in LENGTHS
+            for n, length in STEPS
         )
 
 
