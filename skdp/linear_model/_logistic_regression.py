@@ -85,9 +85,10 @@ class DPLogisticRegression(PrivateClassifier):
     time. No assumption about the data is made.
 
     Clipping makes the coefficients longer than those of a logistic regression, 1.3 to 1.6 times on
-    data that follow the model, and noise makes them longer still: probabilities are too sure. If a
-    fold of a cross-validation may lack a class, pass `classes`, and ``labels=`` to scores such as
-    the log loss. Mathematics and proofs: :doc:`/classification`.
+    data that follow the model. Where noise is known to make up much of them, they are drawn to 0,
+    and probabilities to the frequencies of the classes. If a fold of a cross-validation may lack a
+    class, pass `classes`, and ``labels=`` to scores such as the log loss. Mathematics and proofs:
+    :doc:`/classification`.
 
     After the check, and a digest if there is a seed, a fit reads X for the norms of the rows, for
     the moment, for the norms of whitened rows, and in every step, of which public facts make 8 to

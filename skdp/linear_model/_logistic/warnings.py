@@ -45,6 +45,6 @@ def warnings_for_moment(whitening: Whitening) -> Iterator[str]:
     """Warn where noise hides how the rows vary, from released values."""
     if not whitening.is_clear:
         yield (
-            "Noise hides the spread of the rows. Standardize them by public guesses of their means "
-            "and spreads, or pass a larger epsilon or more records."
+            "Noise hides the spread of the rows. Standardize them, as DPStandardScaler does, "
+            "or pass a larger epsilon or more records."
         )
