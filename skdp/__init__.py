@@ -16,6 +16,7 @@ from skdp.ledger import PrivacyLedger
 from skdp.linear_model import (
     DPLogisticRegression,
     DPPersonalizedRegressor,
+    DPTraceClassifier,
     DPTraceRegressor,
     PersonalHead,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "DPPersonalizedRegressor",
     "DPStandardScaler",
     "DPStreamingFactorizer",
+    "DPTraceClassifier",
     "DPTraceRegressor",
     "DPTruncatedSVD",
     "LedgerError",

@@ -30,6 +30,7 @@ __all__ = [
     "BudgetMixin",
     "PrivateEstimator",
     "check_finite_bound",
+    "check_not_pure",
     "in_dtype",
     "plan_of",
     "restored_on_error",
@@ -293,4 +294,13 @@ def check_finite_bound(name: str, bound: float | None, cost: PrivacyCost) -> Non
         raise ValueError(
             f"{name}=inf with epsilon={cost.epsilon} gives no guarantee: one row could move the "
             f"result without limit. Pass a finite {name}, or None."
+        )
+
+
+def check_not_pure(name: str, cost: PrivacyCost) -> None:
+    """Refuse pure differential privacy for an estimator whose noise is Gaussian."""
+    if cost.is_pure:
+        raise ValueError(
+            "delta=0 asks for pure differential privacy, which the Gaussian noise of "
+            f"{name} does not give; pass a positive delta."
         )

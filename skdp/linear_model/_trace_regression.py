@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._estimator import N_JOBS, Data, PrivateEstimator, in_dtype
+from skdp._estimator import N_JOBS, Data, PrivateEstimator, check_not_pure, in_dtype
 from skdp._reading import check_features, check_rows_of
 from skdp.data.design import Design
 from skdp.data.digest import digest
@@ -19,6 +19,7 @@ from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.fit import solve_trace
 from skdp.linear_model._trace.input import (
     as_rows,
+    check_same_shape,
     checked_data,
     facts_like,
     facts_of,
@@ -267,11 +268,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         """
         check_is_fitted(self)
         rows, shape = as_rows(X)
-        if shape is not None and shape != self._shape:
-            raise ValueError(
-                f"X has matrices of shape {shape}, but {type(self).__name__} was fitted with "
-                f"{self._shape}."
-            )
+        check_same_shape(shape, self._shape, type(self).__name__)
         if isinstance(rows, RankOneMatrices):
             rows.check()
             check_features(rows, self)
@@ -330,11 +327,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         return self._problem_of(facts_like(n_samples, n_features, plain(self.matrix_shape), like))
 
     def _problem_of(self, facts: dict[str, Any]) -> TraceProblem:
-        if self._cost().is_pure:
-            raise ValueError(
-                "delta=0 asks for pure differential privacy, which the Gaussian noise of "
-                "DPTraceRegressor does not give; pass a positive delta."
-            )
+        check_not_pure(type(self).__name__, self._cost())
         problem = self._asked(
             TraceProblem,
             **facts,

@@ -21,7 +21,7 @@ from skdp._estimator import PrivateEstimator
 from skdp._reading import redact_errors
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._problem import RowsProblem
-from skdp.linear_model import DPLogisticRegression
+from skdp.linear_model._classifier import PrivateClassifier
 from skdp.linear_model._logistic.labels import checked_labels, classes_in
 from skdp.model_selection._private_steps import is_passed_through, is_stateless
 from skdp.model_selection._public_steps import fitted_to_nothing, transformed
@@ -107,7 +107,7 @@ def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
     lack_classes = [
         name
         for name, step in steps_of(estimator)
-        if isinstance(step, DPLogisticRegression) and step.classes is None
+        if isinstance(step, PrivateClassifier) and step.classes is None
     ]
     if not lack_classes or y is None:
         return estimator, []

@@ -23,7 +23,8 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skdp._estimator import PrivateEstimator
-from skdp.linear_model import DPLogisticRegression, DPPersonalizedRegressor
+from skdp.linear_model import DPPersonalizedRegressor
+from skdp.linear_model._classifier import PrivateClassifier
 from skdp.model_selection._private_steps import is_passed_through, is_stateless, private_steps
 from skdp.model_selection._search import BaseDPSearch
 from skdp.privacy import PrivacySpent, Release, gaussian_dp
@@ -254,7 +255,7 @@ def _unit_of(step: Any) -> tuple[str, bool]:
         has_users = is_routed or step.require_groups or step.user_column is not None
         return "user" if has_users else "row", True
     given = getattr(step, "privacy_unit", None)
-    if isinstance(step, DPLogisticRegression):
+    if isinstance(step, PrivateClassifier):
         # Classes that are taken from the labels are promised to be public.
         return str(given), step.classes is not None
     if given is None:

@@ -83,7 +83,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
 
     See Also
     --------
-    sklearn.preprocessing.StandardScaler, DPPCA : Without privacy; what may follow.
+    sklearn.preprocessing.StandardScaler : The same without privacy.
+    DPLogisticRegression, DPPCA : What may follow.
 
     Notes
     -----

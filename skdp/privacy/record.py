@@ -253,7 +253,7 @@ def printed(title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[s
         lines.append(f"  {spent.delta_tail:.4g} of delta for a tail event, which mu leaves out")
     lines += [f"  {note}" for note in notes]
     if not spent.enforced:
-        lines.append("  bounds promised by the caller, not enforced")
+        lines.append("  bounds or classes promised by the caller, not enforced")
     width = max([_WIDTH, *(len(name) + 1 for name, _ in rows)])
     lines.append(f"  {'release':<{width}}{'share':>8}{'sensitivity':>13}{'noise std':>13}")
     lines += [f"  {name:<{width}}{numbers}".rstrip() for name, numbers in rows[:_SHOWN]]

@@ -27,6 +27,7 @@ from skdp import (
     DPPersonalizedRegressor,
     DPStandardScaler,
     DPStreamingFactorizer,
+    DPTraceClassifier,
     DPTraceRegressor,
     DPTruncatedSVD,
     LedgerError,
@@ -57,6 +58,11 @@ FITS = {
         DPLogisticRegression(classes=[0, 1]),
         (X, Y > 0),
         "DPLogisticRegression.fit, 120 records",
+    ),
+    "trace classes": (
+        DPTraceClassifier(classes=[0, 1]),
+        (X, Y > 0),
+        "DPTraceClassifier.fit, 120 records",
     ),
     "personal": (
         DPPersonalizedRegressor(1),

@@ -22,7 +22,7 @@ from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.quantile import warnings_for_ends
 
-__all__ = ["Estimate", "solve_logistic"]
+__all__ = ["Estimate", "release_norm", "solve_logistic"]
 
 
 class Estimate(NamedTuple):
@@ -48,7 +48,7 @@ def solve_logistic(
     assert plan.moment is not None
     row_norm = clip_norm(problem)
     if plan.norm is not None:
-        row_norm = _release_norm(plan.norm, view, budget)
+        row_norm = release_norm(plan.norm, view.rows.norms(), budget)
     view, beside = clipped(view, row_norm), weights_beside(row_norm)
     total = joint_moment(view, problem.n_classes, beside)
     noisy, noise_std = budget.release(plan.moment, total, row_norm, rounding=problem.rounding)
@@ -63,15 +63,14 @@ def solve_logistic(
     )
 
 
-def _release_norm(release: Release, view: LabeledRows, budget: PrivacyBudget) -> float:
+def release_norm(release: Release, all_norms: np.ndarray, budget: PrivacyBudget) -> float:
     """Choose a norm that half of the rows do not exceed, by the exponential mechanism."""
-    norms = view.rows.norms()
-    norms = np.sort(norms[~np.isnan(norms)])
+    norms = np.sort(all_norms[~np.isnan(all_norms)])
     up_to = np.searchsorted(norms, NORMS, side="right")
     # Longer rows count as the last norm. Otherwise, if all were longer, all losses would be alike.
     up_to[-1] = len(norms)
     # Half of the public number of records, null ones included.
-    half, below = view.rows.n_rows / 2, np.append(0, up_to[:-1])
+    half, below = len(all_norms) / 2, np.append(0, up_to[:-1])
     # Distances to either side: from counts up to a norm alone, all norms between two rows that are
     # far apart would be as good as the median.
     losses = np.maximum(0.0, np.maximum(half - up_to, below - half))

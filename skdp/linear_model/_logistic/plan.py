@@ -10,7 +10,15 @@ from skdp.linear_model._logistic.records import weights_beside
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.plan import left_of
 
-__all__ = ["NORMS", "LogisticReleases", "clip_norm", "is_norm_guessed", "plan_logistic"]
+__all__ = [
+    "NORMS",
+    "LogisticReleases",
+    "clip_norm",
+    "is_norm_guessed",
+    "n_steps",
+    "plan_logistic",
+    "plan_norm",
+]
 
 # Candidates of the norm that rows are clipped to: 2 ** (1/4) apart.
 NORMS = 2.0 ** (np.arange(-80, 161) / 4)  # not studied
@@ -36,7 +44,7 @@ def plan_logistic(problem: LogisticProblem) -> LogisticReleases:
     """Plan all releases in their order."""
     if not problem.cost.is_private:
         return LogisticReleases(None, None, (), _plan_coefficients(problem))
-    norm = _plan_norm(problem)
+    norm = plan_norm(problem)
     moment = _plan_moment(problem, norm)
     return LogisticReleases(norm, moment, _plan_gradients(problem, left_of(norm, moment)), None)
 
@@ -50,14 +58,15 @@ def is_norm_guessed(problem: LogisticProblem) -> bool:
 def n_steps(problem: LogisticProblem) -> int:
     """Count the steps, from public facts."""
     factor = _STEPS_OF_TWO if problem.n_classes == 2 else _STEPS_OF_MORE
-    return int(np.clip(round(factor * problem.strength**0.25), *_STEP_LIMITS))
+    return round(float(np.clip(factor * problem.strength**0.25, *_STEP_LIMITS)))
 
 
 def _counts(problem: LogisticProblem) -> float:
     return problem.n_units * problem.cost.mu
 
 
-def _plan_norm(problem: LogisticProblem) -> Release | None:
+def plan_norm(problem: LogisticProblem) -> Release | None:
+    """Plan the median of the norms, unless it is given or guessed."""
     if problem.row_norm is not None or is_norm_guessed(problem):
         return None
     return problem.cost.release(

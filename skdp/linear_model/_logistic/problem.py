@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, Options, StrOptions
@@ -43,15 +43,23 @@ class LogisticProblem:
     dtype: np.dtype
     row_norm: float | None
 
+    #: What takes less noise, as warnings put it.
+    fewer: ClassVar[str] = "fewer features"
+
     @property
     def n_classes(self) -> int:
         """Number of classes."""
         return len(self.labels)
 
     @property
+    def n_free(self) -> int:
+        """Number of free coefficients of a class, to each of which noise is added."""
+        return self.n_features
+
+    @property
     def strength(self) -> float:
-        """Signal of all records together, in units of the noise of all features."""
-        return self.n_units * self.cost.mu / self.n_features
+        """Signal of all records together, in units of the noise of all free coefficients."""
+        return self.n_units * self.cost.mu / self.n_free
 
     @property
     def rounding(self) -> float:
@@ -76,10 +84,5 @@ def resolved_unit(adjacency: str, *, is_promised: bool) -> ResolvedRecord:
 
 def checked_problem(problem: LogisticProblem) -> LogisticProblem:
     """Refuse parameters that contradict each other."""
-    if problem.cost.is_pure:
-        raise ValueError(
-            "delta=0 asks for pure differential privacy, which the Gaussian noise of "
-            "DPLogisticRegression does not give; pass a positive delta."
-        )
     check_finite_bound("row_norm", problem.row_norm, problem.cost)
     return problem

@@ -29,9 +29,9 @@ def warnings_for_size(problem: LogisticProblem, plan: Plan) -> Iterator[str]:
     if problem.strength < least:
         yield (
             f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are few for "
-            f"{problem.n_features} features: probabilities may be worse than the frequencies of "
-            f"the classes. Pass some {least / problem.strength:.2g} times as many records, a "
-            "larger epsilon, or fewer features."
+            f"{problem.n_free} coefficients of a class: probabilities may be worse than the "
+            f"frequencies of the classes. Pass some {least / problem.strength:.2g} times as many "
+            f"records, a larger epsilon, or {problem.fewer}."
         )
     if is_norm_guessed(problem):
         yield (
@@ -45,6 +45,6 @@ def warnings_for_moment(whitening: Whitening) -> Iterator[str]:
     """Warn where noise hides how the rows vary, from released values."""
     if not whitening.is_clear:
         yield (
-            "Noise hides the spread of the rows. Standardize them by public guesses of their means "
-            "and spreads, or pass a larger epsilon or more records."
+            "Noise hides the spread of the rows. Standardize them, as DPStandardScaler does, "
+            "or pass a larger epsilon or more records."
         )

@@ -18,11 +18,14 @@ _LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
 class Whitening:
     """The map :math:`z = A (x - m)`, whose values are clipped to norm `reach`.
 
-    `largest` is the spectral norm of A, and `is_clear` whether any eigenvalue exceeds the noise.
+    `vectors` are the eigenvectors of A, `spread` the variances of z along them, `largest` is the
+    spectral norm of A, and `is_clear` whether any eigenvalue exceeds the noise.
     """
 
     mean: np.ndarray
     root: np.ndarray
+    vectors: np.ndarray
+    spread: np.ndarray
     largest: float
     reach: float
     is_clear: bool
@@ -46,10 +49,12 @@ def whitening_of(
     edge = noise_edge(noise_std * math.sqrt(0.5), n_features)
     least = max(edge, _LEAST_OF_LARGEST * values[-1], _LEAST_OF_MEAN * values.mean())
     raised = np.maximum(values, least)
-    reach = math.sqrt(max(1.0, float((values / raised).sum())))
+    spread = values / raised
+    reach = math.sqrt(max(1.0, float(spread.sum())))
     half = (vectors / np.sqrt(raised)) @ vectors.T
     is_clear = bool(values[-1] > edge and reach > 1)
-    return Whitening(mean, (half + half.T) / 2, 1 / math.sqrt(raised[0]), reach, is_clear)
+    root, largest = (half + half.T) / 2, 1 / math.sqrt(raised[0])
+    return Whitening(mean, root, vectors, np.maximum(spread, 0.0), largest, reach, is_clear)
 
 
 def start_of(

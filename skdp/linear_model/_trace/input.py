@@ -14,7 +14,16 @@ from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import RowBlocks, Source, as_source, holds_sparse
 from skdp.linear_model._responses import checked_responses
 
-__all__ = ["as_rows", "checked_data", "facts_like", "facts_of", "source_of"]
+__all__ = [
+    "as_rows",
+    "check_same_shape",
+    "check_width",
+    "checked_data",
+    "facts_like",
+    "facts_of",
+    "matrix_shape_of",
+    "source_of",
+]
 
 # Sparse vectors of at most so many entries are written out piece by piece, so that each feature can
 # have its own center and scale; not studied.
@@ -60,21 +69,32 @@ def checked_data(rows: Any, y: Any, estimator_name: str) -> tuple[Any, np.ndarra
 
 def facts_like(n_samples: int, n_features: int, asked: Any, like: Any) -> dict[str, Any]:
     """Return public facts about future data in the container of `like`; no value is read."""
-    rows, given = as_rows(np.empty((0, 0)) if like is None else like)
-    width = n_features if like is None else math.prod(getattr(rows, "shape", (0, n_features))[1:])
+    rows, given = as_rows(like)
     facts = facts_of(rows, n_samples, n_features, asked, given)
-    if math.prod(facts["matrix_shape"]) != n_features or width != n_features:
+    check_width(rows, n_features)
+    return facts
+
+
+def check_width(rows: Any, n_features: int) -> None:
+    """Refuse rows like those of a fit to come that have another number of features."""
+    width = math.prod(getattr(rows, "shape", (0, n_features))[1:])
+    if width != n_features:
         raise ValueError(
             f"n_features={n_features} does not fit like, whose matrices have {width} entries."
         )
-    return facts
+
+
+def check_same_shape(shape: tuple[int, int] | None, fitted: tuple[int, ...], name: str) -> None:
+    """Refuse matrices of another shape than those of the fit; None for rows."""
+    if shape is not None and shape != fitted:
+        raise ValueError(f"X has matrices of shape {shape}, but {name} was fitted with {fitted}.")
 
 
 def facts_of(
     rows: Any, n_records: int, n_features: int, asked: Any, given: tuple[int, int] | None
 ) -> dict[str, Any]:
     """Return public facts about matrices of the shape `asked`, or else `given`."""
-    shape = _matrix_shape(asked, given, n_features)
+    shape = matrix_shape_of(asked, given, n_features)
     dtype = np.dtype(np.float32 if getattr(rows, "dtype", None) == np.float32 else np.float64)
     is_sparse, is_short = holds_sparse(rows), n_features <= _LONGEST_WRITTEN_OUT
     factors = None
@@ -119,7 +139,8 @@ def _refuse_columns(y: Any, name: str) -> None:
         )
 
 
-def _matrix_shape(asked: Any, given: tuple[int, int] | None, n_features: int) -> tuple[int, int]:
+def matrix_shape_of(asked: Any, given: tuple[int, int] | None, n_features: int) -> tuple[int, int]:
+    """Return the shape `asked`, or else the one `given`; refuse one that does not fit."""
     if asked is None:
         return given or (n_features, 1)
     is_pair = len(asked) == 2 and all(isinstance(n, Integral) and int(n) > 0 for n in asked)

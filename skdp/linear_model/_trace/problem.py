@@ -23,6 +23,7 @@ __all__ = [
     "UNITS",
     "Covariance",
     "TraceProblem",
+    "check_rank",
     "checked_covariance",
     "checked_problem",
 ]
@@ -121,14 +122,13 @@ class TraceProblem:
 
 def checked_problem(problem: TraceProblem) -> TraceProblem:
     """Refuse parameters that contradict each other or the shape of the data."""
-    shape, solver = problem.matrix_shape, problem.solver
-    if problem.rank > min(shape):
-        raise ValueError(
-            f"rank={problem.rank} exceeds the smaller side of the matrices, whose shape is "
-            f"{shape}. Pass a smaller rank, or matrix_shape=(n_rows, n_columns): without it 2-D X "
-            "has matrices of shape (n_features, 1). Cells of a table, given by their rows and "
-            "columns, are RankOneMatrices.from_indices(rows, columns, shape)."
-        )
+    solver = problem.solver
+    check_rank(
+        problem.rank,
+        problem.matrix_shape,
+        " Cells of a table, given by their rows and columns, are "
+        "RankOneMatrices.from_indices(rows, columns, shape).",
+    )
     for name in ("response_bound", "row_norm"):
         check_finite_bound(name, getattr(problem, name), problem.cost)
     bounds_rows = solver == "adassp" and problem.protects_matrices
@@ -139,6 +139,16 @@ def checked_problem(problem: TraceProblem) -> TraceProblem:
             "it. Pass row_norm=None, or that solver and unit."
         )
     return problem
+
+
+def check_rank(rank: int, shape: tuple[int, int], hint: str = "") -> None:
+    """Refuse a rank that matrices of that shape cannot have."""
+    if rank > min(shape):
+        raise ValueError(
+            f"rank={rank} exceeds the smaller side of the matrices, whose shape is {shape}. Pass a "
+            "smaller rank, or matrix_shape=(n_rows, n_columns): without it 2-D X has matrices of "
+            f"shape (n_features, 1).{hint}"
+        )
 
 
 def checked_covariance(given: Any, matrix_shape: tuple[int, int]) -> Covariance:
