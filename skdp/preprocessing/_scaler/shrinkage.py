@@ -10,7 +10,7 @@ from skdp.preprocessing._scaler.columns import Intervals
 __all__ = ["Scales", "scales_of"]
 
 # Least variance under noise, in units of the squared half of an interval.
-_LEAST_VARIANCE = 1e-4  # not studied
+_LEAST_VARIANCE = 1e-4  # benchmarks/classification/constants.md
 # Without noise, what is smaller than this, relative to the terms of the variance, is rounding.
 _ROUNDING = 16 * np.finfo(np.float64).eps  # not tuned
 
