@@ -147,7 +147,7 @@ def test_narrow_columns_far_from_0_are_zoomed_and_only_if_there_are_any():
     assert "places in intervals" not in names(silently(DPStandardScaler(random_state=SEED), wide))
     scaler = silently(DPStandardScaler(random_state=SEED), rows)
     assert "places in intervals" in names(scaler)
-    np.testing.assert_allclose(scaler.scale_, rows.std(0), rtol=0.3)
+    np.testing.assert_allclose(scaler.scale_, rows.std(0), rtol=0.5)
     np.testing.assert_array_less(np.abs(scaler.mean_ - rows.mean(0)), 0.1 * rows.std(0))
 
 

@@ -23,8 +23,9 @@ from skdp.privacy.clipping import clip_weights
 __all__ = ["WhitenedRecords", "descend", "residuals_of", "whitened"]
 
 # Clip level, as a fraction of the longest gradient.
-_CLIP = 0.5  # not studied
-# Length of a step: below 4, where a step on whitened rows would no longer converge. Not studied.
+_CLIP = 0.5  # benchmarks/classification/constants.md
+# Length of a step: below 4, where a step on whitened rows would no longer converge:
+# benchmarks/classification/constants.md.
 _STEP_OF_TWO, _STEP_A_CLASS, _LARGEST_STEP = 2.0, 0.4, 4.0
 # Numbers of whitened rows that are held at a time, 16 MB.
 _PART = 1 << 21  # not studied

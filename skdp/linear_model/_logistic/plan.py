@@ -22,10 +22,11 @@ __all__ = [
 
 # Candidates of the norm that rows are clipped to: 2 ** (1/4) apart.
 NORMS = 2.0 ** (np.arange(-80, 161) / 4)  # not studied
-_NORM_SHARE, _MOMENT_SHARE = 0.03, 0.4  # not studied
+_NORM_SHARE, _MOMENT_SHARE = 0.03, 0.4  # benchmarks/classification/constants.md
 # With less of this, noise hides the norms of the rows.
-_LEAST_COUNT = 150.0  # not studied
-# Steps: more where the noise of one is small beside a whitened gradient. Not studied.
+_LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
+# Steps: more where the noise of one is small beside a whitened gradient:
+# benchmarks/classification/constants.md.
 _STEPS_OF_TWO, _STEPS_OF_MORE, _STEP_LIMITS = 10, 14, (8, 40)
 # Stands for no bound, where there is no noise: its square is finite.
 _UNBOUNDED = 1e100  # not tuned

@@ -10,7 +10,8 @@ from skdp.linalg.spectrum import noise_edge
 
 __all__ = ["Whitening", "centered", "start_of", "whitening_of"]
 
-# Least eigenvalue, as a fraction of the largest, and of the mean; not studied.
+# Least eigenvalue, as a fraction of the largest, and of the mean. Neither mattered:
+# benchmarks/classification/constants.md.
 _LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
 
 

@@ -14,7 +14,7 @@ from skdp.privacy.plan import OneOf
 __all__ = ["CenteredReleases", "ScalerReleases", "ZoomedReleases", "plan_scaler"]
 
 # Without bounds: shares of the signed sizes and, if a column needs it, of the places in intervals.
-_SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # not studied
+_SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
 # Bins of an interval, all columns together and one column: more of them cost memory, not privacy.
 # Numbers of bins of one column, as powers of two.
 _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied

@@ -10,7 +10,7 @@ from skdp.preprocessing._scaler.columns import Intervals
 __all__ = ["Scales", "scales_of"]
 
 # Least variance under noise, in units of the squared half of an interval.
-_LEAST_VARIANCE = 1e-4  # not studied
+_LEAST_VARIANCE = 1e-4  # benchmarks/classification/constants.md
 # A variance of so many standard deviations of what noise leaves open may be none at all.
 _HIDDEN = 2.0  # not studied
 # Without noise, what is smaller than this, relative to the terms of the variance, is rounding.

@@ -16,12 +16,13 @@ from skdp.preprocessing._scaler.sizes import is_visible
 __all__ = ["NarrowPlaces", "are_narrow", "zoomed_intervals"]
 
 # Columns with a larger ratio of their ends are as wide as they are far from 0.
-_LARGEST_RATIO = 4.0  # not studied
+_LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
 # Fractions of the rows that the visible bins of a level have to hold, the second less one standard
-# deviation of its noise. With less, a second place with a fifth of the rows would be lost.
-_MOST, _LEAST = 0.9, 0.75  # benchmarks/scaling/columns.md
+# deviation of its noise. With less, a second place with a fifth of the rows would be lost, or what
+# a column says of the few rows that have not the number of most others.
+_MOST, _LEAST = 0.95, 0.75  # benchmarks/scaling/columns.md
 # Coarser levels than this number of bins would gain less than they risk.
-_FEWEST_BINS = 16  # not studied
+_FEWEST_BINS = 16  # benchmarks/classification/constants.md
 
 
 def are_narrow(intervals: Intervals) -> np.ndarray:
