@@ -235,8 +235,9 @@ def test_every_fit_of_a_search_is_charged(ledger, backend):
 
 def test_other_meta_estimators_are_charged_too(ledger):
     small = DPTraceRegressor(1, epsilon=0.1, ledger=ledger)
-    BaggingRegressor(small, n_estimators=6, n_jobs=2).fit(X, Y)
-    cross_val_score(small, X, Y, cv=3, n_jobs=2)
+    with joblib.parallel_backend("threading"):
+        BaggingRegressor(small, n_estimators=6, n_jobs=2).fit(X, Y)
+        cross_val_score(small, X, Y, cv=3, n_jobs=2)
     assert len(ledger.entries()) == 9
 
 
