@@ -11,10 +11,11 @@ from sklearn.base import (
     TransformerMixin,
     _fit_context,
 )
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import N_JOBS, Data, PrivateEstimator, in_dtype
+from skdp._parameters import ANY_BOUND
 from skdp._reading import INPUT, check_features, check_numbers, check_rows, check_rows_of
 from skdp.data.digest import digest
 from skdp.data.finite import finite
@@ -46,14 +47,6 @@ from skdp.units._unit import supported_unit
 
 __all__ = ["MatrixEstimator", "warnings_for_factors"]
 
-# A public bound on the norms of rows, or None if the fit estimates one.
-_BOUND_CONSTRAINT = [  # not tuned
-    Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
-    Options(Real, {np.inf}),
-    None,
-]
-
-
 # Attributes that only some parameters give: a refit must not keep those of the fit before.
 _OPTIONAL_ATTRIBUTES = (
     "coherence_left_",
@@ -74,13 +67,13 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         **N_JOBS,
         # `_resolved_unit` checks it.
         "privacy_unit": "no_validation",
-        "row_norm": _BOUND_CONSTRAINT,
+        "row_norm": [*ANY_BOUND, None],
         "n_iter": [Interval(Integral, 1, 100, closed="both"), StrOptions({"auto"})],
         "n_oversamples": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
     }
     #: For estimators that publish the components, and no reconstruction.
     _component_constraints: ClassVar[dict[str, Any]] = {
-        "mean_norm": _BOUND_CONSTRAINT,
+        "mean_norm": [*ANY_BOUND, None],
         "solver": [
             StrOptions(
                 {"auto", "covariance", "adaptive", "power", "alternating", "deflation", "input"}

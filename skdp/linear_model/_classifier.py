@@ -7,9 +7,18 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from skdp._estimator import Data, PrivateEstimator, check_not_pure, in_dtype
+from skdp._estimator import (
+    N_JOBS,
+    Data,
+    PrivateEstimator,
+    check_finite_bound,
+    check_not_pure,
+    in_dtype,
+)
+from skdp._parameters import ANY_BOUND
 from skdp._reading import check_features, check_rows, check_rows_of
 from skdp.data.digest import digest
 from skdp.data.rows import Rows
@@ -22,21 +31,27 @@ from skdp.linear_model._logistic.labels import (
     given_classes,
     known_codes,
 )
-from skdp.linear_model._logistic.problem import (
-    LogisticProblem,
-    checked_problem,
-    resolved_unit,
-)
+from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.linear_model._logistic.records import LabeledRows
 from skdp.linear_model._logistic.warnings import warnings_for_size
 from skdp.linear_model._responses import checked_weights
 from skdp.linear_model._trace.input import check_width
+from skdp.units._records import ResolvedRecord, ResolvedRecordOfPromisedClasses
 
 __all__ = ["PrivateClassifier"]
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     """A linear classifier of private records, the classes of which are public."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateEstimator._parameter_constraints,
+        **N_JOBS,
+        # Checked with the labels of y.
+        "classes": "no_validation",
+        "privacy_unit": [StrOptions({"record"})],
+        "row_norm": [*ANY_BOUND, None],
+    }
 
     classes: Any
     adjacency: str
@@ -209,9 +224,11 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         self, n_records: int, n_features: int, classes: np.ndarray, rows: Any, given: Any
     ) -> LogisticProblem:
         check_not_pure(type(self).__name__, self._cost())
+        is_promised = self.classes is None
+        unit = ResolvedRecordOfPromisedClasses if is_promised else ResolvedRecord
         problem = self._asked(
             self._kind,
-            unit=resolved_unit(self.adjacency, is_promised=self.classes is None),
+            unit=unit(self.adjacency),
             n_units=n_records,
             n_features=n_features,
             labels=tuple(classes.tolist()),
@@ -220,7 +237,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
             dtype=np.dtype(np.float32 if getattr(rows, "dtype", None) == np.float32 else float),
             **self._layout(n_features, given),
         )
-        return checked_problem(problem)
+        check_finite_bound("row_norm", problem.row_norm, problem.cost)
+        return problem
 
     def _layout(self, n_features: int, given: tuple[int, int] | None) -> dict[str, Any]:
         """Return public facts that not all classifiers have."""

@@ -1,13 +1,10 @@
 """Single updates of a stream."""
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval
-
+from skdp._parameters import FINITE_BOUND
 from skdp.privacy import sensitivity
-from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._unit import Unit
 
@@ -53,7 +50,7 @@ class Update(Unit):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "bound": [Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both")],
+        "bound": [FINITE_BOUND],
     }
 
     def __init__(self, bound: float) -> None:

@@ -46,9 +46,7 @@ def solve_logistic(
         best = optimum(clipped(view, bound), problem.n_classes)
         return Estimate(budget.release(plan.coefficients, centered(best)).value)
     assert plan.moment is not None
-    row_norm = clip_norm(problem)
-    if plan.norm is not None:
-        row_norm = release_norm(plan.norm, view.rows.norms(), budget)
+    row_norm = release_norm(problem, plan.norm, view.rows.norms(), budget)
     view, beside = clipped(view, row_norm), weights_beside(row_norm)
     total = joint_moment(view, problem.n_classes, beside)
     noisy, noise_std = budget.release(plan.moment, total, row_norm, rounding=problem.rounding)
@@ -63,8 +61,15 @@ def solve_logistic(
     )
 
 
-def release_norm(release: Release, all_norms: np.ndarray, budget: PrivacyBudget) -> float:
-    """Choose a norm that half of the rows do not exceed, by the exponential mechanism."""
+def release_norm(
+    problem: LogisticProblem, release: Release | None, all_norms: np.ndarray, budget: PrivacyBudget
+) -> float:
+    """Return the norm that rows are clipped to; if it is released, that which half do not exceed.
+
+    The exponential mechanism chooses it.
+    """
+    if release is None:
+        return clip_norm(problem)
     norms = np.sort(all_norms[~np.isnan(all_norms)])
     up_to = np.searchsorted(norms, NORMS, side="right")
     # Longer rows count as the last norm. Otherwise, if all were longer, all losses would be alike.
