@@ -297,10 +297,10 @@ def check_finite_bound(name: str, bound: float | None, cost: PrivacyCost) -> Non
         )
 
 
-def check_not_pure(name: str, cost: PrivacyCost) -> None:
-    """Refuse pure differential privacy for an estimator whose noise is Gaussian."""
+def check_not_pure(name: str, cost: PrivacyCost, remedy: str = "") -> None:
+    """Refuse pure differential privacy for an estimator, or a parameter, with Gaussian noise."""
     if cost.is_pure:
         raise ValueError(
             "delta=0 asks for pure differential privacy, which the Gaussian noise of "
-            f"{name} does not give; pass a positive delta."
+            f"{name} does not give; pass {remedy}a positive delta."
         )

@@ -22,6 +22,7 @@ __all__ = [
     "as_source",
     "block_starts",
     "canonical_csr",
+    "float_dtype",
     "holds_sparse",
     "plain_csr",
 ]
@@ -215,6 +216,11 @@ class BlockSource:
 
 
 Source = ArraySource | BlockSource
+
+
+def float_dtype(X: Any) -> np.dtype:
+    """Return the type in which numbers computed from X are given: float32 if X has that."""
+    return np.dtype(np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
 
 
 def holds_sparse(X: Any) -> bool:

@@ -1,7 +1,6 @@
 """What private classifiers share: classes, scores, probabilities, and how a fit is asked for."""
 
 import math
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,10 +18,10 @@ from skdp._estimator import (
     in_dtype,
 )
 from skdp._parameters import ANY_BOUND
-from skdp._reading import check_features, check_rows, check_rows_of
-from skdp.data.digest import digest
+from skdp._reading import check_features, check_given, check_rows, check_rows_of
+from skdp.data.digest import digests
 from skdp.data.rows import Rows
-from skdp.data.sources import RowBlocks, Source, as_source, holds_sparse
+from skdp.data.sources import RowBlocks, as_source, float_dtype, holds_sparse
 from skdp.linear_model._logistic.fit import Estimate
 from skdp.linear_model._logistic.labels import (
     checked_labels,
@@ -187,16 +186,15 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         check_features(rows, self, reset=True)
         source = as_source(checked)
         view = LabeledRows(Rows(source, self.n_jobs), codes)
-        return problem, (view, partial(_digest, source, codes, problem.labels))
+        numbers = codes.astype(np.float64)
+        return problem, (view, lambda: (*digests(source, numbers), problem.labels))
 
     def _check_target(self, y: Any) -> None:
         self._classes_and_codes(y)
 
     def _classes_and_codes(self, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Refuse bad labels; return the classes, and the place of each label among them."""
-        if y is None:
-            name = type(self).__name__
-            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        check_given(y, type(self).__name__)
         labels = checked_labels(y)
         classes = self._known_classes(labels)
         return classes, codes_of(labels, classes)
@@ -234,7 +232,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
             labels=tuple(classes.tolist()),
             label_dtype=classes.dtype,
             is_sparse=holds_sparse(rows),
-            dtype=np.dtype(np.float32 if getattr(rows, "dtype", None) == np.float32 else float),
+            dtype=float_dtype(rows),
             **self._layout(n_features, given),
         )
         check_finite_bound("row_norm", problem.row_norm, problem.cost)
@@ -258,9 +256,3 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         # Few records are not enough for a good score.
         tags.classifier_tags.poor_score = bool(self.epsilon < 100)
         return tags
-
-
-def _digest(source: Source, codes: np.ndarray, labels: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Hash the rows and the labels."""
-    numbers = as_source(codes[:, np.newaxis].astype(np.float64))
-    return digest(source), digest(numbers), labels
