@@ -178,9 +178,6 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
     def _set_attributes(self, result: Any, problem: Any) -> Iterable[str]:
         """Set fitted attributes from released values; return warnings that follow from these."""
 
-    def _check_target(self, y: Any) -> None:
-        """Refuse a y that no fit would take, whatever X is."""
-
     def _warnings(self, problem: Any, plan: Plan) -> Iterable[str]:
         """Return the warnings that follow from public facts."""
         return ()

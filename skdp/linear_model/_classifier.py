@@ -189,9 +189,6 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         numbers = codes.astype(np.float64)
         return problem, (view, lambda: (*digests(source, numbers), problem.labels))
 
-    def _check_target(self, y: Any) -> None:
-        self._classes_and_codes(y)
-
     def _classes_and_codes(self, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Refuse bad labels; return the classes, and the place of each label among them."""
         check_given(y, type(self).__name__)

@@ -11,7 +11,7 @@ from sklearn.utils import Bunch, check_random_state, check_scalar
 from sklearn.utils._indexing import _safe_indexing
 
 from skdp.decomposition import DPLowRankFactorizer
-from skdp.linear_model import DPLogisticRegression
+from skdp.linear_model._classifier import PrivateClassifier
 from skdp.linear_model._logistic.labels import given_classes
 from skdp.model_selection._private_steps import private_steps
 from skdp.model_selection._search import BaseDPSearch
@@ -157,7 +157,7 @@ def epsilon_curve(
         raise ValueError(f"epsilons must be a list of positive finite numbers, got {epsilons!r}.")
     steps = _checked_steps(estimator).values()
     for step in steps:
-        if isinstance(step, DPLogisticRegression):
+        if isinstance(step, PrivateClassifier):
             given_classes(step.classes)
     if not all(hasattr(step, "privacy_unit") for step in steps):
         raise ValueError(

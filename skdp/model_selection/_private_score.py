@@ -14,7 +14,7 @@ from skdp._parameters import BUDGET, SEED, validate_plain, warnings_for_seed
 from skdp.data.containers import checked_container
 from skdp.data.digest import digests
 from skdp.exceptions import warn_of_privacy
-from skdp.model_selection._choice import OTHER_UNITS, in_steps, quantile_for, release_level
+from skdp.model_selection._choice import OTHER_UNITS, in_steps, release_level
 from skdp.model_selection._row_losses import (
     check_responses,
     check_scoring,
@@ -195,7 +195,7 @@ def private_score(
 
 def _warnings_for_few_rows(level: Search, n_rows: int) -> list[str]:
     """Warn where there are so few rows that many of the losses are clipped."""
-    quantile = quantile_for(level, n_rows, most=_QUANTILE)
+    quantile = level.highest_quantile(n_rows, most=_QUANTILE)
     if quantile >= _QUANTILE:
         return []
     clipped = f"about {1 - quantile:.0%} of" if quantile > _LEAST else "half of"

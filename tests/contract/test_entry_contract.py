@@ -208,7 +208,7 @@ BAD = {
     "coherence_bound=4": "coherence_bound",
     "privacy_unit=Entry(BOUNDS), delta=0, solver='deflation'": "the Gaussian noise of solver=",
     "privacy_unit=Entry(BOUNDS), delta=0, solver='input'": "the Gaussian noise of solver=",
-    "privacy_unit=Edge(BOUNDS), delta=0, solver='deflation', center=False": "Gaussian noise of solver=",
+    "privacy_unit=Edge(BOUNDS), delta=0, solver='deflation', center=False": "noise of solver=",
     "privacy_unit=Interaction(), delta=0, center=False": "the Gaussian noise of privacy_unit=",
     "privacy_unit=SparseRow(3, BOUNDS), delta=0": "the Gaussian noise of privacy_unit=",
     "privacy_unit=Entry(BOUNDS), n_components=71": "n_components=71",
