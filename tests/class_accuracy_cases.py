@@ -44,7 +44,7 @@ def rare_columns(seed):
 
 
 def classified(measure, make, seed, n_fits=1, scaled=None, epsilon=1.0, **parameters):
-    """Mean of a measure of several fits; `scaled` are bounds of a scaler, with half of epsilon more."""
+    """Mean of a measure of several fits; a scaler of bounds `scaled` has half of epsilon more."""
     values = []
     for key in range(n_fits * seed, n_fits * (seed + 1)):
         X, y = make(key)
