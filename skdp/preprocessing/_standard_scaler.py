@@ -188,12 +188,11 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
             The rows in the units of the scales, in the kind of container that was given.
         """
         check_is_fitted(self)
+        self._check_sparse(holds_sparse(X))
         if isinstance(X, RowBlocks):
             check_features(X, self)
             X.check()
-            self._check_sparse(holds_sparse(X))
             return MappedBlocks(X, self._scaling.apply)
-        self._check_sparse(holds_sparse(X))
         return self._scaling.apply(check_rows_of(X, self))
 
     def inverse_transform(self, X: Any) -> Any:

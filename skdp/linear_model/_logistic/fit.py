@@ -17,7 +17,7 @@ from skdp.linear_model._logistic.records import (
     with_norms,
 )
 from skdp.linear_model._logistic.warnings import warnings_for_moment
-from skdp.linear_model._logistic.whitening import centered, start_of, whitening_of
+from skdp.linear_model._logistic.whitening import centered, on_rows, start_of, whitening_of
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.quantile import warnings_for_ends
@@ -54,11 +54,8 @@ def solve_logistic(
     whitening = whitening_of(moment, noise_std / n_units, beside[0], problem.n_features)
     start = start_of(moment, whitening, beside, n_units)
     weights = descend(problem, plan.gradients, whitened(view, whitening), start, budget)
-    slopes = whitening.root @ weights[:-1]
-    return Estimate(
-        np.vstack([slopes, weights[-1] - whitening.mean @ slopes]),
-        tuple(warnings_for_moment(whitening)),
-    )
+    weights = on_rows(weights, whitening.root, whitening.mean)
+    return Estimate(weights, tuple(warnings_for_moment(whitening)))
 
 
 def release_norm(
