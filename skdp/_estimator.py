@@ -12,11 +12,10 @@ import numpy as np
 from sklearn.utils import check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._parameters import SEED, PlainParametersMixin, SeededEstimator, warnings_for_seed
+from skdp._parameters import BUDGET, SEED, PlainParametersMixin, SeededEstimator, warnings_for_seed
 from skdp.data.containers import refuse_masked
 from skdp.data.threads import one_blas_thread, thread_count
 from skdp.exceptions import warn_of_privacy
-from skdp.ledger import PrivacyLedger
 from skdp.privacy import Plan, PrivacyBudget
 from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.cost import PrivacyCost
@@ -69,11 +68,10 @@ class BudgetMixin(PlainParametersMixin):
 
     ledger: Any
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "epsilon": [Interval(Real, 0, None, closed="right")],
+        **BUDGET,
+        **SEED,
         "delta": [Interval(Real, 0, 1, closed="left")],
         "adjacency": [StrOptions(set(ADJACENCIES))],
-        "ledger": [PrivacyLedger, None],
-        **SEED,
     }
 
     def _open_budget(

@@ -139,14 +139,8 @@ class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
             raise ValueError("X is a RowBlocks, which a search does not take: pass an array.")
         private = [step.estimator for step in steps if step.is_private]
         is_fitted_to = any(get_tags(one).target_tags.required for one in private)
-        check_responses(
-            X,
-            y,
-            scoring,
-            type(steps[-1].estimator).__name__,
-            required=is_fitted_to,
-            are_labels=any(map(is_classifier, private)),
-        )
+        name, are_labels = type(steps[-1].estimator).__name__, any(map(is_classifier, private))
+        check_responses(X, y, scoring, name, required=is_fitted_to, are_labels=are_labels)
         paths = [path_of(candidate, steps, X, y, self._cost().epsilon) for candidate in candidates]
         return Search(estimator, steps, candidates, paths, y, seed, lack_classes)
 
