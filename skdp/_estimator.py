@@ -257,11 +257,7 @@ def plan_of(problem: Problem, parts: Any) -> Plan:
     """Plan releases with the cost and the unit of a problem."""
     unit = problem.unit
     return Plan(
-        problem.cost,
-        parts,
-        unit=unit.name,
-        adjacency=unit.adjacency,
-        enforced=unit.is_enforced,
+        problem.cost, parts, unit=unit.name, adjacency=unit.adjacency, enforced=unit.is_enforced
     )
 
 

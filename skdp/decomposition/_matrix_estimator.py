@@ -6,11 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.base import (
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    _fit_context,
-)
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,13 +29,7 @@ from skdp.data.sources import RowBlocks, as_source, block_starts, float_dtype, h
 from skdp.decomposition._entries.fit import solve_entries
 from skdp.decomposition._entries.plan import plan_entries, resolve_entries
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._problem import (
-    SUPPORT,
-    EntriesProblem,
-    MatrixProblem,
-    RowsProblem,
-    Support,
-)
+from skdp.decomposition._problem import SUPPORT, EntriesProblem, MatrixProblem, RowsProblem, Support
 from skdp.decomposition._rank import ratios_of
 from skdp.decomposition._raw_units import warnings_for_units
 from skdp.decomposition._rows.fit import read_rows_once, solve_rows

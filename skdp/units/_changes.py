@@ -126,9 +126,7 @@ class SpectralChange(Unit):
     """
 
     is_pairwise: ClassVar[bool] = True
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "largest": [*ANY_BOUND],
-    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"largest": [*ANY_BOUND]}
 
     def __init__(self, largest: float = DEFAULT_LARGEST) -> None:
         self.largest = largest

@@ -49,9 +49,7 @@ class Update(Unit):
     Update(bound=1.0)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "bound": [FINITE_BOUND],
-    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"bound": [FINITE_BOUND]}
 
     def __init__(self, bound: float) -> None:
         self.bound = bound

@@ -8,13 +8,7 @@ from sklearn.utils.validation import column_or_1d
 
 from skdp._reading import redact_errors
 
-__all__ = [
-    "checked_labels",
-    "classes_in",
-    "codes_of",
-    "given_classes",
-    "known_codes",
-]
+__all__ = ["checked_labels", "classes_in", "codes_of", "given_classes", "known_codes"]
 
 _PLAIN = (str, bool, int, float)
 

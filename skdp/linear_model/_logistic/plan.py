@@ -73,12 +73,7 @@ def plan_norm(problem: LogisticProblem) -> Release | None:
     if problem.row_norm is not None or is_norm_guessed(problem):
         return None
     return problem.cost.release(
-        "median norm",
-        "exponential",
-        _NORM_SHARE,
-        sensitivity.count_distance,
-        {},
-        shape=NORMS.shape,
+        "median norm", "exponential", _NORM_SHARE, sensitivity.count_distance, {}, shape=NORMS.shape
     )
 
 

@@ -63,11 +63,7 @@ def _zoom(
 
 
 def _release_scales(
-    release: Release,
-    rows: Rows,
-    intervals: Intervals,
-    is_void: np.ndarray,
-    budget: PrivacyBudget,
+    release: Release, rows: Rows, intervals: Intervals, is_void: np.ndarray, budget: PrivacyBudget
 ) -> Scales:
     sums = rows.map_sum(summing(intervals), 2 * rows.n_features)
     moments, noise_std = budget.release(release, sums / rows.n_rows)
