@@ -29,10 +29,7 @@ def checked_labels(y: Any) -> np.ndarray:
 
 
 def given_classes(classes: Any) -> np.ndarray:
-    """Return public classes, sorted; refuse what are no classes, too few, or those of a y to come.
-
-    None would take them from that.
-    """
+    """Return public classes, sorted; refuse None, what are no classes, and fewer than two."""
     if classes is None:
         raise ValueError(
             "classes=None takes the labels of y, which are not known before a fit: pass classes, "

@@ -47,9 +47,8 @@ def plan_logistic(problem: LogisticProblem) -> LogisticReleases:
         return LogisticReleases(None, None, (), _plan_coefficients(problem))
     norm = plan_norm(problem)
     moment = _plan_moment(problem, norm)
-    return LogisticReleases(
-        norm, moment, _plan_gradients(problem, moment, left_of(norm, moment)), None
-    )
+    gradients = _plan_gradients(problem, moment, left_of(norm, moment))
+    return LogisticReleases(norm, moment, gradients, None)
 
 
 def is_norm_guessed(problem: LogisticProblem) -> bool:
