@@ -1,19 +1,27 @@
 """What private classifiers share: classes, scores, probabilities, and how a fit is asked for."""
 
 import math
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from skdp._estimator import Data, PrivateEstimator, check_not_pure, in_dtype
-from skdp._reading import check_features, check_rows, check_rows_of
-from skdp.data.digest import digest
+from skdp._estimator import (
+    N_JOBS,
+    Data,
+    PrivateEstimator,
+    check_finite_bound,
+    check_not_pure,
+    in_dtype,
+)
+from skdp._parameters import ANY_BOUND
+from skdp._reading import check_features, check_given, check_rows, check_rows_of
+from skdp.data.digest import digests
 from skdp.data.rows import Rows
-from skdp.data.sources import RowBlocks, Source, as_source, holds_sparse
+from skdp.data.sources import RowBlocks, as_source, float_dtype, holds_sparse
 from skdp.linear_model._logistic.fit import Estimate
 from skdp.linear_model._logistic.labels import (
     checked_labels,
@@ -22,21 +30,27 @@ from skdp.linear_model._logistic.labels import (
     given_classes,
     known_codes,
 )
-from skdp.linear_model._logistic.problem import (
-    LogisticProblem,
-    checked_problem,
-    resolved_unit,
-)
+from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.linear_model._logistic.records import LabeledRows
 from skdp.linear_model._logistic.warnings import warnings_for_size
 from skdp.linear_model._responses import checked_weights
 from skdp.linear_model._trace.input import check_width
+from skdp.units._records import ResolvedRecord, ResolvedRecordOfPromisedClasses
 
 __all__ = ["PrivateClassifier"]
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     """A linear classifier of private records, the classes of which are public."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateEstimator._parameter_constraints,
+        **N_JOBS,
+        # Checked with the labels of y.
+        "classes": "no_validation",
+        "privacy_unit": [StrOptions({"record"})],
+        "row_norm": [*ANY_BOUND, None],
+    }
 
     classes: Any
     adjacency: str
@@ -172,16 +186,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         check_features(rows, self, reset=True)
         source = as_source(checked)
         view = LabeledRows(Rows(source, self.n_jobs), codes)
-        return problem, (view, partial(_digest, source, codes, problem.labels))
-
-    def _check_target(self, y: Any) -> None:
-        self._classes_and_codes(y)
+        numbers = codes.astype(np.float64)
+        return problem, (view, lambda: (*digests(source, numbers), problem.labels))
 
     def _classes_and_codes(self, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Refuse bad labels; return the classes, and the place of each label among them."""
-        if y is None:
-            name = type(self).__name__
-            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        check_given(y, type(self).__name__)
         labels = checked_labels(y)
         classes = self._known_classes(labels)
         return classes, codes_of(labels, classes)
@@ -209,18 +219,21 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         self, n_records: int, n_features: int, classes: np.ndarray, rows: Any, given: Any
     ) -> LogisticProblem:
         check_not_pure(type(self).__name__, self._cost())
+        is_promised = self.classes is None
+        unit = ResolvedRecordOfPromisedClasses if is_promised else ResolvedRecord
         problem = self._asked(
             self._kind,
-            unit=resolved_unit(self.adjacency, is_promised=self.classes is None),
+            unit=unit(self.adjacency),
             n_units=n_records,
             n_features=n_features,
             labels=tuple(classes.tolist()),
             label_dtype=classes.dtype,
             is_sparse=holds_sparse(rows),
-            dtype=np.dtype(np.float32 if getattr(rows, "dtype", None) == np.float32 else float),
+            dtype=float_dtype(rows),
             **self._layout(n_features, given),
         )
-        return checked_problem(problem)
+        check_finite_bound("row_norm", problem.row_norm, problem.cost)
+        return problem
 
     def _layout(self, n_features: int, given: tuple[int, int] | None) -> dict[str, Any]:
         """Return public facts that not all classifiers have."""
@@ -240,9 +253,3 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         # Few records are not enough for a good score.
         tags.classifier_tags.poor_score = bool(self.epsilon < 100)
         return tags
-
-
-def _digest(source: Source, codes: np.ndarray, labels: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Hash the rows and the labels."""
-    numbers = as_source(codes[:, np.newaxis].astype(np.float64))
-    return digest(source), digest(numbers), labels

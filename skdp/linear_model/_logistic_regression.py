@@ -1,14 +1,12 @@
 """Logistic regression of private records."""
 
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from sklearn.base import _fit_context
 
-from skdp._estimator import N_JOBS, PrivateEstimator
 from skdp.linear_model._classifier import PrivateClassifier
 from skdp.linear_model._logistic.fit import solve_logistic
 from skdp.linear_model._logistic.plan import plan_logistic
-from skdp.linear_model._logistic.problem import LOGISTIC_CONSTRAINTS
 
 __all__ = ["DPLogisticRegression"]
 
@@ -108,12 +106,6 @@ class DPLogisticRegression(PrivateClassifier):
     >>> model.score(X, y) > 0.8
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PrivateEstimator._parameter_constraints,
-        **N_JOBS,
-        **LOGISTIC_CONSTRAINTS,
-    }
 
     _plan, _solve = staticmethod(plan_logistic), staticmethod(solve_logistic)
 

@@ -1,24 +1,21 @@
 """Classification of private matrices, with coefficients of low rank."""
 
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval
 
-from skdp._estimator import N_JOBS, PrivateEstimator
+from skdp._parameters import FINITE_BOUND
 from skdp._reading import check_rows_of
 from skdp.data.rank_one import RankOneMatrices
 from skdp.linear_model._classifier import PrivateClassifier
 from skdp.linear_model._logistic.fit import Estimate
-from skdp.linear_model._logistic.problem import LOGISTIC_CONSTRAINTS, LogisticProblem
+from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.linear_model._trace.class_descent import solve_trace_classes
 from skdp.linear_model._trace.class_plan import TraceClassProblem, plan_trace_classes
 from skdp.linear_model._trace.input import as_rows, check_same_shape, matrix_shape_of
 from skdp.linear_model._trace.problem import TRACE_CONSTRAINTS, check_rank
-from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.precision import plain
 
 __all__ = ["DPTraceClassifier"]
@@ -127,13 +124,11 @@ class DPTraceClassifier(PrivateClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PrivateEstimator._parameter_constraints,
-        **N_JOBS,
-        **LOGISTIC_CONSTRAINTS,
+        **PrivateClassifier._parameter_constraints,
         "rank": TRACE_CONSTRAINTS["rank"],
         "matrix_shape": TRACE_CONSTRAINTS["matrix_shape"],
         # Without a bound there would be no unit for the steps.
-        "row_norm": [Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"), None],
+        "row_norm": [FINITE_BOUND, None],
     }
 
     _most_classes, _kind = 2, TraceClassProblem

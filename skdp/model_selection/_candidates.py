@@ -206,7 +206,8 @@ def path_of(candidate: Candidate, steps: Sequence[Step], X: Any, y: Any, epsilon
         if step.is_private:
             configured.set_params(epsilon=epsilon)
             configured._validate_params()
-            configured._check_target(y)
+            if isinstance(configured, PrivateClassifier):
+                configured._classes_and_codes(y)
             if not is_checked:
                 # Rows that pass here stay acceptable: what later steps get is made finite.
                 with np.errstate(all="ignore"):

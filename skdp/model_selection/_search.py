@@ -15,8 +15,8 @@ from sklearn.utils.validation import _num_samples
 from skdp._estimator import warnings_for_delta
 from skdp._parameters import BUDGET, SEED, warnings_for_seed
 from skdp.data.containers import checked_container
-from skdp.data.digest import digest
-from skdp.data.sources import RowBlocks, as_source
+from skdp.data.digest import digests
+from skdp.data.sources import RowBlocks
 from skdp.exceptions import warn_of_privacy
 from skdp.linear_model._logistic.warnings import LABELS_BECOME_PUBLIC
 from skdp.model_selection._budget_split import BudgetSplit, params_for_mu, split_budget
@@ -139,14 +139,8 @@ class BaseDPSearch(MetaEstimatorMixin, DelegatesToBestMixin):
             raise ValueError("X is a RowBlocks, which a search does not take: pass an array.")
         private = [step.estimator for step in steps if step.is_private]
         is_fitted_to = any(get_tags(one).target_tags.required for one in private)
-        check_responses(
-            X,
-            y,
-            scoring,
-            type(steps[-1].estimator).__name__,
-            required=is_fitted_to,
-            are_labels=any(map(is_classifier, private)),
-        )
+        name, are_labels = type(steps[-1].estimator).__name__, any(map(is_classifier, private))
+        check_responses(X, y, scoring, name, required=is_fitted_to, are_labels=are_labels)
         paths = [path_of(candidate, steps, X, y, self._cost().epsilon) for candidate in candidates]
         return Search(estimator, steps, candidates, paths, y, seed, lack_classes)
 
@@ -221,7 +215,7 @@ def _choice_plan(
 def _chosen(search: Search, losses: np.ndarray, plan: Plan) -> tuple[int, list[str]]:
     """Choose privately by the losses of the rows; return the warnings of the releases too."""
     seed = search.seed_of("choice")
-    noise = NoiseSource(seed, () if seed is None else (digest(as_source(losses)),))
+    noise = NoiseSource(seed, () if seed is None else digests(losses))
     budget = PrivacyBudget.of(plan, noise)
     best = choose(losses, plan.parts, budget)
     search.keep(budget.spent(), "choice")

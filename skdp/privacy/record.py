@@ -245,7 +245,7 @@ def printed(title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[s
     """Format the guarantee of a record or a plan, with a row for each release or search."""
     lines = [
         f"{title}: ({spent.epsilon:.4g}, {spent.delta:.4g})-DP "
-        f"per {spent.unit}, adjacency {spent.adjacency!r}, mu={spent.mu:.5g}",
+        f"per {spent.unit}, adjacency {spent.adjacency!r}, mu={spent.mu:.5g}"
     ]
     if not math.isfinite(spent.epsilon):
         lines.append("  no privacy: epsilon is inf")

@@ -17,7 +17,7 @@ from skdp.linear_model._logistic.records import (
     with_norms,
 )
 from skdp.linear_model._logistic.warnings import warnings_for_moment
-from skdp.linear_model._logistic.whitening import centered, start_of, whitening_of
+from skdp.linear_model._logistic.whitening import centered, on_rows, start_of, whitening_of
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.quantile import warnings_for_ends
@@ -46,9 +46,7 @@ def solve_logistic(
         best = optimum(clipped(view, bound), problem.n_classes)
         return Estimate(budget.release(plan.coefficients, centered(best)).value)
     assert plan.moment is not None
-    row_norm = clip_norm(problem)
-    if plan.norm is not None:
-        row_norm = release_norm(plan.norm, view.rows.norms(), budget)
+    row_norm = release_norm(problem, plan.norm, view.rows.norms(), budget)
     view, beside = clipped(view, row_norm), weights_beside(row_norm)
     total = joint_moment(view, problem.n_classes, beside)
     noisy, noise_std = budget.release(plan.moment, total, row_norm, rounding=problem.rounding)
@@ -56,15 +54,19 @@ def solve_logistic(
     whitening = whitening_of(moment, noise_std / n_units, beside[0], problem.n_features)
     start = start_of(moment, whitening, beside, n_units)
     weights = descend(problem, plan.gradients, whitened(view, whitening), start, budget)
-    slopes = whitening.root @ weights[:-1]
-    return Estimate(
-        np.vstack([slopes, weights[-1] - whitening.mean @ slopes]),
-        tuple(warnings_for_moment(whitening)),
-    )
+    weights = on_rows(weights, whitening.root, whitening.mean)
+    return Estimate(weights, tuple(warnings_for_moment(whitening)))
 
 
-def release_norm(release: Release, all_norms: np.ndarray, budget: PrivacyBudget) -> float:
-    """Choose a norm that half of the rows do not exceed, by the exponential mechanism."""
+def release_norm(
+    problem: LogisticProblem, release: Release | None, all_norms: np.ndarray, budget: PrivacyBudget
+) -> float:
+    """Return the norm that rows are clipped to; if it is released, that which half do not exceed.
+
+    The exponential mechanism chooses it.
+    """
+    if release is None:
+        return clip_norm(problem)
     norms = np.sort(all_norms[~np.isnan(all_norms)])
     up_to = np.searchsorted(norms, NORMS, side="right")
     # Longer rows count as the last norm. Otherwise, if all were longer, all losses would be alike.

@@ -8,14 +8,7 @@ from sklearn.utils.validation import column_or_1d
 
 from skdp._reading import redact_errors
 
-__all__ = [
-    "checked_classes",
-    "checked_labels",
-    "classes_in",
-    "codes_of",
-    "given_classes",
-    "known_codes",
-]
+__all__ = ["checked_labels", "classes_in", "codes_of", "given_classes", "known_codes"]
 
 # Labels are of one of these kinds.
 _KINDS: tuple[Any, ...] = (str, (int, float))
@@ -37,8 +30,13 @@ def checked_labels(y: Any) -> np.ndarray:
     return labels
 
 
-def checked_classes(classes: Any) -> np.ndarray:
-    """Return public classes, sorted; refuse what are no classes, or too few."""
+def given_classes(classes: Any) -> np.ndarray:
+    """Return public classes, sorted; refuse None, what are no classes, and fewer than two."""
+    if classes is None:
+        raise ValueError(
+            "classes=None takes the labels of y, which are not known before a fit: pass classes, "
+            "a list of all labels that there may be."
+        )
     try:
         found = np.unique(checked_labels(classes))
     except (TypeError, ValueError) as error:
@@ -51,16 +49,6 @@ def checked_classes(classes: Any) -> np.ndarray:
             "nothing to be told apart."
         )
     return found
-
-
-def given_classes(classes: Any) -> np.ndarray:
-    """Return public classes of a fit to come; refuse None, which would take them from its y."""
-    if classes is None:
-        raise ValueError(
-            "classes=None takes the labels of y, which are not known before a fit: pass classes, "
-            "a list of all labels that there may be."
-        )
-    return checked_classes(classes)
 
 
 @redact_errors

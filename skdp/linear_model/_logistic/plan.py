@@ -18,6 +18,7 @@ __all__ = [
     "n_steps",
     "plan_logistic",
     "plan_norm",
+    "plan_sum",
 ]
 
 # Candidates of the norm that rows are clipped to: 2 ** (1/4) apart.
@@ -47,7 +48,8 @@ def plan_logistic(problem: LogisticProblem) -> LogisticReleases:
         return LogisticReleases(None, None, (), _plan_coefficients(problem))
     norm = plan_norm(problem)
     moment = _plan_moment(problem, norm)
-    return LogisticReleases(norm, moment, _plan_gradients(problem, left_of(norm, moment)), None)
+    gradients = _plan_gradients(problem, moment, left_of(norm, moment))
+    return LogisticReleases(norm, moment, gradients, None)
 
 
 def is_norm_guessed(problem: LogisticProblem) -> bool:
@@ -71,22 +73,14 @@ def plan_norm(problem: LogisticProblem) -> Release | None:
     if problem.row_norm is not None or is_norm_guessed(problem):
         return None
     return problem.cost.release(
-        "median norm",
-        "exponential",
-        _NORM_SHARE,
-        sensitivity.count_distance,
-        {},
-        shape=NORMS.shape,
+        "median norm", "exponential", _NORM_SHARE, sensitivity.count_distance, {}, shape=NORMS.shape
     )
 
 
 def _plan_moment(problem: LogisticProblem, norm: Release | None) -> Release:
     change = partial(_moment_change, n_classes=problem.n_classes, adjacency=problem.unit.adjacency)
     size = problem.n_features + 1 + problem.n_classes
-    known = None
-    if norm is None:
-        known = {"row_norm": clip_norm(problem), "rounding": problem.rounding}
-    follows = "" if norm is None else norm.name
+    known, follows = _known(problem, norm or clip_norm(problem))
     return problem.cost.release(
         "class moment",
         "symmetric_gaussian",
@@ -109,20 +103,34 @@ def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: 
     return sensitivity.class_moment(row_norm, *beside, n_classes, adjacency, rounding)
 
 
-def _plan_gradients(problem: LogisticProblem, share: float) -> tuple[Release, ...]:
+def _plan_gradients(problem: LogisticProblem, moment: Release, share: float) -> tuple[Release, ...]:
     count, shape = n_steps(problem), (problem.n_features + 1, problem.n_classes)
-    change = partial(sensitivity.row_sum, adjacency=problem.unit.adjacency)
     return tuple(
-        problem.cost.release(
-            f"whitened gradient {step}",
-            "gaussian",
-            share / count,
-            change,
-            follows="class moment",
-            shape=shape,
-        )
+        plan_sum(problem, f"whitened gradient {step}", share / count, shape, moment)
         for step in range(1, count + 1)
     )
+
+
+def plan_sum(
+    problem: LogisticProblem,
+    name: str,
+    share: float,
+    shape: tuple[int, ...],
+    bound: float | Release,
+) -> Release:
+    """Plan a sum of vectors clipped to a norm, or to one that follows from a release."""
+    change = partial(sensitivity.row_sum, adjacency=problem.unit.adjacency)
+    known, follows = _known(problem, bound)
+    return problem.cost.release(
+        name, "gaussian", share, change, known, follows=follows, shape=shape
+    )
+
+
+def _known(problem: LogisticProblem, bound: float | Release) -> tuple[dict[str, float] | None, str]:
+    """Return what a sensitivity needs if the norm is known before the fit, or what it follows."""
+    if isinstance(bound, Release):
+        return None, bound.name
+    return {"row_norm": bound, "rounding": problem.rounding}, ""
 
 
 def _plan_coefficients(problem: LogisticProblem) -> Release:

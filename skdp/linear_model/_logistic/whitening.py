@@ -8,7 +8,7 @@ import numpy as np
 from skdp.linalg.norms import row_norms
 from skdp.linalg.spectrum import noise_edge
 
-__all__ = ["Whitening", "centered", "start_of", "whitening_of"]
+__all__ = ["Whitening", "centered", "on_rows", "start_of", "whitening_of"]
 
 # Least eigenvalue, as a fraction of the largest, and of the mean. Neither mattered:
 # benchmarks/classification/constants.md.
@@ -76,6 +76,12 @@ def start_of(
     cross = sums[:n_features] - np.outer(whitening.mean, counts)
     slopes = (whitening.root @ cross) * np.minimum(n_classes, 1 / fractions)
     return centered(np.vstack([slopes, np.log(fractions)]))
+
+
+def on_rows(weights: np.ndarray, root: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Turn weights of whitened rows into those of the rows; the last row has the offsets."""
+    slopes = root @ weights[:-1]
+    return np.vstack([slopes, weights[-1] - mean @ slopes])
 
 
 def centered(weights: np.ndarray) -> np.ndarray:

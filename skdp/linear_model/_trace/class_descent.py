@@ -14,7 +14,6 @@ from skdp.data.design import Design
 from skdp.linalg.fixed_rank import FixedRank, project_coordinates, retract, truncate
 from skdp.linalg.matrices import Coordinates, DenseMatrices, Matrices
 from skdp.linear_model._logistic.fit import Estimate, release_norm
-from skdp.linear_model._logistic.plan import clip_norm
 from skdp.linear_model._logistic.records import LabeledRows, clipped, with_norms
 from skdp.linear_model._trace.class_plan import TraceClassProblem, TraceClassReleases, clip_level
 from skdp.linear_model._trace.records import clipped_sum
@@ -36,9 +35,7 @@ def solve_trace_classes(
 ) -> Estimate:
     """Release the clip level, the mean, the difference of the classes, and the gradients."""
     view, rounding = with_norms(view), problem.rounding
-    bound = clip_norm(problem)
-    if plan.norm is not None:
-        bound = release_norm(plan.norm, view.rows.norms(), budget)
+    bound = release_norm(problem, plan.norm, view.rows.norms(), budget)
     total, _ = clipped(view, bound).rows.total()
     mean = budget.release(plan.mean, total, bound, rounding=rounding).value / problem.n_units
     # Clipped anew: the mean may make a matrix longer.

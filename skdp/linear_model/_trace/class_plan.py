@@ -2,13 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, NamedTuple
 
 from skdp.linalg.fixed_rank import tangent_dimension
-from skdp.linear_model._logistic.plan import clip_norm, n_steps, plan_norm
+from skdp.linear_model._logistic.plan import clip_norm, n_steps, plan_norm, plan_sum
 from skdp.linear_model._logistic.problem import LogisticProblem
-from skdp.privacy import Release, sensitivity
+from skdp.privacy import Release
 from skdp.privacy.plan import left_of
 
 __all__ = ["TraceClassProblem", "TraceClassReleases", "clip_level", "plan_trace_classes"]
@@ -45,15 +44,15 @@ class TraceClassReleases(NamedTuple):
 def plan_trace_classes(problem: TraceClassProblem) -> TraceClassReleases:
     """Plan all releases in their order."""
     norm, entries = plan_norm(problem), (problem.n_features,)
-    bound = clip_norm(problem) if norm is None else norm
-    mean = _plan_sum(problem, "mean matrix", _MEAN_SHARE, entries, bound)
+    bound = norm or clip_norm(problem)
+    mean = plan_sum(problem, "mean matrix", _MEAN_SHARE, entries, bound)
     # The difference of a label from 1/2 is as long as 1/2.
     halved = bound / 2 if isinstance(bound, float) else bound
-    start = _plan_sum(problem, "class difference", _START_SHARE, entries, halved)
+    start = plan_sum(problem, "class difference", _START_SHARE, entries, halved)
     count, share = n_steps(problem), left_of(norm, mean, start)
     size, level = (problem.rank * sum(problem.matrix_shape) + 1,), clip_level(problem)
     gradients = tuple(
-        _plan_sum(problem, f"tangent gradient {step}", share / count, size, level)
+        plan_sum(problem, f"tangent gradient {step}", share / count, size, level)
         for step in range(1, count + 1)
     )
     return TraceClassReleases(norm, mean, start, gradients)
@@ -66,22 +65,3 @@ def clip_level(problem: TraceClassProblem) -> float:
     at most, but for chance.
     """
     return _CLIP * math.sqrt(problem.n_free + 1)
-
-
-def _plan_sum(
-    problem: TraceClassProblem,
-    name: str,
-    share: float,
-    shape: tuple[int, ...],
-    bound: float | Release,
-) -> Release:
-    """Plan a sum of vectors clipped to a norm, or of such whose norm is released before."""
-    change = partial(sensitivity.row_sum, adjacency=problem.unit.adjacency)
-    known, follows = None, ""
-    if isinstance(bound, Release):
-        follows = bound.name
-    else:
-        known = {"row_norm": bound, "rounding": problem.rounding}
-    return problem.cost.release(
-        name, "gaussian", share, change, known, follows=follows, shape=shape
-    )

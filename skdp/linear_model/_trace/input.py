@@ -8,10 +8,10 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_consistent_length
 
-from skdp._reading import check_rows, redact_errors
+from skdp._reading import check_given, check_rows, redact_errors
 from skdp.data.containers import refuse_masked
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.sources import RowBlocks, Source, as_source, holds_sparse
+from skdp.data.sources import RowBlocks, Source, as_source, float_dtype, holds_sparse
 from skdp.linear_model._responses import checked_responses
 
 __all__ = [
@@ -59,8 +59,7 @@ def checked_data(rows: Any, y: Any, estimator_name: str) -> tuple[Any, np.ndarra
         raise ValueError("X has 0 sample(s), while a minimum of 1 is required.")
     else:
         rows.check()
-    if y is None:
-        raise ValueError(f"{estimator_name} requires y to be passed, but the target y is None.")
+    check_given(y, estimator_name)
     _refuse_columns(y, estimator_name)
     responses = checked_responses(y)
     check_consistent_length(rows, responses)
@@ -95,7 +94,6 @@ def facts_of(
 ) -> dict[str, Any]:
     """Return public facts about matrices of the shape `asked`, or else `given`."""
     shape = matrix_shape_of(asked, given, n_features)
-    dtype = np.dtype(np.float32 if getattr(rows, "dtype", None) == np.float32 else np.float64)
     is_sparse, is_short = holds_sparse(rows), n_features <= _LONGEST_WRITTEN_OUT
     factors = None
     if isinstance(rows, RankOneMatrices):
@@ -106,7 +104,7 @@ def facts_of(
         "n_units": n_records,
         "matrix_shape": shape,
         "coef_shape": (n_features,) if given is None or factors is not None else shape,
-        "dtype": dtype,
+        "dtype": float_dtype(rows),
         "is_sparse": is_sparse and factors is None,
         "factors": factors,
         "is_dense": (not is_sparse and factors is None) or (is_sparse and is_short),

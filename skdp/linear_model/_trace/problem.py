@@ -6,13 +6,13 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import check_finite_bound
+from skdp._parameters import ANY_BOUND
 from skdp._reading import check_numbers
 from skdp.data.reduce import sum_rounding
 from skdp.data.sources import block_starts
-from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.cost import PrivacyCost
 from skdp.units._records import ResolvedRecord, ResolvedResponse
 from skdp.units._resolved import ResolvedUnit
@@ -32,16 +32,11 @@ __all__ = [
 UNITS: dict[str, type[ResolvedUnit]] = {"record": ResolvedRecord, "response": ResolvedResponse}
 #: Part of delta for the failure of the test of a spectral start; not studied.
 DELTA_TAIL = 0.1
-_BOUND = [
-    Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
-    Options(Real, {np.inf}),
-    None,
-]
 TRACE_CONSTRAINTS: dict[str, Any] = {
     "rank": [Interval(Integral, 1, None, closed="left")],
     "matrix_shape": [tuple, list, None],
     "privacy_unit": [StrOptions(set(UNITS))],
-    "response_bound": _BOUND,
+    "response_bound": [*ANY_BOUND, None],
     # Checked with the shape of the matrices.
     "covariance": "no_validation",
     "fit_intercept": ["boolean"],
@@ -49,7 +44,7 @@ TRACE_CONSTRAINTS: dict[str, Any] = {
     "n_iter": [Interval(Integral, 1, 10_000, closed="both")],
     "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
     "init": [StrOptions({"random", "spectral"})],
-    "row_norm": _BOUND,
+    "row_norm": [*ANY_BOUND, None],
 }
 # Covariances of rows and of columns.
 Covariance = str | tuple[np.ndarray | None, np.ndarray | None]
