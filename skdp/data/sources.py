@@ -242,7 +242,7 @@ def holds_sparse(X: Any) -> bool:
     if isinstance(X, RowBlocks):
         return X.is_sparse
     # Only data frames with sparse columns have this attribute.
-    return bool(sparse.issparse(X) or hasattr(X, "sparse"))
+    return bool(sparse.issparse(X) or hide_error_text(hasattr, X, "sparse"))
 
 
 def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:

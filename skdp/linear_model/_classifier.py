@@ -168,8 +168,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """Return rows, and the shape of the matrices that they are, if X is 3-D."""
         if isinstance(X, RowBlocks):
             raise ValueError(
-                f"X is a RowBlocks, which {type(self).__name__} does not take: pass an array, a "
-                "memory map or a sparse matrix."
+                f"X is a RowBlocks, which {type(self).__name__} does not take: pass an array or a "
+                "memory map."
             )
         return X, None
 

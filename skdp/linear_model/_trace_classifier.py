@@ -3,12 +3,12 @@
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import _fit_context
 
 from skdp._parameters import FINITE_BOUND
 from skdp._reading import check_rows_of
 from skdp.data.rank_one import RankOneMatrices
+from skdp.data.sources import holds_sparse
 from skdp.linear_model._classifier import PrivateClassifier
 from skdp.linear_model._logistic.fit import Estimate
 from skdp.linear_model._logistic.problem import LogisticProblem
@@ -186,12 +186,13 @@ class DPTraceClassifier(PrivateClassifier):
         return self
 
     def _read(self, X: Any) -> tuple[Any, tuple[int, int] | None]:
-        if issparse(X) or isinstance(X, RankOneMatrices):
+        rows, _ = super()._read(X)
+        if holds_sparse(rows) or isinstance(rows, RankOneMatrices):
             raise TypeError(
                 f"Sparse data was passed for X, or RankOneMatrices, but {type(self).__name__} "
                 "takes dense data: an array with all entries."
             )
-        return as_rows(super()._read(X)[0])
+        return as_rows(rows)
 
     def _rows_of(self, X: Any) -> Any:
         rows, shape = self._read(X)

@@ -149,6 +149,23 @@ def test_labels_of_one_class_and_numbers_are_refused():
         DPLogisticRegression().plan(20, 4)
 
 
+class _Foreign(str):
+    """A label with code of its own, whose errors may tell it."""
+
+    def __hash__(self):
+        raise ValueError(f"this is {self!r}")
+
+
+def test_no_error_of_a_foreign_label_tells_it():
+    X, codes = drawn(20, 2)
+    labels = np.array([_Foreign(name) for name in NAMES[codes]], dtype=object)
+    model = private(classes=["ash", "birch"], epsilon=np.inf)
+    for read in (model.fit, model.fit(X, NAMES[codes]).score):
+        with pytest.raises(ValueError, match="text is left out") as refused:
+            read(X, labels)
+        assert refused.value.__cause__ is refused.value.__context__ is None
+
+
 KINDS_OF_LABELS = {
     "whole floats": ([0, 1], lambda codes: codes.astype(np.float32)),
     "bools": ([False, True], lambda codes: codes > 0),

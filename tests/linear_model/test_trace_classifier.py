@@ -1,8 +1,10 @@
 """The classifier of matrices: its accuracy, its layouts, what it refuses, what is null."""
 
 import pickle
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from class_cells import Cell, null_record
 from harness import record
@@ -106,12 +108,27 @@ def test_what_it_cannot_do_is_refused_before_anything_is_spent(tmp_path, paramet
     assert not hasattr(model, "n_features_in_")
 
 
-def test_sparse_rows_and_other_shapes_are_refused():
+def test_sparse_rows_are_refused():
     X, y, _ = drawn(1000)
     rows, model = csr_array(X.reshape(1000, -1)), private().fit(X, y)
-    for given in (lambda: private().fit(rows, y), lambda: model.predict(rows)):
-        with pytest.raises(TypeError, match="Sparse data was passed"):
-            given()
+    flat = private(matrix_shape=SHAPE)
+    for sparse in (rows, pd.DataFrame.sparse.from_spmatrix(rows)):
+        refused = partial(flat.fit, sparse, y), partial(flat.plan, 1000, 30, like=sparse)
+        for given in (*refused, partial(model.predict, sparse)):
+            with pytest.raises(TypeError, match="Sparse data was passed"):
+                given()
+
+
+def test_a_whole_number_bounds_norms_as_a_float_does():
+    X, y, _ = drawn(300)
+    whole, real = (private(row_norm=bound, epsilon=np.inf).fit(X, y) for bound in (40, 40.0))
+    np.testing.assert_array_equal(whole.coef_, real.coef_)
+    assert whole.privacy_spent_ == real.privacy_spent_
+
+
+def test_another_shape_is_refused():
+    X, y, _ = drawn(1000)
+    model = private().fit(X, y)
     with pytest.raises(ValueError, match=r"shape \(5, 6\), but DPTraceClassifier was fitted"):
         model.predict(X.reshape(-1, 5, 6))
     with pytest.raises(ValueError, match="n_features=12 does not fit like"):

@@ -63,6 +63,7 @@ def classes_in(labels: np.ndarray) -> np.ndarray:
     return found
 
 
+@redact_errors
 def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return the place of each label among the classes; -1 for one that is none of them."""
     places = {label: place for place, label in enumerate(classes.tolist())}

@@ -95,7 +95,7 @@ def _plan_moment(problem: LogisticProblem, norm: Release | None) -> Release:
 def clip_norm(problem: LogisticProblem) -> float:
     """Return the norm that rows are clipped to, where none is released."""
     given = problem.row_norm
-    return float(np.sqrt(problem.n_features)) if given is None else given
+    return float(np.sqrt(problem.n_features) if given is None else given)
 
 
 def _moment_change(row_norm: float, rounding: float, n_classes: int, adjacency: str) -> float:
