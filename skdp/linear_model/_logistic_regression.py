@@ -36,8 +36,9 @@ class DPLogisticRegression(PrivateClassifier):
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     row_norm : float or None, default=None
         Public bound to which the Euclidean norms of rows are clipped, in the units of X; the noise
-        grows with it. ``None`` releases their median, or, of few records, takes the rows to be
-        standardized. From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
+        grows with it, and far below most norms probabilities are near 0 and 1. ``None`` releases
+        their median, or, of few records, takes the rows to be standardized. From 1e-100 to 1e100,
+        or ``inf`` with ``epsilon=inf``.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None

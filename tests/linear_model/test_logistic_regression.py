@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -116,7 +117,7 @@ def test_a_label_that_is_no_class_is_refused_without_naming_it(tmp_path, adjacen
 
 
 @pytest.mark.parametrize(
-    "classes", [[1], [], [1, 1], "ab", 3, [0.5, 1.5], [[0, 1]], [0, np.nan], [None, 1]]
+    "classes", [[1], [], [1, 1], "ab", 3, [0.5, 1.5], [[0, 1]], [0, np.nan], [None, 1], [0, "a"]]
 )
 def test_what_are_no_classes_is_refused_by_name(classes):
     X, codes = drawn(20, 2)
@@ -260,6 +261,24 @@ def test_it_warns_of_what_noise_hides():
     assert "worse than the frequencies" in few
     assert "row_norm" in few
     assert "median norm: the search ended" in warned_by(lambda: model.fit(X * 1e20, codes))
+    hidden = warned_by(lambda: private(row_norm=1e6).fit(X, codes))
+    assert "Noise hides the spread" in hidden
+    assert "pass a smaller row_norm" in hidden
+
+
+@pytest.mark.parametrize("rare", NAMES[:2])
+def test_it_names_a_class_that_noise_hides(rare):
+    X, _ = drawn(2000, 2)
+    often = next(name for name in NAMES[:2] if name != rare)
+    few, many = (np.where(np.arange(len(X)) < count, rare, often) for count in (4, 300))
+    model = private(classes=NAMES[:2])
+    assert f"1 of 2 classes ({str(rare)!r}) have few records" in warned_by(
+        lambda: model.fit(X, few)
+    )
+    # Enough of them, though few beside the others.
+    assert "have few records" not in warned_by(lambda: model.fit(X, many))
+    # Of too few records altogether another warning tells.
+    assert "have few records" not in warned_by(lambda: model.fit(X[:30], few[:30]))
 
 
 @pytest.mark.parametrize(("size", "is_clear"), [(0.9, False), (1.1, True)])
@@ -270,7 +289,8 @@ def test_it_warns_if_no_eigenvalue_exceeds_the_noise(size, is_clear):
     moment = np.diag([size * edge] * 4 + [constant**2, 1.0, 1.0])
     whitening = whitening_of(moment, noise_std, constant, 4)
     assert whitening.is_clear == is_clear
-    told = " ".join(warnings_for_moment(whitening))
+    problem = SimpleNamespace(row_norm=None)
+    told = " ".join(warnings_for_moment(problem, whitening))
     assert told.startswith("Noise hides the spread") == (not is_clear)
 
 

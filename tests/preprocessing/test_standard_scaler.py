@@ -176,8 +176,16 @@ def test_it_names_columns_that_hardly_vary():
     frame = pd.DataFrame({"a": X[:, 0], "b": np.full(N, 0.5), "c": np.zeros(N)})
     (within,) = told(DPStandardScaler(epsilon=1000.0, bounds=(-3, 3)), frame)
     assert "2 of 3 columns (b, c) hardly vary" in within
+    assert "Pass bounds that fit better" in within
     unknown = told(DPStandardScaler(epsilon=1000.0), frame)
     assert any("1 of 3 columns (c) show no number but 0" in one for one in unknown)
+
+
+@pytest.mark.parametrize("n_columns", [1, 4])
+def test_it_warns_of_bounds_that_are_far_too_wide(n_columns):
+    wide = DPStandardScaler(epsilon=0.5, bounds=(-1e9, 1e9))
+    n_warned = sum("hardly vary" in "".join(told(wide, X[:, :n_columns])) for _ in range(20))
+    assert n_warned >= 15  # some 10, where the noise of the mean variance is not counted
 
 
 @pytest.mark.parametrize("contain", [np.asarray, csr_array])

@@ -1,6 +1,7 @@
 """A fit: the norm of the rows, their joint moment with the classes, and the steps from there."""
 
 import math
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +17,14 @@ from skdp.linear_model._logistic.records import (
     weights_beside,
     with_norms,
 )
-from skdp.linear_model._logistic.warnings import warnings_for_moment
-from skdp.linear_model._logistic.whitening import centered, on_rows, start_of, whitening_of
+from skdp.linear_model._logistic.warnings import warnings_for_classes, warnings_for_moment
+from skdp.linear_model._logistic.whitening import (
+    centered,
+    fractions_of,
+    on_rows,
+    start_of,
+    whitening_of,
+)
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.quantile import warnings_for_ends
@@ -51,11 +58,14 @@ def solve_logistic(
     total = joint_moment(view, problem.n_classes, beside)
     noisy, noise_std = budget.release(plan.moment, total, row_norm, rounding=problem.rounding)
     moment, n_units = noisy / problem.n_units, problem.n_units
-    whitening = whitening_of(moment, noise_std / n_units, beside[0], problem.n_features)
+    n_features = problem.n_features
+    whitening = whitening_of(moment, noise_std / n_units, beside[0], n_features)
+    fractions = fractions_of(moment, beside, n_features)
     start = start_of(moment, whitening, beside, n_units)
     weights = descend(problem, plan.gradients, whitened(view, whitening), start, budget)
     weights = on_rows(weights, whitening.root, whitening.mean)
-    return Estimate(weights, tuple(warnings_for_moment(whitening)))
+    told = warnings_for_moment(problem, whitening), warnings_for_classes(problem, fractions)
+    return Estimate(weights, tuple(chain(*told)))
 
 
 def release_norm(

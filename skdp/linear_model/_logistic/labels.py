@@ -21,12 +21,15 @@ def checked_labels(y: Any) -> np.ndarray:
     labels = np.asarray(check_array(raveled, ensure_2d=False, dtype=None, input_name="y"))
     if labels.dtype.kind == "f" and np.any(labels != np.round(labels)):
         raise ValueError(
-            "Unknown label type: continuous. A classifier takes labels of classes: whole numbers "
-            "or strings."
+            "Unknown label type: continuous. Labels, in y and in classes, are whole numbers or "
+            "strings."
         )
     kinds = set(map(type, labels.tolist()))
     if not any(all(issubclass(kind, wanted) for kind in kinds) for wanted in _KINDS):
-        raise ValueError("Unknown label type: unknown. Labels are numbers, or they are strings.")
+        raise ValueError(
+            "Unknown label type: unknown. Labels, in y and in classes, are whole numbers or "
+            "strings."
+        )
     return labels
 
 
@@ -40,15 +43,19 @@ def given_classes(classes: Any) -> np.ndarray:
     try:
         found = np.unique(checked_labels(classes))
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"classes must be a list of numbers, or of strings, got {classes!r}: {error}"
-        ) from error
+        raise ValueError(_wanted(classes)) from error
+    if len({isinstance(label, str) for label in classes}) > 1:
+        # NumPy has turned the numbers into strings, which no number in y equals.
+        raise ValueError(_wanted(classes))
     if len(found) < 2 or len(found) < len(classes):
         raise ValueError(
-            f"classes must be two or more different labels, got {classes!r}: one class alone has "
-            "nothing to be told apart."
+            f"classes must be two or more labels, all of them different, got {classes!r}."
         )
     return found
+
+
+def _wanted(classes: Any) -> str:
+    return f"classes must be a list of whole numbers, or of strings, got {classes!r}."
 
 
 @redact_errors

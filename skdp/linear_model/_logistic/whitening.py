@@ -8,7 +8,7 @@ import numpy as np
 from skdp.linalg.norms import row_norms
 from skdp.linalg.spectrum import noise_edge
 
-__all__ = ["Whitening", "centered", "on_rows", "start_of", "whitening_of"]
+__all__ = ["Whitening", "centered", "fractions_of", "on_rows", "start_of", "whitening_of"]
 
 # Least eigenvalue, as a fraction of the largest, and of the mean. Neither mattered:
 # benchmarks/classification/constants.md.
@@ -68,8 +68,7 @@ def start_of(
     constant, label_weight = beside
     n_features = len(whitening.mean)
     n_classes = len(moment) - n_features - 1
-    sums = moment[: n_features + 1, n_features + 1 :] / label_weight
-    sums = sums - sums.mean(axis=1, keepdims=True)
+    sums = _class_sums(moment, label_weight, n_features)
     counts = sums[n_features] / constant
     fractions = np.clip(counts + 1 / n_classes, 1 / (n_classes * math.sqrt(n_units)), 1.0)
     fractions /= fractions.sum()
@@ -82,6 +81,18 @@ def on_rows(weights: np.ndarray, root: np.ndarray, mean: np.ndarray) -> np.ndarr
     """Turn weights of whitened rows into those of the rows; the last row has the offsets."""
     slopes = root @ weights[:-1]
     return np.vstack([slopes, weights[-1] - mean @ slopes])
+
+
+def fractions_of(moment: np.ndarray, beside: tuple[float, float], n_features: int) -> np.ndarray:
+    """Return the fraction of the records that each class has, noise and all."""
+    constant, label_weight = beside
+    counts = _class_sums(moment, label_weight, n_features)[n_features] / constant
+    return np.asarray(counts + 1 / len(counts))
+
+
+def _class_sums(moment: np.ndarray, label_weight: float, n_features: int) -> np.ndarray:
+    sums = moment[: n_features + 1, n_features + 1 :] / label_weight
+    return np.asarray(sums - sums.mean(axis=1, keepdims=True))
 
 
 def centered(weights: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ __all__ = ["ScaledRow", "ScalerProblem", "checked_interval"]
 class ScaledRow(ResolvedRow):
     """One row, whose entries are clipped one by one."""
 
-    remedy: ClassVar[str] = "more rows, fewer columns, a larger epsilon or narrower bounds"
+    remedy: ClassVar[str] = "more rows, fewer columns, or a larger epsilon"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,7 +44,9 @@ def scales_of(
     deviation = math.sqrt(kept) * noise
     least = max(deviation, _LEAST_VARIANCE) if noise_std else 0.0
     center = intervals.middle + intervals.half * np.clip(means, -largest, largest)
-    is_flat = variances <= max(_HIDDEN * deviation, least)
+    # What columns are drawn to has noise itself, of one column as much as of the column.
+    left = noise * math.sqrt(kept + (1 - kept) / len(variances))
+    is_flat = variances <= max(_HIDDEN * left, least)
     if not noise_std:
         is_flat = variances <= _ROUNDING * np.maximum(means**2, _rounded_squares(intervals))
     variances = np.clip(variances, least, largest**2)
