@@ -150,6 +150,13 @@ def test_labels_of_one_class_and_numbers_are_refused():
         DPLogisticRegression().plan(20, 4)
 
 
+@pytest.mark.parametrize("size", [1e300, 1e160])
+def test_without_noise_rows_too_long_to_be_squared_break_no_fit(size):
+    X, codes = drawn(50, 2)
+    model = private(epsilon=np.inf).fit(size * X, codes)
+    assert np.isfinite(model.coef_).all()
+
+
 class _Foreign(str):
     """A label with code of its own, whose errors may tell it."""
 

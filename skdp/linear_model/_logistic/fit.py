@@ -1,6 +1,5 @@
 """A fit: the norm of the rows, their joint moment with the classes, and the steps from there."""
 
-import math
 from itertools import chain
 from typing import NamedTuple
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from skdp.linear_model._logistic.descent import descend, whitened
 from skdp.linear_model._logistic.optimum import optimum
-from skdp.linear_model._logistic.plan import NORMS, LogisticReleases, clip_norm
+from skdp.linear_model._logistic.plan import NORMS, UNBOUNDED, LogisticReleases, clip_norm
 from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.linear_model._logistic.records import (
     LabeledRows,
@@ -49,7 +48,7 @@ def solve_logistic(
     """Release the clip level, the joint moment, and the gradients; without noise the optimum."""
     view = with_norms(view)
     if plan.coefficients is not None:
-        bound = math.inf if problem.row_norm is None else problem.row_norm
+        bound = min(UNBOUNDED, problem.row_norm or UNBOUNDED)
         best = optimum(clipped(view, bound), problem.n_classes)
         return Estimate(budget.release(plan.coefficients, centered(best)).value)
     assert plan.moment is not None

@@ -12,6 +12,7 @@ from skdp.privacy.plan import left_of
 
 __all__ = [
     "NORMS",
+    "UNBOUNDED",
     "LogisticReleases",
     "clip_norm",
     "is_norm_guessed",
@@ -29,8 +30,8 @@ _LEAST_COUNT = 150.0  # benchmarks/classification/constants.md
 # Steps: more where the noise of one is small beside a whitened gradient:
 # benchmarks/classification/constants.md.
 _STEPS_OF_TWO, _STEPS_OF_MORE, _STEP_LIMITS = 10, 14, (8, 40)
-# Stands for no bound, where there is no noise: its square is finite.
-_UNBOUNDED = 1e100  # not tuned
+#: Stands for no bound, where there is no noise: its square is finite.
+UNBOUNDED = 1e100  # not tuned
 
 
 class LogisticReleases(NamedTuple):
@@ -135,6 +136,6 @@ def _known(problem: LogisticProblem, bound: float | Release) -> tuple[dict[str, 
 
 def _plan_coefficients(problem: LogisticProblem) -> Release:
     change = partial(sensitivity.row_sum, adjacency=problem.unit.adjacency)
-    known = {"row_norm": _UNBOUNDED}
+    known = {"row_norm": UNBOUNDED}
     shape = (problem.n_features + 1, problem.n_classes)
     return problem.cost.release("coefficients", "gaussian", 1.0, change, known, shape=shape)
