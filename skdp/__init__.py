@@ -16,6 +16,7 @@ from skdp.ledger import PrivacyLedger
 from skdp.linear_model import (
     DPLogisticRegression,
     DPPersonalizedRegressor,
+    DPTraceClassifier,
     DPTraceRegressor,
     PersonalHead,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "DPPipeline",
     "DPStandardScaler",
     "DPStreamingFactorizer",
+    "DPTraceClassifier",
     "DPTraceRegressor",
     "DPTruncatedSVD",
     "LedgerError",

@@ -12,11 +12,10 @@ import numpy as np
 from sklearn.utils import check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._parameters import SEED, PlainParametersMixin, SeededEstimator, warnings_for_seed
+from skdp._parameters import BUDGET, SEED, PlainParametersMixin, SeededEstimator, warnings_for_seed
 from skdp.data.containers import refuse_masked
 from skdp.data.threads import one_blas_thread, thread_count
 from skdp.exceptions import warn_of_privacy
-from skdp.ledger import PrivacyLedger
 from skdp.privacy import Plan, PrivacyBudget
 from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.cost import PrivacyCost
@@ -30,6 +29,7 @@ __all__ = [
     "BudgetMixin",
     "PrivateEstimator",
     "check_finite_bound",
+    "check_not_pure",
     "check_planned",
     "in_dtype",
     "plan_of",
@@ -69,11 +69,10 @@ class BudgetMixin(PlainParametersMixin):
 
     ledger: Any
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "epsilon": [Interval(Real, 0, None, closed="right")],
+        **BUDGET,
+        **SEED,
         "delta": [Interval(Real, 0, 1, closed="left")],
         "adjacency": [StrOptions(set(ADJACENCIES))],
-        "ledger": [PrivacyLedger, None],
-        **SEED,
     }
 
     def _open_budget(
@@ -171,9 +170,6 @@ class PrivateEstimator(BudgetMixin, SeededEstimator):
     def _set_attributes(self, result: Any, problem: Any) -> Iterable[str]:
         """Set fitted attributes from released values; return warnings that follow from these."""
 
-    def _check_target(self, y: Any) -> None:
-        """Refuse a y that no fit would take, whatever X is."""
-
     def _warnings(self, problem: Any, plan: Plan) -> Iterable[str]:
         """Return the warnings that follow from public facts."""
         return ()
@@ -255,11 +251,7 @@ def plan_of(problem: Problem, parts: Any) -> Plan:
     """Plan releases with the cost and the unit of a problem."""
     unit = problem.unit
     return Plan(
-        problem.cost,
-        parts,
-        unit=unit.name,
-        adjacency=unit.adjacency,
-        enforced=unit.is_enforced,
+        problem.cost, parts, unit=unit.name, adjacency=unit.adjacency, enforced=unit.is_enforced
     )
 
 
@@ -299,4 +291,13 @@ def check_finite_bound(name: str, bound: float | None, cost: PrivacyCost) -> Non
         raise ValueError(
             f"{name}=inf with epsilon={cost.epsilon} gives no guarantee: one row could move the "
             f"result without limit. Pass a finite {name}, or None."
+        )
+
+
+def check_not_pure(name: str, cost: PrivacyCost, remedy: str = "") -> None:
+    """Refuse pure differential privacy for an estimator, or a parameter, with Gaussian noise."""
+    if cost.is_pure:
+        raise ValueError(
+            "delta=0 asks for pure differential privacy, which the Gaussian noise of "
+            f"{name} does not give; pass {remedy}a positive delta."
         )

@@ -7,15 +7,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval, validate_parameter_constraints
+from sklearn.utils._param_validation import Interval, Options, validate_parameter_constraints
 
 from skdp._printing import HIDDEN, is_caching, is_printing
 from skdp.ledger import LEFT_OUT, PrivacyLedger
+from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.noise import GuessableSeed, may_be_guessed
 from skdp.privacy.precision import plain
 
 __all__ = [
+    "ANY_BOUND",
     "BUDGET",
+    "FINITE_BOUND",
     "SEED",
     "PlainParametersMixin",
     "SeededEstimator",
@@ -35,6 +38,10 @@ BUDGET: dict[str, Any] = {  # not tuned
     "delta": [Interval(Real, 0, 1, closed="neither")],
     "ledger": [PrivacyLedger, None],
 }
+#: Constraint of a public bound.
+FINITE_BOUND = Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both")  # not tuned
+#: Constraints of one that may be infinite.
+ANY_BOUND = (FINITE_BOUND, Options(Real, {np.inf}))
 _HIDDEN_PARAMETERS = ("random_state", "ledger")
 _PRINTED_AS_THEY_ARE = (NoneType, *_GENERATORS)
 

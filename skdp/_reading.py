@@ -13,14 +13,17 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from skdp.data.containers import SAFE_TEXTS, UNREADABLE, checked_container
-from skdp.data.sources import canonical_csr, plain_csr
+from skdp.data.sources import RowBlocks, canonical_csr, plain_csr
 
 __all__ = [
     "INPUT",
     "check_features",
+    "check_given",
+    "check_like",
     "check_numbers",
     "check_rows",
     "check_rows_of",
+    "check_rows_or_blocks",
     "redact_errors",
 ]
 
@@ -132,6 +135,27 @@ def check_rows(X: Any, estimator_name: str, *, ensure_all_finite: bool = True) -
         # The duplicate entries of a cell may be finite, and their sum infinite.
         checked = check_array(canonical_csr(checked), accept_sparse="csr", **settings)
     return checked
+
+
+def check_rows_or_blocks(X: Any, estimator_name: str, *, ensure_all_finite: bool = True) -> Any:
+    """Validate X, all of which is read if it comes in blocks."""
+    if not isinstance(X, RowBlocks):
+        return check_rows(X, estimator_name, ensure_all_finite=ensure_all_finite)
+    X.check()
+    return X
+
+
+def check_given(y: Any, estimator_name: str) -> None:
+    """Refuse None for the target."""
+    if y is None:
+        raise ValueError(f"{estimator_name} requires y to be passed, but the target y is None.")
+
+
+def check_like(like: Any, n_samples: int, n_features: int) -> None:
+    """Refuse an X, such as a fit to come would take, of another number of features."""
+    shape = getattr(like, "shape", (n_samples, n_features))
+    if len(shape) != 2 or shape[1] != n_features:
+        raise ValueError(f"n_features={n_features} does not fit like, of shape {shape}.")
 
 
 @redact_errors

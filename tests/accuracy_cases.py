@@ -9,6 +9,7 @@ import warnings
 from functools import partial
 
 import numpy as np
+from class_accuracy_cases import CLASS_CASES
 from entry_accuracy_cases import ENTRY_CASES
 from factor_accuracy_cases import FACTOR_CASES
 from personal_accuracy_cases import PERSONAL_CASES
@@ -249,4 +250,5 @@ CASES = [
     *TRACE_CASES,
     *FACTOR_CASES,
     *PERSONAL_CASES,
+    *CLASS_CASES,
 ]

@@ -31,7 +31,10 @@ OWN_WORDS = {
     "adjacency": {"DPLowRankFactorizer", "DPPersonalizedRegressor"} | STREAM_NAMES,
     "bounds": {"DPStandardScaler", "Edge", "SparseRow"},
     "delta": {"DPLowRankFactorizer", "DPPersonalizedRegressor", "DPPCA", "DPTruncatedSVD"},
-    "epsilon": {"DPLogisticRegression", "DPPersonalizedRegressor", "DPTraceRegressor", "DPPipeline"}
+    "classes": {"DPTraceClassifier"},
+    "matrix_shape": {"DPTraceClassifier"},
+    "epsilon": {"DPLogisticRegression", "DPPersonalizedRegressor", "DPPipeline"}
+    | {"DPTraceClassifier", "DPTraceRegressor"}
     | SEARCH_NAMES
     | STREAM_NAMES,
     "largest": {"SpectralChange"},

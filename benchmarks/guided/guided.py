@@ -129,7 +129,9 @@ def guided(chosen: Table, seed: int) -> Iterator[Measured]:
 
 def fixed_quantile(quantile: float, search: Search, problem: RowsProblem) -> float:
     """Choose the same quantile whatever the signal; with few rows no higher than counts allow."""
-    return min(quantile, max(plan._highest_quantile(search, problem.shape[0]), 0.5))
+    return min(
+        quantile, max(search.highest_quantile(problem.shape[0], most=plan._NORM_QUANTILE), 0.5)
+    )
 
 
 def bounded(chosen: Table, seed: int) -> Iterator[Measured]:

@@ -107,6 +107,21 @@ def predicted(data: Any, seed: int, **parameters: Any) -> float:
     return explained(y[n:], fit.predict(X[n:]), about_mean=True)
 
 
+def classified(data: Any, seed: int, **parameters: Any) -> float:
+    """Count fresh records that are told right; the last third is fresh."""
+    X, y = data
+    n, classes = 2 * len(X) // 3, np.unique(y)
+    fit = new("DPLogisticRegression", classes=classes, random_state=seed, **parameters)
+    return fit.fit(X[:n], y[:n]).score(X[n:], y[n:])
+
+
+def scaled(X: np.ndarray, seed: int, **parameters: Any) -> float:
+    """Compare scales, by their logarithms, and means, in units of the scales, with the exact."""
+    fit, scale = new("DPStandardScaler", random_state=seed, **parameters).fit(X), X.std(axis=0)
+    off = np.abs(np.log(fit.scale_ / scale)) + np.abs(fit.mean_ - X.mean(axis=0)) / scale
+    return 1 - off.mean()
+
+
 def personal(k: int, data: Any, seed: int, **parameters: Any) -> float:
     """Explain responses without noise of fresh rows; every other row of a user is fresh."""
     X, y, users, coef = data
@@ -150,6 +165,18 @@ def unlike_columns(seed: int) -> Any:
     X[:, 7] = random.poisson(np.exp(X[:, 7]))
     y = X @ random.normal(size=8) + random.normal(size=9_000)
     return 5 + X * np.geomspace(0.01, 100, 8), 30 + 10 * y
+
+
+def years(seed: int) -> np.ndarray:
+    """Draw columns that are narrow beside their distance from 0."""
+    random = np.random.default_rng(seed)
+    return 2000 + random.normal(size=(9_000, 6)) * np.geomspace(1, 30, 6)
+
+
+def classes(n_classes: int, seed: int) -> Any:
+    """Draw the same columns, with as many classes as there are intervals of a noisy response."""
+    X, y = unlike_columns(seed)
+    return X, np.searchsorted(np.quantile(y, np.arange(1, n_classes) / n_classes), y)
 
 
 def users(n: int, seed: int, **parameters: Any) -> Any:
@@ -226,6 +253,16 @@ CASES = (
         partial(coefficients, 2, epsilon=0.3),
     ),
     Case("trace, unlike columns", "trace", unlike_columns, predicted),
+    Case("scaler", "columns", lambda seed: unlike_columns(seed)[0], scaled),
+    Case(
+        "scaler, bounds",
+        "columns",
+        lambda seed: years(seed) - 2000,
+        partial(scaled, bounds=(-100, 100)),
+    ),
+    Case("scaler, zoom", "columns", years, scaled),
+    Case("classes", "classes", partial(classes, 2), classified),
+    Case("classes, several", "classes", partial(classes, 5), partial(classified, epsilon=0.5)),
     Case("personal", "personal", USERS, partial(personal, 2)),
     Case(
         "personal, mean, correlation",

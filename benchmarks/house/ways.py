@@ -72,7 +72,17 @@ def cases() -> dict[str, tuple[Callable[[], Any], tuple]]:
             ),
             (table,),
         ),
+        "DPStandardScaler": (lambda: skdp.DPStandardScaler(), (X,)),
+        "DPStandardScaler, bounds": (lambda: skdp.DPStandardScaler(bounds=(-3, 3)), (X,)),
         "DPLogisticRegression": (lambda: skdp.DPLogisticRegression(classes=[0, 1]), (X, y > 0)),
+        "DPTraceClassifier": (
+            lambda: skdp.DPTraceClassifier(1, classes=[0, 1]),
+            (matrices, responses > 0),
+        ),
+        "DPLogisticRegression, bounds": (
+            lambda: skdp.DPLogisticRegression(classes=[0, 1], row_norm=5.0),
+            (X, y > 0),
+        ),
         "DPTraceRegressor": (lambda: skdp.DPTraceRegressor(1), (matrices, responses)),
         "DPTraceRegressor, vectors": (lambda: skdp.DPTraceRegressor(1), (X, y)),
         "DPTraceRegressor, spectral": (

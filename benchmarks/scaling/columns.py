@@ -32,7 +32,7 @@ TITLE = """\
 Written by `python -m benchmarks.scaling.columns --write`. The first column of each table, 5 fits:
 median of the released scale and mean error of the released mean, both over the standard deviation
 of the column. Without a zoom; with one whose visible bins hold .75 of the rows; and with the
-rule of the package, .9 and, less one standard deviation of their noise, .75."""
+rule of the package, .95 and, less one standard deviation of their noise, .75."""
 COLUMNS = ["", "rows", "epsilon"] + [
     f"{what}, {rule}" for rule in ("no zoom", ".75", "the rule") for what in ("scale", "mean")
 ]

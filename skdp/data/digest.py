@@ -9,9 +9,9 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skdp.data.reduce import Kernel, PerRow, map_sum
-from skdp.data.sources import RawBlock, Source, block_starts
+from skdp.data.sources import RawBlock, Source, as_source, block_starts
 
-__all__ = ["digest", "digest_kernel", "joined_digest"]
+__all__ = ["digest", "digest_kernel", "digests", "joined_digest"]
 
 
 def digest(source: Source) -> bytes:
@@ -31,6 +31,14 @@ def digest(source: Source) -> bytes:
         A BLAKE2b digest of 32 bytes.
     """
     return joined_digest(source, map_sum(source, digest_kernel(source), 0))
+
+
+def digests(*parts: Source | np.ndarray) -> tuple[bytes, ...]:
+    """Hash each of several sources and arrays; a vector counts as a column."""
+    return tuple(
+        digest(as_source(one.reshape(len(one), -1)) if isinstance(one, np.ndarray) else one)
+        for one in parts
+    )
 
 
 def digest_kernel(source: Source) -> Kernel:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp.data.sources import canonical_csr
+from skdp.data.sources import canonical_csr, float_dtype
 from skdp.linalg.compressed import with_data
 
 __all__ = ["finite"]
@@ -34,8 +34,7 @@ def finite(rows: Any) -> Any:
             rows[columns] = finite(rows[columns].to_numpy(dtype=np.float64))
         return rows
     with np.errstate(all="ignore"):
-        kind = np.float32 if rows.dtype == np.float32 else np.float64
-        array: np.ndarray = np.asarray(rows, dtype=kind)
+        array: np.ndarray = np.asarray(rows, dtype=float_dtype(rows))
     if np.isfinite(array).all():
         return array
     # Half of the largest number leaves room for what is computed from it to round up.

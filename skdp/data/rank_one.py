@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from skdp.data.containers import SkdpContainer, checked_container, hide_error_text
-from skdp.data.sources import RawBlock, block_starts, canonical_csr
+from skdp.data.sources import RawBlock, block_starts, canonical_csr, checked_dtype, checked_shape
 from skdp.linalg.compressed import rows_of
 
 __all__ = ["RankOneMatrices"]
@@ -115,14 +115,12 @@ class RankOneMatrices(SkdpContainer):
             If `rows` or `columns` are not 1-D integers within `shape` or differ in length, `shape`
             is not a pair of positive integers, or `dtype` neither float32 nor float64.
         """
-        is_pair = isinstance(shape, tuple | list) and len(shape) == 2
-        if not is_pair or not all(isinstance(n, Integral) and n > 0 for n in shape):
-            got = f"{shape!r}" if isinstance(shape, tuple | list) else type(shape).__name__
-            raise ValueError(f"shape must be two positive integers, got {got}.")
-        if np.dtype(dtype) not in (np.float32, np.float64):
-            raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
-        left = _one_hot(rows, int(shape[0]), dtype, "rows")
-        right = _one_hot(columns, int(shape[1]), dtype, "columns")
+        n_rows, n_columns = checked_shape(shape)
+        dtype = checked_dtype(dtype)
+        left, right = (
+            _one_hot(rows, n_rows, dtype, "rows"),
+            _one_hot(columns, n_columns, dtype, "columns"),
+        )
         _check_same_length(rows=left, columns=right)
         return cls._of_parts(left, right)
 

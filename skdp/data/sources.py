@@ -22,6 +22,9 @@ __all__ = [
     "as_source",
     "block_starts",
     "canonical_csr",
+    "checked_dtype",
+    "checked_shape",
+    "float_dtype",
     "holds_sparse",
     "plain_csr",
 ]
@@ -86,13 +89,9 @@ class RowBlocks(SkdpContainer):
                 "make_blocks must be a function that starts a new pass over the blocks, got "
                 f"{type(make_blocks).__name__}; an array or a memory map needs no RowBlocks."
             )
-        if len(shape) != 2 or not all(isinstance(n, Integral) and n > 0 for n in shape):
-            raise ValueError(f"shape must be two positive integers, got {shape!r}.")
-        if np.dtype(dtype) not in (np.float32, np.float64):
-            raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
         self.make_blocks = make_blocks
-        self.shape = (int(shape[0]), int(shape[1]))
-        self.dtype = np.dtype(dtype)
+        self.shape = checked_shape(shape)
+        self.dtype = checked_dtype(dtype)
 
     @property
     def is_sparse(self) -> bool:
@@ -217,12 +216,33 @@ class BlockSource:
 Source = ArraySource | BlockSource
 
 
+def checked_shape(shape: Any) -> tuple[int, int]:
+    """Return a shape in plain integers; refuse what is not two positive ones."""
+    is_pair = hasattr(shape, "__len__") and len(shape) == 2
+    if not is_pair or not all(isinstance(n, Integral) and int(n) > 0 for n in shape):
+        got = f"{shape!r}" if isinstance(shape, tuple | list) else type(shape).__name__
+        raise ValueError(f"shape must be two positive integers, got {got}.")
+    return int(shape[0]), int(shape[1])
+
+
+def checked_dtype(dtype: Any) -> np.dtype:
+    """Refuse a type of numbers other than float32 and float64."""
+    if np.dtype(dtype) not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be float32 or float64, got {dtype!r}.")
+    return np.dtype(dtype)
+
+
+def float_dtype(X: Any) -> np.dtype:
+    """Return the type in which numbers computed from X are given: float32 if X has that."""
+    return np.dtype(np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
+
+
 def holds_sparse(X: Any) -> bool:
     """Tell whether the rows of an array or of blocks are sparse."""
     if isinstance(X, RowBlocks):
         return X.is_sparse
     # Only data frames with sparse columns have this attribute.
-    return bool(sparse.issparse(X) or hasattr(X, "sparse"))
+    return bool(sparse.issparse(X) or hide_error_text(hasattr, X, "sparse"))
 
 
 def as_source(X: Any, function: Callable[[Any], Any] | None = None) -> Source:

@@ -23,11 +23,7 @@ __all__ = ["make_low_rank", "make_spiked"]
     prefer_skip_nested_validation=True,
 )
 def make_spiked(
-    n_samples: int = 1000,
-    n_features: int = 100,
-    *,
-    k: int = 5,
-    random_state: Any = None,
+    n_samples: int = 1000, n_features: int = 100, *, k: int = 5, random_state: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Make rows near a random subspace: Gaussian scores of falling spread plus isotropic noise.
 

@@ -8,6 +8,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
 from skdp.data.rank_one import RankOneMatrices
+from skdp.data.sources import checked_shape
 from skdp.datasets._shared import checked_singular_values, correlated
 from skdp.linalg.subspace import orthonormal_basis
 
@@ -110,8 +111,7 @@ def make_trace_regression(
     >>> X
     RankOneMatrices(shape=(100, 40), matrix_shape=(8, 5), dtype=float64)
     """
-    if len(shape) != 2 or not all(isinstance(n, Integral) and n > 0 for n in shape):
-        raise ValueError(f"shape must be two positive integers, got {shape!r}.")
+    checked_shape(shape)
     if column_correlation != 0 and design != "gaussian":
         raise ValueError(
             f"column_correlation={column_correlation} must be 0 unless design='gaussian', got "

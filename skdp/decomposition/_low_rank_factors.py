@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from skdp._reading import INPUT, check_numbers, check_rows
+from skdp._reading import INPUT, check_numbers, check_rows_or_blocks
 from skdp.data.rows import Rows
-from skdp.data.sources import RowBlocks, as_source
+from skdp.data.sources import as_source
 from skdp.decomposition._reconstruction import ReconstructionMixin
 from skdp.privacy import PrivacySpent
 
@@ -56,10 +56,7 @@ class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02
         ndarray of shape (n_samples, n_components)
             Coordinates of the rows.
         """
-        if isinstance(X, RowBlocks):
-            X.check()
-        else:
-            X = check_rows(X, type(self).__name__)
+        X = check_rows_or_blocks(X, type(self).__name__)
         n_features = self.components_.shape[1]
         if X.shape[1] != n_features:
             raise ValueError(f"X has {X.shape[1]} features, but the factors have {n_features}.")

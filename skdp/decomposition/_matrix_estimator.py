@@ -6,31 +6,30 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.base import (
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    _fit_context,
-)
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import N_JOBS, Data, PrivateEstimator, in_dtype
-from skdp._reading import INPUT, check_features, check_numbers, check_rows, check_rows_of
+from skdp._parameters import ANY_BOUND
+from skdp._reading import (
+    INPUT,
+    check_features,
+    check_like,
+    check_numbers,
+    check_rows,
+    check_rows_of,
+    check_rows_or_blocks,
+)
 from skdp.data.digest import digest
 from skdp.data.finite import finite
 from skdp.data.reduce import sum_rounding
 from skdp.data.rows import Rows
-from skdp.data.sources import RowBlocks, as_source, block_starts, holds_sparse
+from skdp.data.sources import RowBlocks, as_source, block_starts, float_dtype, holds_sparse
 from skdp.decomposition._entries.fit import solve_entries
 from skdp.decomposition._entries.plan import plan_entries, resolve_entries
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._problem import (
-    SUPPORT,
-    EntriesProblem,
-    MatrixProblem,
-    RowsProblem,
-    Support,
-)
+from skdp.decomposition._problem import SUPPORT, EntriesProblem, MatrixProblem, RowsProblem, Support
 from skdp.decomposition._rank import ratios_of
 from skdp.decomposition._raw_units import warnings_for_units
 from skdp.decomposition._rows.fit import read_rows_once, solve_rows
@@ -45,14 +44,6 @@ from skdp.units._rows import ResolvedRow
 from skdp.units._unit import supported_unit
 
 __all__ = ["MatrixEstimator", "warnings_for_factors"]
-
-# A public bound on the norms of rows, or None if the fit estimates one.
-_BOUND_CONSTRAINT = [  # not tuned
-    Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
-    Options(Real, {np.inf}),
-    None,
-]
-
 
 # Attributes that only some parameters give: a refit must not keep those of the fit before.
 _OPTIONAL_ATTRIBUTES = (
@@ -74,13 +65,13 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         **N_JOBS,
         # `_resolved_unit` checks it.
         "privacy_unit": "no_validation",
-        "row_norm": _BOUND_CONSTRAINT,
+        "row_norm": [*ANY_BOUND, None],
         "n_iter": [Interval(Integral, 1, 100, closed="both"), StrOptions({"auto"})],
         "n_oversamples": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
     }
     #: For estimators that publish the components, and no reconstruction.
     _component_constraints: ClassVar[dict[str, Any]] = {
-        "mean_norm": _BOUND_CONSTRAINT,
+        "mean_norm": [*ANY_BOUND, None],
         "solver": [
             StrOptions(
                 {"auto", "covariance", "adaptive", "power", "alternating", "deflation", "input"}
@@ -161,13 +152,9 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
             return finite(self._restore(checked))
 
     def _problem(self, X: Any, y: Any) -> tuple[MatrixProblem, Data]:
-        checked = X
-        if isinstance(X, RowBlocks):
-            X.check()
-        else:
-            # Where norms are computed anyway, `_view` tells by them whether the rows are finite.
-            has_norms = isinstance(self.privacy_unit, str)
-            checked = check_rows(X, type(self).__name__, ensure_all_finite=not has_norms)
+        # Where norms are computed anyway, `_view` tells by them whether the rows are finite.
+        has_norms = isinstance(self.privacy_unit, str)
+        checked = check_rows_or_blocks(X, type(self).__name__, ensure_all_finite=not has_norms)
         problem = self._problem_of(
             tuple(checked.shape), is_sparse=holds_sparse(checked), dtype=np.dtype(checked.dtype)
         )
@@ -178,12 +165,10 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Private
         return problem, self._view(checked, problem)
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> MatrixProblem:
-        shape = getattr(like, "shape", (n_samples, n_features))
-        if len(shape) != 2 or shape[1] != n_features:
-            raise ValueError(f"n_features={n_features} does not fit like, of shape {shape}.")
-        dtype = getattr(like, "dtype", None)
-        dtype = np.dtype(np.float32 if dtype == np.float32 else np.float64)
-        return self._problem_of((n_samples, n_features), is_sparse=holds_sparse(like), dtype=dtype)
+        check_like(like, n_samples, n_features)
+        return self._problem_of(
+            (n_samples, n_features), is_sparse=holds_sparse(like), dtype=float_dtype(like)
+        )
 
     def _problem_of(
         self, shape: tuple[int, int], *, is_sparse: bool, dtype: np.dtype, **changes: Any

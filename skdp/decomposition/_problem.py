@@ -8,6 +8,7 @@ from operator import itemgetter
 
 import numpy as np
 
+from skdp._estimator import check_not_pure
 from skdp.privacy.cost import PrivacyCost
 from skdp.units._changes import ResolvedSpectralChange
 from skdp.units._entries import ResolvedEdge, ResolvedEntry
@@ -134,17 +135,8 @@ def check_solver(problem: MatrixProblem) -> None:
     if not problem.cost.is_pure:
         return
     if not support.pure:
-        raise ValueError(
-            f"delta=0 asks for pure differential privacy, but {given} needs Gaussian noise; pass a "
-            "positive delta."
-        )
+        check_not_pure(given, problem.cost)
     if problem.n_components is None:
-        raise ValueError(
-            "delta=0 asks for pure differential privacy, but n_components=None needs the Gaussian "
-            "noise of solver='input'; pass an int for n_components, or a positive delta."
-        )
+        check_not_pure("n_components=None", problem.cost, "an int for n_components, or ")
     if solver not in ("auto", *support.pure):
-        raise ValueError(
-            f"delta=0 asks for pure differential privacy, but solver={solver!r} adds Gaussian "
-            f"noise; pass solver={support.pure[0]!r}, or a positive delta."
-        )
+        check_not_pure(f"solver={solver!r}", problem.cost, f"solver={support.pure[0]!r}, or ")

@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import BudgetMixin, plan_of, warnings_for_delta
 from skdp._parameters import without_secrets
+from skdp.data.sources import checked_shape
 from skdp.decomposition._low_rank_factors import LowRankFactors
 from skdp.decomposition._sketches.fit import fit_sketches
 from skdp.decomposition._sketches.plan import (
@@ -229,11 +230,9 @@ class BaseStream(BudgetMixin, UpdateReceiver):
 
 def _checked_shape(shape: Any, n_components: int) -> tuple[int, int]:
     """Refuse a shape that no matrix with so many components has."""
-    is_pair = isinstance(shape, tuple | list) and len(shape) == 2
-    if not is_pair or not all(isinstance(n, Integral) and int(n) >= 1 for n in shape):
-        raise ValueError(f"shape={shape!r} must be two positive ints, the shape of the matrix.")
-    if n_components > min(shape):
+    checked = checked_shape(shape)
+    if n_components > min(checked):
         raise ValueError(
             f"n_components={n_components} must be at most the smaller side of shape={shape!r}."
         )
-    return int(shape[0]), int(shape[1])
+    return checked

@@ -3,11 +3,13 @@
 from skdp.linear_model._logistic_regression import DPLogisticRegression
 from skdp.linear_model._personal_head import PersonalHead
 from skdp.linear_model._personalized_regression import DPPersonalizedRegressor
+from skdp.linear_model._trace_classifier import DPTraceClassifier
 from skdp.linear_model._trace_regression import DPTraceRegressor
 
 __all__ = [
     "DPLogisticRegression",
     "DPPersonalizedRegressor",
+    "DPTraceClassifier",
     "DPTraceRegressor",
     "PersonalHead",
 ]

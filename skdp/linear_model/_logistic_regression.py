@@ -1,41 +1,17 @@
 """Logistic regression of private records."""
 
-from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-import numpy as np
-from scipy.special import log_softmax, softmax
-from sklearn.base import ClassifierMixin, _fit_context
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.base import _fit_context
 
-from skdp._estimator import N_JOBS, Data, PrivateEstimator, in_dtype
-from skdp._reading import check_features, check_rows, check_rows_of
-from skdp.data.digest import digest
-from skdp.data.rows import Rows
-from skdp.data.sources import RowBlocks, Source, as_source, holds_sparse
-from skdp.linear_model._logistic.fit import Estimate, solve_logistic
-from skdp.linear_model._logistic.labels import (
-    checked_classes,
-    checked_labels,
-    classes_in,
-    codes_of,
-    known_codes,
-)
+from skdp.linear_model._classifier import PrivateClassifier
+from skdp.linear_model._logistic.fit import solve_logistic
 from skdp.linear_model._logistic.plan import plan_logistic
-from skdp.linear_model._logistic.problem import (
-    LOGISTIC_CONSTRAINTS,
-    LogisticProblem,
-    checked_problem,
-    resolved_unit,
-)
-from skdp.linear_model._logistic.records import LabeledRows
-from skdp.linear_model._logistic.warnings import warnings_for_size
-from skdp.linear_model._responses import checked_weights
 
 __all__ = ["DPLogisticRegression"]
 
 
-class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
+class DPLogisticRegression(PrivateClassifier):
     r"""Logistic regression with differential privacy, of two classes or more.
 
     A fit clips the rows, releases their second moment together with their classes, whitens the rows
@@ -49,7 +25,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         labels occur, and warns of that.
     epsilon : float, default=1.0
         Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
-        ``inf`` switches the noise and the clipping off.
+        ``inf`` switches off the noise and the clipping of gradients.
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
         number of units.
@@ -60,8 +36,9 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
     row_norm : float or None, default=None
         Public bound to which the Euclidean norms of rows are clipped, in the units of X; the noise
-        grows with it. ``None`` releases their median, or, of few records, takes the rows to be
-        standardized. From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
+        grows with it, and far below most norms probabilities are near 0 and 1. ``None`` releases
+        their median, or, of few records, takes the rows to be standardized. From 1e-100 to 1e100,
+        or ``inf`` with ``epsilon=inf``.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -90,7 +67,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
     See Also
     --------
     sklearn.linear_model.LogisticRegression : The same without privacy.
-    DPTraceRegressor : Regression with coefficients of low rank.
+    DPTraceClassifier : Two classes of matrices, with coefficients of low rank.
 
     Notes
     -----
@@ -106,9 +83,11 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
     and its like and `score` return, noise-free functions of the rows passed in; and the running
     time. No assumption about the data is made.
 
-    Clipping makes the coefficients of strongly different classes larger than those of a logistic
-    regression, about 1.3 times on data that follow the model. If a fold of a cross-validation may
-    lack a class, pass `classes`, and ``labels=`` to scores such as the log loss.
+    Clipping makes the coefficients longer than those of a logistic regression, 1.3 to 1.6 times on
+    data that follow the model. Where noise is known to make up much of them, they are drawn to 0,
+    and probabilities to the frequencies of the classes. Without `classes` every fit of a
+    cross-validation of scikit-learn warns, and a fold may lack a class: pass `classes`, and
+    ``labels=`` to scores such as the log loss. Mathematics and proofs: :doc:`/classification`.
 
     After the check, and a digest if there is a seed, a fit reads X for the norms of the rows, for
     the moment, for the norms of whitened rows, and in every step, of which public facts make 8 to
@@ -129,14 +108,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PrivateEstimator._parameter_constraints,
-        **N_JOBS,
-        **LOGISTIC_CONSTRAINTS,
-    }
-
     _plan, _solve = staticmethod(plan_logistic), staticmethod(solve_logistic)
-    _warnings = staticmethod(warnings_for_size)
 
     def __init__(
         self,
@@ -185,179 +157,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         self._fit(X, y)
         return self
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Compute the scores of rows: their products with `coef_`, plus `intercept_`.
-
-        A noise-free function of the rows passed in, which the guarantee does not cover.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records,) or (n_records, n_classes)
-            Scores; of two classes those of the second one.
-        """
-        check_is_fitted(self)
-        rows = check_rows_of(X, self)
-        scores = np.asarray(rows @ self.coef_.T + self.intercept_)
-        return scores.ravel() if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the most likely class of rows.
-
-        A noise-free function of the rows passed in, which the guarantee does not cover.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Labels.
-        """
-        found = self._scores(X).argmax(axis=1)
-        return np.asarray(self.classes_[found])
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Predict the probabilities of all classes.
-
-        A noise-free function of the rows passed in, which the guarantee does not cover.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_classes)
-            Probabilities, in the order of `classes_`.
-        """
-        return np.asarray(softmax(self._scores(X), axis=1))
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Predict the logarithms of the probabilities of all classes.
-
-        A noise-free function of the rows passed in, which the guarantee does not cover.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_classes)
-            Logarithms, in the order of `classes_`.
-        """
-        return np.asarray(log_softmax(self._scores(X), axis=1))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute the fraction of labels that are predicted.
-
-        A noise-free function of the rows passed in, which the guarantee does not cover.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_records, n_features)
-            Rows.
-        y : array-like of shape (n_records,)
-            Labels.
-        sample_weight : array-like of shape (n_records,) or None, default=None
-            Weights of the records.
-
-        Returns
-        -------
-        float
-            1 at best.
-        """
-        found, labels = self._scores(X).argmax(axis=1), checked_labels(y)
-        check_consistent_length(found, labels)
-        weights = checked_weights(sample_weight, len(found))
-        is_right = found == known_codes(labels, self.classes_)
-        return float(np.average(is_right, weights=weights))
-
-    def _scores(self, X: Any) -> np.ndarray:
-        """Return a score for each class."""
-        scores = self.decision_function(X)
-        return scores if scores.ndim == 2 else np.column_stack([np.zeros_like(scores), scores])
-
-    def _problem(self, X: Any, y: Any) -> tuple[LogisticProblem, Data]:
-        name = type(self).__name__
-        if isinstance(X, RowBlocks):
-            raise ValueError(
-                f"X is a RowBlocks, which {name} does not take: pass an array, a memory map or a "
-                "sparse matrix."
-            )
-        checked = check_rows(X, name)
-        classes, codes = self._classes_and_codes(y)
-        check_consistent_length(checked, codes)
-        source = as_source(checked)
-        n_records, n_features = checked.shape
-        problem = self._problem_of(n_records, n_features, classes, checked)
-        check_features(X, self, reset=True)
-        view = LabeledRows(Rows(source, self.n_jobs), codes)
-        return problem, (view, partial(_digest, source, codes, problem.labels))
-
-    def _check_target(self, y: Any) -> None:
-        self._classes_and_codes(y)
-
-    def _classes_and_codes(self, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Refuse bad labels; return the classes, and the place of each label among them."""
-        if y is None:
-            name = type(self).__name__
-            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-        labels = checked_labels(y)
-        classes = classes_in(labels) if self.classes is None else checked_classes(self.classes)
-        return classes, codes_of(labels, classes)
-
-    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> LogisticProblem:
-        if self.classes is None:
-            raise ValueError(
-                "classes=None takes the labels of y, and without y there are none: pass classes, "
-                "a list of all labels that there may be."
-            )
-        return self._problem_of(n_samples, n_features, checked_classes(self.classes), like)
-
-    def _problem_of(
-        self, n_records: int, n_features: int, classes: np.ndarray, like: Any
-    ) -> LogisticProblem:
-        is_single = getattr(like, "dtype", None) == np.float32
-        problem = self._asked(
-            LogisticProblem,
-            unit=resolved_unit(self.adjacency, is_promised=self.classes is None),
-            n_units=n_records,
-            n_features=n_features,
-            labels=tuple(classes.tolist()),
-            label_dtype=classes.dtype,
-            is_sparse=holds_sparse(like),
-            dtype=np.dtype(np.float32 if is_single else np.float64),
-        )
-        return checked_problem(problem)
-
-    def _set_attributes(self, result: Estimate, problem: LogisticProblem) -> tuple[str, ...]:
-        weights = result.weights.T
-        if problem.n_classes == 2:
-            weights = weights[1:] - weights[:1]
-        weights = in_dtype(weights, problem.dtype)
-        self.classes_ = np.array(problem.labels, dtype=problem.label_dtype)
-        self.coef_, self.intercept_ = weights[:, :-1].copy(), weights[:, -1].copy()
-        return result.warnings
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        # Few records are not enough for a good score.
-        tags.classifier_tags.poor_score = bool(self.epsilon < 100)
         return tags
-
-
-def _digest(source: Source, codes: np.ndarray, labels: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Hash the rows and the labels."""
-    numbers = as_source(codes[:, np.newaxis].astype(np.float64))
-    return digest(source), digest(numbers), labels

@@ -1,5 +1,6 @@
 """Personal linear models on a representation learned with user-level privacy."""
 
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -7,11 +8,11 @@ from sklearn.base import _fit_context
 
 from skdp._estimator import Data, PrivateEstimator, in_dtype
 from skdp._reading import check_features
-from skdp.data.digest import digest
-from skdp.data.sources import as_source
+from skdp.data.digest import digests
+from skdp.data.sources import float_dtype
 from skdp.linear_model._personal.exponential import plan_exponential, solve_exponential
 from skdp.linear_model._personal.fit import solve_personal
-from skdp.linear_model._personal.input import PersonalData, check_input
+from skdp.linear_model._personal.input import check_input
 from skdp.linear_model._personal.model import SharedModel
 from skdp.linear_model._personal.plan import plan_personal
 from skdp.linear_model._personal.problem import (
@@ -285,7 +286,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         problem = self._problem_of(unit, data.n_users, data.rows.shape[1], data.rows.dtype)
         check_features(given, self, reset=True)
         users = data.users(problem.max_rows_per_user, self.n_jobs)
-        return problem, (users, lambda: _digest(data))
+        hashed = data.rows, data.responses, data.codes.astype(np.float64)
+        return problem, (users, partial(digests, *hashed))
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> PersonalProblem:
         width_of_like = getattr(like, "shape", (0, n_features))[1:]
@@ -293,9 +295,8 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
             raise ValueError(
                 f"n_features={n_features} does not fit like, whose rows have shape {width_of_like}."
             )
-        dtype = np.float32 if getattr(like, "dtype", None) == np.float32 else np.float64
         width = n_features - (self.user_column is not None)
-        return self._problem_of(ResolvedUser, n_samples, width, np.dtype(dtype))
+        return self._problem_of(ResolvedUser, n_samples, width, float_dtype(like))
 
     def _problem_of(
         self, unit: type[ResolvedUnit], n_units: int, n_features: int, dtype: np.dtype
@@ -333,9 +334,3 @@ class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
         # Few rows are not enough for a good score.
         tags.regressor_tags.poor_score = bool(self.epsilon < 100)
         return tags
-
-
-def _digest(data: PersonalData) -> tuple[bytes, ...]:
-    """Hash the rows, the responses, and the user of each row."""
-    others = (data.responses, data.codes.astype(np.float64))
-    return tuple(digest(as_source(one)) for one in (data.rows, *(o[:, None] for o in others)))

@@ -7,18 +7,19 @@ import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._estimator import N_JOBS, Data, PrivateEstimator, in_dtype
+from skdp._estimator import N_JOBS, Data, PrivateEstimator, check_not_pure, in_dtype
 from skdp._reading import check_features, check_rows_of
 from skdp.data.design import Design
-from skdp.data.digest import digest
+from skdp.data.digest import digests
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.sources import Source, as_source
+from skdp.data.sources import as_source
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linear_model._responses import r2_of
 from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.fit import solve_trace
 from skdp.linear_model._trace.input import (
     as_rows,
+    check_same_shape,
     checked_data,
     facts_like,
     facts_of,
@@ -267,11 +268,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         """
         check_is_fitted(self)
         rows, shape = as_rows(X)
-        if shape is not None and shape != self._shape:
-            raise ValueError(
-                f"X has matrices of shape {shape}, but {type(self).__name__} was fitted with "
-                f"{self._shape}."
-            )
+        check_same_shape(shape, self._shape, type(self).__name__)
         if isinstance(rows, RankOneMatrices):
             rows.check()
             check_features(rows, self)
@@ -324,17 +321,16 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         source = source_of(checked, problem.factors)
         design = Design(source, problem.matrix_shape, self.n_jobs)
         records = Records(design, responses, float(problem.fit_intercept))
-        return problem, (records, partial(_digest, source, responses))
+        hashed: tuple[Any, ...] = (source,)
+        if isinstance(source, RankOneMatrices):
+            hashed = as_source(source.left), as_source(source.right)
+        return problem, (records, partial(digests, *hashed, responses))
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> TraceProblem:
         return self._problem_of(facts_like(n_samples, n_features, plain(self.matrix_shape), like))
 
     def _problem_of(self, facts: dict[str, Any]) -> TraceProblem:
-        if self._cost().is_pure:
-            raise ValueError(
-                "delta=0 asks for pure differential privacy, which the Gaussian noise of "
-                "DPTraceRegressor does not give; pass a positive delta."
-            )
+        check_not_pure(type(self).__name__, self._cost())
         problem = self._asked(
             TraceProblem,
             **facts,
@@ -374,11 +370,3 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         # Few records are not enough for a good score.
         tags.regressor_tags.poor_score = bool(self.epsilon < 100)
         return tags
-
-
-def _digest(source: Source | RankOneMatrices, responses: np.ndarray) -> tuple[bytes, ...]:
-    """Hash the matrices and the responses."""
-    given = as_source(responses[:, np.newaxis])
-    if isinstance(source, RankOneMatrices):
-        return tuple(map(digest, (as_source(source.left), as_source(source.right), given)))
-    return digest(source), digest(given)

@@ -23,16 +23,14 @@ __all__ = [
     "choose",
     "in_steps",
     "plan_choice",
-    "quantile_for",
     "regrets",
     "release_level",
 ]
 
 # Part of the budget of the choice that the search for C takes.
 _RANGE_SHARE = 0.1  # not studied
-# C is the quantile _MOST of the ranges, or with few rows a lower one, down to _LEAST: the noisy
-# count of all n rows must reach it, even if it is _COUNT_MARGIN standard deviations below n.
-_MOST, _LEAST, _COUNT_MARGIN = 0.75, 0.5, 4.0  # not studied
+# C is the quantile _MOST of the ranges, or with few rows a lower one, down to _LEAST.
+_MOST, _LEAST = 0.75, 0.5  # not studied
 # What regrets are rounded to, as a part of C. Their sums are then exact in floating point, so that
 # one row moves a sum by its own regret and not by the rounding of others.
 _STEP = 2.0**-20  # not tuned
@@ -82,13 +80,8 @@ def release_level(
     search: Search, values: np.ndarray, budget: PrivacyBudget, *, most: float
 ) -> float:
     """Release the `most` quantile of values; with few rows a lower one, at least the median."""
-    q = max(_LEAST, quantile_for(search, len(values), most=most))
+    q = max(_LEAST, search.highest_quantile(len(values), most=most))
     return budget.quantile(search, values, q=q)
-
-
-def quantile_for(search: Search, n_rows: int, *, most: float) -> float:
-    """Return the largest quantile up to `most` that noisy counts can find; not positive if none."""
-    return min(most, 1 - _COUNT_MARGIN * (search.noise_std or 0.0) / n_rows)
 
 
 def in_steps(values: np.ndarray) -> np.ndarray:

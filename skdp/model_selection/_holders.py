@@ -13,6 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.pipeline._private_steps import private_steps
+from skdp.preprocessing import DPStandardScaler
 
 __all__ = ["complaint_of", "complaint_of_function", "is_holder"]
 
@@ -74,7 +75,9 @@ def _is_dense(part: Any) -> bool:
     if type(part) is ColumnTransformer:
         parts = [*(one for _, one, _ in part.transformers), part.remainder]
         return part.sparse_threshold == 0 or all(map(_is_dense, parts))
-    return type(part) in _GIVES_DENSE
+    # A scaler that centers takes no sparse rows.
+    is_centered = type(part) is DPStandardScaler and part.with_mean
+    return is_centered or type(part) in _GIVES_DENSE
 
 
 _COMPLAINTS: dict[type, Callable[[Any], str]] = {

@@ -11,6 +11,8 @@ from sklearn.utils import Bunch, check_random_state, check_scalar
 from sklearn.utils._indexing import _safe_indexing
 
 from skdp.decomposition import DPLowRankFactorizer
+from skdp.linear_model._classifier import PrivateClassifier
+from skdp.linear_model._logistic.labels import given_classes
 from skdp.model_selection._search import BaseDPSearch
 from skdp.pipeline._private_steps import private_steps
 from skdp.privacy.cost import largest_epsilon
@@ -129,7 +131,8 @@ def epsilon_curve(
     Raises
     ------
     ValueError
-        If an argument is not acceptable, there is no private step, or one has a ledger or no noise.
+        If an argument is not acceptable, there is no private step, or one has a ledger, no noise,
+        or no `classes`.
 
     Notes
     -----
@@ -153,7 +156,11 @@ def epsilon_curve(
     is_list = epsilons.ndim == 1 and epsilons.size > 0
     if not is_list or not ((epsilons > 0) & np.isfinite(epsilons)).all():
         raise ValueError(f"epsilons must be a list of positive finite numbers, got {epsilons!r}.")
-    if not all(hasattr(step, "privacy_unit") for step in _checked_steps(estimator).values()):
+    steps = _checked_steps(estimator).values()
+    for step in steps:
+        if isinstance(step, PrivateClassifier):
+            given_classes(step.classes)
+    if not all(hasattr(step, "privacy_unit") for step in steps):
         raise ValueError(
             "A curve splits rows, and users are not to be split: fit clones of matched_noise("
             "estimator, n_samples=..., n_public=...) to public users; both count users."

@@ -22,7 +22,8 @@ from sklearn.model_selection import (
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from skdp.linear_model import DPLogisticRegression, DPPersonalizedRegressor
+from skdp.linear_model import DPPersonalizedRegressor
+from skdp.linear_model._classifier import PrivateClassifier
 from skdp.model_selection._search import BaseDPSearch
 from skdp.pipeline._private_steps import (
     SharedBudget,
@@ -262,7 +263,7 @@ def _unit_of(step: Any) -> tuple[str, bool]:
     if isinstance(step, SharedBudget):
         inner = (one for _, one in step.steps if has_budget(one))
         return str(given), all(_unit_of(one)[1] for one in inner)
-    if isinstance(step, DPLogisticRegression):
+    if isinstance(step, PrivateClassifier):
         # Classes that are taken from the labels are promised to be public.
         return str(given), step.classes is not None
     if given is None:

@@ -72,7 +72,9 @@ class PrivacyReport:  # numpydoc ignore=PR02
             parts.append(f"private {AS_DECLARED}: {', '.join(declared)}")
         counted = [step for step in self.steps if step.status != FROZEN]
         if promised := [step.label for step in counted if not _is_enforced(step)]:
-            parts.append(f"bounds promised by the caller, not enforced, in {', '.join(promised)}")
+            parts.append(
+                f"bounds or classes promised by the caller, not enforced, in {', '.join(promised)}"
+            )
         if frozen := [step.label for step in self.steps if step.status == FROZEN]:
             parts.append(f"frozen, fitted before and not counted: {', '.join(frozen)}")
         return "; ".join(parts)

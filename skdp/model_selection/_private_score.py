@@ -12,10 +12,9 @@ from sklearn.utils.validation import _check_n_features, _num_samples, check_is_f
 from skdp._estimator import warnings_for_delta
 from skdp._parameters import BUDGET, SEED, validate_plain, warnings_for_seed
 from skdp.data.containers import checked_container
-from skdp.data.digest import digest
-from skdp.data.sources import as_source
+from skdp.data.digest import digests
 from skdp.exceptions import warn_of_privacy
-from skdp.model_selection._choice import OTHER_UNITS, in_steps, quantile_for, release_level
+from skdp.model_selection._choice import OTHER_UNITS, in_steps, release_level
 from skdp.model_selection._row_losses import (
     check_responses,
     check_scoring,
@@ -185,7 +184,7 @@ def private_score(
     few_rows = [] if parts.level is None else _warnings_for_few_rows(parts.level, n_rows)
     warn_of_privacy(*warnings_for_delta(cost, "rows", n_rows), *few_rows)
     seed = draw_seed(random_state)
-    noise = NoiseSource(seed, () if seed is None else (digest(as_source(losses[:, np.newaxis])),))
+    noise = NoiseSource(seed, () if seed is None else digests(losses))
     what = f"private_score, {n_rows} {unit}s"
     charge = None if ledger is None else lambda spent: ledger.charge(spent, what=what)
     budget = PrivacyBudget.of(plan, noise, charge)
@@ -196,7 +195,7 @@ def private_score(
 
 def _warnings_for_few_rows(level: Search, n_rows: int) -> list[str]:
     """Warn where there are so few rows that many of the losses are clipped."""
-    quantile = quantile_for(level, n_rows, most=_QUANTILE)
+    quantile = level.highest_quantile(n_rows, most=_QUANTILE)
     if quantile >= _QUANTILE:
         return []
     clipped = f"about {1 - quantile:.0%} of" if quantile > _LEAST else "half of"

@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, gen_batches
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from skdp._reading import redact_errors
+from skdp._reading import check_given, redact_errors
 from skdp.data.containers import hide_error_text
 from skdp.data.sources import canonical_csr
 from skdp.linear_model._responses import checked_responses
@@ -129,9 +129,9 @@ def _check_callable(scoring: Callable[..., Any]) -> None:
 def check_responses(X: Any, y: Any, scoring: Any, name: str) -> None:
     """Refuse responses that the score would refuse."""
     is_scored = not callable(scoring) and scoring not in _METHODS
+    if is_scored:
+        check_given(y, name)
     if y is None:
-        if is_scored:
-            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         return
     redact_errors(check_consistent_length)(X, y)
     if is_scored and scoring != _ACCURACY:

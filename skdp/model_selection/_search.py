@@ -12,8 +12,7 @@ from sklearn.utils.validation import _num_samples
 
 from skdp._parameters import BUDGET, SEED
 from skdp.data.containers import checked_container
-from skdp.data.digest import digest
-from skdp.data.sources import as_source
+from skdp.data.digest import digests
 from skdp.exceptions import warn_of_privacy
 from skdp.model_selection._choice import choose, plan_choice
 from skdp.model_selection._row_losses import (
@@ -184,7 +183,7 @@ def _choice_plan(
 def _chosen(search: Search, losses: np.ndarray, plan: Plan) -> tuple[int, list[str]]:
     """Choose privately by the losses of the rows; return the warnings of the releases too."""
     seed = search.seed_of("choice")
-    noise = NoiseSource(seed, () if seed is None else (digest(as_source(losses)),))
+    noise = NoiseSource(seed, () if seed is None else digests(losses))
     budget = PrivacyBudget.of(plan, noise)
     best = choose(losses, plan.parts, budget)
     search.keep(budget.spent(), "choice")

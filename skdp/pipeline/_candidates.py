@@ -16,6 +16,7 @@ from sklearn.base import clone
 from skdp._reading import redact_errors
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._problem import RowsProblem
+from skdp.linear_model._classifier import PrivateClassifier
 from skdp.pipeline._columns import columns_of, in_public, is_columns
 from skdp.pipeline._private_steps import is_passed_through, is_stateless
 from skdp.pipeline._public_rows import are_numbers, stand_ins
@@ -131,8 +132,8 @@ def path_of(
         if step.is_private:
             configured.set_params(epsilon=epsilon)
             configured._validate_params()
-            if n_planned is None:
-                configured._check_target(y)
+            if n_planned is None and isinstance(configured, PrivateClassifier):
+                configured._classes_and_codes(y)
             if step.columns is not None:
                 of_part = columns_of(like, step.columns)
                 if n_planned is None and opened is None:

@@ -12,8 +12,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skdp._estimator import PrivateEstimator
-from skdp._reading import redact_errors
-from skdp.linear_model import DPLogisticRegression
+from skdp._reading import check_given, redact_errors
+from skdp.linear_model._classifier import PrivateClassifier
 from skdp.linear_model._logistic.labels import checked_labels, classes_in
 from skdp.linear_model._responses import checked_responses
 from skdp.pipeline._columns import check_columns, is_columns, private_parts
@@ -120,8 +120,7 @@ def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
     if y is None:
         for one in private:
             if get_tags(one).target_tags.required:
-                name = type(one).__name__
-                raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+                check_given(y, type(one).__name__)
         return
     redact_errors(check_consistent_length)(X, y)
     if any(get_tags(one).target_tags.required and not is_classifier(one) for one in private):
@@ -167,7 +166,7 @@ def with_classes(estimator: Any, y: Any) -> tuple[Any, list[str]]:
     lack_classes = [
         name
         for name, step, *_ in steps_of(estimator)
-        if isinstance(step, DPLogisticRegression) and step.classes is None
+        if isinstance(step, PrivateClassifier) and step.classes is None
     ]
     if not lack_classes or y is None:
         return estimator, []

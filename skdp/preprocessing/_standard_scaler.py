@@ -9,8 +9,14 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._estimator import N_JOBS, Data, PrivateEstimator
-from skdp._reading import check_features, check_rows, check_rows_of
+from skdp._estimator import N_JOBS, Data, PrivateEstimator, check_not_pure
+from skdp._reading import (
+    check_features,
+    check_like,
+    check_rows,
+    check_rows_of,
+    check_rows_or_blocks,
+)
 from skdp.data.digest import digest
 from skdp.data.reduce import sum_rounding
 from skdp.data.rows import Rows
@@ -83,7 +89,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
 
     See Also
     --------
-    sklearn.preprocessing.StandardScaler, DPPCA : Without privacy; what may follow.
+    sklearn.preprocessing.StandardScaler : The same without privacy.
+    DPLogisticRegression, DPPCA : What may follow.
 
     Notes
     -----
@@ -181,12 +188,11 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
             The rows in the units of the scales, in the kind of container that was given.
         """
         check_is_fitted(self)
+        self._check_sparse(holds_sparse(X))
         if isinstance(X, RowBlocks):
             check_features(X, self)
             X.check()
-            self._check_sparse(X)
             return MappedBlocks(X, self._scaling.apply)
-        self._check_sparse(X)
         return self._scaling.apply(check_rows_of(X, self))
 
     def inverse_transform(self, X: Any) -> Any:
@@ -203,7 +209,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
             The rows in the units of the data.
         """
         check_is_fitted(self)
-        self._check_sparse(X)
+        self._check_sparse(holds_sparse(X))
         checked = check_rows(X, type(self).__name__)
         if checked.shape[1] != self.n_features_in_:
             raise ValueError(
@@ -212,11 +218,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         return self._scaling.undo(checked)
 
     def _problem(self, X: Any, y: Any) -> tuple[ScalerProblem, Data]:
-        checked = X
-        if isinstance(X, RowBlocks):
-            X.check()
-        else:
-            checked = check_rows(X, type(self).__name__)
+        checked = check_rows_or_blocks(X, type(self).__name__)
         problem = self._problem_of(*checked.shape, is_sparse=holds_sparse(checked))
         # Takes X as given, because the checked X has lost the names of its features.
         check_features(X, self, reset=True)
@@ -224,20 +226,13 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         return problem, (Rows(source, self.n_jobs), partial(digest, source))
 
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> ScalerProblem:
-        shape = getattr(like, "shape", (n_samples, n_features))
-        if len(shape) != 2 or shape[1] != n_features:
-            raise ValueError(f"n_features={n_features} does not fit like, of shape {shape}.")
+        check_like(like, n_samples, n_features)
         return self._problem_of(n_samples, n_features, is_sparse=holds_sparse(like))
 
     def _problem_of(self, n_rows: int, n_features: int, *, is_sparse: bool) -> ScalerProblem:
         """Refuse parameters that contradict each other or the public facts."""
-        if is_sparse:
-            self._refuse_centering()
-        if self.delta == 0:
-            raise ValueError(
-                "delta=0 asks for pure differential privacy, but the scales need Gaussian noise; "
-                "pass a positive delta."
-            )
+        self._check_sparse(is_sparse)
+        check_not_pure(type(self).__name__, self._cost())
         interval = None if self.bounds is None else checked_interval(self.bounds, n_features)
         starts = block_starts(n_rows, n_features, is_sparse=is_sparse)
         return self._asked(
@@ -249,12 +244,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
             interval=interval,
         )
 
-    def _check_sparse(self, X: Any) -> None:
-        if holds_sparse(X):
-            self._refuse_centering()
-
-    def _refuse_centering(self) -> None:
-        if self.with_mean:
+    def _check_sparse(self, is_sparse: bool) -> None:
+        if is_sparse and self.with_mean:
             raise ValueError(
                 "A sparse X cannot be centered without becoming dense: pass with_mean=False, or a "
                 "dense X."
@@ -272,7 +263,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
 
     def _set_attributes(self, result: Scales, problem: ScalerProblem) -> list[str]:
         self.mean_, self.var_ = result.center, result.variance
-        is_constant = result.is_least & (not problem.cost.is_private)
+        is_constant = result.is_flat & (not problem.cost.is_private)
         self.scale_ = np.where(is_constant, 1.0, np.sqrt(result.variance))
         self.n_samples_seen_ = problem.n_units
         names = getattr(self, "feature_names_in_", range(problem.n_features))

@@ -6,12 +6,4 @@ from skdp.privacy.plan import Plan
 from skdp.privacy.record import PrivacySpent
 from skdp.privacy.release import Release, Released, Search
 
-__all__ = [
-    "Plan",
-    "PrivacyBudget",
-    "PrivacyCost",
-    "PrivacySpent",
-    "Release",
-    "Released",
-    "Search",
-]
+__all__ = ["Plan", "PrivacyBudget", "PrivacyCost", "PrivacySpent", "Release", "Released", "Search"]

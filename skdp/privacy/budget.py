@@ -14,13 +14,7 @@ from skdp.privacy.adjacency import ADJACENCIES
 from skdp.privacy.by_name import NamedReleases
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.initial_noise import InitialNoiseSums
-from skdp.privacy.noise import (
-    NoiseSource,
-    checked_value,
-    joint_entries,
-    with_noise,
-    without_noise,
-)
+from skdp.privacy.noise import NoiseSource, checked_value, joint_entries, with_noise, without_noise
 from skdp.privacy.plan import SHARE_TOLERANCE, Plan, paths_that_go_on
 from skdp.privacy.quantile import search_quantiles, warnings_for_ends
 from skdp.privacy.record import PrivacySpent

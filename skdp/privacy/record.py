@@ -245,7 +245,7 @@ def printed(title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[s
     """Format the guarantee of a record or a plan, with a row for each release or search."""
     lines = [
         f"{title}: ({spent.epsilon:.4g}, {spent.delta:.4g})-DP "
-        f"per {spent.unit}, adjacency {spent.adjacency!r}, mu={spent.mu:.5g}",
+        f"per {spent.unit}, adjacency {spent.adjacency!r}, mu={spent.mu:.5g}"
     ]
     if not math.isfinite(spent.epsilon):
         lines.append("  no privacy: epsilon is inf")
@@ -253,7 +253,7 @@ def printed(title: str, spent: Any, notes: Sequence[str], rows: Sequence[tuple[s
         lines.append(f"  {spent.delta_tail:.4g} of delta for a tail event, which mu leaves out")
     lines += [f"  {note}" for note in notes]
     if not spent.enforced:
-        lines.append("  bounds promised by the caller, not enforced")
+        lines.append("  bounds or classes promised by the caller, not enforced")
     width = max([_WIDTH, *(len(name) + 1 for name, _ in rows)])
     lines.append(f"  {'release':<{width}}{'share':>8}{'sensitivity':>13}{'noise std':>13}")
     lines += [f"  {name:<{width}}{numbers}".rstrip() for name, numbers in rows[:_SHOWN]]

@@ -13,6 +13,9 @@ from skdp.privacy.quantile import search_steps
 
 __all__ = ["Release", "Released", "Search", "summaries"]
 
+# Standard deviations of a count by which a quantile is kept below 1.
+_COUNT_MARGIN = 4.0  # not studied
+
 
 @dataclass(frozen=True)
 class Release:  # numpydoc ignore=PR02
@@ -148,6 +151,13 @@ class Search(Release):  # numpydoc ignore=PR02
 
     grid: np.ndarray = field(default_factory=lambda: np.zeros(0), compare=False, repr=False)
     remedy: str | None = None
+
+    def highest_quantile(self, n_rows: int, *, most: float = 1.0) -> float:
+        """Return the highest quantile up to `most` that the noise of the counts leaves reliable.
+
+        One wrong step of the search can end far from it. It is not positive if there is none.
+        """
+        return min(most, 1 - _COUNT_MARGIN * (self.noise_std or 0.0) / n_rows)
 
     def lines(self) -> tuple[Release, ...]:
         """Return the counts, one release for each step.

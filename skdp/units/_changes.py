@@ -2,12 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, Options
 
+from skdp._parameters import ANY_BOUND, FINITE_BOUND
 from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.privacy import sensitivity
 from skdp.privacy.clipping import SMALLEST_BOUND, clip_entries
@@ -25,10 +24,6 @@ __all__ = [
 
 #: Default of the largest absolute value of an entry.
 DEFAULT_LARGEST = 1e6  # not tuned
-_LARGEST_CONSTRAINT = [  # not tuned
-    Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
-    Options(Real, {np.inf}),
-]
 
 
 @dataclass(frozen=True)
@@ -131,9 +126,7 @@ class SpectralChange(Unit):
     """
 
     is_pairwise: ClassVar[bool] = True
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "largest": _LARGEST_CONSTRAINT,
-    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"largest": [*ANY_BOUND]}
 
     def __init__(self, largest: float = DEFAULT_LARGEST) -> None:
         self.largest = largest
@@ -176,8 +169,8 @@ class FrobeniusChange(Unit):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "sensitivity": [Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both")],
-        "largest": _LARGEST_CONSTRAINT,
+        "sensitivity": [FINITE_BOUND],
+        "largest": [*ANY_BOUND],
     }
 
     def __init__(self, sensitivity: float, largest: float = DEFAULT_LARGEST) -> None:

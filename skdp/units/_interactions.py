@@ -14,10 +14,7 @@ from skdp.privacy.clipping import binarize
 from skdp.units._resolved import MatrixUnit
 from skdp.units._unit import Unit
 
-__all__ = [
-    "Interaction",
-    "ResolvedInteraction",
-]
+__all__ = ["Interaction", "ResolvedInteraction"]
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,7 @@ class Interaction(Unit):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "degree_floor": [Interval(Integral, 1, None, closed="left")],
+        "degree_floor": [Interval(Integral, 1, None, closed="left")]
     }
 
     def __init__(self, degree_floor: int = 1) -> None:

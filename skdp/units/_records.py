@@ -5,11 +5,7 @@ from typing import ClassVar
 
 from skdp.units._resolved import ResolvedUnit
 
-__all__ = [
-    "ResolvedRecord",
-    "ResolvedRecordOfPromisedClasses",
-    "ResolvedResponse",
-]
+__all__ = ["ResolvedRecord", "ResolvedRecordOfPromisedClasses", "ResolvedResponse"]
 
 
 @dataclass(frozen=True)

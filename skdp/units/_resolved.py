@@ -8,10 +8,7 @@ import numpy as np
 
 from skdp.data.rows import Rows
 
-__all__ = [
-    "MatrixUnit",
-    "ResolvedUnit",
-]
+__all__ = ["MatrixUnit", "ResolvedUnit"]
 
 
 @dataclass(frozen=True)

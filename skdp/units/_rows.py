@@ -14,11 +14,7 @@ from skdp.units._entries import ResolvedEntry
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._unit import Unit, checked_bounds
 
-__all__ = [
-    "ResolvedRow",
-    "ResolvedSparseRow",
-    "SparseRow",
-]
+__all__ = ["ResolvedRow", "ResolvedSparseRow", "SparseRow"]
 
 
 @dataclass(frozen=True)

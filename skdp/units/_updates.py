@@ -1,13 +1,10 @@
 """Single updates of a stream."""
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval
-
+from skdp._parameters import FINITE_BOUND
 from skdp.privacy import sensitivity
-from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._unit import Unit
 
@@ -52,9 +49,7 @@ class Update(Unit):
     Update(bound=1.0)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "bound": [Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both")],
-    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"bound": [FINITE_BOUND]}
 
     def __init__(self, bound: float) -> None:
         self.bound = bound

@@ -1,4 +1,4 @@
-"""What can be asked of a logistic regression, the data for it, and their neighbors."""
+"""What can be asked of classifiers, the data for them, and their neighbors."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -7,10 +7,12 @@ import numpy as np
 from harness import Group, Slip, _without_row, altered
 from scipy.sparse import csr_array
 
-from skdp import DPLogisticRegression
+from skdp import DPLogisticRegression, DPTraceClassifier
 from skdp.data.rows import RowCache
 
-N_RECORDS, N_FEATURES = 40, 4
+N_RECORDS, N_FEATURES = 20, 6
+# Of the matrices that rows of the last two containers are.
+SHAPE = (2, 3)
 LARGEST = np.finfo(float).max
 
 
@@ -29,6 +31,8 @@ class Data:
             return csr_array(self.rows), self.labels
         if self.container == "float32":
             return np.clip(self.rows, -3e38, 3e38).astype(np.float32), self.labels
+        if self.container == "matrices":
+            return self.rows.reshape(-1, *SHAPE), self.labels
         return self.rows, self.labels
 
     def with_record(self, row, label):
@@ -55,7 +59,16 @@ class Cell:
         """Make an estimator."""
         classes = list(range(self.n_classes))
         given = {"epsilon": self.epsilon, "adjacency": self.adjacency, "row_norm": self.row_norm}
-        return DPLogisticRegression(**{"classes": classes, **given, **more})
+        given = {"classes": classes, **given, **more}
+        if not self.has_matrices:
+            return DPLogisticRegression(**given)
+        shape = SHAPE if self.container == "flat" else None
+        return DPTraceClassifier(**{"rank": 1, "matrix_shape": shape, **given})
+
+    @property
+    def has_matrices(self):
+        """Whether the records are matrices."""
+        return self.container in ("flat", "matrices")
 
     def __str__(self):
         parts = [self.adjacency, f"{self.n_classes} classes", self.container]
@@ -88,6 +101,9 @@ def _cells():
         yield Cell(adjacency, 2, "csr", lacks_class=True, row_norm=3.0)
         # Too few records for the norm of the rows.
         yield Cell(adjacency, epsilon=5.0)
+        yield Cell(adjacency, 2, "matrices")
+        yield Cell(adjacency, 2, "matrices", row_norm=3.0)
+        yield Cell(adjacency, 2, "flat", lacks_class=True)
 
 
 CELLS = tuple(_cells())
@@ -125,10 +141,9 @@ def groups(cell, data):
     last = cell.n_classes - 1
     others = np.linalg.svd(data.rows - data.rows.mean(axis=0))[2]
     rows = [scale * one for one in (others[0], others[-1]) for scale in (-1e9, 1e9)]
-    rows += [0 * others[0], data.rows.mean(axis=0) + 1e-9, 1e300 * others[2]]
     found = [data.with_record(row, label).arguments for row in rows for label in (0, last)]
-    odd = [np.full(N_FEATURES, 5e-324), -LARGEST * np.sign(others[1])]
-    odd += [10.0 ** np.linspace(-300, 300, N_FEATURES), data.rows[0]]
+    odd = [np.full(N_FEATURES, 5e-324), -LARGEST * np.sign(others[1]), 1e300 * others[2]]
+    odd += [10.0 ** np.linspace(-300, 300, N_FEATURES), data.rows[0], 0 * others[0]]
     found += [data.with_record(row, last).arguments for row in odd]
     if cell.adjacency == "replace":
         return [Group(found)]
@@ -160,12 +175,14 @@ def public(cell):
 
 def is_reached(cell, worst):
     """Whether an attack got far: long rows of either class do, as all gradients are clipped."""
+    if cell.has_matrices:
+        return min(worst.values()) > 0.7
     gradients = [ratio for name, ratio in worst.items() if name.startswith("whitened gradient")]
     # Beside a class without records, residuals of the others are short: what is left are opposite
     # rows of that class. Of three classes, no two residuals need be opposite.
     is_simple = cell.n_classes == 2 and not cell.lacks_class
     least, norm = 0.9 if is_simple else 0.7, worst.get("median norm", 1.0)
-    return worst["class moment"] > 0.9 and max(gradients) > least and norm > 0.4
+    return min(worst["class moment"], norm) > 0.9 and max(gradients) > least
 
 
 SLIPS = {
@@ -173,4 +190,9 @@ SLIPS = {
     "moments of several": Slip("class_moment", "class moment", Cell("zero_out", 3, "csr")),
     "gradients": Slip("row_sum", "whitened gradient", Cell()),
     "gradients without one": Slip("row_sum", "whitened gradient", Cell("zero_out", 3)),
+    "means": Slip("row_sum", "mean matrix", Cell(container="matrices")),
+    "starts": Slip("row_sum", "class difference", Cell("zero_out", container="matrices")),
+    "tangents": Slip("row_sum", "tangent gradient", Cell(container="flat")),
+    "counts of norms": Slip("count_distance", "median norm", Cell()),
+    "counts of norms without one": Slip("count_distance", "median norm", Cell("zero_out")),
 }

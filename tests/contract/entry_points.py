@@ -16,6 +16,7 @@ from skdp import (
     DPPersonalizedRegressor,
     DPStandardScaler,
     DPStreamingFactorizer,
+    DPTraceClassifier,
     DPTraceRegressor,
     DPTruncatedSVD,
     PrivacyWarning,
@@ -40,6 +41,7 @@ with warnings.catch_warnings():
     FACTORS = DPLowRankFactorizer(2, row_norm=3.0).fit(X)
     TRACE = DPTraceRegressor(1, n_iter=2, response_bound=3.0).fit(X, Y)
     LOGISTIC = DPLogisticRegression(classes=[0, 1]).fit(X, Y > 0)
+    MATRIX_CLASSES = DPTraceClassifier(matrix_shape=(2, 2), classes=[0, 1]).fit(X, Y > 0)
     USERS = DPPersonalizedRegressor(1).fit(X, Y, GROUPS)
     HEAD = USERS.head(X, Y)
     SCALER = DPStandardScaler(with_mean=False, bounds=(-3.0, 3.0)).fit(X)
@@ -127,6 +129,13 @@ OF_ROWS = {
     "DPPCA.score_samples": PCA.score_samples,
     "DPTraceRegressor.plan": lambda bad: TRACE.plan(*SHAPE, like=bad),
     "DPPCA.plan": lambda bad: PCA.plan(*SHAPE, like=bad),
+    "DPTraceClassifier.fit": fitted(MATRIX_CLASSES, Y > 0),
+    "DPTraceClassifier.plan": lambda bad: MATRIX_CLASSES.plan(*SHAPE, like=bad),
+    "DPTraceClassifier.decision_function": MATRIX_CLASSES.decision_function,
+    "DPTraceClassifier.predict": MATRIX_CLASSES.predict,
+    "DPTraceClassifier.predict_proba": MATRIX_CLASSES.predict_proba,
+    "DPTraceClassifier.predict_log_proba": MATRIX_CLASSES.predict_log_proba,
+    "DPTraceClassifier.score": lambda bad: MATRIX_CLASSES.score(bad, Y > 0),
     "DPPersonalizedRegressor.fit": fitted(USERS, Y, GROUPS),
     "DPPersonalizedRegressor.fit, user_column": lambda bad: (
         clone(USERS).set_params(user_column=0).fit(bad, Y)
@@ -153,6 +162,9 @@ OF_COLUMNS = {
     "DPLogisticRegression.fit, y": lambda bad: clone(LOGISTIC).fit(X, bad),
     "DPLogisticRegression.score, y": lambda bad: LOGISTIC.score(X, bad),
     "DPLogisticRegression.score, weights": lambda bad: LOGISTIC.score(X, Y > 0, bad),
+    "DPTraceClassifier.fit, y": lambda bad: clone(MATRIX_CLASSES).fit(X, bad),
+    "DPTraceClassifier.score, y": lambda bad: MATRIX_CLASSES.score(X, bad),
+    "DPTraceClassifier.score, weights": lambda bad: MATRIX_CLASSES.score(X, Y > 0, bad),
     "DPPersonalizedRegressor.fit, y": lambda bad: clone(USERS).fit(X, bad, GROUPS),
     "DPPersonalizedRegressor.fit, groups": lambda bad: clone(USERS).fit(X, Y, bad),
     "DPPersonalizedRegressor.predict, groups": lambda bad: USERS.predict(X, bad, (X, Y, GROUPS)),

@@ -16,6 +16,7 @@ from skdp import (
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
     DPStandardScaler,
+    DPTraceClassifier,
     DPTraceRegressor,
     DPTruncatedSVD,
     make_dp_pipeline,
@@ -103,9 +104,12 @@ GENEROUS_REGRESSORS += [DPPersonalizedRegressor(epsilon=1000.0, **more) for more
 GENEROUS_CLASSIFIERS = [
     DPLogisticRegression(epsilon=1000.0),
     DPLogisticRegression(epsilon=1000.0, adjacency="zero_out", row_norm=10.0),
+    DPTraceClassifier(epsilon=1000.0),
+    DPTraceClassifier(epsilon=1000.0, adjacency="zero_out", row_norm=10.0),
 ]
 ESTIMATORS += [DPTraceRegressor(), DPTraceRegressor(epsilon=np.inf), *GENEROUS_REGRESSORS]
 ESTIMATORS += [DPLogisticRegression(), DPLogisticRegression(epsilon=np.inf), *GENEROUS_CLASSIFIERS]
+ESTIMATORS += [DPTraceClassifier(), DPTraceClassifier(epsilon=np.inf)]
 ESTIMATORS += [DPPersonalizedRegressor(), DPPersonalizedRegressor(epsilon=np.inf)]
 # The choice among sparse and single rows, too.
 SEARCHED = {"n_components": [1, 2]}

@@ -156,6 +156,7 @@ def hostile(error):
         "an array with a shape": make("__array__", shape=SHAPE, ndim=2, dtype=np.dtype(float)),
         "a sequence": make("__len__", "__getitem__"),
         "a frame": make(columns=property(_raise), shape=SHAPE),
+        "a sparse frame": make(sparse=property(_raise)),
         "arrays in a list": [make("__array__") for _ in X],
         "sequences in a list": [make("__len__", "__getitem__") for _ in X],
         "a number in a column": column,

@@ -15,6 +15,7 @@ from skdp import (
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
     DPStandardScaler,
+    DPTraceClassifier,
     DPTraceRegressor,
     DPTruncatedSVD,
     PrivacyWarning,
@@ -65,6 +66,8 @@ class Case:
             return estimator.fit(MATRICES, RESPONSES)
         if self.make is DPLogisticRegression:
             return estimator.fit(X, X[:, 0] > 5)
+        if self.make is DPTraceClassifier:
+            return estimator.fit(MATRICES, RESPONSES > 0)
         if self.make is DPPersonalizedRegressor:
             groups = np.arange(len(X)) // 3
             if estimator.user_column is None:
@@ -123,6 +126,8 @@ LOGISTIC_CASES = [
     ("random_state", 77, {}),
 ]
 
+TRACE_CLASS_CASES = [("rank", 2, {}), ("matrix_shape", [3, 2], {}), *LOGISTIC_CASES]
+
 PROMISED = {"privacy_unit": FrobeniusChange(2.0), "solver": "alternating"}
 FACTOR_CASES = [
     ("n_components", 3, {}),
@@ -173,6 +178,7 @@ CASES = [
     Case(DPPCA, "center", np.linspace(0, 7.0078125, 8).astype(np.float16).astype(float), PUBLIC),
     *(Case(DPTraceRegressor, *case) for case in TRACE_CASES),
     *(Case(DPLogisticRegression, *case) for case in LOGISTIC_CASES),
+    *(Case(DPTraceClassifier, *case) for case in TRACE_CLASS_CASES),
     *(Case(DPLowRankFactorizer, *case) for case in FACTOR_CASES),
     *(Case(DPPersonalizedRegressor, *case) for case in PERSONAL_CASES),
     *(Case(DPStandardScaler, *case) for case in SCALER_CASES),

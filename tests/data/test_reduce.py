@@ -245,7 +245,7 @@ def test_no_chain_of_additions_is_longer_than_charged_whatever_size_is_told(n_ro
 
 
 @pytest.mark.parametrize("length", [2, 32, 1024])
-@pytest.mark.parametrize("n_blocks", [1, 7, 500])
+@pytest.mark.parametrize("n_blocks", [1, 7, 150])
 def test_pieces_of_blocks_make_no_chain_longer_than_charged(n_blocks, length):
     class InPieces(Chained):
         in_pieces = True

@@ -27,6 +27,7 @@ from skdp import (
     DPPersonalizedRegressor,
     DPStandardScaler,
     DPStreamingFactorizer,
+    DPTraceClassifier,
     DPTraceRegressor,
     DPTruncatedSVD,
     LedgerError,
@@ -57,6 +58,11 @@ FITS = {
         DPLogisticRegression(classes=[0, 1]),
         (X, Y > 0),
         "DPLogisticRegression.fit, 120 records",
+    ),
+    "trace classes": (
+        DPTraceClassifier(classes=[0, 1]),
+        (X, Y > 0),
+        "DPTraceClassifier.fit, 120 records",
     ),
     "personal": (
         DPPersonalizedRegressor(1),
@@ -229,8 +235,9 @@ def test_every_fit_of_a_search_is_charged(ledger, backend):
 
 def test_other_meta_estimators_are_charged_too(ledger):
     small = DPTraceRegressor(1, epsilon=0.1, ledger=ledger)
-    BaggingRegressor(small, n_estimators=6, n_jobs=2).fit(X, Y)
-    cross_val_score(small, X, Y, cv=3, n_jobs=2)
+    with joblib.parallel_backend("threading"):
+        BaggingRegressor(small, n_estimators=6, n_jobs=2).fit(X, Y)
+        cross_val_score(small, X, Y, cv=3, n_jobs=2)
     assert len(ledger.entries()) == 9
 
 

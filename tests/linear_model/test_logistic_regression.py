@@ -2,17 +2,24 @@
 
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from class_cells import Cell, null_record
-from harness import record
+from harness import record, replay
 from scipy.sparse import csr_array
+from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from skdp import DPLogisticRegression, PrivacyLedger, PrivacyWarning
 from skdp.data.reduce import BlockView
+from skdp.data.rows import Rows
+from skdp.data.sources import as_source
+from skdp.linear_model._logistic.descent import whitened
+from skdp.linear_model._logistic.records import LabeledRows, clipped, weights_beside, with_norms
 from skdp.linear_model._logistic.warnings import warnings_for_moment
 from skdp.linear_model._logistic.whitening import whitening_of
 
@@ -110,7 +117,7 @@ def test_a_label_that_is_no_class_is_refused_without_naming_it(tmp_path, adjacen
 
 
 @pytest.mark.parametrize(
-    "classes", [[1], [], [1, 1], "ab", 3, [0.5, 1.5], [[0, 1]], [0, np.nan], [None, 1]]
+    "classes", [[1], [], [1, 1], "ab", 3, [0.5, 1.5], [[0, 1]], [0, np.nan], [None, 1], [0, "a"]]
 )
 def test_what_are_no_classes_is_refused_by_name(classes):
     X, codes = drawn(20, 2)
@@ -143,6 +150,109 @@ def test_labels_of_one_class_and_numbers_are_refused():
         DPLogisticRegression().plan(20, 4)
 
 
+@pytest.mark.parametrize("size", [1e300, 1e160])
+def test_without_noise_rows_too_long_to_be_squared_break_no_fit(size):
+    X, codes = drawn(50, 2)
+    model = private(epsilon=np.inf).fit(size * X, codes)
+    assert np.isfinite(model.coef_).all()
+
+
+class _Foreign(str):
+    """A label with code of its own, whose errors may tell it."""
+
+    def __hash__(self):
+        raise ValueError(f"this is {self!r}")
+
+
+def test_no_error_of_a_foreign_label_tells_it():
+    X, codes = drawn(20, 2)
+    labels = np.array([_Foreign(name) for name in NAMES[codes]], dtype=object)
+    model = private(classes=["ash", "birch"], epsilon=np.inf)
+    for read in (model.fit, model.fit(X, NAMES[codes]).score):
+        with pytest.raises(ValueError, match="text is left out") as refused:
+            read(X, labels)
+        assert refused.value.__cause__ is refused.value.__context__ is None
+
+
+KINDS_OF_LABELS = {
+    "whole floats": ([0, 1], lambda codes: codes.astype(np.float32)),
+    "bools": ([False, True], lambda codes: codes > 0),
+    "bools of numbers": ([0, 1], lambda codes: codes > 0),
+    "small ints": ([0, 1], lambda codes: codes.astype(np.int8)),
+    "long ints": ([2**63, 2**63 + 1], lambda codes: codes.astype(np.uint64) + np.uint64(2**63)),
+    "strings": (["ash", "birch"], lambda codes: NAMES[codes]),
+    "objects": (["ash", "birch"], lambda codes: NAMES.astype(object)[codes]),
+    "a list": (range(2), lambda codes: codes.tolist()),
+    "categories": (["ash", "birch"], lambda codes: pd.Series(NAMES[codes]).astype("category")),
+}
+
+
+@pytest.mark.filterwarnings("ignore:random_state")
+@pytest.mark.parametrize("kind", KINDS_OF_LABELS)
+def test_labels_of_any_kind_give_the_same_classes(kind):
+    (classes, of_codes), (X, codes) = KINDS_OF_LABELS[kind], drawn(300, 2)
+    given = {"epsilon": np.inf, "row_norm": np.inf}
+    found = DPLogisticRegression(classes=classes, **given).fit(X, of_codes(codes))
+    expected = DPLogisticRegression(classes=[0, 1], **given).fit(X, codes)
+    np.testing.assert_array_equal(found.coef_, expected.coef_)
+    assert found.classes_.tolist() == list(classes)
+    assert found.score(X, of_codes(codes)) == expected.score(X, codes)
+
+
+@pytest.mark.parametrize("classes", [["ash", "birch"], None])
+@pytest.mark.parametrize("odd", [1, None, np.nan, 0.5, b"ash", ("ash", 1), 1j, NAMES])
+def test_labels_that_cannot_be_compared_are_refused_unnamed(odd, classes):
+    X, codes = drawn(50, 2)
+    labels = NAMES.astype(object)[codes]
+    labels[7] = odd
+    with pytest.raises(ValueError, match=r"Unknown label|NaN|cannot be read") as refused:
+        DPLogisticRegression(classes=classes).fit(X, labels)
+    assert not any(name in str(refused.value) for name in NAMES)
+    assert refused.value.__cause__ is refused.value.__context__ is None
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_a_refused_label_leaves_a_fitted_classifier_as_it_was():
+    X, codes = drawn(500, 2)
+    model = DPLogisticRegression(classes=[0, 1], epsilon=4.0).fit(X, codes)
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="not among classes"):
+        model.fit(X[:, :2], np.where(np.arange(500) == 3, 5, codes))
+    assert vars(model) == before
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_a_column_of_labels_is_taken_with_a_warning():
+    X, codes = drawn(500, 2)
+    with pytest.warns(DataConversionWarning, match="column-vector y"):
+        model = DPLogisticRegression(classes=[0, 1], epsilon=4.0).fit(X, codes[:, np.newaxis])
+    assert model.coef_.shape == (1, 4)
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_columns_go_by_their_names():
+    X, codes = drawn(500, 2)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = DPLogisticRegression(classes=[0, 1], epsilon=4.0).fit(frame, codes)
+    assert model.feature_names_in_.tolist() == list("abcd")
+    for method in (model.predict, model.predict_proba, model.decision_function):
+        for other in (frame[list("bacd")], frame.rename(columns={"a": "z"}), frame[["a"]]):
+            with pytest.raises(ValueError, match="names should match"):
+                method(other)
+
+
+@pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+def test_other_labels_and_other_classes_have_noise_of_their_own():
+    X, codes = drawn(200, 2)
+    flipped = np.where(np.arange(200) == 3, 1 - codes, codes)
+    fits = [private().fit(X, codes), private().fit(X, flipped)]
+    fits += [private(classes=["0", "1"]).fit(X, codes.astype(str)), private(classes=[0, 2])]
+    fits[-1].fit(X, 2 * codes)
+    again = private(classes=[0, 1]).fit(X, codes)
+    np.testing.assert_array_equal(again.coef_, fits[0].coef_)
+    assert len({fit.coef_.tobytes() for fit in fits}) == len(fits)
+
+
 def warned_by(fit):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -158,6 +268,24 @@ def test_it_warns_of_what_noise_hides():
     assert "worse than the frequencies" in few
     assert "row_norm" in few
     assert "median norm: the search ended" in warned_by(lambda: model.fit(X * 1e20, codes))
+    hidden = warned_by(lambda: private(row_norm=1e6).fit(X, codes))
+    assert "Noise hides the spread" in hidden
+    assert "pass a smaller row_norm" in hidden
+
+
+@pytest.mark.parametrize("rare", NAMES[:2])
+def test_it_names_a_class_that_noise_hides(rare):
+    X, _ = drawn(2000, 2)
+    often = next(name for name in NAMES[:2] if name != rare)
+    few, many = (np.where(np.arange(len(X)) < count, rare, often) for count in (4, 300))
+    model = private(classes=NAMES[:2])
+    assert f"1 of 2 classes ({str(rare)!r}) have few records" in warned_by(
+        lambda: model.fit(X, few)
+    )
+    # Enough of them, though few beside the others.
+    assert "have few records" not in warned_by(lambda: model.fit(X, many))
+    # Of too few records altogether another warning tells.
+    assert "have few records" not in warned_by(lambda: model.fit(X[:30], few[:30]))
 
 
 @pytest.mark.parametrize(("size", "is_clear"), [(0.9, False), (1.1, True)])
@@ -168,7 +296,8 @@ def test_it_warns_if_no_eigenvalue_exceeds_the_noise(size, is_clear):
     moment = np.diag([size * edge] * 4 + [constant**2, 1.0, 1.0])
     whitening = whitening_of(moment, noise_std, constant, 4)
     assert whitening.is_clear == is_clear
-    told = " ".join(warnings_for_moment(whitening))
+    problem = SimpleNamespace(row_norm=None)
+    told = " ".join(warnings_for_moment(problem, whitening))
     assert told.startswith("Noise hides the spread") == (not is_clear)
 
 
@@ -182,7 +311,8 @@ def test_a_null_record_is_counted_nowhere(cell):
         budget = record(cell, data.arguments)
     names = [release.name for release in budget.spent().releases]
     moment = budget.values[names.index("class moment")]
-    whole = record(cell, data.arguments).values[names.index("class moment")]
+    # With the same norm of the rows.
+    whole = replay(cell, data.arguments, budget.released).values[names.index("class moment")]
     size = data.rows.shape[1]
     # The squares of the constant count the records.
     assert moment[size, size] / whole[size, size] == pytest.approx(1 - 1 / len(data.rows))
@@ -192,6 +322,25 @@ def test_a_null_record_is_counted_nowhere(cell):
         losses = budget.values[names.index("median norm")]
         assert losses[0] == len(data.rows) / 2
         assert losses[-1] == len(data.rows) / 2 - 1
+
+
+@pytest.mark.parametrize("container", [np.asarray, csr_array])
+@pytest.mark.parametrize("bound", [1e-100, 1.0, 1e100])
+@pytest.mark.parametrize("noise", [1e-12, 1e-3, 1.0, 1e12])
+def test_no_gradient_of_a_record_is_longer_than_the_level(container, bound, noise):
+    """However long the mean, and however unlike the eigenvalues, by which rows are whitened."""
+    generator, beside, longest = np.random.default_rng(0), weights_beside(bound), 0.0
+    rows = bound * (generator.normal(size=(30, 5)) * 10.0 ** np.arange(-3, 2) + 1)
+    for row in rows:
+        moment = noise * bound**2 * generator.normal(size=(9, 9)) + np.diag([bound**2] * 9) / 4
+        moment[:5, 5] += beside[0] * row
+        white = whitening_of(moment + moment.T, noise * bound**2, beside[0], 5)
+        view = with_norms(LabeledRows(Rows(as_source(container(row[None]))), np.array([1])))
+        record = whitened(clipped(view, bound), white)
+        weights = 10.0 ** generator.uniform(-3, 8) * generator.normal(size=(6, 3))
+        level = np.hypot(white.reach, 1) / 4
+        longest = max(longest, np.linalg.norm(record.gradient(weights, level)) / level)
+    assert 0.99 < longest <= 1 + 1e-9
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

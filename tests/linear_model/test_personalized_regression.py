@@ -395,7 +395,7 @@ def test_ids_that_are_no_ids_are_refused():
         ({"user_column": 12}, None, "must be a column of X, from -8 to 7"),
         ({"n_components": 9}, groups, "n_components=9 must be at most n_features=8"),
         ({"n_components": 0, "mean_head": False}, groups, "mean_head=False leaves out"),
-        ({"delta": 0}, groups, "pass a positive delta"),
+        ({"delta": 0}, groups, "or a positive delta"),
         ({"solver": "exponential"}, groups, "has 16 unknowns, but takes 1 to 8"),
         ({"solver": "exponential", "n_components": 1}, groups, "takes no fit_intercept=True"),
     ]

@@ -29,7 +29,13 @@ from small_pipelines import MU, X, Y, columns, pca, regressor, statuses, svd, to
 from toy import ClippedMean
 
 import skdp
-from skdp import DPPCA, DPLowRankFactorizer, DPStreamingFactorizer, DPTruncatedSVD
+from skdp import (
+    DPPCA,
+    DPLowRankFactorizer,
+    DPStandardScaler,
+    DPStreamingFactorizer,
+    DPTruncatedSVD,
+)
 from skdp.model_selection import DPGridSearch, privacy_spent, private_score
 from skdp.model_selection._fitted_steps import _OURS
 from skdp.privacy import gaussian_dp
@@ -498,6 +504,13 @@ def test_columns_that_are_dense_in_any_case():
     assert privacy_spent(ColumnTransformer([*parts, *inner]).fit(X)).is_private
     nested = ColumnTransformer([("e", ColumnTransformer(parts), [0, 1, 2, 3])])
     assert privacy_spent(nested.fit(X)).is_private
+
+
+@pytest.mark.parametrize("with_mean", [True, False])
+def test_a_scaler_that_centers_gives_dense_columns(with_mean):
+    scaler = DPStandardScaler(with_mean=with_mean, bounds=(-9, 9))
+    both = ColumnTransformer([("a", scaler, [0, 1]), ("b", pca(), [2, 3])])
+    assert privacy_spent(both.fit(X)).is_private == with_mean
 
 
 def test_columns_that_a_function_chooses():

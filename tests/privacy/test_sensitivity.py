@@ -141,6 +141,7 @@ def test_clipped_projection_is_reached_and_not_exceeded_for_replace(ratio):
     assert 0.999 <= reached <= 1 + 1e-9
 
 
+@pytest.mark.slow
 def test_the_search_catches_values_that_are_too_small():
     # Each of these is a plausible slip, or stands in a paper.
     assert attack(row_sum, C, "replace") > 1.9

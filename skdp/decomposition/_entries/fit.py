@@ -11,11 +11,7 @@ from skdp.decomposition._entries.alternating import solve_alternating
 from skdp.decomposition._entries.deflation import solve_deflation
 from skdp.decomposition._entries.input_perturbation import solve_input
 from skdp.decomposition._entries.noisy_matrix import NoisyMatrix, NoisyMoment
-from skdp.decomposition._entries.plan import (
-    DeflationReleases,
-    EntryReleases,
-    IterationReleases,
-)
+from skdp.decomposition._entries.plan import DeflationReleases, EntryReleases, IterationReleases
 from skdp.decomposition._entries.symmetric_power import solve_symmetric_power
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._problem import EntriesProblem, rank_of

@@ -61,9 +61,6 @@ _NORM_QUANTILE, _LEAST_QUANTILE = 0.95, 0.5  # benchmarks/guided/guided.md, "Pri
 # The quantile of the norms is the median up to this signal, and then grows by so much for each
 # factor of e.
 _LEAST_SIGNAL, _QUANTILE_GROWTH = 50.0, 0.18  # benchmarks/guided/guided.md, "Private bounds"
-# The quantile is kept this many standard deviations of a count below 1: one wrong step of the
-# binary search can end far from it.
-_COUNT_MARGIN = 4.0  # not studied
 
 
 class Refinement(NamedTuple):
@@ -118,7 +115,7 @@ def warnings_for_rows(problem: RowsProblem, plan: Plan) -> list[str]:
         f"{n_rows} rows are too few to find {name} privately at this epsilon; pass "
         f"{name} as a public bound in the units of X."
         for name, part in plan.parts._asdict().items()
-        if isinstance(part, Search) and _highest_quantile(part, n_rows) < _LEAST_QUANTILE
+        if isinstance(part, Search) and part.highest_quantile(n_rows) < _LEAST_QUANTILE
     ]
 
 
@@ -134,12 +131,8 @@ def norm_quantile(search: Search, problem: RowsProblem) -> float:
     if search.name == ROW_NORM:
         signal = max(_signal_to_noise(problem) / _LEAST_SIGNAL, 1.0)
         quantile = _LEAST_QUANTILE + _QUANTILE_GROWTH * math.log(signal)
-    return max(min(quantile, _highest_quantile(search, problem.shape[0])), _LEAST_QUANTILE)
-
-
-def _highest_quantile(search: Search, n_rows: int) -> float:
-    """Return the highest quantile that the noise of the counts leaves reliable."""
-    return min(_NORM_QUANTILE, 1 - _COUNT_MARGIN * (search.noise_std or 0.0) / n_rows)
+    most = min(quantile, _NORM_QUANTILE)
+    return max(search.highest_quantile(problem.shape[0], most=most), _LEAST_QUANTILE)
 
 
 def _signal_to_noise(problem: RowsProblem) -> float:

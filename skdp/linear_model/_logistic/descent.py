@@ -15,6 +15,7 @@ from skdp.data.blocks import Block
 from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms, row_squares
 from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.linear_model._logistic.records import LabeledRows
+from skdp.linear_model._logistic.shrinkage import shrunk_mean
 from skdp.linear_model._logistic.whitening import Whitening, centered
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_weights
@@ -22,8 +23,9 @@ from skdp.privacy.clipping import clip_weights
 __all__ = ["WhitenedRecords", "descend", "residuals_of", "whitened"]
 
 # Clip level, as a fraction of the longest gradient.
-_CLIP = 0.5  # not studied
-# Length of a step: below 4, where a step on whitened rows would no longer converge. Not studied.
+_CLIP = 0.5  # benchmarks/classification/constants.md
+# Length of a step: below 4, where a step on whitened rows would no longer converge:
+# benchmarks/classification/constants.md.
 _STEP_OF_TWO, _STEP_A_CLASS, _LARGEST_STEP = 2.0, 0.4, 4.0
 # Numbers of whitened rows that are held at a time, 16 MB.
 _PART = 1 << 21  # not studied
@@ -76,18 +78,19 @@ def descend(
     start: np.ndarray,
     budget: PrivacyBudget,
 ) -> np.ndarray:
-    """Take all steps; return the mean of the last half of the iterates."""
+    """Take all steps; return the mean of the last half of the iterates, shrunk."""
     n_classes = problem.n_classes
     step = _STEP_OF_TWO if n_classes == 2 else min(_LARGEST_STEP, _STEP_A_CLASS * n_classes)
     level = _CLIP * math.sqrt(2) * math.hypot(records.whitening.reach, 1.0)
     rounding = _rounding(problem, records, level)
-    weights, kept = start, []
+    weights, iterates = start, []
     for release in plan:
         total = records.gradient(weights, level)
-        noisy, _ = budget.release(release, total, level, rounding=rounding)
+        noisy, noise_std = budget.release(release, total, level, rounding=rounding)
         weights = weights - step * centered(noisy) / problem.n_units
-        kept.append(weights)
-    return np.asarray(np.mean(kept[len(plan) // 2 :], axis=0))
+        iterates.append(weights)
+    step_noise = step * noise_std / problem.n_units
+    return shrunk_mean(iterates, step_noise, step, start, records.whitening)
 
 
 def _rounding(problem: LogisticProblem, records: WhitenedRecords, level: float) -> float:

@@ -1,13 +1,13 @@
 """A fit: the norm of the rows, their joint moment with the classes, and the steps from there."""
 
-import math
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from skdp.linear_model._logistic.descent import descend, whitened
 from skdp.linear_model._logistic.optimum import optimum
-from skdp.linear_model._logistic.plan import NORMS, LogisticReleases, clip_norm
+from skdp.linear_model._logistic.plan import NORMS, UNBOUNDED, LogisticReleases, clip_norm
 from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.linear_model._logistic.records import (
     LabeledRows,
@@ -16,13 +16,19 @@ from skdp.linear_model._logistic.records import (
     weights_beside,
     with_norms,
 )
-from skdp.linear_model._logistic.warnings import warnings_for_moment
-from skdp.linear_model._logistic.whitening import centered, start_of, whitening_of
+from skdp.linear_model._logistic.warnings import warnings_for_classes, warnings_for_moment
+from skdp.linear_model._logistic.whitening import (
+    centered,
+    fractions_of,
+    on_rows,
+    start_of,
+    whitening_of,
+)
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.quantile import warnings_for_ends
 
-__all__ = ["Estimate", "solve_logistic"]
+__all__ = ["Estimate", "release_norm", "solve_logistic"]
 
 
 class Estimate(NamedTuple):
@@ -42,36 +48,40 @@ def solve_logistic(
     """Release the clip level, the joint moment, and the gradients; without noise the optimum."""
     view = with_norms(view)
     if plan.coefficients is not None:
-        bound = math.inf if problem.row_norm is None else problem.row_norm
+        bound = min(UNBOUNDED, problem.row_norm or UNBOUNDED)
         best = optimum(clipped(view, bound), problem.n_classes)
         return Estimate(budget.release(plan.coefficients, centered(best)).value)
     assert plan.moment is not None
-    row_norm = clip_norm(problem)
-    if plan.norm is not None:
-        row_norm = _release_norm(plan.norm, view, budget)
+    row_norm = release_norm(problem, plan.norm, view.rows.norms(), budget)
     view, beside = clipped(view, row_norm), weights_beside(row_norm)
     total = joint_moment(view, problem.n_classes, beside)
     noisy, noise_std = budget.release(plan.moment, total, row_norm, rounding=problem.rounding)
     moment, n_units = noisy / problem.n_units, problem.n_units
-    whitening = whitening_of(moment, noise_std / n_units, beside[0], problem.n_features)
+    n_features = problem.n_features
+    whitening = whitening_of(moment, noise_std / n_units, beside[0], n_features)
+    fractions = fractions_of(moment, beside, n_features)
     start = start_of(moment, whitening, beside, n_units)
     weights = descend(problem, plan.gradients, whitened(view, whitening), start, budget)
-    slopes = whitening.root @ weights[:-1]
-    return Estimate(
-        np.vstack([slopes, weights[-1] - whitening.mean @ slopes]),
-        tuple(warnings_for_moment(whitening)),
-    )
+    weights = on_rows(weights, whitening.root, whitening.mean)
+    told = warnings_for_moment(problem, whitening), warnings_for_classes(problem, fractions)
+    return Estimate(weights, tuple(chain(*told)))
 
 
-def _release_norm(release: Release, view: LabeledRows, budget: PrivacyBudget) -> float:
-    """Choose a norm that half of the rows do not exceed, by the exponential mechanism."""
-    norms = view.rows.norms()
-    norms = np.sort(norms[~np.isnan(norms)])
+def release_norm(
+    problem: LogisticProblem, release: Release | None, all_norms: np.ndarray, budget: PrivacyBudget
+) -> float:
+    """Return the norm that rows are clipped to; if it is released, that which half do not exceed.
+
+    The exponential mechanism chooses it.
+    """
+    if release is None:
+        return clip_norm(problem)
+    norms = np.sort(all_norms[~np.isnan(all_norms)])
     up_to = np.searchsorted(norms, NORMS, side="right")
     # Longer rows count as the last norm. Otherwise, if all were longer, all losses would be alike.
     up_to[-1] = len(norms)
     # Half of the public number of records, null ones included.
-    half, below = view.rows.n_rows / 2, np.append(0, up_to[:-1])
+    half, below = len(all_norms) / 2, np.append(0, up_to[:-1])
     # Distances to either side: from counts up to a norm alone, all norms between two rows that are
     # far apart would be as good as the median.
     losses = np.maximum(0.0, np.maximum(half - up_to, below - half))

@@ -8,9 +8,10 @@ from sklearn.utils.validation import column_or_1d
 
 from skdp._reading import redact_errors
 
-__all__ = ["checked_classes", "checked_labels", "classes_in", "codes_of", "known_codes"]
+__all__ = ["checked_labels", "classes_in", "codes_of", "given_classes", "known_codes"]
 
-_PLAIN = (str, bool, int, float)
+# Labels are of one of these kinds.
+_KINDS: tuple[Any, ...] = (str, (int, float))
 
 
 @redact_errors
@@ -20,28 +21,41 @@ def checked_labels(y: Any) -> np.ndarray:
     labels = np.asarray(check_array(raveled, ensure_2d=False, dtype=None, input_name="y"))
     if labels.dtype.kind == "f" and np.any(labels != np.round(labels)):
         raise ValueError(
-            "Unknown label type: continuous. A classifier takes labels of classes: whole numbers "
-            "or strings."
+            "Unknown label type: continuous. Labels, in y and in classes, are whole numbers or "
+            "strings."
         )
-    if not all(issubclass(kind, _PLAIN) for kind in set(map(type, labels.tolist()))):
-        raise ValueError("Unknown label type: unknown. Labels are numbers, or they are strings.")
+    kinds = set(map(type, labels.tolist()))
+    if not any(all(issubclass(kind, wanted) for kind in kinds) for wanted in _KINDS):
+        raise ValueError(
+            "Unknown label type: unknown. Labels, in y and in classes, are whole numbers or "
+            "strings."
+        )
     return labels
 
 
-def checked_classes(classes: Any) -> np.ndarray:
-    """Return public classes, sorted; refuse what are no classes, or too few."""
+def given_classes(classes: Any) -> np.ndarray:
+    """Return public classes, sorted; refuse None, what are no classes, and fewer than two."""
+    if classes is None:
+        raise ValueError(
+            "classes=None takes the labels of y, which are not known before a fit: pass classes, "
+            "a list of all labels that there may be."
+        )
     try:
         found = np.unique(checked_labels(classes))
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"classes must be a list of numbers, or of strings, got {classes!r}: {error}"
-        ) from error
+        raise ValueError(_wanted(classes)) from error
+    if len({isinstance(label, str) for label in classes}) > 1:
+        # NumPy has turned the numbers into strings, which no number in y equals.
+        raise ValueError(_wanted(classes))
     if len(found) < 2 or len(found) < len(classes):
         raise ValueError(
-            f"classes must be two or more different labels, got {classes!r}: one class alone has "
-            "nothing to be told apart."
+            f"classes must be two or more labels, all of them different, got {classes!r}."
         )
     return found
+
+
+def _wanted(classes: Any) -> str:
+    return f"classes must be a list of whole numbers, or of strings, got {classes!r}."
 
 
 @redact_errors
@@ -56,6 +70,7 @@ def classes_in(labels: np.ndarray) -> np.ndarray:
     return found
 
 
+@redact_errors
 def known_codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return the place of each label among the classes; -1 for one that is none of them."""
     places = {label: place for place, label in enumerate(classes.tolist())}

@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 from skdp.data.blocks import Block
 from skdp.linear_model._logistic.descent import residuals_of
 from skdp.linear_model._logistic.records import LabeledRows
+from skdp.linear_model._logistic.whitening import on_rows
 
 __all__ = ["optimum"]
 
@@ -29,10 +30,8 @@ def optimum(view: LabeledRows, n_classes: int) -> np.ndarray:
     root = vectors / np.sqrt(np.maximum(values, least))
 
     def _loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        weights = flat.reshape(size + 1, n_classes)
-        slopes = root @ weights[:-1]
-        offsets = weights[-1] - mean @ slopes
-        kernel = partial(_loss_sums, codes=view.codes, slopes=slopes, offsets=offsets)
+        weights = on_rows(flat.reshape(size + 1, n_classes), root, mean)
+        kernel = partial(_loss_sums, codes=view.codes, slopes=weights[:-1], offsets=weights[-1])
         sums = rows.map_sum(kernel, weights.size + n_classes)
         of_rows = root.T @ (sums[:-2] - np.outer(mean, sums[-2]))
         gradient = np.vstack([of_rows, sums[-2]])
@@ -41,9 +40,7 @@ def optimum(view: LabeledRows, n_classes: int) -> np.ndarray:
     found = minimize(
         _loss, np.zeros((size + 1) * n_classes), jac=True, method="L-BFGS-B", options=_PRECISION
     )
-    weights = np.nan_to_num(found.x).reshape(size + 1, n_classes)
-    slopes = root @ weights[:-1]
-    return np.vstack([slopes, weights[-1] - mean @ slopes])
+    return on_rows(np.nan_to_num(found.x).reshape(size + 1, n_classes), root, mean)
 
 
 def _loss_sums(

@@ -2,12 +2,19 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from skdp.linear_model._logistic.plan import is_norm_guessed
 from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.linear_model._logistic.whitening import Whitening
 from skdp.privacy import Plan
 
-__all__ = ["LABELS_BECOME_PUBLIC", "warnings_for_moment", "warnings_for_size"]
+__all__ = [
+    "LABELS_BECOME_PUBLIC",
+    "warnings_for_classes",
+    "warnings_for_moment",
+    "warnings_for_size",
+]
 
 #: Warning of classes that are taken from the data.
 LABELS_BECOME_PUBLIC = (
@@ -17,6 +24,11 @@ LABELS_BECOME_PUBLIC = (
 # With less strength than that, of two classes or of more, probabilities may be worse than the
 # fractions of the classes; not studied.
 _LEAST_OF_TWO, _LEAST_OF_MORE = 5.0, 15.0
+# With less strength of its records, and less of what is its due among equal classes, a class is not
+# sorted: for two classes the area under the curve is then .5 to .85 instead of .9; not studied.
+_LEAST_OF_CLASS, _LEAST_OF_DUE = 2.5, 0.5
+# So many classes are named.
+_MOST_NAMED = 10  # not tuned
 
 
 def warnings_for_size(problem: LogisticProblem, plan: Plan) -> Iterator[str]:
@@ -25,13 +37,13 @@ def warnings_for_size(problem: LogisticProblem, plan: Plan) -> Iterator[str]:
         yield LABELS_BECOME_PUBLIC
     if not problem.cost.is_private:
         return
-    least = _LEAST_OF_TWO if problem.n_classes == 2 else _LEAST_OF_MORE
+    least = _least(problem)
     if problem.strength < least:
         yield (
             f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are few for "
-            f"{problem.n_features} features: probabilities may be worse than the frequencies of "
-            f"the classes. Pass some {least / problem.strength:.2g} times as many records, a "
-            "larger epsilon, or fewer features."
+            f"{problem.n_free} coefficients of a class: probabilities may be worse than the "
+            f"frequencies of the classes. Pass some {least / problem.strength:.2g} times as many "
+            f"records, a larger epsilon, or {problem.fewer}."
         )
     if is_norm_guessed(problem):
         yield (
@@ -41,10 +53,31 @@ def warnings_for_size(problem: LogisticProblem, plan: Plan) -> Iterator[str]:
         )
 
 
-def warnings_for_moment(whitening: Whitening) -> Iterator[str]:
+def warnings_for_moment(problem: LogisticProblem, whitening: Whitening) -> Iterator[str]:
     """Warn where noise hides how the rows vary, from released values."""
     if not whitening.is_clear:
+        smaller = "" if problem.row_norm is None else "a smaller row_norm, "
         yield (
-            "Noise hides the spread of the rows. Standardize them by public guesses of their means "
-            "and spreads, or pass a larger epsilon or more records."
+            "Noise hides the spread of the rows. Standardize them, as DPStandardScaler does, "
+            f"or pass {smaller}a larger epsilon or more records."
         )
+
+
+def warnings_for_classes(problem: LogisticProblem, fractions: np.ndarray) -> Iterator[str]:
+    """Warn of classes that are lost in the noise, from their released fractions."""
+    if problem.strength < _least(problem):
+        return  # `warnings_for_size` has warned
+    is_rare = problem.strength * fractions < _LEAST_OF_CLASS
+    rare = np.flatnonzero(is_rare & (problem.n_classes * fractions < _LEAST_OF_DUE))
+    if len(rare):
+        shown = ", ".join(repr(problem.labels[place]) for place in rare[:_MOST_NAMED])
+        more = f" and {len(rare) - _MOST_NAMED} more" if len(rare) > _MOST_NAMED else ""
+        yield (
+            f"{len(rare)} of {problem.n_classes} classes ({shown}{more}) have few records, as far "
+            "as noise can tell: which records are theirs may be lost in it. Pass more records, a "
+            f"larger epsilon, or {problem.fewer}."
+        )
+
+
+def _least(problem: LogisticProblem) -> float:
+    return _LEAST_OF_TWO if problem.n_classes == 2 else _LEAST_OF_MORE

@@ -8,9 +8,10 @@ import numpy as np
 from skdp.linalg.norms import row_norms
 from skdp.linalg.spectrum import noise_edge
 
-__all__ = ["Whitening", "centered", "start_of", "whitening_of"]
+__all__ = ["Whitening", "centered", "fractions_of", "on_rows", "start_of", "whitening_of"]
 
-# Least eigenvalue, as a fraction of the largest, and of the mean; not studied.
+# Least eigenvalue, as a fraction of the largest, and of the mean. Neither mattered:
+# benchmarks/classification/constants.md.
 _LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
 
 
@@ -18,11 +19,14 @@ _LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2
 class Whitening:
     """The map :math:`z = A (x - m)`, whose values are clipped to norm `reach`.
 
-    `largest` is the spectral norm of A, and `is_clear` whether any eigenvalue exceeds the noise.
+    `vectors` are the eigenvectors of A, `spread` the variances of z along them, `largest` is the
+    spectral norm of A, and `is_clear` whether any eigenvalue exceeds the noise.
     """
 
     mean: np.ndarray
     root: np.ndarray
+    vectors: np.ndarray
+    spread: np.ndarray
     largest: float
     reach: float
     is_clear: bool
@@ -46,10 +50,12 @@ def whitening_of(
     edge = noise_edge(noise_std * math.sqrt(0.5), n_features)
     least = max(edge, _LEAST_OF_LARGEST * values[-1], _LEAST_OF_MEAN * values.mean())
     raised = np.maximum(values, least)
-    reach = math.sqrt(max(1.0, float((values / raised).sum())))
+    spread = values / raised
+    reach = math.sqrt(max(1.0, float(spread.sum())))
     half = (vectors / np.sqrt(raised)) @ vectors.T
     is_clear = bool(values[-1] > edge and reach > 1)
-    return Whitening(mean, (half + half.T) / 2, 1 / math.sqrt(raised[0]), reach, is_clear)
+    root, largest = (half + half.T) / 2, 1 / math.sqrt(raised[0])
+    return Whitening(mean, root, vectors, np.maximum(spread, 0.0), largest, reach, is_clear)
 
 
 def start_of(
@@ -62,14 +68,31 @@ def start_of(
     constant, label_weight = beside
     n_features = len(whitening.mean)
     n_classes = len(moment) - n_features - 1
-    sums = moment[: n_features + 1, n_features + 1 :] / label_weight
-    sums = sums - sums.mean(axis=1, keepdims=True)
+    sums = _class_sums(moment, label_weight, n_features)
     counts = sums[n_features] / constant
     fractions = np.clip(counts + 1 / n_classes, 1 / (n_classes * math.sqrt(n_units)), 1.0)
     fractions /= fractions.sum()
     cross = sums[:n_features] - np.outer(whitening.mean, counts)
     slopes = (whitening.root @ cross) * np.minimum(n_classes, 1 / fractions)
     return centered(np.vstack([slopes, np.log(fractions)]))
+
+
+def on_rows(weights: np.ndarray, root: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Turn weights of whitened rows into those of the rows; the last row has the offsets."""
+    slopes = root @ weights[:-1]
+    return np.vstack([slopes, weights[-1] - mean @ slopes])
+
+
+def fractions_of(moment: np.ndarray, beside: tuple[float, float], n_features: int) -> np.ndarray:
+    """Return the fraction of the records that each class has, noise and all."""
+    constant, label_weight = beside
+    counts = _class_sums(moment, label_weight, n_features)[n_features] / constant
+    return np.asarray(counts + 1 / len(counts))
+
+
+def _class_sums(moment: np.ndarray, label_weight: float, n_features: int) -> np.ndarray:
+    sums = moment[: n_features + 1, n_features + 1 :] / label_weight
+    return np.asarray(sums - sums.mean(axis=1, keepdims=True))
 
 
 def centered(weights: np.ndarray) -> np.ndarray:

@@ -11,15 +11,7 @@ SQUARES = 2.0 ** np.arange(-63, 65)  # not studied
 #: Pairs: the part of the prior variance that is spread over all directions, and a factor of the
 #: noise variance. If users differ in all directions, most of what seemed to be noise is signal. If
 #: they hardly differ at all, most of what seemed to be signal is noise. Not studied.
-PRIORS = (
-    (0.0, 1.0),
-    (0.03, 1.0),
-    (0.1, 1.0),
-    (0.3, 1.0),
-    (1.0, 1.0),
-    (1.0, 0.01),
-    (0.0, 100.0),
-)
+PRIORS = ((0.0, 1.0), (0.03, 1.0), (0.1, 1.0), (0.3, 1.0), (1.0, 1.0), (1.0, 0.01), (0.0, 100.0))
 #: For norms in units of their likely size, by factors of the fourth root of 2; 4 counts.
 RELATIVE_SIZES = 2.0 ** (np.arange(-11, 5) / 4)  # not studied
 #: For ratios of at least 1, by factors of the root of 2; 4 counts.

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_consistent_length
 
-from skdp._reading import INPUT, check_numbers
+from skdp._reading import INPUT, check_given, check_numbers
 from skdp.data.containers import checked_container, hide_error_text
 from skdp.data.users import Users
 from skdp.linear_model._responses import checked_responses
@@ -51,8 +51,7 @@ class PersonalData:
 def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: str) -> PersonalData:
     """Refuse bad data, naming no value."""
     rows, ids = check_rows_and_ids(X, groups, user_column, estimator_name)
-    if y is None:
-        raise ValueError(f"{estimator_name} requires y to be passed, but the target y is None.")
+    check_given(y, estimator_name)
     responses = checked_responses(y)
     check_consistent_length(rows, responses)
     if ids is None:
@@ -62,10 +61,7 @@ def check_input(X: Any, y: Any, groups: Any, user_column: Any, estimator_name: s
 
 
 def check_rows_and_ids(
-    X: Any,
-    groups: Any,
-    user_column: int | str | None,
-    estimator_name: str,
+    X: Any, groups: Any, user_column: int | str | None, estimator_name: str
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Split the ids off X, check the rows, and return both; None if there are no ids."""
     ids = None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._estimator import N_JOBS
+from skdp._estimator import N_JOBS, check_not_pure
 from skdp.privacy.cost import PrivacyCost
 from skdp.units._resolved import ResolvedUnit
 
@@ -72,12 +72,8 @@ def checked_problem(problem: PersonalProblem) -> PersonalProblem:
         )
     if problem.solver == "exponential":
         _check_choice(problem)
-    elif problem.cost.is_pure:
-        raise ValueError(
-            f"delta=0 asks for pure differential privacy, which the Gaussian noise of "
-            f"solver={problem.solver!r} does not give; pass a positive delta, or "
-            "solver='exponential'."
-        )
+    else:
+        check_not_pure(f"solver={problem.solver!r}", problem.cost, "solver='exponential', or ")
     size = k * n_features
     if problem.solver == "altmin" and size > _LARGEST_ALTMIN:
         raise ValueError(

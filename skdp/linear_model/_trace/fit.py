@@ -8,11 +8,7 @@ import numpy as np
 from skdp.data.design import Design
 from skdp.linear_model._medians import median_of_responses
 from skdp.linear_model._trace import scales
-from skdp.linear_model._trace.adassp import (
-    release_row_norm,
-    solve_adassp,
-    solve_public_design,
-)
+from skdp.linear_model._trace.adassp import release_row_norm, solve_adassp, solve_public_design
 from skdp.linear_model._trace.clipping import Clipping, RecordClipping, ResponseClipping
 from skdp.linear_model._trace.covariances import exact_whitening, release_whitening
 from skdp.linear_model._trace.descent import descend
@@ -21,10 +17,7 @@ from skdp.linear_model._trace.initial import random_start, release_start
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.records import Records
 from skdp.linear_model._trace.releases import DescentReleases, MomentReleases, TraceReleases
-from skdp.linear_model._trace.standardization import (
-    exact_standardization,
-    release_standardization,
-)
+from skdp.linear_model._trace.standardization import exact_standardization, release_standardization
 from skdp.linear_model._trace.transform import Transform, inverse_root
 from skdp.linear_model._trace.warnings import signal_strength, warnings_for_fit
 from skdp.privacy import PrivacyBudget, Release
@@ -77,10 +70,7 @@ def solve_trace(
     point, offset = transform.undo(estimate)
     warnings = warnings_for_fit(problem, spread, transform, estimate.n_cut)
     return Estimate(
-        point,
-        center + offset,
-        warnings=(*estimate.warnings, *warnings),
-        bounds=transform.bounds,
+        point, center + offset, warnings=(*estimate.warnings, *warnings), bounds=transform.bounds
     )
 
 

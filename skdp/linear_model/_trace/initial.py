@@ -71,10 +71,7 @@ def release_start(
 
 
 def _sum_of_products(
-    records: Records,
-    coordinates_of: Callable[[Matrices], Coordinates],
-    level: float,
-    size: int,
+    records: Records, coordinates_of: Callable[[Matrices], Coordinates], level: float, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
     vectors = partial(_products, coordinates_of=coordinates_of, responses=records.responses)
     return clipped_sum(records.design, vectors, min(level, NO_CLIPPING), size)

@@ -8,13 +8,22 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_consistent_length
 
-from skdp._reading import check_rows, redact_errors
+from skdp._reading import check_given, check_rows, redact_errors
 from skdp.data.containers import refuse_masked
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.sources import RowBlocks, Source, as_source, holds_sparse
+from skdp.data.sources import RowBlocks, Source, as_source, float_dtype, holds_sparse
 from skdp.linear_model._responses import checked_responses
 
-__all__ = ["as_rows", "checked_data", "facts_like", "facts_of", "source_of"]
+__all__ = [
+    "as_rows",
+    "check_same_shape",
+    "check_width",
+    "checked_data",
+    "facts_like",
+    "facts_of",
+    "matrix_shape_of",
+    "source_of",
+]
 
 # Sparse vectors of at most so many entries are written out piece by piece, so that each feature can
 # have its own center and scale; not studied.
@@ -50,8 +59,7 @@ def checked_data(rows: Any, y: Any, estimator_name: str) -> tuple[Any, np.ndarra
         raise ValueError("X has 0 sample(s), while a minimum of 1 is required.")
     else:
         rows.check()
-    if y is None:
-        raise ValueError(f"{estimator_name} requires y to be passed, but the target y is None.")
+    check_given(y, estimator_name)
     _refuse_columns(y, estimator_name)
     responses = checked_responses(y)
     check_consistent_length(rows, responses)
@@ -60,22 +68,32 @@ def checked_data(rows: Any, y: Any, estimator_name: str) -> tuple[Any, np.ndarra
 
 def facts_like(n_samples: int, n_features: int, asked: Any, like: Any) -> dict[str, Any]:
     """Return public facts about future data in the container of `like`; no value is read."""
-    rows, given = as_rows(np.empty((0, 0)) if like is None else like)
-    width = n_features if like is None else math.prod(getattr(rows, "shape", (0, n_features))[1:])
+    rows, given = as_rows(like)
     facts = facts_of(rows, n_samples, n_features, asked, given)
-    if math.prod(facts["matrix_shape"]) != n_features or width != n_features:
+    check_width(rows, n_features)
+    return facts
+
+
+def check_width(rows: Any, n_features: int) -> None:
+    """Refuse rows like those of a fit to come that have another number of features."""
+    width = math.prod(getattr(rows, "shape", (0, n_features))[1:])
+    if width != n_features:
         raise ValueError(
             f"n_features={n_features} does not fit like, whose matrices have {width} entries."
         )
-    return facts
+
+
+def check_same_shape(shape: tuple[int, int] | None, fitted: tuple[int, ...], name: str) -> None:
+    """Refuse matrices of another shape than those of the fit; None for rows."""
+    if shape is not None and shape != fitted:
+        raise ValueError(f"X has matrices of shape {shape}, but {name} was fitted with {fitted}.")
 
 
 def facts_of(
     rows: Any, n_records: int, n_features: int, asked: Any, given: tuple[int, int] | None
 ) -> dict[str, Any]:
     """Return public facts about matrices of the shape `asked`, or else `given`."""
-    shape = _matrix_shape(asked, given, n_features)
-    dtype = np.dtype(np.float32 if getattr(rows, "dtype", None) == np.float32 else np.float64)
+    shape = matrix_shape_of(asked, given, n_features)
     is_sparse, is_short = holds_sparse(rows), n_features <= _LONGEST_WRITTEN_OUT
     factors = None
     if isinstance(rows, RankOneMatrices):
@@ -86,7 +104,7 @@ def facts_of(
         "n_units": n_records,
         "matrix_shape": shape,
         "coef_shape": (n_features,) if given is None or factors is not None else shape,
-        "dtype": dtype,
+        "dtype": float_dtype(rows),
         "is_sparse": is_sparse and factors is None,
         "factors": factors,
         "is_dense": (not is_sparse and factors is None) or (is_sparse and is_short),
@@ -119,7 +137,8 @@ def _refuse_columns(y: Any, name: str) -> None:
         )
 
 
-def _matrix_shape(asked: Any, given: tuple[int, int] | None, n_features: int) -> tuple[int, int]:
+def matrix_shape_of(asked: Any, given: tuple[int, int] | None, n_features: int) -> tuple[int, int]:
+    """Return the shape `asked`, or else the one `given`; refuse one that does not fit."""
     if asked is None:
         return given or (n_features, 1)
     is_pair = len(asked) == 2 and all(isinstance(n, Integral) and int(n) > 0 for n in asked)

@@ -6,13 +6,13 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from skdp._estimator import check_finite_bound
+from skdp._parameters import ANY_BOUND
 from skdp._reading import check_numbers
 from skdp.data.reduce import sum_rounding
 from skdp.data.sources import block_starts
-from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.cost import PrivacyCost
 from skdp.units._records import ResolvedRecord, ResolvedResponse
 from skdp.units._resolved import ResolvedUnit
@@ -23,6 +23,7 @@ __all__ = [
     "UNITS",
     "Covariance",
     "TraceProblem",
+    "check_rank",
     "checked_covariance",
     "checked_problem",
 ]
@@ -31,16 +32,11 @@ __all__ = [
 UNITS: dict[str, type[ResolvedUnit]] = {"record": ResolvedRecord, "response": ResolvedResponse}
 #: Part of delta for the failure of the test of a spectral start; not studied.
 DELTA_TAIL = 0.1
-_BOUND = [
-    Interval(Real, SMALLEST_BOUND, 1 / SMALLEST_BOUND, closed="both"),
-    Options(Real, {np.inf}),
-    None,
-]
 TRACE_CONSTRAINTS: dict[str, Any] = {
     "rank": [Interval(Integral, 1, None, closed="left")],
     "matrix_shape": [tuple, list, None],
     "privacy_unit": [StrOptions(set(UNITS))],
-    "response_bound": _BOUND,
+    "response_bound": [*ANY_BOUND, None],
     # Checked with the shape of the matrices.
     "covariance": "no_validation",
     "fit_intercept": ["boolean"],
@@ -48,7 +44,7 @@ TRACE_CONSTRAINTS: dict[str, Any] = {
     "n_iter": [Interval(Integral, 1, 10_000, closed="both")],
     "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
     "init": [StrOptions({"random", "spectral"})],
-    "row_norm": _BOUND,
+    "row_norm": [*ANY_BOUND, None],
 }
 # Covariances of rows and of columns.
 Covariance = str | tuple[np.ndarray | None, np.ndarray | None]
@@ -121,14 +117,13 @@ class TraceProblem:
 
 def checked_problem(problem: TraceProblem) -> TraceProblem:
     """Refuse parameters that contradict each other or the shape of the data."""
-    shape, solver = problem.matrix_shape, problem.solver
-    if problem.rank > min(shape):
-        raise ValueError(
-            f"rank={problem.rank} exceeds the smaller side of the matrices, whose shape is "
-            f"{shape}. Pass a smaller rank, or matrix_shape=(n_rows, n_columns): without it 2-D X "
-            "has matrices of shape (n_features, 1). Cells of a table, given by their rows and "
-            "columns, are RankOneMatrices.from_indices(rows, columns, shape)."
-        )
+    solver = problem.solver
+    check_rank(
+        problem.rank,
+        problem.matrix_shape,
+        " Cells of a table, given by their rows and columns, are "
+        "RankOneMatrices.from_indices(rows, columns, shape).",
+    )
     for name in ("response_bound", "row_norm"):
         check_finite_bound(name, getattr(problem, name), problem.cost)
     bounds_rows = solver == "adassp" and problem.protects_matrices
@@ -139,6 +134,16 @@ def checked_problem(problem: TraceProblem) -> TraceProblem:
             "it. Pass row_norm=None, or that solver and unit."
         )
     return problem
+
+
+def check_rank(rank: int, shape: tuple[int, int], hint: str = "") -> None:
+    """Refuse a rank that matrices of that shape cannot have."""
+    if rank > min(shape):
+        raise ValueError(
+            f"rank={rank} exceeds the smaller side of the matrices, whose shape is {shape}. Pass a "
+            "smaller rank, or matrix_shape=(n_rows, n_columns): without it 2-D X has matrices of "
+            f"shape (n_features, 1).{hint}"
+        )
 
 
 def checked_covariance(given: Any, matrix_shape: tuple[int, int]) -> Covariance:

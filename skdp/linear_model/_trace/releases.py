@@ -5,13 +5,7 @@ from typing import NamedTuple
 from skdp.linear_model._descent import DescentStep
 from skdp.privacy.release import Release, Search
 
-__all__ = [
-    "DescentReleases",
-    "FeatureReleases",
-    "MomentReleases",
-    "StartReleases",
-    "TraceReleases",
-]
+__all__ = ["DescentReleases", "FeatureReleases", "MomentReleases", "StartReleases", "TraceReleases"]
 
 
 class FeatureReleases(NamedTuple):

@@ -12,12 +12,7 @@ from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.quantile import SCALE_GRID
 from skdp.privacy.release import Search
 
-__all__ = [
-    "Spread",
-    "exact_norm",
-    "release_norm",
-    "release_spread",
-]
+__all__ = ["Spread", "exact_norm", "release_norm", "release_spread"]
 
 # Not studied.
 _LEAST_SPREAD = 1e-12

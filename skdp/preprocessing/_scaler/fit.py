@@ -1,5 +1,7 @@
 """From rows to centers and scales: intervals, if they are not public, and moments in them."""
 
+from functools import partial
+
 import numpy as np
 
 from skdp.data.rows import Rows
@@ -8,7 +10,7 @@ from skdp.preprocessing._scaler.plan import CenteredReleases, ScalerReleases, Zo
 from skdp.preprocessing._scaler.problem import ScalerProblem
 from skdp.preprocessing._scaler.shrinkage import Scales, scales_of
 from skdp.preprocessing._scaler.sizes import N_BINS, place_size, sized_intervals
-from skdp.preprocessing._scaler.zoom import NarrowPlaces, are_narrow, zoomed_intervals
+from skdp.preprocessing._scaler.zoom import are_narrow, place_within, zoomed_intervals
 from skdp.privacy import PrivacyBudget, Release
 
 __all__ = ["solve_scaler"]
@@ -24,17 +26,16 @@ def solve_scaler(
     budget: PrivacyBudget,
 ) -> Scales:
     """Release what the plan has, and compute centers and variances from it."""
-    known = np.zeros(rows.n_features, dtype=bool)
+    none = np.zeros(rows.n_features, dtype=bool)
     if isinstance(plan, Release):
         assert problem.interval is not None
-        return _release_scales(plan, rows, Intervals.of(*problem.interval), known, budget)
+        return _release_scales(plan, rows, Intervals.of(*problem.interval), none, budget)
     if isinstance(plan, CenteredReleases):
         ones = np.ones(rows.n_features)
-        rough = _release_scales(
-            plan.rough, rows, Intervals(0 * ones, ones, _LARGEST), known, budget
-        )
-        centered = Intervals(rough.center, ones, _LARGEST)
-        return _release_scales(plan.moments, rows, centered, known, budget)
+        around = Intervals(0 * ones, ones, _LARGEST)
+        rough = _release_scales(plan.rough, rows, around, none, budget)
+        around = around._replace(middle=rough.center)
+        return _release_scales(plan.moments, rows, around, none, budget)
     counts = rows.map_sum(counting(place_size, N_BINS), rows.n_features * N_BINS)
     intervals, is_void = sized_intervals(*budget.release(plan.sizes, counts))
     alone, zoomed = plan.ways.ways
@@ -54,7 +55,7 @@ def _zoom(
 ) -> Intervals:
     """Release where the entries of narrow columns lie in their intervals, and shrink these."""
     n_columns, n_bins = plan.places.shape
-    kernel = counting(NarrowPlaces(intervals, is_narrow, n_bins), n_bins)
+    kernel = counting(partial(place_within, intervals=intervals, n_bins=n_bins), n_bins)
     # What is counted of the other columns moves nothing: it is left out.
     counts = rows.map_sum(kernel, n_columns * n_bins) * is_narrow[:, np.newaxis]
     released = budget.release(plan.places, counts, n_columns=int(is_narrow.sum()))
@@ -62,11 +63,7 @@ def _zoom(
 
 
 def _release_scales(
-    release: Release,
-    rows: Rows,
-    intervals: Intervals,
-    is_void: np.ndarray,
-    budget: PrivacyBudget,
+    release: Release, rows: Rows, intervals: Intervals, is_void: np.ndarray, budget: PrivacyBudget
 ) -> Scales:
     sums = rows.map_sum(summing(intervals), 2 * rows.n_features)
     moments, noise_std = budget.release(release, sums / rows.n_rows)

@@ -14,7 +14,7 @@ from skdp.privacy.plan import OneOf
 __all__ = ["CenteredReleases", "ScalerReleases", "ZoomedReleases", "plan_scaler"]
 
 # Without bounds: shares of the signed sizes and, if a column needs it, of the places in intervals.
-_SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # not studied
+_SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
 # Bins of an interval, all columns together and one column: more of them cost memory, not privacy.
 # Numbers of bins of one column, as powers of two.
 _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
@@ -48,7 +48,13 @@ def plan_scaler(problem: ScalerProblem) -> Release | CenteredReleases | ScalerRe
     if problem.interval is not None:
         return _plan_moments(problem, 1.0)
     if not problem.cost.is_private:
-        return CenteredReleases(*(_plan_unbounded(problem, name) for name in _UNBOUNDED))
+        any_change, shape = partial(float, math.inf), (2, problem.n_features)
+        return CenteredReleases(
+            *(
+                problem.cost.release(name, "gaussian", 0.5, any_change, {}, shape=shape)
+                for name in _UNBOUNDED
+            )
+        )
     rest = 1 - _SIZES_SHARE
     bins = partial(sensitivity.histograms, problem.n_features, problem.unit.adjacency)
     shape = (problem.n_features, N_BINS)
@@ -69,11 +75,6 @@ def _plan_moments(problem: ScalerProblem, share: float) -> Release:
     return problem.cost.release(_MOMENTS, "gaussian", share, change, known, shape=shape)
 
 
-def _plan_unbounded(problem: ScalerProblem, name: str) -> Release:
-    shape = (2, problem.n_features)
-    return problem.cost.release(name, "gaussian", 0.5, _unbounded_change, {}, shape=shape)
-
-
 def _plan_places(problem: ScalerProblem) -> Release:
     """Plan a histogram of equal bins for the columns that are zoomed; the others count nothing."""
     change = partial(sensitivity.histograms, adjacency=problem.unit.adjacency)
@@ -87,7 +88,3 @@ def _plan_places(problem: ScalerProblem) -> Release:
 
 def _moment_change(rounding: float, *, n_rows: int, n_columns: int, adjacency: str) -> float:
     return sensitivity.column_moments(n_columns, adjacency, rounding) / n_rows
-
-
-def _unbounded_change() -> float:
-    return math.inf

@@ -16,7 +16,7 @@ __all__ = ["ScaledRow", "ScalerProblem", "checked_interval"]
 class ScaledRow(ResolvedRow):
     """One row, whose entries are clipped one by one."""
 
-    remedy: ClassVar[str] = "more rows, fewer columns, a larger epsilon or narrower bounds"
+    remedy: ClassVar[str] = "more rows, fewer columns, or a larger epsilon"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,11 @@ class ScalerProblem:
 
 def checked_interval(bounds: Any, n_features: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the public ends of all columns; refuse such as noise or floats cannot deal with."""
-    low, high = (_checked_end(end, bounds, n_features) for end in _pair(bounds))
+    try:
+        low, high = bounds
+    except (TypeError, ValueError):
+        raise ValueError(_wanted(bounds)) from None
+    low, high = (_checked_end(end, bounds, n_features) for end in (low, high))
     least, most = SMALLEST_BOUND, 1 / SMALLEST_BOUND
     if not ((np.abs(low) <= most) & (np.abs(high) <= most)).all():
         raise ValueError(f"bounds={bounds!r} must not exceed {most:g} in size.")
@@ -42,14 +46,6 @@ def checked_interval(bounds: Any, n_features: int) -> tuple[np.ndarray, np.ndarr
             f"bounds={bounds!r} must be (low, high), with low below high by at least {least:g} in "
             "every column."
         )
-    return low, high
-
-
-def _pair(bounds: Any) -> tuple[Any, Any]:
-    try:
-        low, high = bounds
-    except (TypeError, ValueError):
-        raise ValueError(_wanted(bounds)) from None
     return low, high
 
 

@@ -10,17 +10,19 @@ from skdp.preprocessing._scaler.columns import Intervals
 __all__ = ["Scales", "scales_of"]
 
 # Least variance under noise, in units of the squared half of an interval.
-_LEAST_VARIANCE = 1e-4  # not studied
+_LEAST_VARIANCE = 1e-4  # benchmarks/classification/constants.md
+# A variance of so many standard deviations of what noise leaves open may be none at all.
+_HIDDEN = 2.0  # not studied
 # Without noise, what is smaller than this, relative to the terms of the variance, is rounding.
 _ROUNDING = 16 * np.finfo(np.float64).eps  # not tuned
 
 
 class Scales(NamedTuple):
-    """Centers and variances of columns, and whether a variance is the least that is allowed."""
+    """Centers and variances of columns, and whether one hardly varies, as far as noise tells."""
 
     center: np.ndarray
     variance: np.ndarray
-    is_least: np.ndarray
+    is_flat: np.ndarray
     is_void: np.ndarray
 
 
@@ -39,13 +41,16 @@ def scales_of(
     noise = noise_std * math.sqrt(1 + 4 * min(float(np.mean(means**2)), 1.0))
     means, _ = _drawn_together(means, noise_std)
     variances, kept = _drawn_together(variances, noise)
-    least = max(math.sqrt(kept) * noise, _LEAST_VARIANCE) if noise_std else 0.0
+    deviation = math.sqrt(kept) * noise
+    least = max(deviation, _LEAST_VARIANCE) if noise_std else 0.0
     center = intervals.middle + intervals.half * np.clip(means, -largest, largest)
-    is_least = variances <= least
+    # What columns are drawn to has noise itself, of one column as much as of the column.
+    left = noise * math.sqrt(kept + (1 - kept) / len(variances))
+    is_flat = variances <= max(_HIDDEN * left, least)
     if not noise_std:
-        is_least = variances <= _ROUNDING * np.maximum(means**2, _rounded_squares(intervals))
+        is_flat = variances <= _ROUNDING * np.maximum(means**2, _rounded_squares(intervals))
     variances = np.clip(variances, least, largest**2)
-    return Scales(center, intervals.half**2 * variances, is_least, is_void)
+    return Scales(center, intervals.half**2 * variances, is_flat, is_void)
 
 
 def _rounded_squares(intervals: Intervals) -> np.ndarray:

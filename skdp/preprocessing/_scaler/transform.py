@@ -6,6 +6,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.finite import finite
+from skdp.data.sources import float_dtype
 from skdp.linalg.compressed import with_data
 
 __all__ = ["Scaling"]
@@ -44,7 +45,7 @@ class Scaling(NamedTuple):
 
 def _by_column(X: Any, change: Any) -> Any:
     """Change stored entries by a function of them and of their columns, in double precision."""
-    dtype = np.float32 if X.dtype == np.float32 else np.float64
+    dtype = float_dtype(X)
     with np.errstate(all="ignore"):
         if issparse(X):
             changed = change(X.data.astype(np.float64), X.indices)

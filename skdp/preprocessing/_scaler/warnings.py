@@ -15,7 +15,6 @@ __all__ = ["warnings_for_plan", "warnings_for_scales"]
 _MOST_NOISE = 0.1  # not studied
 # So many columns are named.
 _MOST_NAMED = 10  # not tuned
-_PASS_BOUNDS = " Pass bounds, if there are any that are known without looking at X."
 
 
 def warnings_for_plan(problem: ScalerProblem, plan: Plan) -> Iterator[str]:
@@ -26,8 +25,8 @@ def warnings_for_plan(problem: ScalerProblem, plan: Plan) -> Iterator[str]:
             f"With epsilon={problem.cost.epsilon}, {problem.n_units} rows and "
             f"{problem.n_features} columns, noise hides most centers and scales: its standard "
             f"deviation is {noise_std:.2f} of half the interval of a column. Use "
-            f"{problem.unit.remedy}."
-        ) + _PASS_BOUNDS * (problem.interval is None)
+            f"{_remedy(problem)}."
+        )
 
 
 def warnings_for_scales(
@@ -42,12 +41,18 @@ def warnings_for_scales(
             "show no number but 0 above the noise, and are taken to lie between 0 and 1",
         ),
         (
-            scales.is_least & ~scales.is_void,
-            "hardly vary beside their intervals: they get the least scale that noise can tell",
+            scales.is_flat & ~scales.is_void,
+            "hardly vary beside their intervals, as far as noise can tell: they get small scales, "
+            "which may be far off",
         ),
     ):
         if which.any():
-            yield f"{_named(np.flatnonzero(which), names)} {what}. Use {problem.unit.remedy}."
+            yield f"{_named(np.flatnonzero(which), names)} {what}. Use {_remedy(problem)}."
+
+
+def _remedy(problem: ScalerProblem) -> str:
+    better = "" if problem.interval is None else " that fit better, and"
+    return f"{problem.unit.remedy}. Pass bounds{better} that are known without looking at X"
 
 
 def _named(columns: np.ndarray, names: Sequence[Any]) -> str:

@@ -13,15 +13,16 @@ import numpy as np
 from skdp.preprocessing._scaler.columns import Intervals
 from skdp.preprocessing._scaler.sizes import is_visible
 
-__all__ = ["NarrowPlaces", "are_narrow", "zoomed_intervals"]
+__all__ = ["are_narrow", "place_within", "zoomed_intervals"]
 
 # Columns with a larger ratio of their ends are as wide as they are far from 0.
-_LARGEST_RATIO = 4.0  # not studied
+_LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
 # Fractions of the rows that the visible bins of a level have to hold, the second less one standard
-# deviation of its noise. With less, a second place with a fifth of the rows would be lost.
-_MOST, _LEAST = 0.9, 0.75  # benchmarks/scaling/columns.md
+# deviation of its noise. With less, a second place with a fifth of the rows would be lost, or what
+# a column says of the few rows that have not the number of most others.
+_MOST, _LEAST = 0.95, 0.75  # benchmarks/scaling/columns.md
 # Coarser levels than this number of bins would gain less than they risk.
-_FEWEST_BINS = 16  # not studied
+_FEWEST_BINS = 16  # benchmarks/classification/constants.md
 
 
 def are_narrow(intervals: Intervals) -> np.ndarray:
@@ -30,16 +31,12 @@ def are_narrow(intervals: Intervals) -> np.ndarray:
     return (near > 0) & (np.abs(intervals.middle) + intervals.half <= _LARGEST_RATIO * near)
 
 
-class NarrowPlaces:
-    """The equal bins of the intervals of narrow columns; of the others nothing is counted."""
-
-    def __init__(self, intervals: Intervals, is_narrow: np.ndarray, n_bins: int) -> None:
-        self.intervals, self.is_narrow, self.n_bins = intervals, is_narrow, n_bins
-
-    def __call__(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return the bin of each number; what is outside goes to the first or the last."""
-        units = np.nan_to_num(self.intervals.units(values, columns))
-        return np.minimum(((units + 1) / 2 * self.n_bins).astype(np.intp), self.n_bins - 1)
+def place_within(
+    values: np.ndarray, columns: np.ndarray, intervals: Intervals, n_bins: int
+) -> np.ndarray:
+    """Return which of equal bins has each number; what is outside goes to the first or the last."""
+    units = np.nan_to_num(intervals.units(values, columns))
+    return np.minimum(((units + 1) / 2 * n_bins).astype(np.intp), n_bins - 1)
 
 
 def zoomed_intervals(

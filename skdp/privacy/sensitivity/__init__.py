@@ -24,98 +24,37 @@ References
    sensitivity in differentially private libraries and how to fix it". CCS. :arxiv:`2207.10635`
 """
 
-from skdp.privacy.sensitivity.changes import (
-    frobenius_product,
-    spectral_product,
+from skdp.privacy.sensitivity import (
+    changes,
+    classes,
+    columns,
+    entries,
+    interactions,
+    records,
+    rows,
+    short_rows,
+    users,
 )
-from skdp.privacy.sensitivity.classes import class_moment
-from skdp.privacy.sensitivity.columns import column_moments
-from skdp.privacy.sensitivity.counts import (
-    count,
-    counts,
-    histogram,
-    histograms,
-)
-from skdp.privacy.sensitivity.entries import (
-    edge_core,
-    edge_mean,
-    edge_mean_l1,
-    edge_product,
-    edge_product_l1,
-    edge_squares,
-    entry_core,
-    entry_mean,
-    entry_product,
-    entry_squares,
-    entry_step,
-    symmetric_edge_core,
-)
-from skdp.privacy.sensitivity.interactions import (
-    interaction_mean,
-    interaction_product,
-    interaction_squares,
-)
-from skdp.privacy.sensitivity.records import (
-    labeled_moment,
-    response_sum,
-    singular_gap,
-    smallest_eigenvalue,
-    subspace_pair,
-)
-from skdp.privacy.sensitivity.rows import (
-    clipped_projection,
-    clipped_squares,
-    projected_spectrum,
-    row_sum,
-    second_moment,
-)
-from skdp.privacy.sensitivity.short_rows import (
-    short_row,
-    short_row_product,
-    short_row_rmatmul,
-    short_row_squares,
-)
-from skdp.privacy.sensitivity.users import count_distance, loss_range, user_moment
+from skdp.privacy.sensitivity import counts as counts_  # a function has the name
+from skdp.privacy.sensitivity.changes import *
+from skdp.privacy.sensitivity.classes import *
+from skdp.privacy.sensitivity.columns import *
+from skdp.privacy.sensitivity.counts import *
+from skdp.privacy.sensitivity.entries import *
+from skdp.privacy.sensitivity.interactions import *
+from skdp.privacy.sensitivity.records import *
+from skdp.privacy.sensitivity.rows import *
+from skdp.privacy.sensitivity.short_rows import *
+from skdp.privacy.sensitivity.users import *
 
-__all__ = [
-    "class_moment",
-    "clipped_projection",
-    "clipped_squares",
-    "column_moments",
-    "count",
-    "count_distance",
-    "counts",
-    "edge_core",
-    "edge_mean",
-    "edge_mean_l1",
-    "edge_product",
-    "edge_product_l1",
-    "edge_squares",
-    "entry_core",
-    "entry_mean",
-    "entry_product",
-    "entry_squares",
-    "entry_step",
-    "frobenius_product",
-    "histogram",
-    "histograms",
-    "interaction_mean",
-    "interaction_product",
-    "interaction_squares",
-    "labeled_moment",
-    "loss_range",
-    "projected_spectrum",
-    "response_sum",
-    "row_sum",
-    "second_moment",
-    "short_row",
-    "short_row_product",
-    "short_row_rmatmul",
-    "short_row_squares",
-    "singular_gap",
-    "smallest_eigenvalue",
-    "spectral_product",
-    "subspace_pair",
-    "symmetric_edge_core",
-    "user_moment",
-]
+__all__: list[str] = []
+__all__ += changes.__all__
+__all__ += classes.__all__
+__all__ += columns.__all__
+__all__ += counts_.__all__
+__all__ += entries.__all__
+__all__ += interactions.__all__
+__all__ += records.__all__
+__all__ += rows.__all__
+__all__ += short_rows.__all__
+__all__ += users.__all__

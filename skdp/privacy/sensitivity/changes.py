@@ -4,10 +4,7 @@ import numpy as np
 
 from skdp.privacy.precision import in_double_precision
 
-__all__ = [
-    "frobenius_product",
-    "spectral_product",
-]
+__all__ = ["frobenius_product", "spectral_product"]
 
 
 @in_double_precision

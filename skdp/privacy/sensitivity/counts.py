@@ -5,12 +5,7 @@ import math
 from skdp.privacy.adjacency import choose
 from skdp.privacy.precision import in_double_precision
 
-__all__ = [
-    "count",
-    "counts",
-    "histogram",
-    "histograms",
-]
+__all__ = ["count", "counts", "histogram", "histograms"]
 
 
 @in_double_precision

@@ -6,11 +6,7 @@ import numpy as np
 
 from skdp.privacy.precision import in_double_precision
 
-__all__ = [
-    "interaction_mean",
-    "interaction_product",
-    "interaction_squares",
-]
+__all__ = ["interaction_mean", "interaction_product", "interaction_squares"]
 
 
 @in_double_precision

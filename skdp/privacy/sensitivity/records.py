@@ -14,13 +14,7 @@ import math
 from skdp.privacy.adjacency import choose
 from skdp.privacy.precision import in_double_precision
 
-__all__ = [
-    "labeled_moment",
-    "response_sum",
-    "singular_gap",
-    "smallest_eigenvalue",
-    "subspace_pair",
-]
+__all__ = ["labeled_moment", "response_sum", "singular_gap", "smallest_eigenvalue", "subspace_pair"]
 
 
 @in_double_precision
@@ -39,11 +33,7 @@ def labeled_moment(
 
 @in_double_precision
 def response_sum(
-    level: float,
-    response_range: float,
-    largest_norm: float,
-    adjacency: str,
-    rounding: float = 0.0,
+    level: float, response_range: float, largest_norm: float, adjacency: str, rounding: float = 0.0
 ) -> float:
     r"""Sensitivity of :math:`\sum_i \psi(y_i - p_i) z_i` to one response, z and p public.
 

@@ -8,12 +8,7 @@ from skdp.privacy.adjacency import choose
 from skdp.privacy.precision import in_double_precision
 from skdp.privacy.sensitivity.entries import entry_squares
 
-__all__ = [
-    "short_row",
-    "short_row_product",
-    "short_row_rmatmul",
-    "short_row_squares",
-]
+__all__ = ["short_row", "short_row_product", "short_row_rmatmul", "short_row_squares"]
 
 
 @in_double_precision

@@ -1,0 +1,217 @@
+"""Classification of private matrices, with coefficients of low rank."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import _fit_context
+
+from skdp._parameters import FINITE_BOUND
+from skdp._reading import check_rows_of
+from skdp.data.rank_one import RankOneMatrices
+from skdp.data.sources import holds_sparse
+from skdp.linear_model._classifier import PrivateClassifier
+from skdp.linear_model._logistic.fit import Estimate
+from skdp.linear_model._logistic.problem import LogisticProblem
+from skdp.linear_model._trace.class_descent import solve_trace_classes
+from skdp.linear_model._trace.class_plan import TraceClassProblem, plan_trace_classes
+from skdp.linear_model._trace.input import as_rows, check_same_shape, matrix_shape_of
+from skdp.linear_model._trace.problem import TRACE_CONSTRAINTS, check_rank
+from skdp.privacy.precision import plain
+
+__all__ = ["DPTraceClassifier"]
+
+
+class DPTraceClassifier(PrivateClassifier):
+    r"""Classification of matrices, with coefficients of low rank and differential privacy.
+
+    The model is a logistic regression of two classes: the log odds of matrices :math:`X_i` of shape
+    (d1, d2) are :math:`\langle X_i, M \rangle + b`, for coefficients M of rank at most `rank`. The
+    noise is only in the directions that matrices of that rank have.
+
+    Parameters
+    ----------
+    rank : int, default=1
+        Largest rank of the coefficients, at most the smaller side of the matrices. The noise grows
+        with rank * (d1 + d2 - rank), the number of free coefficients.
+    matrix_shape : tuple of two ints or None, default=None
+        Shape (d1, d2) of the matrices that are the rows of a 2-D X, in C order. ``None`` takes the
+        shape of 3-D X; 2-D X then has matrices of shape (n_features, 1).
+    classes : array-like or None, default=None
+        All labels that there may be, two: which of them occur is then protected, and a class
+        without records is fine. ``None`` takes the labels of y, which makes it public which labels
+        occur, and warns of that.
+    epsilon : float, default=1.0
+        Privacy budget of one fit, dimensionless, ``0 < epsilon <= inf``. Smaller is more private;
+        ``inf`` switches the noise off, but clips as ever.
+    delta : float, default=1e-6
+        Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
+        number of units.
+    privacy_unit : {"record"}, default="record"
+        What is protected: one record, that is a matrix with its label.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
+        which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.
+    row_norm : float or None, default=None
+        Public bound to which the Frobenius norms of matrices are clipped, before and after their
+        mean is subtracted, in the units of X; the noise grows with it. ``None`` releases their
+        median, or, of few records, takes the entries to be standardized. From 1e-100 to 1e100.
+    ledger : PrivacyLedger or None, default=None
+        Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
+    n_jobs : int or None, default=None
+        Threads that share the data; no number depends on it. ``None``: those of matrix products.
+    random_state : int, RandomState or Generator instance or None, default=None
+        ``None`` takes fresh noise in every fit, as the guarantee assumes. A secret int, such as
+        ``secrets.randbits(128)``, repeats a fit in the same container on the same kind of machine;
+        one that can be guessed voids the guarantee.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        Labels of the classes, sorted. Public: given, or promised to be.
+    coef_ : ndarray of shape (d1, d2)
+        Coefficients of the second class, a matrix whatever the layout of X. They have the
+        direction of those of a logistic regression, but not quite their size. Covered by the
+        guarantee.
+    intercept_ : ndarray of shape (1,)
+        Intercept. Covered by the guarantee.
+    privacy_spent_ : PrivacySpent
+        Record of every release. Public.
+    n_features_in_ : int
+        Number of features, d1 * d2. Public.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if X has names that are strings. Public.
+
+    See Also
+    --------
+    DPLogisticRegression : Rows of features, two classes or more.
+    DPTraceRegressor : Regression on matrices, with coefficients of low rank.
+
+    Notes
+    -----
+    **Privacy.** Unit: a record, that is a matrix with its label. Adjacency: `adjacency`.
+    Mechanisms: Gaussian, and exponential for the median of the norms, accounted for in Gaussian
+    differential privacy. Released: that median, unless `row_norm` is given or the records are few;
+    the mean of clipped matrices; the difference of the classes of matrices less that mean; and in
+    each step the sum of the gradients, each clipped in norm. `plan` lists every release before a
+    fit, `privacy_spent_` afterwards. Assumed public: the number of records, the shape, dtype and
+    container of X, feature names, the classes, and parameters. That the classes are public is
+    promised by the caller if they are taken from y, and ``privacy_spent_.enforced`` is then False.
+    NaN, infinity and labels that are not among the classes are refused, which tells that there are
+    none. Not covered: what `predict` and its like and `score` return, noise-free functions of the
+    rows passed in; and the running time. No assumption about the data is made.
+
+    Entries are not whitened: they should be of similar size, and not strongly correlated. Where
+    they are, as in images, `DPLogisticRegression` on the rows does as well.
+
+    After the check, and a digest if there is a seed, a fit reads X for the norms of the matrices,
+    for their mean, for the norms of what differs from it, for the start, and in every step, of
+    which public facts make 8 to 40. Time is O(n d1 d2 rank) a step, memory O(d1 d2).
+
+    With ``epsilon=inf`` the steps are those of a private fit without its noise, 40 of them, and not
+    those to the optimum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPTraceClassifier
+    >>> from skdp.datasets import make_trace_regression
+    >>> X, y, M = make_trace_regression(8000, (8, 8), rank=2, random_state=0)
+    >>> model = DPTraceClassifier(rank=2, classes=[False, True], epsilon=1.0).fit(X, y > 0)
+    >>> model.coef_.shape
+    (8, 8)
+    >>> model.score(X, y > 0) > 0.85
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrivateClassifier._parameter_constraints,
+        "rank": TRACE_CONSTRAINTS["rank"],
+        "matrix_shape": TRACE_CONSTRAINTS["matrix_shape"],
+        # Without a bound there would be no unit for the steps.
+        "row_norm": [FINITE_BOUND, None],
+    }
+
+    _most_classes, _kind = 2, TraceClassProblem
+    _plan, _solve = staticmethod(plan_trace_classes), staticmethod(solve_trace_classes)
+
+    def __init__(
+        self,
+        rank: int = 1,
+        *,
+        matrix_shape: tuple[int, int] | None = None,
+        classes: Any = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        privacy_unit: str = "record",
+        adjacency: str = "replace",
+        row_norm: float | None = None,
+        ledger: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.rank = rank
+        self.matrix_shape = matrix_shape
+        self.classes = classes
+        self.epsilon = epsilon
+        self.delta = delta
+        self.privacy_unit = privacy_unit
+        self.adjacency = adjacency
+        self.row_norm = row_norm
+        self.ledger = ledger
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the coefficients, spending the whole budget.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features) or (n_records, d1, d2)
+            Matrices of the records.
+        y : array-like of shape (n_records,)
+            Labels, which are whole numbers or strings.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X, y or a parameter is not acceptable; nothing has been spent then.
+        """
+        self._fit(X, y)
+        return self
+
+    def _read(self, X: Any) -> tuple[Any, tuple[int, int] | None]:
+        rows, _ = super()._read(X)
+        if holds_sparse(rows) or isinstance(rows, RankOneMatrices):
+            raise TypeError(
+                f"Sparse data was passed for X, or RankOneMatrices, but {type(self).__name__} "
+                "takes dense data: an array with all entries."
+            )
+        return as_rows(rows)
+
+    def _rows_of(self, X: Any) -> Any:
+        rows, shape = self._read(X)
+        check_same_shape(shape, self.coef_.shape, type(self).__name__)
+        return check_rows_of(rows, self)
+
+    def _layout(self, n_features: int, given: tuple[int, int] | None) -> dict[str, Any]:
+        shape = matrix_shape_of(plain(self.matrix_shape), given, n_features)
+        check_rank(self.rank, shape)
+        return {"matrix_shape": shape}
+
+    def _set_attributes(self, result: Estimate, problem: LogisticProblem) -> tuple[str, ...]:
+        warnings = super()._set_attributes(result, problem)
+        assert isinstance(problem, TraceClassProblem)
+        self.coef_: np.ndarray = self.coef_.reshape(problem.matrix_shape)
+        return warnings
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.classifier_tags.multi_class = False
+        return tags

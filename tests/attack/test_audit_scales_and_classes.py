@@ -1,0 +1,59 @@
+"""Audits of the scaler and of the classifier: what whole fits reveal of one record."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.stats import beta, norm
+
+from skdp import DPLogisticRegression, DPStandardScaler
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.cost import PrivacyCost
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")]
+
+EPSILON, DELTA = 8.0, 1e-6
+CLAIM = PrivacyBudget(EPSILON, DELTA, unit="row", adjacency="replace").cost.mu
+N_RECORDS = 100
+
+
+def mean_of(side, bounds=(-1.0, 1.0), **parameters):
+    """Say on which side of 0 the mean of a column is whose other entries are 0."""
+    column = np.zeros((4, 1))
+    # Beyond the bounds; without any, in the bin of 1 or of -1.
+    column[0] = side if bounds is None else 1e3 * side
+    scaler = DPStandardScaler(epsilon=EPSILON, delta=DELTA, bounds=bounds, **parameters)
+    return scaler.fit(column).mean_[0]
+
+
+def slope_of(side, **parameters):
+    """Say how one row that is not 0 changes the class, by its own."""
+    X, y = np.zeros((N_RECORDS, 1)), np.arange(N_RECORDS) % 2
+    X[0], y[0] = 1e3, side > 0
+    given = {"classes": [0, 1], "row_norm": 1.0, "epsilon": EPSILON, "delta": DELTA}
+    return DPLogisticRegression(**given, **parameters).fit(X, y).coef_[0, 0]
+
+
+def lower_bound_of_mu(fit, n_fits, first_seed=2**100):
+    """What the sign of the statistic proves about mu, with confidence 99%."""
+    seeds = range(first_seed, first_seed + n_fits)
+    misses = sum(fit(1, random_state=seed) <= 0 for seed in seeds)
+    false_alarms = sum(fit(-1, random_state=seed) > 0 for seed in seeds)
+    highest = [beta.ppf(0.995, count + 1, n_fits - count) for count in (misses, false_alarms)]
+    return norm.isf(highest[0]) + norm.isf(highest[1])
+
+
+@pytest.mark.parametrize(
+    ("fit", "n_fits", "least"),
+    [(mean_of, 800, 0.7), (partial(mean_of, bounds=None), 400, 0.3), (slope_of, 250, 0.1)],
+    ids=["bounds", "no bounds", "classes"],
+)
+def test_whole_fits_reveal_no_more_than_claimed(fit, n_fits, least):
+    # The audit has teeth only if it proves a good part of what is spent.
+    assert least * CLAIM < lower_bound_of_mu(fit, n_fits) <= CLAIM
+
+
+def test_too_little_noise_is_caught(monkeypatch):
+    noise_std = PrivacyCost.noise_std
+    monkeypatch.setattr(PrivacyCost, "noise_std", lambda *args: 0.7 * noise_std(*args))
+    assert lower_bound_of_mu(mean_of, 800) > CLAIM

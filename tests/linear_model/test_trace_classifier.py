@@ -1,0 +1,189 @@
+"""The classifier of matrices: its accuracy, its layouts, what it refuses, what is null."""
+
+import pickle
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from class_cells import Cell, null_record
+from harness import record
+from scipy.sparse import csr_array
+from scipy.special import expit
+
+from skdp import DPLogisticRegression, DPTraceClassifier, PrivacyLedger, PrivacyWarning
+from skdp.data.reduce import BlockView
+from skdp.datasets import make_trace_regression
+from skdp.model_selection import DPGridSearch
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
+SEED = 2**100 + 3
+SHAPE = (6, 5)
+
+
+def drawn(n_records, seed=0):
+    """Matrices far from 0, in odd units, and labels with the best accuracy of .86."""
+    X, scores, M = make_trace_regression(
+        n_records, SHAPE, rank=1, norm=3.65, noise=0.0, random_state=seed
+    )
+    labels = np.random.default_rng(seed).random(n_records) < expit(scores)
+    return 100 * (X + 0.5), labels.astype(int), M
+
+
+def private(**more):
+    return DPTraceClassifier(**{"classes": [0, 1], "random_state": SEED, **more})
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+def test_it_predicts_well_with_the_right_rank(adjacency):
+    X, y, M = drawn(8000)
+    train, test = slice(6000), slice(6000, None)
+    model = private(adjacency=adjacency).fit(X[train], y[train])
+    assert model.score(X[test], y[test]) > 0.84
+    assert np.linalg.matrix_rank(model.coef_, tol=1e-9 * np.linalg.norm(model.coef_)) == 1
+    cosine = np.vdot(model.coef_, M) / np.linalg.norm(model.coef_) / np.linalg.norm(M)
+    assert cosine > 0.98
+
+
+def test_without_noise_the_direction_is_that_of_a_logistic_regression():
+    X, y, _ = drawn(3000)
+    model = DPTraceClassifier(5, classes=[0, 1], epsilon=np.inf).fit(X, y)
+    rows = DPLogisticRegression(classes=[0, 1], epsilon=np.inf).fit(X.reshape(len(X), -1), y)
+    ours, theirs = model.coef_.ravel(), rows.coef_.ravel()
+    assert ours @ theirs > 0.99 * np.linalg.norm(ours) * np.linalg.norm(theirs)
+    assert np.mean(model.predict(X) == rows.predict(X.reshape(len(X), -1))) > 0.97
+
+
+def test_layouts_give_one_fit():
+    X, y, _ = drawn(400)
+    model = private(epsilon=np.inf).fit(X, y)
+    assert model.coef_.shape == SHAPE
+    assert model.intercept_.shape == (1,)
+    assert model.n_features_in_ == 30
+    rows = X.reshape(len(X), -1)
+    flat = private(epsilon=np.inf, matrix_shape=SHAPE).fit(rows, y)
+    listed = private(epsilon=np.inf, n_jobs=2).fit(X.tolist(), y)
+    for other in (flat, listed):
+        np.testing.assert_array_equal(other.coef_, model.coef_)
+        np.testing.assert_array_equal(other.decision_function(X), model.decision_function(rows))
+    vectors = private().fit(rows, y)
+    assert vectors.coef_.shape == (30, 1)
+    single = private().fit(X.astype(np.float32), y)
+    assert single.coef_.dtype == single.intercept_.dtype == np.float32
+    again = pickle.loads(pickle.dumps(single))
+    np.testing.assert_array_equal(again.predict_proba(X), single.predict_proba(X))
+    assert again.predict_proba(X).shape == (400, 2)
+
+
+def test_labels_of_y_are_classes_with_a_warning():
+    X, y, _ = drawn(1000)
+    with pytest.warns(PrivacyWarning, match="which labels occur becomes public"):
+        model = DPTraceClassifier(epsilon=4.0).fit(X, np.array(["no", "yes"])[y])
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert set(model.predict(X)) == {"no", "yes"}
+    assert not model.privacy_spent_.enforced
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"delta": 0}, "delta=0 .* DPTraceClassifier"),
+        ({"row_norm": np.inf}, "row_norm"),
+        ({"row_norm": np.inf, "epsilon": np.inf}, "row_norm"),
+        ({"privacy_unit": "response"}, "privacy_unit"),
+        ({"rank": 6}, "rank=6 exceeds the smaller side"),
+        ({"matrix_shape": (5, 6)}, "matrix_shape"),
+        ({"classes": [0, 1, 2]}, "Only binary classification is supported"),
+    ],
+)
+def test_what_it_cannot_do_is_refused_before_anything_is_spent(tmp_path, parameters, message):
+    ledger = PrivacyLedger.create(
+        tmp_path / "x.skdp", dataset="x", epsilon=9.0, delta=1e-5, unit="record"
+    )
+    X, y, _ = drawn(20)
+    model = private(ledger=ledger, **parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+    assert ledger.entries() == []
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_sparse_rows_are_refused():
+    X, y, _ = drawn(1000)
+    rows, model = csr_array(X.reshape(1000, -1)), private().fit(X, y)
+    flat = private(matrix_shape=SHAPE)
+    for sparse in (rows, pd.DataFrame.sparse.from_spmatrix(rows)):
+        refused = partial(flat.fit, sparse, y), partial(flat.plan, 1000, 30, like=sparse)
+        for given in (*refused, partial(model.predict, sparse)):
+            with pytest.raises(TypeError, match="Sparse data was passed"):
+                given()
+
+
+def test_a_whole_number_bounds_norms_as_a_float_does():
+    X, y, _ = drawn(300)
+    whole, real = (private(row_norm=bound, epsilon=np.inf).fit(X, y) for bound in (40, 40.0))
+    np.testing.assert_array_equal(whole.coef_, real.coef_)
+    assert whole.privacy_spent_ == real.privacy_spent_
+
+
+def test_another_shape_is_refused():
+    X, y, _ = drawn(1000)
+    model = private().fit(X, y)
+    with pytest.raises(ValueError, match=r"shape \(5, 6\), but DPTraceClassifier was fitted"):
+        model.predict(X.reshape(-1, 5, 6))
+    with pytest.raises(ValueError, match="n_features=12 does not fit like"):
+        private().plan(1000, 12, like=X)
+
+
+@pytest.mark.parametrize("cell", [Cell("zero_out", 2, "matrices"), Cell("zero_out", 2, "flat")])
+def test_a_null_record_is_counted_nowhere(cell):
+    """It is in no sum, nor in the number of norms, while its noise is that of all records."""
+    data = cell.data()
+    with null_record():
+        budget = record(cell, data.arguments)
+    names = [release.name for release in budget.spent().releases]
+    losses = budget.values[names.index("median norm")]
+    assert losses[0] == len(data.rows) / 2
+    assert losses[-1] == len(data.rows) / 2 - 1
+    # The same with any label, as the null record has none.
+    other = data.with_record(data.rows[0], 1 - data.labels[0])
+    with null_record():
+        same = record(cell, other.arguments)
+    for ours, theirs in zip(budget.values[:3], same.values[:3], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_step_reads_the_matrices_once(monkeypatch):
+    sizes, map_sum = [], BlockView.map_sum
+
+    def counting_sum(self, kernel, size):
+        sizes.append(size)
+        # Other processes may run a kernel.
+        pickle.dumps(kernel)
+        return map_sum(self, kernel, size)
+
+    monkeypatch.setattr(BlockView, "map_sum", counting_sum)
+    X, y, _ = drawn(500)
+    model = private(rank=2).fit(X, y)
+    n_steps = sum("gradient" in one.name for one in model.privacy_spent_.releases)
+    # The mean, the start, steps.
+    assert sizes == [30, 30, *[2 * sum(SHAPE) + 1] * n_steps]
+
+
+def test_the_plan_tells_all_releases():
+    X, _, _ = drawn(2)
+    plan = private(rank=2).plan(5000, 30, like=X)
+    names = [one.name for one in plan.releases]
+    assert names[:4] == ["median norm", "mean matrix", "class difference", "tangent gradient 1"]
+    assert plan.releases[3].sensitivity is not None
+    assert plan.releases[3].shape == (23,)
+    few = private().plan(100, 30, like=X)
+    assert all(one.sensitivity is not None for one in few.releases)
+
+
+def test_few_records_are_warned_of_and_a_search_takes_the_labels_for_classes():
+    X, y, _ = drawn(1000)
+    with pytest.warns(PrivacyWarning, match="few for 10 coefficients .* or a smaller rank"):
+        private(epsilon=0.1).fit(X, y)
+    search = DPGridSearch(DPTraceClassifier(), {"rank": [1, 2]}, epsilon=4.0)
+    assert search.fit(X, y).best_estimator_.classes_.tolist() == [0, 1]
