@@ -22,8 +22,8 @@ from benchmarks.scaling.columns import CASES as COLUMNS
 from skdp import DPLogisticRegression, DPStandardScaler
 from skdp.linear_model._logistic import descent, plan, shrinkage, whitening
 from skdp.preprocessing._scaler import plan as scaler_plan
-from skdp.preprocessing._scaler import shrinkage as scaler_shrinkage
-from skdp.preprocessing._scaler import zoom
+from skdp._scales import shrinkage as scaler_shrinkage
+from skdp._scales import zoom
 
 HERE = Path(__file__).parent
 TITLE = """\

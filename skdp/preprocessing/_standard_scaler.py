@@ -21,10 +21,11 @@ from skdp.data.digest import digest
 from skdp.data.reduce import sum_rounding
 from skdp.data.rows import Rows
 from skdp.data.sources import MappedBlocks, RowBlocks, as_source, block_starts, holds_sparse
-from skdp.preprocessing._scaler.fit import solve_scaler
+from skdp._scales.bounds import checked_interval
+from skdp._scales.fit import release_scales
 from skdp.preprocessing._scaler.plan import plan_scaler
-from skdp.preprocessing._scaler.problem import ScaledRow, ScalerProblem, checked_interval
-from skdp.preprocessing._scaler.shrinkage import Scales
+from skdp.preprocessing._scaler.problem import ScaledRow, ScalerProblem
+from skdp._scales.shrinkage import Scales
 from skdp.preprocessing._scaler.transform import Scaling
 from skdp.preprocessing._scaler.warnings import warnings_for_plan, warnings_for_scales
 
@@ -259,7 +260,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
     def _solve(
         self, problem: ScalerProblem, plan: Any, view: Any, budget: Any, generator: Any
     ) -> Scales:
-        return solve_scaler(problem, plan, view, budget)
+        shape = problem.n_units, problem.n_features
+        return release_scales(plan, view, shape, problem.interval, budget)
 
     def _set_attributes(self, result: Scales, problem: ScalerProblem) -> list[str]:
         self.mean_, self.var_ = result.center, result.variance

@@ -13,8 +13,8 @@ from skdp import DPPCA, DPStandardScaler, DPTraceRegressor, PrivacyWarning, RowB
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
 from skdp.model_selection import DPGridSearch
-from skdp.preprocessing._scaler.columns import Intervals, counting, summing
-from skdp.preprocessing._scaler.sizes import N_BINS, place_size, sized_intervals
+from skdp._scales.columns import Intervals, counting, summing
+from skdp._scales.sizes import N_BINS, place_size, sized_intervals
 
 SEED = 2**100
 N = 4000

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from skdp.preprocessing._scaler.problem import ScalerProblem
-from skdp.preprocessing._scaler.shrinkage import Scales
+from skdp._scales.shrinkage import Scales
 from skdp.privacy import Plan
 
 __all__ = ["warnings_for_plan", "warnings_for_scales"]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdp.preprocessing._scaler.columns import Intervals
+from skdp._scales.columns import Intervals
 
 __all__ = ["Scales", "scales_of"]
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from skdp.preprocessing._scaler.columns import Intervals
+from skdp._scales.columns import Intervals
 
 __all__ = ["N_BINS", "is_visible", "place_size", "sized_intervals"]
 

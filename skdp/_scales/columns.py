@@ -12,7 +12,9 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp.data.blocks import Block
+from skdp.data.design import entries_of
 from skdp.data.reduce import Kernel, on_block
+from skdp.linalg.matrices import DenseMatrices
 
 __all__ = ["Intervals", "Place", "counting", "summing"]
 
@@ -48,7 +50,7 @@ def summing(intervals: Intervals) -> Kernel:
     return on_block(partial(_sums, intervals=intervals))
 
 
-def _counts(block: Block, place: Place, n_bins: int) -> np.ndarray:
+def _counts(block: Block | DenseMatrices, place: Place, n_bins: int) -> np.ndarray:
     values, columns, n_zeros = _entries(block)
     n_columns = len(n_zeros)
     places = place(values, columns) + n_bins * columns
@@ -58,7 +60,7 @@ def _counts(block: Block, place: Place, n_bins: int) -> np.ndarray:
     return counts.reshape(n_columns, n_bins).astype(np.float64)
 
 
-def _sums(block: Block, intervals: Intervals) -> np.ndarray:
+def _sums(block: Block | DenseMatrices, intervals: Intervals) -> np.ndarray:
     values, columns, n_zeros = _entries(block)
     every = np.arange(len(n_zeros))
     units = intervals.units(values, columns)
@@ -73,9 +75,9 @@ def _sums(block: Block, intervals: Intervals) -> np.ndarray:
     return np.stack(sums) + zeros
 
 
-def _entries(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _entries(block: Block | DenseMatrices) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the stored entries, their columns, and how many zeros each column has beside them."""
-    raw = block.raw
+    raw = entries_of(block) if isinstance(block, DenseMatrices) else block.raw
     n_rows, n_columns = raw.shape
     if not issparse(raw):
         return np.asarray(raw, np.float64), np.arange(n_columns), np.zeros(n_columns, np.intp)

@@ -10,10 +10,10 @@ import math
 
 import numpy as np
 
-from skdp.preprocessing._scaler.columns import Intervals
-from skdp.preprocessing._scaler.sizes import is_visible
+from skdp._scales.columns import Intervals
+from skdp._scales.sizes import is_visible
 
-__all__ = ["are_narrow", "place_within", "zoomed_intervals"]
+__all__ = ["are_narrow", "are_tiny", "place_within", "zoomed_intervals"]
 
 # Columns with a larger ratio of their ends are as wide as they are far from 0.
 _LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
@@ -29,6 +29,11 @@ def are_narrow(intervals: Intervals) -> np.ndarray:
     """Tell which columns may be narrow beside their distance from 0."""
     near = np.abs(intervals.middle) - intervals.half
     return (near > 0) & (np.abs(intervals.middle) + intervals.half <= _LARGEST_RATIO * near)
+
+
+def are_tiny(intervals: Intervals, before: Intervals, n_bins: int) -> np.ndarray:
+    """Tell which intervals are as short as so many equal bins of those before let them be."""
+    return np.asarray(intervals.half * n_bins < _FEWEST_BINS * before.half)
 
 
 def place_within(

@@ -1,0 +1,122 @@
+"""What centers and scales of columns take: releases and their shares, from public facts."""
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from skdp._scales.sizes import N_BINS
+from skdp.privacy import Release, sensitivity
+from skdp.privacy.cost import PrivacyCost
+from skdp.privacy.plan import OneOf
+
+__all__ = ["CenteredReleases", "ColumnFacts", "SizedReleases", "ZoomedReleases", "plan_scales"]
+
+# Bins of an interval, all columns together and one column: more of them cost memory, not privacy.
+# Numbers of bins of one column, as powers of two.
+_ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
+_SIZES, _MOMENTS, _PLACED = "signed sizes", "column moments", "places in intervals"
+_UNBOUNDED = ("rough column moments", _MOMENTS)
+
+
+class ColumnFacts(NamedTuple):
+    """Public facts of columns; `rounding` is that of a sum of rows, relative to the longest."""
+
+    cost: PrivacyCost
+    adjacency: str
+    n_rows: int
+    n_columns: int
+    rounding: float
+
+
+class CenteredReleases(NamedTuple):
+    """Without noise and bounds: the moments around 0, and around the means that these give."""
+
+    rough: Release
+    moments: Release
+
+
+class ZoomedReleases(NamedTuple):
+    """Where a column may be far from 0 beside its width: places come first."""
+
+    places: tuple[Release, ...]
+    moments: Release
+
+
+class SizedReleases(NamedTuple):
+    """What a fit without bounds releases, in this order."""
+
+    sizes: Release
+    ways: OneOf  # the moments alone, or a `ZoomedReleases`
+
+
+#: Releases of scales; with bounds it is one.
+ScaleReleases = Release | CenteredReleases | SizedReleases
+
+
+def plan_scales(
+    facts: ColumnFacts,
+    *,
+    is_bounded: bool,
+    sizes: float,
+    places: tuple[float, ...],
+    moments: float,
+) -> ScaleReleases:
+    """Plan all releases in their order; those of places take their shares from the moments."""
+    if is_bounded:
+        return _plan_moments(facts, moments)
+    if not facts.cost.is_private:
+        any_change, shape = partial(float, math.inf), (2, facts.n_columns)
+        return CenteredReleases(
+            *(
+                facts.cost.release(name, "gaussian", moments / 2, any_change, {}, shape=shape)
+                for name in _UNBOUNDED
+            )
+        )
+    bins = partial(sensitivity.histograms, facts.n_columns, facts.adjacency)
+    shape = (facts.n_columns, N_BINS)
+    zoomed = ZoomedReleases(_plan_places(facts, places), _plan_moments(facts, moments - sum(places)))
+    return SizedReleases(
+        facts.cost.release(_SIZES, "gaussian", sizes, bins, {}, shape=shape),
+        OneOf((_plan_moments(facts, moments), zoomed)),
+    )
+
+
+def _plan_moments(facts: ColumnFacts, share: float) -> Release:
+    """Plan the mean of each column and of its square, in its interval."""
+    change = partial(
+        _moment_change,
+        n_rows=facts.n_rows,
+        n_columns=facts.n_columns,
+        adjacency=facts.adjacency,
+    )
+    known, shape = {"rounding": facts.rounding}, (2, facts.n_columns)
+    return facts.cost.release(_MOMENTS, "gaussian", share, change, known, shape=shape)
+
+
+def _plan_places(facts: ColumnFacts, shares: tuple[float, ...]) -> tuple[Release, ...]:
+    """Plan histograms of equal bins for the columns that are zoomed; the others count nothing."""
+    change = partial(sensitivity.histograms, adjacency=facts.adjacency)
+    most = _ALL_PLACES // facts.n_columns
+    shape = (facts.n_columns, 1 << int(np.clip(most.bit_length() - 1, *_PLACES)))
+    releases: list[Release] = []
+    for number, share in enumerate(shares):
+        name = f"{_PLACED}, again" if number else _PLACED
+        follows = releases[-1].name if releases else _SIZES
+        releases.append(
+            facts.cost.release(
+                name,
+                "gaussian",
+                share,
+                change,
+                follows=follows,
+                shape=shape,
+                may_be_skipped=number > 0,
+            )
+        )
+    return tuple(releases)
+
+
+def _moment_change(rounding: float, *, n_rows: int, n_columns: int, adjacency: str) -> float:
+    return sensitivity.column_moments(n_columns, adjacency, rounding) / n_rows
