@@ -31,19 +31,25 @@ def release_scales(
     none = np.zeros(n_columns, dtype=bool)
     if isinstance(plan, Release):
         assert interval is not None
-        return moments(plan, Intervals.of(*interval), none)
+        found = moments(plan, Intervals.of(*interval), none)
+        half = (interval[1]-interval[0])/2
+        m = np.clip((found.center - interval[0])/half - 1, -1, 1)
+        two = found.variance/half**2 > .5*(1-m**2)
+        return found._replace(others=np.where(two, (1-np.abs(m))/2, 1.0))
     if isinstance(plan, CenteredReleases):
         ones = np.ones(n_columns)
         around = Intervals(0 * ones, ones, _LARGEST)
         rough = moments(plan.rough, around, none)
         return moments(plan.moments, around._replace(middle=rough.center), none)
     counts = view.map_sum(counting(place_size, N_BINS), n_columns * N_BINS)
-    intervals, is_void = sized_intervals(*budget.release(plan.sizes, counts))
+    released = budget.release(plan.sizes, counts)
+    intervals, is_void = sized_intervals(*released)
+    others = np.clip(1 - released[0][:, 0] / n_rows, 0, 1)
     alone, zoomed = plan.ways.ways
     if not are_narrow(intervals).any():
-        return moments(alone, intervals, is_void)
+        return moments(alone, intervals, is_void)._replace(others=others)
     intervals = _zoomed(zoomed, view, n_rows, intervals, budget)
-    return moments(zoomed.moments, intervals, is_void)
+    return moments(zoomed.moments, intervals, is_void)._replace(others=others)
 
 
 def _zoomed(

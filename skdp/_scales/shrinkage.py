@@ -24,6 +24,7 @@ class Scales(NamedTuple):
     variance: np.ndarray
     is_flat: np.ndarray
     is_void: np.ndarray
+    others: np.ndarray | float = 1.0
 
 
 def scales_of(

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from skdp.data.design import Design
+from skdp._scales.fit import release_scales
 from skdp.linear_model._medians import median_of_responses
 from skdp.linear_model._trace import scales
 from skdp.linear_model._trace.adassp import release_row_norm, solve_adassp, solve_public_design
@@ -17,7 +18,7 @@ from skdp.linear_model._trace.initial import random_start, release_start
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.records import Records
 from skdp.linear_model._trace.releases import DescentReleases, MomentReleases, TraceReleases
-from skdp.linear_model._trace.standardization import exact_standardization, release_standardization
+from skdp.linear_model._trace.standardization import exact_standardization, standardizing
 from skdp.linear_model._trace.transform import Transform, inverse_root
 from skdp.linear_model._trace.warnings import signal_strength, warnings_for_fit
 from skdp.privacy import PrivacyBudget, Release
@@ -108,7 +109,9 @@ def _scales(
 ) -> Transform:
     """Return the map to entries whose mean square is 1, each by itself or all together."""
     if plan.features is not None:
-        return release_standardization(plan.features, design, budget)
+        shape = design.n_records, design.n_entries
+        found = release_scales(plan.features, design, shape, problem.interval, budget)
+        return standardizing(found, problem)
     if plan.matrix_norm is not None:
         norm = scales.release_norm(plan.matrix_norm, design, is_null, budget)
     elif problem.is_vector:
@@ -162,9 +165,7 @@ def _default_quantile(
     """
     if spread.fraction_off_center < 1:
         return max(_QUANTILE_OF_UNLIKE, 1 - spread.fraction_off_center / 2)
-    rare = transform.rare
-    is_sparse = rare is not None and rare.are_many and rare.n_features * rare.fraction < _FEW_RARE
-    if is_sparse or not records.design.is_written_out:
+    if transform.rare_entries < _FEW_RARE or not records.design.is_written_out:
         return _QUANTILE_OF_UNLIKE
     return _QUANTILE_OF_STRONG if signal_strength(problem) > _STRONG_SIGNAL else _QUANTILE
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp._scales.plan import ColumnFacts, ScaleReleases, plan_scales
 from skdp.linear_model._descent import plan_descent, shares_of_steps
 from skdp.linear_model._medians import (
     ANY_SIZE,
@@ -23,7 +24,6 @@ from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.records import NO_CLIPPING
 from skdp.linear_model._trace.releases import (
     DescentReleases,
-    FeatureReleases,
     MomentReleases,
     StartReleases,
     TraceReleases,
@@ -48,10 +48,9 @@ _SHARE_LIMITS = _LEAST_SHARE, 0.1
 _USELESS = 0.2
 # Wanted noise for features: of counts of a search, of counts of a histogram (acceptable, and
 # wanted), and of a mean, in spreads; benchmarks/house/constants.md has `_SPREAD_PRECISION`.
-_COUNT_PRECISION = 0.1
-_LEAST_SPREAD_PRECISION, _SPREAD_PRECISION = 0.05, 0.02
-_MEAN_PRECISION, _LEAST_MEAN_SHARE = 0.1, 2e-3
-_LARGEST_FEATURE_SHARE = 0.03
+_SIZES_PRECISION, _MOMENTS_PRECISION = 0.0035, 0.005
+_LEAST_FEATURE_SHARE = 0.01
+_LARGEST_SIZES_SHARE, _LARGEST_MOMENTS_SHARE = 0.1, (0.15, 0.15)
 # Wanted largest eigenvalue of the noise of a covariance whose own eigenvalues are about 1;
 # benchmarks/house/constants.md has the largest share.
 _WANTED_EDGE = 0.3
@@ -140,7 +139,7 @@ def _plan_norm(name: str, problem: TraceProblem) -> Search:
 
 def _plan_transform(
     problem: TraceProblem,
-) -> tuple[FeatureReleases | None, Search | None, tuple[Release | None, ...]]:
+) -> tuple[ScaleReleases | None, Search | None, tuple[Release | None, ...]]:
     """Plan the scales of the matrices, and the covariances that whiten them."""
     if problem.covariance != "private" or not problem.protects_matrices:
         return None, None, ()
@@ -150,49 +149,25 @@ def _plan_transform(
     return features, norm, tuple(_plan_covariance(side, problem) for side in sides)
 
 
-def _plan_features(problem: TraceProblem) -> FeatureReleases | None:
-    """Plan the scales of single features; None if their shares would be too large.
-
-    A record adds to counts of all features, so their noise grows with the root of the number of
-    features.
-    """
-    n_features, centered = problem.n_entries, problem.fit_intercept
-    least, wanted = (
-        _share_of_counts(2 * n_features, problem, precision)
-        for precision in (_LEAST_SPREAD_PRECISION, _SPREAD_PRECISION)
+def _plan_features(problem: TraceProblem) -> ScaleReleases:
+    """Plan the scales of single features, as precise as it needs and affordable shares allow."""
+    n_units, mu, n_features = problem.n_units, problem.cost.mu, problem.n_entries
+    is_bounded = problem.interval is not None
+    limits = _LARGEST_SIZES_SHARE, _LARGEST_MOMENTS_SHARE[is_bounded]
+    sizes, moments = (
+        share_for_counts(
+            n_features, n_units, mu, precision=precision, limits=(_LEAST_FEATURE_SHARE, largest)
+        )
+        for precision, largest in zip((_SIZES_PRECISION, _MOMENTS_PRECISION), limits, strict=True)
     )
-    largest = _SPARE_SHARE * (_COUNT_PRECISION * problem.n_units * problem.cost.mu) ** 2
-    n_refinements = affordable_refinements(len(ANY_SIZE), n_features, largest)
-    count = n_counts(len(ANY_SIZE), n_refinements)
-    center_share = _share_of_counts(count * n_features, problem, _COUNT_PRECISION)
-    if max(least, center_share if centered else 0.0) > _LARGEST_FEATURE_SHARE:
-        return None
-    spread_share = min(wanted, _LARGEST_FEATURE_SHARE)
-    spreads = _plan_sizes("feature spreads", spread_share, n_features, problem)
-    if not centered:
-        return FeatureReleases((), spreads, None)
-    centers = plan_medians(
-        problem.cost,
-        "feature centers",
-        center_share / count,
-        ANY_SIZE,
-        n_refinements,
-        n_columns=n_features,
-        remedy=OTHER_UNITS_OF_X,
-    )
-    return FeatureReleases(centers, spreads, _plan_means(problem))
-
-
-def _plan_means(problem: TraceProblem) -> Release | None:
-    """Plan the means of features; None if they cost more than the spare share."""
-    n_features = problem.n_entries
-    bound, precision = norm_bound(n_features), _MEAN_PRECISION * problem.n_units
-    needed = (2 * bound / (precision * problem.cost.mu)) ** 2
-    if needed > _SPARE_SHARE:
-        return None
-    share, shape = max(needed, _LEAST_MEAN_SHARE), (n_features,)
-    return _gaussian(
-        problem, "feature means", share, sensitivity.row_sum, {"row_norm": bound}, shape
+    return plan_scales(
+        ColumnFacts(
+            problem.cost, problem.unit.adjacency, n_units, n_features, problem.rounding
+        ),
+        is_bounded=is_bounded,
+        sizes=sizes,
+        places=(_LEAST_FEATURE_SHARE, _LEAST_FEATURE_SHARE),
+        moments=moments + (0.0 if is_bounded else 2 * _LEAST_FEATURE_SHARE),
     )
 
 

@@ -77,6 +77,7 @@ class TraceProblem:
     clip_quantile: float | str
     init: str
     row_norm: float | None
+    interval: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def protects_matrices(self) -> bool:

@@ -2,19 +2,11 @@
 
 from typing import NamedTuple
 
+from skdp._scales.plan import ScaleReleases
 from skdp.linear_model._descent import DescentStep
 from skdp.privacy.release import Release, Search
 
-__all__ = ["DescentReleases", "FeatureReleases", "MomentReleases", "StartReleases", "TraceReleases"]
-
-
-class FeatureReleases(NamedTuple):
-    """Centers and spreads of single features; without an intercept there are no centers."""
-
-    centers: tuple[Search, ...]
-    spreads: Release
-    # Of standardized features; None if they would cost too much.
-    means: Release | None
+__all__ = ["DescentReleases", "MomentReleases", "StartReleases", "TraceReleases"]
 
 
 class StartReleases(NamedTuple):
@@ -47,7 +39,7 @@ class TraceReleases(NamedTuple):
     # Empty without an intercept, or if noise would hide the center.
     response_center: tuple[Search, ...]
     # Scales of single features, or one norm; neither if the matrices or covariances are public.
-    features: FeatureReleases | None
+    features: ScaleReleases | None
     matrix_norm: Search | None
     # Of rows and of columns, for a descent; a side of length 1 has none.
     covariances: tuple[Release | None, ...]

@@ -8,6 +8,8 @@ import numpy as np
 
 from skdp.data.design import Design, entries_of
 from skdp.linalg.matrices import Matrices
+from skdp._scales.shrinkage import Scales
+from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._medians import release_medians
 from skdp.linear_model._trace.covariances import norm_bound
 from skdp.linear_model._trace.magnitude_histogram import (
@@ -18,14 +20,13 @@ from skdp.linear_model._trace.magnitude_histogram import (
     release_magnitudes,
 )
 from skdp.linear_model._trace.public_rows import outlier_threshold, sample_rows
-from skdp.linear_model._trace.releases import FeatureReleases
 from skdp.linear_model._trace.transform import RareFeatures, Transform
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.quantile import SCALE_GRID
 
-__all__ = ["exact_standardization", "release_standardization"]
+__all__ = ["exact_standardization", "standardizing"]
 
 # The variance around the mean is at least this fraction of that around the median; not studied.
 _LEAST_REST = 0.25
@@ -52,109 +53,25 @@ _SAMPLE_ENTRIES = 1 << 21
 _LARGEST_USABLE = 1e100  # not studied
 
 
-def release_standardization(
-    plan: FeatureReleases, design: Design, budget: PrivacyBudget
-) -> Transform:
-    """Release the median of every entry, if planned, and the root mean square around it.
-
-    If the plan has them, means take the place of the medians. They differ much for indicators and
-    for skewed features.
-    """
-    center, least = np.zeros(design.n_entries), np.zeros(design.n_entries)
-    if plan.centers:
-        center, least = release_medians(
-            plan.centers,
-            lambda points: design.map_sum(partial(_count_up_to, points=points), design.n_entries),
-            budget,
-            design.n_records,
-        )
-    kernel = partial(_count_sizes, center=center, least=least)
-    counts = design.map_sum(kernel, design.n_entries * N_POWERS)
-    magnitudes = release_magnitudes(
-        plan.spreads, counts, design.n_records, budget, OTHER_UNITS_OF_X
-    )
-    # The median of a feature that is 0 in half of the records is an arbitrary number between 0 and
-    # the others. If everything visible is as far from the center as 0 is, 0 becomes the center.
-    is_mostly_zero = (center != 0) & (magnitudes.zero_fraction == 0)
-    is_mostly_zero &= exponents(center) == magnitudes.only_exponents
-    center, least = np.where(is_mostly_zero, 0.0, center), np.where(is_mostly_zero, 0.0, least)
-    spread, rare = _spreads(magnitudes.with_pooled_bins(), ~is_mostly_zero)
-    # A center far from 0 is known to within `least`: its error must not rule the other features.
-    spread = np.maximum(spread, least)
-    largest = _largest_sizes(magnitudes) if budget.is_private else np.full(len(spread), math.inf)
-    if plan.means is not None:
-        shift = _release_means(plan.means, design, center, spread, largest, budget)
-        center = center + shift * spread
-        spread = spread * np.sqrt(np.maximum(1 - shift**2, _LEAST_REST))
-    shape = design.matrix_shape
+def standardizing(found: Scales, problem: TraceProblem) -> Transform:
+    """Map features to mean 0 and variance 1, as far as their released scales tell."""
+    center = found.center if problem.fit_intercept else None
+    squares = found.variance if problem.fit_intercept else found.variance + found.center**2
+    spread = np.sqrt(np.where(squares > 0, squares, 1.0))
+    largest = np.where(found.is_void, 1.0, _LARGEST) if problem.cost.is_private else None
+    shape = problem.matrix_shape
     return Transform(
-        center.reshape(shape) if plan.centers else None,
+        None if center is None else center.reshape(shape),
         (1 / spread).reshape(shape),
-        rare=rare,
-        largest=largest.reshape(shape) if budget.is_private else None,
+        largest=None if largest is None else largest.reshape(shape),
+        rare_entries=_rare_entries(found.others),
     )
 
 
-def _largest_sizes(magnitudes: MagnitudeHistogram) -> np.ndarray:
-    """Bound standardized entries; those of rare features are large, as their spread is small."""
-    others = np.clip(1 - magnitudes.zero_fraction, max(magnitudes.noise_std, _LEAST_RARE), 1.0)
-    return np.maximum(_LARGEST, _LARGEST_RARE / np.sqrt(others))
-
-
-def _spreads(
-    magnitudes: MagnitudeHistogram, is_usable: np.ndarray
-) -> tuple[np.ndarray, RareFeatures | None]:
-    """Compute spreads from released sizes, where these are usable, and for rare features."""
-    spread = np.where(is_usable, magnitudes.root_mean_squares(_HIDDEN_SIZE), 0.0)
-    is_rare = (spread == 0) & (1 - magnitudes.noisy[:, 0] < _RARE)
-    # A feature that is not rare but whose sizes noise hides gets the largest spread. That is right
-    # if all features are alike, and otherwise makes the feature too small to do harm.
-    largest = float(spread.max()) or 1.0
-    spread[spread == 0] = largest
-    if not is_rare.any():
-        return spread, None
-    rare = _rare_features(magnitudes.averaged(is_rare).with_pooled_bins(), is_rare, largest)
-    spread[is_rare] = rare.spread
-    return spread, rare
-
-
-def _release_means(
-    plan: Release,
-    design: Design,
-    center: np.ndarray,
-    spread: np.ndarray,
-    largest: np.ndarray,
-    budget: PrivacyBudget,
-) -> np.ndarray:
-    """Release the mean of standardized rows, which are clipped entry by entry, then in norm."""
-    bound = norm_bound(design.n_entries)
-    kernel = partial(_clipped_rows, center=center, spread=spread, largest=largest, bound=bound)
-    total = design.map_sum(kernel, design.n_entries)
-    released, _ = budget.release(plan, total, bound, rounding=design.rounding)
-    return np.asarray(released / design.n_records)
-
-
-def _rare_features(
-    magnitudes: MagnitudeHistogram, is_rare: np.ndarray, largest_spread: float
-) -> RareFeatures:
-    """Compute one spread for all features that noise hides one by one, from their mean histogram.
-
-    If noise hides that, too, their entries off the center are taken to be as large as the spread of
-    the other features. If noise hides even how rare these entries are, their spread is taken to be
-    that of the other features: too small a spread would make a feature of mostly noise large.
-    """
-    fraction = float(1 - magnitudes.noisy[0, 0])
-    is_clear = fraction > _CLEAR * magnitudes.noise_std
-    fraction = float(np.clip(fraction, max(magnitudes.noise_std, _LEAST_RARE), 1.0))
-    visible = float(magnitudes.root_mean_squares(_HIDDEN_SIZE)[0])
-    guess = largest_spread * (math.sqrt(fraction) if is_clear else 1.0)
-    return RareFeatures(
-        n_features=int(is_rare.sum()),
-        are_many=bool(is_clear and is_rare.mean() >= 0.5),
-        fraction=fraction,
-        spread=visible or guess,
-        is_guess=visible == 0 < magnitudes.noise_std,
-    )
+def _rare_entries(others: np.ndarray) -> float:
+    """Return how many rare features differ from their usual value in a mean row; inf if few do."""
+    is_rare = others < _RARE
+    return float(others[is_rare].sum()) if is_rare.mean() >= 0.5 else math.inf
 
 
 def exact_standardization(design: Design, *, centered: bool) -> Transform:

@@ -44,6 +44,7 @@ class Transform:
     least_variance: float = 1.0
     rare: RareFeatures | None = None
     largest: np.ndarray | None = None
+    rare_entries: float = float("inf")
 
     def apply(self, design: Design) -> Design:
         """Return a view of the fitted matrices."""
