@@ -28,28 +28,23 @@ def release_scales(
     """Release what the plan has, and compute centers and variances from it."""
     n_rows, n_columns = shape
     moments = partial(_release_moments, view=view, n_rows=n_rows, budget=budget)
-    none = np.zeros(n_columns, dtype=bool)
     if isinstance(plan, Release):
         assert interval is not None
-        found = moments(plan, Intervals.of(*interval), none)
-        half = (interval[1]-interval[0])/2
-        m = np.clip((found.center - interval[0])/half - 1, -1, 1)
-        two = found.variance/half**2 > .5*(1-m**2)
-        return found._replace(others=np.where(two, (1-np.abs(m))/2, 1.0))
+        return moments(plan, Intervals.of(*interval))
     if isinstance(plan, CenteredReleases):
         ones = np.ones(n_columns)
         around = Intervals(0 * ones, ones, _LARGEST)
-        rough = moments(plan.rough, around, none)
-        return moments(plan.moments, around._replace(middle=rough.center), none)
+        rough = moments(plan.rough, around)
+        return moments(plan.moments, around._replace(middle=rough.center))
     counts = view.map_sum(counting(place_size, N_BINS), n_columns * N_BINS)
-    released = budget.release(plan.sizes, counts)
-    intervals, is_void = sized_intervals(*released)
-    others = np.clip(1 - released[0][:, 0] / n_rows, 0, 1)
+    counts, noise_std = budget.release(plan.sizes, counts)
+    intervals, is_void = sized_intervals(counts, noise_std)
+    others = np.clip(1 - counts[:, 0] / n_rows, 0.0, 1.0)
     alone, zoomed = plan.ways.ways
     if not are_narrow(intervals).any():
-        return moments(alone, intervals, is_void)._replace(others=others)
+        return moments(alone, intervals, is_void, others)
     intervals = _zoomed(zoomed, view, n_rows, intervals, budget)
-    return moments(zoomed.moments, intervals, is_void)._replace(others=others)
+    return moments(zoomed.moments, intervals, is_void, others)
 
 
 def _zoomed(
@@ -79,12 +74,15 @@ def _zoomed(
 def _release_moments(
     release: Release,
     intervals: Intervals,
-    is_void: np.ndarray,
+    is_void: np.ndarray | None = None,
+    others: np.ndarray | None = None,
     *,
     view: BlockView,
     n_rows: int,
     budget: PrivacyBudget,
 ) -> Scales:
-    sums = view.map_sum(summing(intervals), 2 * len(is_void))
+    n_columns = len(intervals.half)
+    sums = view.map_sum(summing(intervals), 2 * n_columns)
     moments, noise_std = budget.release(release, sums / n_rows)
-    return scales_of(intervals, moments, noise_std, is_void)
+    is_void = np.zeros(n_columns, dtype=bool) if is_void is None else is_void
+    return scales_of(intervals, moments, noise_std, is_void, others)

@@ -11,11 +11,21 @@ from skdp.privacy import Release, sensitivity
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.plan import OneOf
 
-__all__ = ["CenteredReleases", "ColumnFacts", "SizedReleases", "ZoomedReleases", "plan_scales"]
+__all__ = [
+    "MOST_NOISE",
+    "CenteredReleases",
+    "ColumnFacts",
+    "ScaleReleases",
+    "SizedReleases",
+    "ZoomedReleases",
+    "plan_scales",
+]
 
 # Bins of an interval, all columns together and one column: more of them cost memory, not privacy.
 # Numbers of bins of one column, as powers of two.
 _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
+#: Noise of a mean from here on, in units of half an interval, hides most centers and scales.
+MOST_NOISE = 0.1  # not studied
 _SIZES, _MOMENTS, _PLACED = "signed sizes", "column moments", "places in intervals"
 _UNBOUNDED = ("rough column moments", _MOMENTS)
 
@@ -76,7 +86,9 @@ def plan_scales(
         )
     bins = partial(sensitivity.histograms, facts.n_columns, facts.adjacency)
     shape = (facts.n_columns, N_BINS)
-    zoomed = ZoomedReleases(_plan_places(facts, places), _plan_moments(facts, moments - sum(places)))
+    zoomed = ZoomedReleases(
+        _plan_places(facts, places), _plan_moments(facts, moments - sum(places))
+    )
     return SizedReleases(
         facts.cost.release(_SIZES, "gaussian", sizes, bins, {}, shape=shape),
         OneOf((_plan_moments(facts, moments), zoomed)),

@@ -13,22 +13,32 @@ __all__ = ["Scales", "scales_of"]
 _LEAST_VARIANCE = 1e-4  # benchmarks/classification/constants.md
 # A variance of so many standard deviations of what noise leaves open may be none at all.
 _HIDDEN = 2.0  # not studied
+# Columns of numbers at both ends of an interval alone have the variance 1 - m^2 for the mean m;
+# others have less. Not studied.
+_AT_ENDS = 0.5
 # Without noise, what is smaller than this, relative to the terms of the variance, is rounding.
 _ROUNDING = 16 * np.finfo(np.float64).eps  # not tuned
 
 
 class Scales(NamedTuple):
-    """Centers and variances of columns, and whether one hardly varies, as far as noise tells."""
+    """Centers and variances of columns, and whether one hardly varies, as far as noise tells.
+
+    `others` are the fractions of the entries that differ from the usual one, 1 where unknown.
+    """
 
     center: np.ndarray
     variance: np.ndarray
     is_flat: np.ndarray
     is_void: np.ndarray
-    others: np.ndarray | float = 1.0
+    others: np.ndarray
 
 
 def scales_of(
-    intervals: Intervals, moments: np.ndarray, noise_std: float, is_void: np.ndarray
+    intervals: Intervals,
+    moments: np.ndarray,
+    noise_std: float,
+    is_void: np.ndarray,
+    others: np.ndarray | None,
 ) -> Scales:
     """Compute centers and variances from the means of t and of t^2 - 1/2.
 
@@ -51,7 +61,16 @@ def scales_of(
     if not noise_std:
         is_flat = variances <= _ROUNDING * np.maximum(means**2, _rounded_squares(intervals))
     variances = np.clip(variances, least, largest**2)
-    return Scales(center, intervals.half**2 * variances, is_flat, is_void)
+    if others is None:
+        others = _others(means, variances)
+    return Scales(center, intervals.half**2 * variances, is_flat, is_void, others)
+
+
+def _others(means: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Tell how rare the rarer end is, in columns whose entries are mostly at the ends."""
+    means = np.clip(means, -1.0, 1.0)
+    is_at_ends = variances > _AT_ENDS * (1 - means**2)
+    return np.where(is_at_ends, (1 - np.abs(means)) / 2, 1.0)
 
 
 def _rounded_squares(intervals: Intervals) -> np.ndarray:

@@ -1,6 +1,5 @@
 """Low-rank trace regression of private records."""
 
-import math
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -10,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._estimator import N_JOBS, Data, PrivateEstimator, check_not_pure, in_dtype
 from skdp._reading import check_features, check_rows_of
-from skdp._scales.bounds import checked_interval
 from skdp.data.design import Design
 from skdp.data.digest import digests
 from skdp.data.rank_one import RankOneMatrices
@@ -181,7 +179,6 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         **PrivateEstimator._parameter_constraints,
         **N_JOBS,
         **TRACE_CONSTRAINTS,
-        "bounds": "no_validation",
     }
 
     _plan, _solve = staticmethod(plan_trace), staticmethod(solve_trace)
@@ -197,7 +194,6 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         privacy_unit: str = "record",
         adjacency: str = "replace",
         response_bound: float | None = None,
-        bounds: Any = None,
         covariance: Any = "private",
         fit_intercept: bool = True,
         solver: str = "rgrad",
@@ -216,7 +212,6 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         self.privacy_unit = privacy_unit
         self.adjacency = adjacency
         self.response_bound = response_bound
-        self.bounds = bounds
         self.covariance = covariance
         self.fit_intercept = fit_intercept
         self.solver = solver
@@ -341,7 +336,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
             **facts,
             unit=UNITS[self.privacy_unit](self.adjacency),
             covariance=checked_covariance(self.covariance, facts["matrix_shape"]),
-            interval=None if self.bounds is None else checked_interval(self.bounds, math.prod(facts["matrix_shape"])),
+            interval=None,
         )
         return checked_problem(problem)
 

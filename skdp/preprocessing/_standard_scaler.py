@@ -17,15 +17,15 @@ from skdp._reading import (
     check_rows_of,
     check_rows_or_blocks,
 )
+from skdp._scales.bounds import checked_interval
+from skdp._scales.fit import release_scales
+from skdp._scales.shrinkage import Scales
 from skdp.data.digest import digest
 from skdp.data.reduce import sum_rounding
 from skdp.data.rows import Rows
 from skdp.data.sources import MappedBlocks, RowBlocks, as_source, block_starts, holds_sparse
-from skdp._scales.bounds import checked_interval
-from skdp._scales.fit import release_scales
 from skdp.preprocessing._scaler.plan import plan_scaler
 from skdp.preprocessing._scaler.problem import ScaledRow, ScalerProblem
-from skdp._scales.shrinkage import Scales
 from skdp.preprocessing._scaler.transform import Scaling
 from skdp.preprocessing._scaler.warnings import warnings_for_plan, warnings_for_scales
 

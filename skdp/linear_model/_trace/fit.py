@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from skdp.data.design import Design
 from skdp._scales.fit import release_scales
+from skdp.data.design import Design
 from skdp.linear_model._medians import median_of_responses
 from skdp.linear_model._trace import scales
 from skdp.linear_model._trace.adassp import release_row_norm, solve_adassp, solve_public_design
@@ -18,7 +18,7 @@ from skdp.linear_model._trace.initial import random_start, release_start
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.records import Records
 from skdp.linear_model._trace.releases import DescentReleases, MomentReleases, TraceReleases
-from skdp.linear_model._trace.standardization import exact_standardization, standardizing
+from skdp.linear_model._trace.standardization import exact_standardization, standardized_by
 from skdp.linear_model._trace.transform import Transform, inverse_root
 from skdp.linear_model._trace.warnings import signal_strength, warnings_for_fit
 from skdp.privacy import PrivacyBudget, Release
@@ -26,7 +26,7 @@ from skdp.privacy import PrivacyBudget, Release
 __all__ = ["solve_trace"]
 
 # "adassp" does not clip rows in which one rare feature is not 0, only longer ones; not studied.
-_RARE_ROW_MARGIN = 1.25
+_RARE_ROW_MARGIN, _LEAST_RARE = 1.25, 1e-3
 # "adassp" clips responses to so many spreads, which is one per cent of normal ones; not studied.
 _RESPONSE_SPREADS = 2.5
 # Wanted fractions of unclipped gradients: benchmarks/trace_regression/errors.md, "Designs", and
@@ -111,7 +111,7 @@ def _scales(
     if plan.features is not None:
         shape = design.n_records, design.n_entries
         found = release_scales(plan.features, design, shape, problem.interval, budget)
-        return standardizing(found, problem)
+        return standardized_by(found, problem)
     if plan.matrix_norm is not None:
         norm = scales.release_norm(plan.matrix_norm, design, is_null, budget)
     elif problem.is_vector:
@@ -165,7 +165,9 @@ def _default_quantile(
     """
     if spread.fraction_off_center < 1:
         return max(_QUANTILE_OF_UNLIKE, 1 - spread.fraction_off_center / 2)
-    if transform.rare_entries < _FEW_RARE or not records.design.is_written_out:
+    rare = transform.rare
+    is_sparse = rare is not None and rare.n_features * rare.fraction < _FEW_RARE
+    if is_sparse or not records.design.is_written_out:
         return _QUANTILE_OF_UNLIKE
     return _QUANTILE_OF_STRONG if signal_strength(problem) > _STRONG_SIGNAL else _QUANTILE
 
@@ -186,9 +188,11 @@ def _solve_moments(
     row_norm = math.inf if problem.row_norm is None else problem.row_norm
     if plan.row_norm is not None:
         row_norm = release_row_norm(plan.row_norm, records, budget)
-        if transform.rare is not None and transform.rare.are_many:
+        if transform.rare is not None:
             # The norm of most rows may be that of rows in which all rare features are 0.
-            row_norm = max(row_norm, _RARE_ROW_MARGIN / math.sqrt(transform.rare.fraction))
+            row_norm = max(
+                row_norm, _RARE_ROW_MARGIN / math.sqrt(max(transform.rare.fraction, _LEAST_RARE))
+            )
     return solve_adassp(plan, records, rank, budget, row_norm, bound)
 
 

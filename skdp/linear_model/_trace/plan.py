@@ -46,11 +46,12 @@ _LEAST_SHARE = 2e-3
 _SHARE_LIMITS = _LEAST_SHARE, 0.1
 # With more noise of a count than this fraction of the records, a search is useless; not studied.
 _USELESS = 0.2
-# Wanted noise for features: of counts of a search, of counts of a histogram (acceptable, and
-# wanted), and of a mean, in spreads; benchmarks/house/constants.md has `_SPREAD_PRECISION`.
-_SIZES_PRECISION, _MOMENTS_PRECISION = 0.0035, 0.005
-_LEAST_FEATURE_SHARE = 0.01
-_LARGEST_SIZES_SHARE, _LARGEST_MOMENTS_SHARE = 0.1, (0.15, 0.15)
+# Wanted noise for features, as fractions of the records: of counts by size, and of means in half
+# intervals; and limits of the shares of both. Each zoom into narrow intervals gets the least share.
+_SIZES_PRECISION, _MOMENTS_PRECISION = 0.0035, 0.005  # not studied
+_LEAST_FEATURE_SHARE = 0.01  # not studied
+_LARGEST_SIZES_SHARE, _LARGEST_MOMENTS_SHARE = 0.1, 0.15  # not studied
+_N_ZOOMS = 2  # not studied
 # Wanted largest eigenvalue of the noise of a covariance whose own eigenvalues are about 1;
 # benchmarks/house/constants.md has the largest share.
 _WANTED_EDGE = 0.3
@@ -150,24 +151,23 @@ def _plan_transform(
 
 
 def _plan_features(problem: TraceProblem) -> ScaleReleases:
-    """Plan the scales of single features, as precise as it needs and affordable shares allow."""
-    n_units, mu, n_features = problem.n_units, problem.cost.mu, problem.n_entries
-    is_bounded = problem.interval is not None
-    limits = _LARGEST_SIZES_SHARE, _LARGEST_MOMENTS_SHARE[is_bounded]
+    """Plan the scales of single features, as precise as is wanted, or as shares allow."""
+    n_units, n_features, cost = problem.n_units, problem.n_entries, problem.cost
+    is_bounded, least = problem.interval is not None, _LEAST_FEATURE_SHARE
     sizes, moments = (
-        share_for_counts(
-            n_features, n_units, mu, precision=precision, limits=(_LEAST_FEATURE_SHARE, largest)
+        share_for_counts(n_features, n_units, cost.mu, precision=wanted, limits=(least, largest))
+        for wanted, largest in (
+            (_SIZES_PRECISION, _LARGEST_SIZES_SHARE),
+            (_MOMENTS_PRECISION, _LARGEST_MOMENTS_SHARE),
         )
-        for precision, largest in zip((_SIZES_PRECISION, _MOMENTS_PRECISION), limits, strict=True)
     )
+    zooms = () if is_bounded else (least,) * _N_ZOOMS
     return plan_scales(
-        ColumnFacts(
-            problem.cost, problem.unit.adjacency, n_units, n_features, problem.rounding
-        ),
+        ColumnFacts(cost, problem.unit.adjacency, n_units, n_features, problem.rounding),
         is_bounded=is_bounded,
         sizes=sizes,
-        places=(_LEAST_FEATURE_SHARE, _LEAST_FEATURE_SHARE),
-        moments=moments + (0.0 if is_bounded else 2 * _LEAST_FEATURE_SHARE),
+        places=zooms,
+        moments=moments + sum(zooms),
     )
 
 

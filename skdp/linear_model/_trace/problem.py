@@ -77,7 +77,7 @@ class TraceProblem:
     clip_quantile: float | str
     init: str
     row_norm: float | None
-    interval: tuple[np.ndarray, np.ndarray] | None = None
+    interval: tuple[np.ndarray, np.ndarray] | None  # public ends of features, or None
 
     @property
     def protects_matrices(self) -> bool:

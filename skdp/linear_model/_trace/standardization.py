@@ -1,49 +1,27 @@
-"""Centers and spreads of features in unknown units: private, or exact ones of public rows."""
+"""Features of mean 0 and variance 1: by released scales, or by exact ones of public rows."""
 
-import math
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
+from skdp._scales.shrinkage import Scales
 from skdp.data.design import Design, entries_of
 from skdp.linalg.matrices import Matrices
-from skdp._scales.shrinkage import Scales
 from skdp.linear_model._trace.problem import TraceProblem
-from skdp.linear_model._medians import release_medians
-from skdp.linear_model._trace.covariances import norm_bound
-from skdp.linear_model._trace.magnitude_histogram import (
-    N_POWERS,
-    MagnitudeHistogram,
-    count_by_power,
-    exponents,
-    release_magnitudes,
-)
 from skdp.linear_model._trace.public_rows import outlier_threshold, sample_rows
 from skdp.linear_model._trace.transform import RareFeatures, Transform
-from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
-from skdp.privacy import PrivacyBudget, Release
-from skdp.privacy.clipping import clip_rows
 from skdp.privacy.quantile import SCALE_GRID
 
-__all__ = ["exact_standardization", "standardizing"]
+__all__ = ["exact_standardization", "standardized_by"]
 
-# The variance around the mean is at least this fraction of that around the median; not studied.
-_LEAST_REST = 0.25
-# Size of entries in bins that noise hides, in units of the largest visible one. Rather too large: a
-# feature whose spread is taken to be too small would rule all others. Not studied.
-_HIDDEN_SIZE = 1.0
-# Features that differ from their centers in a smaller fraction of the records are rare; not
+# Features that differ from their usual value in a smaller fraction of the records are rare; not
 # studied.
 _RARE = 0.25
-_LEAST_RARE = 1e-3
-# A larger fraction, in standard deviations of its noise, is hardly noise alone; not studied.
-_CLEAR = 2.0
-# Standardized entries are clipped to that size, and those of rare features to so many times the
-# size of a feature with only one value beside its center. Only these are in
-# benchmarks/trace_regression/unlike_columns.md, "spiked" and "linear in long tails".
-_LARGEST = 16.0
-_LARGEST_RARE = 3.0
+# Standardized entries are clipped to that size: benchmarks/trace_regression/unlike_columns.md,
+# "spiked" and "linear in long tails". Where noise hides the scale, that of others is unknown, and
+# they must not be larger than the feature itself is taken to be.
+_LARGEST, _LARGEST_OF_HIDDEN = 16.0, 1.0
 
 # Sample of public rows, for a rough median and quantile: its length, and its size where rows are
 # long; not studied.
@@ -53,25 +31,31 @@ _SAMPLE_ENTRIES = 1 << 21
 _LARGEST_USABLE = 1e100  # not studied
 
 
-def standardizing(found: Scales, problem: TraceProblem) -> Transform:
+def standardized_by(found: Scales, problem: TraceProblem) -> Transform:
     """Map features to mean 0 and variance 1, as far as their released scales tell."""
-    center = found.center if problem.fit_intercept else None
-    squares = found.variance if problem.fit_intercept else found.variance + found.center**2
-    spread = np.sqrt(np.where(squares > 0, squares, 1.0))
-    largest = np.where(found.is_void, 1.0, _LARGEST) if problem.cost.is_private else None
-    shape = problem.matrix_shape
+    shape, center, squares = problem.matrix_shape, None, found.variance
+    if problem.fit_intercept:
+        center = found.center.reshape(shape)
+    else:
+        squares = squares + found.center**2
+    largest, is_hidden = None, found.is_void | found.is_flat
+    if problem.cost.is_private:
+        largest = np.where(found.is_void, _LARGEST_OF_HIDDEN, _LARGEST).reshape(shape)
     return Transform(
-        None if center is None else center.reshape(shape),
-        (1 / spread).reshape(shape),
-        largest=None if largest is None else largest.reshape(shape),
-        rare_entries=_rare_entries(found.others),
+        center,
+        (1 / np.sqrt(np.where(squares > 0, squares, 1.0))).reshape(shape),
+        rare=_rare_features(found.others),
+        n_hidden=int(is_hidden.sum()) if problem.cost.is_private else 0,
+        largest=largest,
     )
 
 
-def _rare_entries(others: np.ndarray) -> float:
-    """Return how many rare features differ from their usual value in a mean row; inf if few do."""
+def _rare_features(others: np.ndarray) -> RareFeatures | None:
+    """Tell how rare features are, from the fractions of entries that are not the usual ones."""
     is_rare = others < _RARE
-    return float(others[is_rare].sum()) if is_rare.mean() >= 0.5 else math.inf
+    if is_rare.mean() < 0.5:
+        return None
+    return RareFeatures(int(is_rare.sum()), float(others[is_rare].mean()))
 
 
 def exact_standardization(design: Design, *, centered: bool) -> Transform:
@@ -98,27 +82,6 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
 
 
 # Kernels.
-
-
-def _count_up_to(_: slice, matrices: Matrices, points: np.ndarray) -> np.ndarray:
-    return np.count_nonzero(entries_of(matrices) <= points, axis=0).astype(np.float64)
-
-
-def _count_sizes(_: slice, matrices: Matrices, center: np.ndarray, least: np.ndarray) -> np.ndarray:
-    differences = entries_of(matrices) - center
-    return count_by_power(np.where(np.abs(differences) < least, 0.0, differences))
-
-
-def _clipped_rows(
-    _: slice,
-    matrices: Matrices,
-    center: np.ndarray,
-    spread: np.ndarray,
-    largest: np.ndarray,
-    bound: float,
-) -> np.ndarray:
-    standardized = np.clip((entries_of(matrices) - center) / spread, -largest, largest)
-    return np.asarray(clip_rows(standardized, bound).sum(axis=0))
 
 
 def _power_sum(

@@ -1,7 +1,7 @@
 """Public maps between the matrices that a user passes and those that are fitted."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,20 +12,14 @@ from skdp.linear_model._trace.estimate import Estimate
 __all__ = ["RareFeatures", "Transform", "inverse_root"]
 
 
-@dataclass(frozen=True)
-class RareFeatures:
-    """Features that differ from their centers so rarely that noise hides each of them.
+class RareFeatures(NamedTuple):
+    """At least half of the features: each differs from its usual value in few of the records.
 
-    `fraction` is the mean fraction of the records in which such a feature differs, and `spread` the
-    root mean square of all of them, a guess if noise hides that, too. `are_many` tells that they
-    are at least half of all features and, together, visibly not constant.
+    `fraction` is the mean of these fractions.
     """
 
     n_features: int
-    are_many: bool
     fraction: float
-    spread: float
-    is_guess: bool
 
 
 @dataclass(frozen=True)
@@ -35,6 +29,7 @@ class Transform:
     S, the `multiplier`, is a number or, for vectors, one for each entry. `least_variance` is the
     smallest variance of the fitted matrices along any direction, as far as it is known. Entries of
     :math:`(X_i - C) \circ S` are clipped to the size that `largest` has for each, if not None.
+    Noise hides the scales of `n_hidden` features.
     """
 
     center: np.ndarray | None = None
@@ -43,8 +38,8 @@ class Transform:
     column_map: np.ndarray | None = None
     least_variance: float = 1.0
     rare: RareFeatures | None = None
+    n_hidden: int = 0
     largest: np.ndarray | None = None
-    rare_entries: float = float("inf")
 
     def apply(self, design: Design) -> Design:
         """Return a view of the fitted matrices."""

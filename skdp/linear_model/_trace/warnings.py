@@ -5,11 +5,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from skdp._scales.plan import MOST_NOISE, ScaleReleases
 from skdp.linalg.fixed_rank import tangent_dimension
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.scales import Spread
 from skdp.linear_model._trace.transform import Transform
 from skdp.privacy import Plan
+from skdp.privacy.plan import paths_of
 
 __all__ = ["signal_strength", "warnings_for_fit", "warnings_for_size"]
 
@@ -36,11 +38,18 @@ def warnings_for_size(problem: TraceProblem, plan: Plan) -> Iterator[str]:
             f"{_n_free(problem)} coefficients: {reason}. Pass some {least / strength:.2g} times as "
             "many records, a larger epsilon, or a smaller rank or matrix_shape."
         )
-    if problem.is_vector and plan.parts.matrix_norm is not None:
+    if plan.parts.features is not None:
+        yield from _warnings_for_scales(problem, plan.parts.features)
+
+
+def _warnings_for_scales(problem: TraceProblem, features: ScaleReleases) -> Iterator[str]:
+    """Warn if noise will hide most centers and scales."""
+    noise_std = paths_of(features)[0][-1].noise_std
+    if noise_std is not None and noise_std > MOST_NOISE:
         yield (
             f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few to scale "
-            f"{problem.n_entries} features one by one: all share one scale. If their units differ, "
-            "center and divide them by public guesses of their means and spreads."
+            f"{problem.n_entries} features one by one: noise hides most of their centers and "
+            "scales. Center and divide them by public guesses of their means and spreads."
         )
 
 
@@ -48,18 +57,16 @@ def warnings_for_fit(
     problem: TraceProblem, spread: Spread, transform: Transform, n_cut: int
 ) -> Iterator[str]:
     """Warn of scales and singular values that noise hides, from released values."""
-    rare = transform.rare
     if spread.is_guess:
         yield (
             "Too few responses differ from the median to be distinguished from noise. Pass "
             "response_bound, a public bound of their size, a larger epsilon, or more records."
         )
-    if rare is not None and rare.is_guess:
+    if transform.n_hidden:
         yield (
-            f"{rare.n_features} of the features hardly differ from one value, being constant or "
-            "rare. Noise hides how far they differ, which is taken to be about as far as the other "
-            "features, or 1. If one is in much larger units, divide it by a public guess of its "
-            "size."
+            f"{transform.n_hidden} of the features hardly differ from one value, being constant or "
+            "rare. Noise hides how far they differ, and what they tell may be lost. If one is in "
+            "much larger units, divide it by a public guess of its size."
         )
     if problem.are_cells and problem.cost.is_private and _has_rare_cells(problem, transform):
         yield (

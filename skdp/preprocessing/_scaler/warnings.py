@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from skdp.preprocessing._scaler.problem import ScalerProblem
+from skdp._scales.plan import MOST_NOISE
 from skdp._scales.shrinkage import Scales
+from skdp.preprocessing._scaler.problem import ScalerProblem
 from skdp.privacy import Plan
 
 __all__ = ["warnings_for_plan", "warnings_for_scales"]
 
-# Noise of a mean from here on, in units of half an interval, hides most centers and scales.
-_MOST_NOISE = 0.1  # not studied
 # So many columns are named.
 _MOST_NAMED = 10  # not tuned
 
@@ -20,7 +19,7 @@ _MOST_NAMED = 10  # not tuned
 def warnings_for_plan(problem: ScalerProblem, plan: Plan) -> Iterator[str]:
     """Warn if noise will hide most centers and scales."""
     noise_std = plan.releases[-1].noise_std
-    if problem.cost.is_private and noise_std is not None and noise_std > _MOST_NOISE:
+    if problem.cost.is_private and noise_std is not None and noise_std > MOST_NOISE:
         yield (
             f"With epsilon={problem.cost.epsilon}, {problem.n_units} rows and "
             f"{problem.n_features} columns, noise hides most centers and scales: its standard "
