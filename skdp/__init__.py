@@ -14,6 +14,7 @@ from skdp.decomposition import (
 from skdp.exceptions import BudgetError, LedgerError, PrivacyWarning
 from skdp.ledger import PrivacyLedger
 from skdp.linear_model import (
+    DPLinearRegression,
     DPLogisticRegression,
     DPPersonalizedRegressor,
     DPTraceClassifier,
@@ -30,6 +31,7 @@ __all__ = [
     "DPPCA",
     "BudgetError",
     "DPContinualFactorizer",
+    "DPLinearRegression",
     "DPLogisticRegression",
     "DPLowRankFactorizer",
     "DPPersonalizedRegressor",

@@ -56,7 +56,7 @@ _STATELESS_IF: dict[type, dict[str, Callable[[Any], bool]]] = {
 _CONSTANT = 'SimpleImputer(strategy="constant", keep_empty_features=True)'
 _KNOWN = 'OneHotEncoder(categories=[...], handle_unknown="ignore")'
 _TWINS = {
-    **dict.fromkeys(("LinearRegression", "Ridge", "RidgeCV", "Lasso"), "DPTraceRegressor"),
+    **dict.fromkeys(("LinearRegression", "Ridge", "RidgeCV", "Lasso"), "DPLinearRegression"),
     **dict.fromkeys(("LogisticRegression", "LogisticRegressionCV"), "DPLogisticRegression"),
     **dict.fromkeys(("MaxAbsScaler", "MinMaxScaler"), "DPStandardScaler"),
     **dict.fromkeys(("RobustScaler", "StandardScaler"), "DPStandardScaler"),

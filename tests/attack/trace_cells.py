@@ -8,7 +8,7 @@ import pytest
 from harness import Slip
 from scipy import sparse
 
-from skdp import DPTraceRegressor, RankOneMatrices
+from skdp import DPLinearRegression, DPTraceRegressor, RankOneMatrices
 
 N_RECORDS = 40
 # Shape of a matrix; whether it is written out.
@@ -102,10 +102,24 @@ class Cell:
     has_gap: bool = False
     # Noise has to leave scales at which something can be attacked.
     epsilon: float = 200.0
+    # Public ends of features: asked of `DPLinearRegression`.
+    bounds: tuple | None = None
 
     def __call__(self, **more):
         """Make an estimator."""
         shape = LAYOUTS[self.layout][0]
+        if self.bounds is not None:
+            return DPLinearRegression(
+                **{
+                    "epsilon": self.epsilon,
+                    "adjacency": self.adjacency,
+                    "bounds": self.bounds,
+                    "response_bound": self.response_bound,
+                    "fit_intercept": self.fit_intercept,
+                    "n_iter": 2,
+                    **more,
+                }
+            )
         is_flat = self.layout in ("flat", "row vectors")
         return DPTraceRegressor(
             **{
@@ -138,6 +152,7 @@ class Cell:
         parts += [self.init] * (self.init != "random")
         parts += [f"{self.scale} scale"] * (self.scale != "private")
         parts += ["bounded"] * (self.response_bound is not None)
+        parts += ["linear, feature bounds"] * (self.bounds is not None)
         parts += ["row norm"] * (self.row_norm is not None)
         parts += ["no intercept"] * (not self.fit_intercept)
         parts += [f"rank {self.rank}"] * (self.rank > 1)
@@ -200,6 +215,7 @@ def _cells():
             yield Cell(layout, "adassp", unit="response", adjacency=adjacency)
         yield Cell("matrices", unit="response", adjacency=adjacency, response_bound=1e-3)
         yield Cell("long sparse vectors", adjacency=adjacency)
+        yield Cell("vectors", adjacency=adjacency, bounds=(-2.0, 3.0))
         # So much that searches close in on the centers.
         yield Cell("vectors", adjacency=adjacency, epsilon=2e4)
         yield Cell("numbers", "adassp", adjacency=adjacency, row_norm=1.0, fit_intercept=False)
@@ -324,12 +340,12 @@ TOO_SMALL = {
     "votes": ("count", "clip vote", Cell("matrices")),
     "searches": ("counts", "response center", Cell("matrices", unit="response")),
     "searches of norms": ("counts", "matrix norm", Cell("tasks", adjacency="zero_out")),
-    "searches of all features": ("counts", "feature centers", Cell("vectors")),
+    "moments of columns": ("column_moments", "column moments", Cell("vectors")),
     "histograms": ("histograms", "response spread", Cell("outer", unit="response")),
-    "histograms of all features": ("histograms", "feature spreads", Cell("row vectors")),
+    "histograms of all features": ("histograms", "signed sizes", Cell("row vectors")),
     "histograms without one": (
         "histograms",
-        "feature spreads",
+        "signed sizes",
         Cell("vectors", adjacency="zero_out"),
     ),
     "covariances": ("second_moment", "column covariance", Cell("matrices")),

@@ -11,6 +11,7 @@ from sklearn.preprocessing import Binarizer, Normalizer
 from skdp import (
     DPPCA,
     DPContinualFactorizer,
+    DPLinearRegression,
     DPLogisticRegression,
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
@@ -40,6 +41,7 @@ with warnings.catch_warnings():
     SVD = DPTruncatedSVD(2, row_norm=3.0).fit(X)
     FACTORS = DPLowRankFactorizer(2, row_norm=3.0).fit(X)
     TRACE = DPTraceRegressor(1, n_iter=2, response_bound=3.0).fit(X, Y)
+    LINEAR = DPLinearRegression(n_iter=2, response_bound=3.0).fit(X, Y)
     LOGISTIC = DPLogisticRegression(classes=[0, 1]).fit(X, Y > 0)
     MATRIX_CLASSES = DPTraceClassifier(matrix_shape=(2, 2), classes=[0, 1]).fit(X, Y > 0)
     USERS = DPPersonalizedRegressor(1).fit(X, Y, GROUPS)
@@ -93,6 +95,9 @@ OF_SPARSE = {
     "DPTraceRegressor.fit": fitted(TRACE, Y),
     "DPTraceRegressor.predict": TRACE.predict,
     "DPTraceRegressor.score": lambda bad: TRACE.score(bad, Y),
+    "DPLinearRegression.fit": fitted(LINEAR, Y),
+    "DPLinearRegression.predict": LINEAR.predict,
+    "DPLinearRegression.score": lambda bad: LINEAR.score(bad, Y),
     "DPLogisticRegression.fit": fitted(LOGISTIC, Y > 0),
     "DPLogisticRegression.decision_function": LOGISTIC.decision_function,
     "DPLogisticRegression.predict": LOGISTIC.predict,
@@ -127,6 +132,7 @@ OF_ROWS = {
     **OF_BLOCKS,
     "DPPCA.inverse_transform": lambda bad: PCA.inverse_transform(bad),
     "DPPCA.score_samples": PCA.score_samples,
+    "DPLinearRegression.plan": lambda bad: LINEAR.plan(*SHAPE, like=bad),
     "DPTraceRegressor.plan": lambda bad: TRACE.plan(*SHAPE, like=bad),
     "DPPCA.plan": lambda bad: PCA.plan(*SHAPE, like=bad),
     "DPTraceClassifier.fit": fitted(MATRIX_CLASSES, Y > 0),
@@ -159,6 +165,9 @@ OF_COLUMNS = {
     "DPTraceRegressor.fit, y": lambda bad: clone(TRACE).fit(X, bad),
     "DPTraceRegressor.score, y": lambda bad: TRACE.score(X, bad),
     "DPTraceRegressor.score, weights": lambda bad: TRACE.score(X, Y, bad),
+    "DPLinearRegression.fit, y": lambda bad: clone(LINEAR).fit(X, bad),
+    "DPLinearRegression.score, y": lambda bad: LINEAR.score(X, bad),
+    "DPLinearRegression.score, weights": lambda bad: LINEAR.score(X, Y, bad),
     "DPLogisticRegression.fit, y": lambda bad: clone(LOGISTIC).fit(X, bad),
     "DPLogisticRegression.score, y": lambda bad: LOGISTIC.score(X, bad),
     "DPLogisticRegression.score, weights": lambda bad: LOGISTIC.score(X, Y > 0, bad),

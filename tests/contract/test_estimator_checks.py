@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdp import (
     DPPCA,
+    DPLinearRegression,
     DPLogisticRegression,
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
@@ -107,6 +108,7 @@ GENEROUS_CLASSIFIERS = [
     DPTraceClassifier(epsilon=1000.0),
     DPTraceClassifier(epsilon=1000.0, adjacency="zero_out", row_norm=10.0),
 ]
+ESTIMATORS += [DPLinearRegression(), DPLinearRegression(epsilon=1000.0, bounds=(-10, 10))]
 ESTIMATORS += [DPTraceRegressor(), DPTraceRegressor(epsilon=np.inf), *GENEROUS_REGRESSORS]
 ESTIMATORS += [DPLogisticRegression(), DPLogisticRegression(epsilon=np.inf), *GENEROUS_CLASSIFIERS]
 ESTIMATORS += [DPTraceClassifier(), DPTraceClassifier(epsilon=np.inf)]

@@ -22,6 +22,7 @@ from skdp import (
     DPPCA,
     BudgetError,
     DPContinualFactorizer,
+    DPLinearRegression,
     DPLogisticRegression,
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
@@ -53,6 +54,7 @@ FITS = {
         (X,),
         "DPLowRankFactorizer.fit, 720 entries",
     ),
+    "linear": (DPLinearRegression(), (X, Y), "DPLinearRegression.fit, 120 records"),
     "trace": (DPTraceRegressor(1), (X, Y), "DPTraceRegressor.fit, 120 records"),
     "logistic": (
         DPLogisticRegression(classes=[0, 1]),
