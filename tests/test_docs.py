@@ -29,12 +29,12 @@ OF_EACH_CLASS = {
 STREAM_NAMES, SEARCH_NAMES = ({one.__name__ for one in kind} for kind in (STREAMS[:2], SEARCHES))
 OWN_WORDS = {
     "adjacency": {"DPLowRankFactorizer", "DPPersonalizedRegressor"} | STREAM_NAMES,
-    "bounds": {"DPStandardScaler", "Edge", "SparseRow"},
+    "bounds": {"DPLinearRegression", "DPStandardScaler", "Edge", "SparseRow"},
     "delta": {"DPLowRankFactorizer", "DPPersonalizedRegressor", "DPPCA", "DPTruncatedSVD"},
     "classes": {"DPTraceClassifier"},
     "matrix_shape": {"DPTraceClassifier"},
     "epsilon": {"DPLogisticRegression", "DPPersonalizedRegressor", "DPPipeline"}
-    | {"DPTraceClassifier", "DPTraceRegressor"}
+    | {"DPLinearRegression", "DPTraceClassifier", "DPTraceRegressor"}
     | SEARCH_NAMES
     | STREAM_NAMES,
     "largest": {"SpectralChange"},

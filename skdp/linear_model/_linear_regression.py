@@ -105,8 +105,8 @@ class DPLinearRegression(RegressorMixin, PrivateEstimator):
     is made.
 
     Sparse rows of more than 64 features are not centered, and scaled by their variances alone:
-    `bounds` is refused with them. Readings of X: two for scales, one with `bounds`; up to two more for
-    narrow features; one for the covariance; and one a step. Mathematics and proofs:
+    `bounds` is refused with them. Readings of X: two for scales, one with `bounds`; up to two more
+    for narrow features; one for the covariance; and one a step. Mathematics and proofs:
     :doc:`/trace_regression` and :doc:`/scaling`.
 
     Examples

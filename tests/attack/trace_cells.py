@@ -364,12 +364,14 @@ def datasets(cell):
 def released(cell):
     """Names of the attributes that come from released values."""
     factors = {"left_components_", "singular_values_", "right_components_"}
+    factors = {"coef_"} if cell.bounds is not None else factors
     return factors | {"intercept_", "feature_bounds_"}
 
 
 def public(cell):
     """Names of those that are public."""
-    return {"n_features_in_", "privacy_spent_", "_shape", "_coef_shape"}
+    shapes = {"_shape", "_coef_shape"} if cell.bounds is None else set()
+    return {"n_features_in_", "privacy_spent_"} | shapes
 
 
 def is_reached(cell, worst):

@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval
 
 from skdp import (
     DPPCA,
+    DPLinearRegression,
     DPLogisticRegression,
     DPLowRankFactorizer,
     DPPersonalizedRegressor,
@@ -64,6 +65,8 @@ class Case:
         estimator = clone(self.make(**{**basic, **self.more})).set_params(**{self.name: value})
         if self.make is DPTraceRegressor:
             return estimator.fit(MATRICES, RESPONSES)
+        if self.make is DPLinearRegression:
+            return estimator.fit(X, X[:, 0])
         if self.make is DPLogisticRegression:
             return estimator.fit(X, X[:, 0] > 5)
         if self.make is DPTraceClassifier:
@@ -114,6 +117,16 @@ TRACE_CASES = [
     ("clip_quantile", 0.300048828125, {}),
     ("covariance", np.diag([1.0, 2.001953125, 3.0]), {}, 0),
     ("covariance", COVARIANCE, {}, 1),
+    ("n_jobs", 1, {}),
+    ("random_state", 77, {}),
+]
+
+LINEAR_CASES = [
+    ("epsilon", 2.501953125, {}),
+    ("delta", 2.0**-13, {}),
+    ("bounds", [-3.001953125, 20.0], {}),
+    ("response_bound", 3.001953125, {}),
+    ("n_iter", 3, {}),
     ("n_jobs", 1, {}),
     ("random_state", 77, {}),
 ]
@@ -177,6 +190,7 @@ CASES = [
     Case(DPPCA, "n_components", 0.5, NORMS),
     Case(DPPCA, "center", np.linspace(0, 7.0078125, 8).astype(np.float16).astype(float), PUBLIC),
     *(Case(DPTraceRegressor, *case) for case in TRACE_CASES),
+    *(Case(DPLinearRegression, *case) for case in LINEAR_CASES),
     *(Case(DPLogisticRegression, *case) for case in LOGISTIC_CASES),
     *(Case(DPTraceClassifier, *case) for case in TRACE_CLASS_CASES),
     *(Case(DPLowRankFactorizer, *case) for case in FACTOR_CASES),

@@ -10,7 +10,6 @@ from skdp.data import reduce
 from skdp.data.reduce import PerRow
 from skdp.data.sources import ArraySource
 from skdp.data.users import Users
-from skdp.linear_model._medians import ANY_SIZE, n_counts
 from skdp.linear_model._personal import levels
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
@@ -24,8 +23,6 @@ CONTAINERS = {
     "rank one": RankOneMatrices(X[:, :3], X[:, :2]),
 }
 GROUPS = np.repeat(np.arange(N // 2), 2)
-# With budget enough for all searches for the centers of features.
-N_COUNTS = n_counts(len(ANY_SIZE), 3)
 
 
 def numbers_in(value):
@@ -75,9 +72,9 @@ def readings(estimator, kind, n, *data, **groups):
         ("rank one", "rgrad", "response", 2 * N_ITER + 4),
         ("rank one", "adassp", "record", 3),
         ("rank one", "adassp", "response", 4),
-        ("vectors", "rgrad", "record", N_COUNTS + N_ITER + 3),
+        ("vectors", "rgrad", "record", N_ITER + 3),
         ("vectors", "rgrad", "response", 2 * N_ITER + 5),
-        ("vectors", "adassp", "record", N_COUNTS + 4),
+        ("vectors", "adassp", "record", 4),
         ("vectors", "adassp", "response", 5),
     ],
 )
