@@ -6,7 +6,7 @@ does not store count like any others.
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
@@ -77,7 +77,7 @@ def _sums(block: Block | DenseMatrices, intervals: Intervals) -> np.ndarray:
 
 def _entries(block: Block | DenseMatrices) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the stored entries, their columns, and how many zeros each column has beside them."""
-    raw = entries_of(block) if isinstance(block, DenseMatrices) else block.raw
+    raw: Any = entries_of(block) if isinstance(block, DenseMatrices) else block.raw
     n_rows, n_columns = raw.shape
     if not issparse(raw):
         return np.asarray(raw, np.float64), np.arange(n_columns), np.zeros(n_columns, np.intp)

@@ -7,7 +7,7 @@ import numpy as np
 from skdp._scales.columns import Intervals, counting, summing
 from skdp._scales.plan import CenteredReleases, ScaleReleases, ZoomedReleases
 from skdp._scales.shrinkage import Scales, scales_of
-from skdp._scales.sizes import N_BINS, place_size, sized_intervals
+from skdp._scales.sizes import N_BINS, place_size, sized_intervals, warnings_for_sizes
 from skdp._scales.zoom import are_narrow, are_tiny, place_within, zoomed_intervals
 from skdp.data.reduce import BlockView
 from skdp.privacy import PrivacyBudget, Release
@@ -39,6 +39,7 @@ def release_scales(
     counts = view.map_sum(counting(place_size, N_BINS), n_columns * N_BINS)
     counts, noise_std = budget.release(plan.sizes, counts)
     intervals, is_void = sized_intervals(counts, noise_std)
+    budget.warnings += warnings_for_sizes(plan.sizes.name, intervals)
     others = np.clip(1 - counts[:, 0] / n_rows, 0.0, 1.0)
     alone, zoomed = plan.ways.ways
     if not are_narrow(intervals).any():

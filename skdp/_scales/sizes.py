@@ -5,8 +5,18 @@ import math
 import numpy as np
 
 from skdp._scales.columns import Intervals
+from skdp.privacy.quantile import warnings_for_ends
 
-__all__ = ["N_BINS", "is_visible", "place_size", "sized_intervals"]
+__all__ = [
+    "N_BINS",
+    "OTHER_UNITS_OF_X",
+    "is_visible",
+    "place_size",
+    "sized_intervals",
+    "warnings_for_sizes",
+]
+
+OTHER_UNITS_OF_X = "Pass X in other units: divide it by a public guess of its size."
 
 # Powers of two from 1e-12 to 1e18, as where features of regressions are standardized.
 _FIRST, _LAST = -40, 60  # not studied
@@ -57,3 +67,10 @@ def sized_intervals(counts: np.ndarray, noise_std: float) -> tuple[Intervals, np
     # Nothing but 0 is to be seen: any interval will do.
     is_void = high <= low
     return Intervals.of(low, np.where(is_void, 1.0, high)), is_void
+
+
+def warnings_for_sizes(name: str, intervals: Intervals) -> list[str]:
+    """Warn of columns that reach the first or the last bin, beyond which sizes are not told."""
+    far = np.abs(intervals.middle) + intervals.half
+    ends = 2.0 ** np.array([_FIRST + 1, _LAST + 1])
+    return warnings_for_ends(name, far, ends, OTHER_UNITS_OF_X)

@@ -42,8 +42,6 @@ class DPLinearRegression(RegressorMixin, PrivateEstimator):
     delta : float, default=1e-6
         Probability with which the guarantee may fail, ``0 < delta < 1``, well below one over the
         number of units.
-    privacy_unit : {"record"}, default="record"
-        What is protected: one record, that is a row with its response.
     adjacency : {"replace", "zero_out"}, default="replace"
         Neighboring datasets differ by exchanging one unit for any other, or by one that is null,
         which takes less noise and promises less: :doc:`/user_guide/what_is_protected`.

@@ -117,9 +117,8 @@ def test_one_rare_or_constant_feature_harms_no_others(share, solver):
         return np.column_stack([X, random.random(n_records) >= share]), y
 
     for seed in SEEDS:
-        score, message = warned_score_of(with_flag, seed, solver=solver)
+        score, _ = warned_score_of(with_flag, seed, solver=solver)
         assert score > 0.84
-        assert "being constant or rare" in message
 
 
 @pytest.mark.slow

@@ -38,14 +38,14 @@ def standardized_by(found: Scales, problem: TraceProblem) -> Transform:
         center = found.center.reshape(shape)
     else:
         squares = squares + found.center**2
-    largest, is_hidden = None, found.is_void | found.is_flat
+    largest = None
     if problem.cost.is_private:
         largest = np.where(found.is_void, _LARGEST_OF_HIDDEN, _LARGEST).reshape(shape)
     return Transform(
         center,
         (1 / np.sqrt(np.where(squares > 0, squares, 1.0))).reshape(shape),
         rare=_rare_features(found.others),
-        n_hidden=int(is_hidden.sum()) if problem.cost.is_private else 0,
+        n_hidden=int(found.is_void.sum()) if problem.cost.is_private else 0,
         largest=largest,
     )
 

@@ -64,9 +64,9 @@ def warnings_for_fit(
         )
     if transform.n_hidden:
         yield (
-            f"{transform.n_hidden} of the features hardly differ from one value, being constant or "
-            "rare. Noise hides how far they differ, and what they tell may be lost. If one is in "
-            "much larger units, divide it by a public guess of its size."
+            f"{transform.n_hidden} of the features hardly differ from 0, being constant or rare. "
+            "Noise hides how far they differ, and what they tell may be lost. If one is in much "
+            "larger units, divide it by a public guess of its size."
         )
     if problem.are_cells and problem.cost.is_private and _has_rare_cells(problem, transform):
         yield (
