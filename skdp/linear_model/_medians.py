@@ -1,6 +1,6 @@
-"""Private medians of columns in unknown units: a search, and finer ones around its result."""
+"""Private medians of numbers in unknown units: a search, and finer ones around its result."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -18,7 +18,6 @@ __all__ = [
     "median_of_responses",
     "n_counts",
     "plan_medians",
-    "release_medians",
 ]
 
 #: Name of the release of the responses' center.
@@ -43,7 +42,7 @@ _MOST_REFINEMENTS = 3  # not studied
 
 
 def n_counts(n_points: int, n_refinements: int) -> int:
-    """Return how many noisy counts of a column `release_medians` takes, for such a grid."""
+    """Return how many noisy counts a median and its refinements take, for such a grid."""
     return search_steps(n_points) + n_refinements * search_steps(len(_AROUND))
 
 
@@ -54,13 +53,11 @@ def plan_medians(
     grid: np.ndarray,
     n_refinements: int,
     *,
-    n_columns: int = 1,
     remedy: str,
 ) -> tuple[Search, ...]:
-    """Plan a search and its refinements; each count of a column gets the same share."""
-    plan = partial(cost.search, n_columns=n_columns)
+    """Plan a search and its refinements; each count gets the same share."""
     # No warning at the ends of other grids: they are public bounds, or close to the last result.
-    first = plan(
+    first = cost.search(
         name,
         share_of_count * search_steps(len(grid)),
         grid,
@@ -68,52 +65,35 @@ def plan_medians(
     )
     share = share_of_count * search_steps(len(_AROUND))
     numbers = range(1, 1 + n_refinements)
-    return first, *(plan(f"{name}, refinement {number}", share, _AROUND) for number in numbers)
+    return first, *(
+        cost.search(f"{name}, refinement {number}", share, _AROUND) for number in numbers
+    )
 
 
-def affordable_refinements(n_points: int, n_columns: int, largest: float) -> int:
-    """Compute how many refinements fit into `largest` counts of all columns together."""
-    spare = largest / n_columns - search_steps(n_points)
+def affordable_refinements(n_points: int, largest: float) -> int:
+    """Compute how many refinements fit into `largest` counts."""
+    spare = largest - search_steps(n_points)
     return int(min(max(spare / search_steps(len(_AROUND)), 0), _MOST_REFINEMENTS))
-
-
-def release_medians(
-    searches: Sequence[Search],
-    counts_up_to: Callable[[np.ndarray], np.ndarray],
-    budget: PrivacyBudget,
-    n_rows: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Release the medians of columns, and how far they may be off.
-
-    Each refinement searches a smaller neighborhood of the last result. A feature far from 0 that
-    varies little needs that: otherwise the error of the center would hide it.
-    """
-    center, step = np.zeros(searches[0].shape), np.ones(searches[0].shape)
-    for number, search in enumerate(searches):
-        counts_around = partial(_counts_around, counts_up_to, center, step)
-        shift = budget.quantiles(search, counts_around, q=0.5, n_rows=n_rows)
-        center = center + step * shift
-        step = _STEP * np.abs(center) if number == 0 else _STEP_AROUND * step
-    return center, step
 
 
 def median_of_responses(
     searches: Sequence[Search], responses: np.ndarray, budget: PrivacyBudget
 ) -> float:
-    """Release the median of responses, or of the mean responses of users."""
-    (center,), _ = release_medians(
-        searches,
-        lambda points: np.array([np.count_nonzero(responses <= points[0])], dtype=np.float64),
-        budget,
-        len(responses),
-    )
-    return float(center)
+    """Release the median of responses, or of the mean responses of users.
+
+    Each refinement searches a smaller neighborhood of the last result.
+    """
+    center, step = np.zeros(searches[0].shape), np.ones(searches[0].shape)
+    for number, search in enumerate(searches):
+        counts_around = partial(_counts_around, responses, center, step)
+        shift = budget.quantiles(search, counts_around, q=0.5, n_rows=len(responses))
+        center = center + step * shift
+        step = _STEP * np.abs(center) if number == 0 else _STEP_AROUND * step
+    return float(center[0])
 
 
 def _counts_around(
-    counts_up_to: Callable[[np.ndarray], np.ndarray],
-    center: np.ndarray,
-    step: np.ndarray,
-    points: np.ndarray,
+    responses: np.ndarray, center: np.ndarray, step: np.ndarray, points: np.ndarray
 ) -> np.ndarray:
-    return counts_up_to(center + step * points)
+    end = (center + step * points)[0]
+    return np.array([np.count_nonzero(responses <= end)], dtype=np.float64)

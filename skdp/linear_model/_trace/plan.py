@@ -109,7 +109,7 @@ def _plan_center(problem: TraceProblem) -> tuple[Search, ...]:
     bound, n_records = problem.largest_response, problem.n_units
     grid = ANY_SIZE if math.isinf(bound) else bound * UP_TO_ONE
     largest = _LEAST_SHARE * (_PRECISION * n_records * problem.cost.mu) ** 2
-    n_refinements = affordable_refinements(len(grid), 1, largest)
+    n_refinements = affordable_refinements(len(grid), largest)
     count = n_counts(len(grid), n_refinements)
     share = _share_of_counts(count, problem)
     noise_std = problem.cost.noise_std("gaussian", sensitivity.count(), share / count)
