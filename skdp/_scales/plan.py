@@ -114,7 +114,7 @@ def _plan_places(facts: ColumnFacts, shares: tuple[float, ...]) -> tuple[Release
     shape = (facts.n_columns, 1 << int(np.clip(most.bit_length() - 1, *_PLACES)))
     releases: list[Release] = []
     for number, share in enumerate(shares):
-        name = f"{_PLACED}, again" if number else _PLACED
+        name = f"closer {_PLACED}" if number else _PLACED
         follows = releases[-1].name if releases else _SIZES
         releases.append(
             facts.cost.release(
