@@ -32,6 +32,7 @@ KINDS = {
     "response spread",
     "signed sizes",
     "column moments",
+    "places in intervals",
     "matrix norm",
     "design norm",
     "row covariance",
