@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp.exceptions import shortened
 from skdp.preprocessing._scaler.problem import ScalerProblem
 from skdp.preprocessing._scaler.shrinkage import Scales
 from skdp.privacy import Plan
@@ -13,8 +14,6 @@ __all__ = ["warnings_for_plan", "warnings_for_scales"]
 
 # Noise of a mean from here on, in units of half an interval, hides most centers and scales.
 _MOST_NOISE = 0.1  # not studied
-# So many columns are named.
-_MOST_NAMED = 10  # not tuned
 
 
 def warnings_for_plan(problem: ScalerProblem, plan: Plan) -> Iterator[str]:
@@ -56,6 +55,5 @@ def _remedy(problem: ScalerProblem) -> str:
 
 
 def _named(columns: np.ndarray, names: Sequence[Any]) -> str:
-    shown = ", ".join(str(names[column]) for column in columns[:_MOST_NAMED])
-    more = f" and {len(columns) - _MOST_NAMED} more" if len(columns) > _MOST_NAMED else ""
-    return f"{len(columns)} of {len(names)} columns ({shown}{more})"
+    shown = shortened([str(names[column]) for column in columns])
+    return f"{len(columns)} of {len(names)} columns ({shown})"
