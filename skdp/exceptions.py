@@ -2,9 +2,14 @@
 
 import sys
 import warnings
+from collections.abc import Sequence
 from types import FrameType
 
-__all__ = ["BudgetError", "LedgerError", "PrivacyWarning", "warn_of_privacy"]
+__all__ = ["BudgetError", "LedgerError", "PrivacyWarning", "shortened", "warn_of_privacy"]
+
+
+# So many names are listed in a warning.
+_MOST_NAMED = 10  # not tuned
 
 
 class PrivacyWarning(UserWarning):
@@ -55,6 +60,12 @@ _BETWEEN = {
     "sklearn",
     "threading",
 }
+
+
+def shortened(names: Sequence[str]) -> str:
+    """List names in a warning: if there are many, the first ones."""
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def warn_of_privacy(*messages: str) -> None:

@@ -18,7 +18,7 @@ from skdp._estimator import (
     in_dtype,
 )
 from skdp._parameters import ANY_BOUND
-from skdp._reading import check_features, check_given, check_rows, check_rows_of
+from skdp._reading import check_features, check_given, check_like, check_rows, check_rows_of
 from skdp.data.digest import digests
 from skdp.data.rows import Rows
 from skdp.data.sources import RowBlocks, as_source, float_dtype, holds_sparse
@@ -34,7 +34,6 @@ from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.linear_model._logistic.records import LabeledRows
 from skdp.linear_model._logistic.warnings import warnings_for_size
 from skdp.linear_model._responses import checked_weights
-from skdp.linear_model._trace.input import check_width
 from skdp.units._records import ResolvedRecord, ResolvedRecordOfPromisedClasses
 
 __all__ = ["PrivateClassifier"]
@@ -212,7 +211,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def _problem_like(self, n_samples: int, n_features: int, like: Any) -> LogisticProblem:
         classes = self._known_classes(None)
         rows, given = self._read(like)
-        check_width(rows, n_features)
+        check_like(rows, n_samples, n_features)
         return self._problem_of(n_samples, n_features, classes, rows, given)
 
     def _problem_of(

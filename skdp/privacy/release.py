@@ -155,7 +155,19 @@ class Search(Release):  # numpydoc ignore=PR02
     def highest_quantile(self, n_rows: int, *, most: float = 1.0) -> float:
         """Return the highest quantile up to `most` that the noise of the counts leaves reliable.
 
-        One wrong step of the search can end far from it. It is not positive if there is none.
+        One wrong step of the search can end far from it.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows that are counted.
+        most : float, default=1.0
+            Highest quantile that is wanted.
+
+        Returns
+        -------
+        float
+            Fraction of the rows; not positive if no quantile is reliable.
         """
         return min(most, 1 - _COUNT_MARGIN * (self.noise_std or 0.0) / n_rows)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from skdp.exceptions import shortened
 from skdp.linear_model._logistic.plan import is_norm_guessed
 from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.linear_model._logistic.whitening import Whitening
@@ -27,8 +28,6 @@ _LEAST_OF_TWO, _LEAST_OF_MORE = 5.0, 15.0
 # With less strength of its records, and less of what is its due among equal classes, a class is not
 # sorted: for two classes the area under the curve is then .5 to .85 instead of .9; not studied.
 _LEAST_OF_CLASS, _LEAST_OF_DUE = 2.5, 0.5
-# So many classes are named.
-_MOST_NAMED = 10  # not tuned
 
 
 def warnings_for_size(problem: LogisticProblem, plan: Plan) -> Iterator[str]:
@@ -70,10 +69,9 @@ def warnings_for_classes(problem: LogisticProblem, fractions: np.ndarray) -> Ite
     is_rare = problem.strength * fractions < _LEAST_OF_CLASS
     rare = np.flatnonzero(is_rare & (problem.n_classes * fractions < _LEAST_OF_DUE))
     if len(rare):
-        shown = ", ".join(repr(problem.labels[place]) for place in rare[:_MOST_NAMED])
-        more = f" and {len(rare) - _MOST_NAMED} more" if len(rare) > _MOST_NAMED else ""
+        shown = shortened([repr(problem.labels[place]) for place in rare])
         yield (
-            f"{len(rare)} of {problem.n_classes} classes ({shown}{more}) have few records, as far "
+            f"{len(rare)} of {problem.n_classes} classes ({shown}) have few records, as far "
             "as noise can tell: which records are theirs may be lost in it. Pass more records, a "
             f"larger epsilon, or {problem.fewer}."
         )

@@ -17,7 +17,6 @@ from skdp.linear_model._responses import checked_responses
 __all__ = [
     "as_rows",
     "check_same_shape",
-    "check_width",
     "checked_data",
     "facts_like",
     "facts_of",
@@ -70,17 +69,12 @@ def facts_like(n_samples: int, n_features: int, asked: Any, like: Any) -> dict[s
     """Return public facts about future data in the container of `like`; no value is read."""
     rows, given = as_rows(like)
     facts = facts_of(rows, n_samples, n_features, asked, given)
-    check_width(rows, n_features)
-    return facts
-
-
-def check_width(rows: Any, n_features: int) -> None:
-    """Refuse rows like those of a fit to come that have another number of features."""
     width = math.prod(getattr(rows, "shape", (0, n_features))[1:])
     if width != n_features:
         raise ValueError(
             f"n_features={n_features} does not fit like, whose matrices have {width} entries."
         )
+    return facts
 
 
 def check_same_shape(shape: tuple[int, int] | None, fitted: tuple[int, ...], name: str) -> None:

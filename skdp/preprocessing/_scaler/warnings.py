@@ -7,13 +7,11 @@ import numpy as np
 
 from skdp._scales.plan import MOST_NOISE
 from skdp._scales.shrinkage import Scales
+from skdp.exceptions import shortened
 from skdp.preprocessing._scaler.problem import ScalerProblem
 from skdp.privacy import Plan
 
 __all__ = ["warnings_for_plan", "warnings_for_scales"]
-
-# So many columns are named.
-_MOST_NAMED = 10  # not tuned
 
 
 def warnings_for_plan(problem: ScalerProblem, plan: Plan) -> Iterator[str]:
@@ -55,6 +53,5 @@ def _remedy(problem: ScalerProblem) -> str:
 
 
 def _named(columns: np.ndarray, names: Sequence[Any]) -> str:
-    shown = ", ".join(str(names[column]) for column in columns[:_MOST_NAMED])
-    more = f" and {len(columns) - _MOST_NAMED} more" if len(columns) > _MOST_NAMED else ""
-    return f"{len(columns)} of {len(names)} columns ({shown}{more})"
+    shown = shortened([str(names[column]) for column in columns])
+    return f"{len(columns)} of {len(names)} columns ({shown})"
