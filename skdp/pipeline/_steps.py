@@ -34,6 +34,7 @@ __all__ = [
     "check_targets",
     "common_unit",
     "configured_step",
+    "private_within",
     "steps_of",
     "with_classes",
 ]
@@ -70,6 +71,8 @@ def steps_of(estimator: Any) -> list[Step]:
         steps = _expanded(estimator.steps)
         _check_left_alone(estimator, steps)
     for number, step in enumerate(steps):
+        if isinstance(step.estimator, str) and step.estimator == "drop":
+            raise ValueError(f"Step {step.name!r}: 'drop' would leave no columns.")
         _check_step(step, is_behind=any(one.is_private for one in steps[:number]))
         is_last = number == len(steps) - 1 or is_passed_through(step.estimator)
         if not is_last and not hasattr(step.estimator, "transform"):
@@ -107,6 +110,11 @@ def _expanded(named: Sequence[tuple[str, Any]]) -> list[Step]:
             steps += [Step(f"{name}__{part}", one, columns=where) for part, one, where in parts]
         steps.append(Step(name, step))
     return steps
+
+
+def private_within(estimator: SharedBudget) -> list[Any]:
+    """Return the private steps that share a budget, and private parts of a ColumnTransformer."""
+    return [step.estimator for step in _expanded(estimator.steps) if step.is_private]
 
 
 def adjacency_of(steps: Sequence[Step]) -> str:
