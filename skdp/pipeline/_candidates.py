@@ -71,15 +71,15 @@ def candidates_of(
 
 def _check_searched(name: str) -> None:
     """Refuse parameters that belong to the guarantee, or that the search sets itself."""
-    # Not those before it, which are names of steps. Parameters of a unit itself, such as
+    # A step may have the name privacy_unit. Parameters of a unit itself, such as
     # privacy_unit__bounds, may be searched.
-    own_name = name.rpartition("__")[2]
-    if own_name in _GUARANTEE:
+    parts = name.split("__")
+    if parts[-1] in _GUARANTEE:
         raise ValueError(
             f"{name!r} must not be searched: it is part of the guarantee that the search gives. "
             "skdp.model_selection.epsilon_curve tells, from public rows, what more epsilon buys."
         )
-    if own_name in _NOT_TUNED:
+    if _NOT_TUNED.intersection(parts):
         raise ValueError(
             f"{name!r} must not be searched: pass ledger and random_state to the search, and set "
             "n_jobs on the estimator."
