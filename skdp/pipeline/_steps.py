@@ -66,6 +66,8 @@ def steps_of(estimator: Any) -> list[Step]:
                 "estimator must not have memory, which writes rows to disk: pass memory=None."
             )
         steps = [Step(name, step) for name, step in estimator.steps]
+        if any(is_columns(step) and private_parts(step) for _, step, *_ in steps):
+            raise ValueError("Private parts of a ColumnTransformer need a DPPipeline as estimator.")
     elif isinstance(estimator, SharedBudget):
         _check_named(estimator)
         steps = _expanded(estimator.steps)
@@ -197,6 +199,8 @@ def _check_step(step: Step, *, is_behind: bool) -> None:
     if is_columns(estimator):
         public = [*estimator.transformers, ("remainder", estimator.remainder, None)]
         for part, one, _ in public:
+            if is_columns(one):
+                raise ValueError(f"{where}a ColumnTransformer within another is not supported.")
             if not has_budget(one):
                 _check_step(Step(f"{name}__{part}", one), is_behind=False)
     elif not (step.is_private or is_stateless(estimator) or is_passed_through(estimator)):
