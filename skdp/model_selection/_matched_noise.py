@@ -14,7 +14,8 @@ from skdp.decomposition import DPLowRankFactorizer
 from skdp.linear_model._classifier import PrivateClassifier
 from skdp.linear_model._logistic.labels import given_classes
 from skdp.model_selection._search import BaseDPSearch
-from skdp.pipeline._private_steps import private_steps
+from skdp.pipeline._private_steps import SharedBudget, private_steps
+from skdp.pipeline._steps import private_within
 from skdp.privacy.cost import largest_epsilon
 
 __all__ = ["epsilon_curve", "matched_noise"]
@@ -158,8 +159,9 @@ def epsilon_curve(
         raise ValueError(f"epsilons must be a list of positive finite numbers, got {epsilons!r}.")
     steps = _checked_steps(estimator).values()
     for step in steps:
-        if isinstance(step, PrivateClassifier):
-            given_classes(step.classes)
+        for one in private_within(step) if isinstance(step, SharedBudget) else [step]:
+            if isinstance(one, PrivateClassifier):
+                given_classes(one.classes)
     if not all(hasattr(step, "privacy_unit") for step in steps):
         raise ValueError(
             "A curve splits rows, and users are not to be split: fit clones of matched_noise("

@@ -146,6 +146,8 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsWhole):
     def _set_results(
         self, search: Search, best: int, model: Any, split: BudgetSplit, spent: PrivacySpent
     ) -> None:
+        # First: a fit that is killed here must not leave steps that hold seeds.
+        parts = stamped(model, search, spent, self.ledger)
         # An earlier fit may have set what this one does not.
         self.__dict__.pop("best_estimator_", None)
         self._set_features(model)
@@ -157,7 +159,7 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsWhole):
         self.privacy_spent_ = spent
         if self.refit:
             self.best_estimator_ = self._as_given(model, spent)
-        for part in stamped(model, search, spent, self.ledger):
+        for part in parts:
             warn_of_privacy(*search.warnings.get(id(part), ()))
 
     def _as_given(self, model: Any, spent: PrivacySpent) -> Any:
