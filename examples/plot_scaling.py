@@ -52,7 +52,7 @@ bounds = ([0, 1900, 0, 0, 34], [200_000, 2020, 20, 100, 42])  # known without lo
 # %%
 # The fits
 # --------
-# One epsilon for each pipeline. Of the square of mu the scaler gets 15% with bounds, and 25% without,
+# One epsilon for each pipeline. The scaler gets 15% of the square of mu with bounds, 25% without,
 # as it has to find intervals first. The classifier has the rest, and all of it if there is no
 # scaler. Five fits show what is typical: on private rows each of them would cost.
 
