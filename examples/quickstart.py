@@ -108,8 +108,8 @@ print(f"epsilon={spent.epsilon:g}, {len(spent.releases)} releases, accuracy {acc
 #
 # Accuracy against epsilon
 # ------------------------
-# The star is the private fit. It tends to lie a little above the curve, which has the same noise
-# and fewer rows to learn from. Dashed is what public rows come to by themselves, without privacy.
+# The star is the private fit. The curve has the same noise, and fewer rows to learn from. Dashed is
+# what public rows come to by themselves, without privacy.
 
 exact = make_pipeline(StandardScaler(), LogisticRegression())
 splits = ShuffleSplit(10, test_size=0.25, random_state=0)
