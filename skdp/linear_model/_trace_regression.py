@@ -46,9 +46,9 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
 
     The model is :math:`y_i = \langle X_i, M \rangle + b` plus noise, for matrices :math:`X_i` of
     shape (d1, d2) and coefficients M of rank at most `rank`; :math:`\langle X, M \rangle` is the
-    sum of the products of their entries. With rows of features instead of matrices it is private
-    linear regression. Matrix completion and multi-task regression are the same with matrices of
-    rank one, see :class:`skdp.RankOneMatrices`.
+    sum of the products of their entries. Rows of features are taken for matrices of one column;
+    :class:`DPLinearRegression` is for them, and has bounds. Matrix completion and multi-task
+    regression are the same with matrices of rank one, see :class:`skdp.RankOneMatrices`.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
 
     See Also
     --------
-    sklearn.linear_model.LinearRegression : The same without privacy for rows of features.
+    DPLinearRegression : Rows of features, within public bounds or without.
     RankOneMatrices : Matrices of rank one that are never written out.
 
     Notes
@@ -156,8 +156,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     scale, for both covariances, and in every step. With ``privacy_unit="response"`` it reads X
     ``2 * n_iter + 4`` times. With "adassp" it is 3 times for records, and 4 for responses. A
     spectral start reads X once more, or twice if its test finds a gap. To scale features one by one
-    takes two readings instead of one, and with records as the unit one more for each noisy count of
-    their centers.
+    takes two readings instead of one, and with records as the unit up to two more for narrow ones.
 
     "rgrad" and its start follow Zha (2024, :arxiv:`2403.15999`), "adassp" is Wang's (2018,
     :arxiv:`1803.02596`): see :doc:`/trace_regression`, also for proofs, time and memory.
