@@ -36,12 +36,9 @@ TRACE_CONSTRAINTS: dict[str, Any] = {
     "rank": [Interval(Integral, 1, None, closed="left")],
     "matrix_shape": [tuple, list, None],
     "privacy_unit": [StrOptions(set(UNITS))],
-    "response_bound": [*ANY_BOUND, None],
     # Checked with the shape of the matrices.
     "covariance": "no_validation",
-    "fit_intercept": ["boolean"],
     "solver": [StrOptions({"rgrad", "adassp"})],
-    "n_iter": [Interval(Integral, 1, 10_000, closed="both")],
     "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
     "init": [StrOptions({"random", "spectral"})],
     "row_norm": [*ANY_BOUND, None],
@@ -68,16 +65,17 @@ class TraceProblem:
     is_sparse: bool
     factors: tuple[bool, bool] | None
     is_dense: bool
-    covariance: Covariance
-    rank: int
     response_bound: float | None
     fit_intercept: bool
-    solver: str
     n_iter: int
-    clip_quantile: float | str
-    init: str
-    row_norm: float | None
-    interval: tuple[np.ndarray, np.ndarray] | None  # public ends of features, or None
+    # What follows is as it stands for rows of features.
+    covariance: Covariance = "private"
+    rank: int = 1
+    clip_quantile: float | str = "auto"
+    init: str = "random"
+    solver: str = "rgrad"
+    row_norm: float | None = None
+    interval: tuple[np.ndarray, np.ndarray] | None = None  # public ends of features, or None
 
     @property
     def protects_matrices(self) -> bool:
@@ -119,12 +117,6 @@ class TraceProblem:
 def checked_problem(problem: TraceProblem) -> TraceProblem:
     """Refuse parameters that contradict each other or the shape of the data."""
     solver = problem.solver
-    check_rank(
-        problem.rank,
-        problem.matrix_shape,
-        " Cells of a table, given by their rows and columns, are "
-        "RankOneMatrices.from_indices(rows, columns, shape).",
-    )
     for name in ("response_bound", "row_norm"):
         check_finite_bound(name, getattr(problem, name), problem.cost)
     bounds_rows = solver == "adassp" and problem.protects_matrices
