@@ -19,7 +19,6 @@ from skdp.linear_model._medians import (
     plan_medians,
 )
 from skdp.linear_model._trace.covariances import diagonal_reach, norm_bound
-from skdp.linear_model._trace.magnitude_histogram import N_POWERS
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.records import NO_CLIPPING
 from skdp.linear_model._trace.releases import (
@@ -28,6 +27,7 @@ from skdp.linear_model._trace.releases import (
     StartReleases,
     TraceReleases,
 )
+from skdp.linear_model._trace.scales import N_POWERS
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.plan import left_of, share_for_counts
@@ -125,12 +125,8 @@ def _plan_spread(problem: TraceProblem) -> Release:
         _share_of_counts(2, problem, precision) for precision in (_BIN_PRECISION, _FINE_PRECISION)
     )
     share = max(least, min(fine, _SPARE_SHARE))
-    return _plan_sizes(_SPREAD, share, 1, problem)
-
-
-def _plan_sizes(name: str, share: float, n_columns: int, problem: TraceProblem) -> Release:
-    shape = n_columns, N_POWERS
-    return _gaussian(problem, name, share, sensitivity.histograms, {"n_columns": n_columns}, shape)
+    shape = 1, N_POWERS
+    return _gaussian(problem, _SPREAD, share, sensitivity.histograms, {"n_columns": 1}, shape)
 
 
 def _plan_norm(name: str, problem: TraceProblem) -> Search:
