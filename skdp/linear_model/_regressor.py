@@ -13,6 +13,7 @@ from skdp._estimator import (
     N_JOBS,
     Data,
     PrivateEstimator,
+    check_finite_bound,
     check_not_pure,
     in_dtype,
 )
@@ -33,7 +34,7 @@ from skdp.linear_model._trace.input import (
     source_of,
 )
 from skdp.linear_model._trace.plan import plan_trace
-from skdp.linear_model._trace.problem import UNITS, TraceProblem, checked_problem
+from skdp.linear_model._trace.problem import UNITS, TraceProblem
 from skdp.linear_model._trace.records import Records
 from skdp.linear_model._trace.warnings import warnings_for_size
 from skdp.privacy.precision import plain
@@ -149,9 +150,9 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         asked = plain(getattr(self, "matrix_shape", None))
         facts = facts_of(rows, n_records, n_features, asked, given)
         unit = UNITS[self.privacy_unit](self.adjacency)
-        return checked_problem(
-            self._asked(TraceProblem, **facts, unit=unit, **self._more_facts(facts))
-        )
+        problem = self._asked(TraceProblem, **facts, unit=unit, **self._more_facts(facts))
+        check_finite_bound("response_bound", problem.response_bound, problem.cost)
+        return problem
 
     def _more_facts(self, facts: dict[str, Any]) -> dict[str, Any]:
         """Return public facts that not all regressions have."""

@@ -63,23 +63,15 @@ class DPTraceRegressor(PrivateRegressor):
         :doc:`/user_guide/low_rank_regression`.
     fit_intercept : bool, default=True
         Whether to fit an intercept. The responses are then centered by a private median.
-    solver : {"rgrad", "adassp"}, default="rgrad"
-        ``"rgrad"`` is Riemannian gradient descent, with noise in as many directions as there are
-        free coefficients. ``"adassp"`` perturbs second moments, in O((d1 * d2) ** 2) memory.
     n_iter : int, default=10
-        Only for ``solver="rgrad"``: number of gradient steps, 1 to 10,000. More steps split the
-        budget further.
+        Number of gradient steps, 1 to 10,000. More steps split the budget further.
     clip_quantile : float or "auto", default="auto"
-        Only for ``solver="rgrad"``: wanted fraction of gradients that are not clipped, .01 to .99.
-        ``"auto"`` is .5 for most dense X, up to .9 for others, and more if most responses are the
-        same.
+        Wanted fraction of gradients that are not clipped, .01 to .99. ``"auto"`` is .5 for most
+        dense X, up to .9 for others, and more if most responses are the same.
     init : {"random", "spectral"}, default="random"
-        Only for ``solver="rgrad"``: the start. ``"random"`` starts from 0 and spends nothing.
+        The start. ``"random"`` starts from 0 and spends nothing.
         ``"spectral"`` spends .25 of the budget on a start from data, in vain unless a private test
         finds a gap between singular values; a tenth of delta is for the failure of that test.
-    row_norm : float or None, default=None
-        Only for ``solver="adassp"`` with records as the unit, refused with others: public bound to
-        which Frobenius norms of matrices are clipped after scaling. ``None`` finds one privately.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -125,7 +117,7 @@ class DPTraceRegressor(PrivateRegressor):
     one observed cell. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly in
     Gaussian differential privacy. Released: counts and histograms for medians and scales, second
     moments for `covariance`, a start if asked for, and in each step the sum of the gradients, each
-    clipped in norm, and the number of those that were not; with "adassp" clipped second moments.
+    clipped in norm, and the number of those that were not.
     `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the number
     of records, the shape, dtype and container of X, feature names, and parameters; with
     ``privacy_unit="response"`` all of X. NaN and infinity are refused, which tells that there are
@@ -134,13 +126,13 @@ class DPTraceRegressor(PrivateRegressor):
 
     After the check, and a digest if there is a seed, a fit reads X ``n_iter + 2`` times: for a
     scale, for both covariances, and in every step. With ``privacy_unit="response"`` it reads X
-    ``2 * n_iter + 4`` times. With "adassp" it is 3 times for records, and 4 for responses. A
+    ``2 * n_iter + 4`` times. A
     spectral start reads X once more, or twice if its test finds a gap. To scale features one by one
     takes two readings instead of one, and with records as the unit one more for each noisy count of
     their centers.
 
-    "rgrad" and its start follow Zha (2024, :arxiv:`2403.15999`), "adassp" is Wang's (2018,
-    :arxiv:`1803.02596`): see :doc:`/trace_regression`, also for proofs, time and memory.
+    The descent, a Riemannian gradient descent, and its start follow Zha (2024,
+    :arxiv:`2403.15999`): see :doc:`/trace_regression`, also for proofs, time and memory.
 
     Examples
     --------
@@ -172,11 +164,9 @@ class DPTraceRegressor(PrivateRegressor):
         response_bound: float | None = None,
         covariance: Any = "private",
         fit_intercept: bool = True,
-        solver: str = "rgrad",
         n_iter: int = 10,
         clip_quantile: float | str = "auto",
         init: str = "random",
-        row_norm: float | None = None,
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -190,11 +180,9 @@ class DPTraceRegressor(PrivateRegressor):
         self.response_bound = response_bound
         self.covariance = covariance
         self.fit_intercept = fit_intercept
-        self.solver = solver
         self.n_iter = n_iter
         self.clip_quantile = clip_quantile
         self.init = init
-        self.row_norm = row_norm
         self.ledger = ledger
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -246,7 +234,7 @@ class DPTraceRegressor(PrivateRegressor):
         return {"covariance": checked_covariance(self.covariance, shape)}
 
     def _reserved_part(self) -> float:
-        return DELTA_TAIL if self.init == "spectral" and self.solver != "adassp" else 0.0
+        return DELTA_TAIL if self.init == "spectral" else 0.0
 
     def _set_attributes(self, result: Estimate, problem: TraceProblem) -> tuple[str, ...]:
         point, dtype = result.point, problem.dtype

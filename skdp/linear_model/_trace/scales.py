@@ -90,12 +90,12 @@ def count_by_power(values: np.ndarray) -> np.ndarray:
 
 
 def release_norm(
-    search: Search, design: Design, is_null: np.ndarray, budget: PrivacyBudget, q: float = 0.5
+    search: Search, design: Design, is_null: np.ndarray, budget: PrivacyBudget
 ) -> float:
-    """Release a quantile of the norms of the matrices, the median by default."""
+    """Release the median of the norms of the matrices."""
     norms = design.norms()
     norms[is_null] = np.nan
-    return budget.quantile(search, norms, q=q)
+    return budget.quantile(search, norms, q=0.5)
 
 
 def exact_norm(design: Design) -> float:
