@@ -69,7 +69,8 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
     """
     sample = sample_rows(design, int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS)))
     sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
-    middle = np.median(sample, axis=0) if centered else np.zeros(design.n_entries)
+    usual = np.median(sample, axis=0)
+    middle = usual if centered else np.zeros(design.n_entries)
     largest = np.array([outlier_threshold(np.abs(column)) for column in (sample - middle).T])
     inliers = partial(_inlier_differences, middle=middle, largest=largest)
     shift = np.zeros(design.n_entries)
@@ -82,7 +83,11 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
     spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
     shape = design.matrix_shape
     mean = middle + shift
-    return Transform(mean.reshape(shape) if centered else None, (1 / spread).reshape(shape))
+    return Transform(
+        mean.reshape(shape) if centered else None,
+        (1 / spread).reshape(shape),
+        are_rare=_are_rare((sample != usual).mean(axis=0)),
+    )
 
 
 # Kernels.
