@@ -25,8 +25,9 @@ __all__ = [
 # as powers of two.
 _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
 # Noise of many bins together hides where most rows are. Where a closer look follows there are only
-# so many, times the square of the rows beside the noise of one: benchmarks/trace_regression/scales.md.
-_CLEAR = 0.25
+# so many, times the square of the rows beside the noise of one bin:
+# benchmarks/trace_regression/scales.md.
+_CLEAR = 0.1
 #: Noise of a mean from here on, in units of half an interval, hides most centers and scales.
 MOST_NOISE = 0.1  # not studied
 _SIZES, _MOMENTS, _PLACED = "signed sizes", "column moments", "places in intervals"
