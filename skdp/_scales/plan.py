@@ -21,9 +21,13 @@ __all__ = [
     "plan_scales",
 ]
 
-# Bins of an interval, all columns together and one column: more of them cost memory, not privacy.
-# Numbers of bins of one column, as powers of two.
+# Bins of an interval, all columns together: more would cost memory. Numbers of bins of one column,
+# as powers of two.
 _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied
+# Noise of many bins together hides where most rows are. Where a closer look follows there are only
+# so many, times the square of the rows beside the noise of one bin:
+# benchmarks/trace_regression/scales.md.
+_CLEAR = 0.1
 #: Noise of a mean from here on, in units of half an interval, hides most centers and scales.
 MOST_NOISE = 0.1  # not studied
 _SIZES, _MOMENTS, _PLACED = "signed sizes", "column moments", "places in intervals"
@@ -110,10 +114,13 @@ def _plan_moments(facts: ColumnFacts, share: float) -> Release:
 def _plan_places(facts: ColumnFacts, shares: tuple[float, ...]) -> tuple[Release, ...]:
     """Plan histograms of equal bins for the columns that are zoomed; the others count nothing."""
     change = partial(sensitivity.histograms, adjacency=facts.adjacency)
-    most = _ALL_PLACES // facts.n_columns
-    shape = (facts.n_columns, 1 << int(np.clip(most.bit_length() - 1, *_PLACES)))
     releases: list[Release] = []
     for number, share in enumerate(shares):
+        most = _ALL_PLACES / facts.n_columns
+        if number + 1 < len(shares):
+            noise_std = facts.cost.noise_std("gaussian", change(facts.n_columns), share)
+            most = min(most, _CLEAR * (facts.n_rows / noise_std) ** 2)
+        shape = facts.n_columns, 1 << int(np.clip(math.log2(most), *_PLACES))
         name = f"closer {_PLACED}" if number else _PLACED
         follows = releases[-1].name if releases else _SIZES
         releases.append(

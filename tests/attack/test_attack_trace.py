@@ -25,6 +25,25 @@ def ratios_of(worst, prefix):
     return found
 
 
+@pytest.mark.parametrize("epsilon", [200.0, 2e4])
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+@pytest.mark.parametrize("layout", ["vectors", "narrow vectors"])
+def test_opposite_records_move_the_moments_of_features_as_far_as_declared(
+    layout, adjacency, epsilon
+):
+    cell = Cell(layout, adjacency=adjacency, epsilon=epsilon)
+    data = cell.data()
+    script = record(cell, data.arguments).released
+    signs = np.array([[1.0], [-1.0], [1.0], [1.0], [-1.0]])
+    far = [data.with_record(0, [size * signs], 1.0) for size in (1e9, -1e9, 1e300)]
+    replays = [replay(cell, one.arguments, script) for one in (data, *far)]
+    null = None
+    if adjacency == "zero_out":
+        with null_record(0):
+            null = replay(cell, data.arguments, script)
+    assert 0.99 < farthest(replays, null)["column moments"] <= ROUNDING
+
+
 KINDS = {
     "skipped",
     "response center",

@@ -8,7 +8,7 @@ from noise_records import without_cut
 from scipy.stats import beta, norm
 from sklearn import config_context
 
-from skdp import DPTraceRegressor
+from skdp import DPLinearRegression, DPTraceRegressor
 from skdp.data.design import Design
 from skdp.data.sources import as_source
 from skdp.linear_model._trace import initial
@@ -107,6 +107,16 @@ def fit_of(response, **parameters):
     return np.vdot(estimator.coef_, CANARY)
 
 
+def linear_fit_of(response, **parameters):
+    """What a coefficient says about the first response, of records that are all the same."""
+    responses = records_with(response).responses
+    model = DPLinearRegression(
+        epsilon=EPSILON, delta=DELTA, fit_intercept=False, n_iter=1, **parameters
+    )
+    with without_cut():
+        return model.fit(np.ones((N_RECORDS, 1)), responses).coef_[0]
+
+
 def lower_bound_of_mu(fit, n_fits, first_seed=2**100):
     """What the sign of the statistic proves about mu, with confidence 99%."""
     seeds = range(first_seed, first_seed + n_fits)
@@ -129,6 +139,12 @@ def test_whole_fits_reveal_no_more_than_claimed(parameters, least):
     proven = lower_bound_of_mu(partial(fit_of, **parameters), 250)
     # The audit has teeth only if it proves a good part of what is spent.
     assert least * CLAIM < proven <= CLAIM
+
+
+@pytest.mark.parametrize("bounds", [(-2.0, 2.0), None])
+def test_whole_linear_fits_reveal_no_more_than_claimed(bounds):
+    proven = lower_bound_of_mu(partial(linear_fit_of, bounds=bounds), 250)
+    assert 0.25 * CLAIM < proven <= CLAIM
 
 
 def test_too_little_noise_is_caught(monkeypatch):

@@ -19,8 +19,8 @@ LAYOUTS = {
     "vectors": ((5, 1), True),
     "row vectors": ((1, 5), True),
     "few vectors": ((5, 1), True),
-    # So narrow beside their distance from 0 that one look at their places is not enough.
-    "far vectors": ((5, 1), True),
+    # So far from 0 beside their width that where they lie takes two looks.
+    "narrow vectors": ((5, 1), True),
     "numbers": ((1, 1), True),
     "outer": ((3, 4), False),
     "one-hot": ((4, 3), False),
@@ -102,13 +102,13 @@ class Cell:
     has_gap: bool = False
     # Noise has to leave scales at which something can be attacked.
     epsilon: float = 200.0
-    # Public ends of features: asked of `DPLinearRegression`.
+    # Public ends of features.
     bounds: tuple | None = None
 
     def __call__(self, **more):
         """Make an estimator."""
         shape = LAYOUTS[self.layout][0]
-        if self.bounds is not None:
+        if self.is_linear:
             return DPLinearRegression(
                 **{
                     "epsilon": self.epsilon,
@@ -140,6 +140,11 @@ class Cell:
     @property
     def shape(self):
         return LAYOUTS[self.layout][0]
+
+    @property
+    def is_linear(self):
+        """Whether `DPLinearRegression` is asked."""
+        return self.bounds is not None or self.layout == "narrow vectors"
 
     @property
     def is_written_out(self):
@@ -178,12 +183,12 @@ class Cell:
             right = (0.01 * right + 1) * signs[:, None]
             return self._data(left, right, 2 * signs, left[:, :, None] * right[:, None, :])
         matrices = generator.normal(size=(n_records, n_rows, n_columns))
+        if self.layout == "narrow vectors":
+            matrices += 2.0**26
         measured = matrices if self.is_written_out else left[:, :, None] * right[:, None, :]
         truth = np.outer(np.arange(1.0, n_rows + 1), np.ones(n_columns))
         responses = np.tensordot(measured, truth, 2) / np.linalg.norm(truth)
         responses += 0.3 * generator.normal(size=n_records) + 1
-        if self.layout == "far vectors":
-            matrices = 1500 + 1e-3 * matrices
         return self._data(left, right, responses, matrices)
 
     def _data(self, left, right, responses, matrices):
@@ -211,9 +216,9 @@ def _cells():
         yield Cell("matrices", unit="response", adjacency=adjacency, response_bound=1e-3)
         yield Cell("long sparse vectors", adjacency=adjacency)
         yield Cell("vectors", adjacency=adjacency, bounds=(-2.0, 3.0))
+        yield Cell("narrow vectors", adjacency=adjacency)
         # So much that searches close in on the centers.
         yield Cell("vectors", adjacency=adjacency, epsilon=2e4)
-        yield Cell("far vectors", adjacency=adjacency, epsilon=2e4)
         yield Cell("numbers", adjacency=adjacency, fit_intercept=False)
     yield Cell("matrices", response_bound=2.0, fit_intercept=False)
     yield Cell("matrices", scale="given", fit_intercept=False)
@@ -322,22 +327,24 @@ TOO_SMALL = {
     "moments of columns": ("column_moments", "column moments", Cell("vectors")),
     "histograms": ("histograms", "response spread", Cell("outer", unit="response")),
     "histograms of all features": ("histograms", "signed sizes", Cell("row vectors")),
-    "histograms of the second look": (
-        "histograms",
-        "closer places in intervals",
-        Cell("far vectors", epsilon=2e4),
-    ),
     "histograms without one": (
         "histograms",
         "signed sizes",
         Cell("vectors", adjacency="zero_out"),
+    ),
+    "places": ("histograms", "places", Cell("narrow vectors")),
+    "closer places": ("histograms", "closer places", Cell("narrow vectors")),
+    "closer places without one": (
+        "histograms",
+        "closer places",
+        Cell("narrow vectors", adjacency="zero_out"),
     ),
     "covariances": ("second_moment", "column covariance", Cell("matrices")),
     "covariances of outer products": ("second_moment", "row covariance", Cell("outer")),
 }
 SLIPS = {name: Slip(*slip) for name, slip in TOO_SMALL.items()}
 
-SUMS = ("gradient 1", "products", "start core")
+SUMS = ("gradient 1", "products", "start core", "column moments", "closer places")
 
 
 def datasets(cell):
@@ -348,13 +355,13 @@ def datasets(cell):
 def released(cell):
     """Names of the attributes that come from released values."""
     factors = {"left_components_", "singular_values_", "right_components_"}
-    factors = {"coef_"} if cell.bounds is not None else factors
+    factors = {"coef_"} if cell.is_linear else factors
     return factors | {"intercept_", "feature_bounds_"}
 
 
 def public(cell):
     """Names of those that are public."""
-    shapes = {"_shape", "_coef_shape"} if cell.bounds is None else set()
+    shapes = set() if cell.is_linear else {"_shape", "_coef_shape"}
     return {"n_features_in_", "privacy_spent_"} | shapes
 
 

@@ -131,7 +131,7 @@ def odd_scales(cell, records):
     found = [scale * off[0] for scale in (1e20, 1e150, 1e300)]
     found += [scale * aligned[0] for scale in (1e30, 1e-170, 1e-310)]
     found += [0 * ones, 1e300 * ones, LARGEST * signs, 5e-324 * ones, wild, wild[::-1] * signs]
-    found += [1e20 * off[0] + aligned[0], 1e8 * ones + aligned[0]]
+    found += [1e20 * off[0] + aligned[0], 1e8 * ones + aligned[0], -1e300 * ones]
     return [[matrix] for matrix in found]
 
 
