@@ -1,7 +1,6 @@
 """A pipeline whose private steps share one budget."""
 
 import math
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -9,13 +8,11 @@ from sklearn.base import _fit_context
 from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import _BaseComposition
-from sklearn.utils.validation import _num_samples
 
-from skdp._estimator import check_planned
+from skdp._estimator import check_planned, restored_on_error
 from skdp._parameters import BUDGET, SEED
 from skdp.data.containers import checked_container
 from skdp.exceptions import warn_of_privacy
-from skdp.pipeline._budget_split import BudgetSplit, split_budget
 from skdp.pipeline._candidates import Candidate
 from skdp.pipeline._fitting import Search, fit_candidates, search_of
 from skdp.pipeline._plan import plan_of_steps
@@ -160,16 +157,17 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         BudgetError
             If the ledger has less left; nothing has been spent then.
         """
-        X, y = checked_container(X), checked_container(y)
-        search = search_of(self, [{}], X, y, draw_seed(self.random_state), self._cost())
-        split = self._split(search)
-        whole = self._whole(search, split)
-        self._begin(search, split, whole, _num_samples(X))
-        (model,) = fit_candidates(search, X, split.search)
-        spent = total(whole, search.records)
-        self._keep(model, spent)
-        for part in stamped(model, search, spent, self.ledger):
-            warn_of_privacy(*search.warnings[id(part)])
+        with restored_on_error(self):
+            X, y = checked_container(X), checked_container(y)
+            seed = draw_seed(self.random_state)
+            search = search_of(self, [{}], X, y, cost=super()._cost(), seed=seed)
+            whole = self._begin(search)
+            (model,) = fit_candidates(search)
+            spent = total(whole, search.records)
+            warnings = stamped(model, search, spent, self.ledger)
+            self._keep(model, spent)
+        # Last: if warnings are turned into errors, the model that was paid for remains.
+        warn_of_privacy(*warnings)
         return self
 
     def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:
@@ -205,9 +203,8 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         if rows.shape[1:] and math.prod(rows.shape[1:]) != n_features:
             raise ValueError(f"n_features={n_features} does not fit like, of shape {rows.shape}.")
         rows = next(stand_ins(rows, are_numbers=are_numbers(rows)))
-        search = search_of(self, [{}], rows, None, None, self._cost(), n_planned=int(n_samples))
-        split = self._split(search)
-        return plan_of_steps(search, split, self._whole(search, split))
+        cost = super()._cost()
+        return plan_of_steps(search_of(self, [{}], rows, cost=cost, n_planned=int(n_samples)))
 
     @property
     def named_steps(self) -> Bunch:
@@ -280,12 +277,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         """Return what a fit spends, with the part of delta that its steps reserve."""
         steps = steps_of(self)
         nothing = Candidate({}, ({},) * len(steps))
-        once = {number: 1 for number, step in enumerate(steps) if step.is_private}
-        whole = super()._cost()
-        return replace(whole, delta_tail=split_budget(steps, [nothing], once, whole).delta_tail)
-
-    def _split(self, search: Search) -> BudgetSplit:
-        return split_budget(search.steps, search.candidates, search.n_fits, super()._cost())
+        return Search(self, steps, [nothing], None, None, super()._cost()).split.cost
 
     def _keep(self, pipeline: Pipeline, spent: PrivacySpent) -> None:
         """Set the fitted attributes."""
