@@ -14,7 +14,8 @@ from skdp.decomposition import DPLowRankFactorizer
 from skdp.linear_model._classifier import PrivateClassifier
 from skdp.linear_model._logistic.labels import given_classes
 from skdp.model_selection._search import BaseDPSearch
-from skdp.pipeline._private_steps import private_steps
+from skdp.pipeline._private_steps import SharedBudget, private_steps
+from skdp.pipeline._steps import Step, steps_of
 from skdp.privacy.cost import largest_epsilon
 
 __all__ = ["epsilon_curve", "matched_noise"]
@@ -156,7 +157,7 @@ def epsilon_curve(
     is_list = epsilons.ndim == 1 and epsilons.size > 0
     if not is_list or not ((epsilons > 0) & np.isfinite(epsilons)).all():
         raise ValueError(f"epsilons must be a list of positive finite numbers, got {epsilons!r}.")
-    steps = _checked_steps(estimator).values()
+    steps = _innermost(_checked_steps(estimator)).values()
     for step in steps:
         if isinstance(step, PrivateClassifier):
             given_classes(step.classes)
@@ -200,6 +201,7 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
             raise ValueError(f"{prefix}epsilon must be finite, got {step.epsilon!r}.")
         if step.delta == 0:
             raise ValueError(f"{prefix}delta must be positive, got 0: there is no mu to match.")
+    for prefix, step in _innermost(steps).items():
         unit = getattr(step, "privacy_unit", "user")
         if isinstance(step, DPLowRankFactorizer) or unit not in _UNITS:
             raise ValueError(
@@ -208,6 +210,16 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
                 f"units {_UNITS} can. Factors of single rows, as DPLowRankFactorizer has, cannot."
             )
     return steps
+
+
+def _innermost(steps: dict[str, Any]) -> dict[str, Any]:
+    """Replace each pipeline of one budget by the private steps that share it."""
+    return {
+        prefix + one.name: one.estimator
+        for prefix, step in steps.items()
+        for one in (steps_of(step) if isinstance(step, SharedBudget) else [Step("", step)])
+        if one.is_private
+    }
 
 
 def _check_searched(estimator: Any) -> None:

@@ -52,18 +52,24 @@ _STATELESS_IF: dict[type, dict[str, Callable[[Any], bool]]] = {
 }
 
 
-# What to take in the place of steps that learn without privacy, by the names of their classes.
-_CONSTANT = 'SimpleImputer(strategy="constant", keep_empty_features=True)'
-_KNOWN = 'OneHotEncoder(categories=[...], handle_unknown="ignore")'
+# What to take in the place of steps that learn without privacy, by the names of their classes. A
+# sparse or robust regression has no twin: ours is least squares.
 _TWINS = {
-    **dict.fromkeys(("LinearRegression", "Ridge", "RidgeCV", "Lasso"), "DPLinearRegression"),
-    **dict.fromkeys(("LogisticRegression", "LogisticRegressionCV"), "DPLogisticRegression"),
-    **dict.fromkeys(("MaxAbsScaler", "MinMaxScaler"), "DPStandardScaler"),
-    **dict.fromkeys(("RobustScaler", "StandardScaler"), "DPStandardScaler"),
-    "OneHotEncoder": _KNOWN,
-    "PCA": "DPPCA",
-    "SimpleImputer": _CONSTANT,
-    "TruncatedSVD": "DPTruncatedSVD",
+    name: twin
+    for twin, names in {
+        "DPLinearRegression": ("LinearRegression", "Ridge", "RidgeCV"),
+        "DPLogisticRegression": ("LogisticRegression", "LogisticRegressionCV"),
+        "DPPCA": ("IncrementalPCA", "PCA"),
+        "DPStandardScaler": ("RobustScaler", "StandardScaler"),
+        "DPStandardScaler, or a FunctionTransformer with public ends of the columns": (
+            "MaxAbsScaler",
+            "MinMaxScaler",
+        ),
+        "DPTruncatedSVD": ("TruncatedSVD",),
+        'OneHotEncoder(categories=[...], handle_unknown="ignore")': ("OneHotEncoder",),
+        'SimpleImputer(strategy="constant", keep_empty_features=True)': ("SimpleImputer",),
+    }.items()
+    for name in names
 }
 
 

@@ -17,6 +17,7 @@ from skdp.linear_model._classifier import PrivateClassifier
 from skdp.linear_model._logistic.labels import checked_labels, classes_in
 from skdp.linear_model._responses import checked_responses
 from skdp.pipeline._columns import check_columns, is_columns, private_parts
+from skdp.pipeline._delegation import DelegatesMixin
 from skdp.pipeline._private_steps import (
     SharedBudget,
     has_budget,
@@ -71,6 +72,8 @@ def steps_of(estimator: Any) -> list[Step]:
         _check_left_alone(estimator, steps)
     for number, step in enumerate(steps):
         _check_step(step, is_behind=any(one.is_private for one in steps[:number]))
+        if isinstance(step.estimator, str) and step.estimator != "passthrough":
+            raise ValueError(f"Step {step.name!r} must be an estimator, 'passthrough' or None.")
         is_last = number == len(steps) - 1 or is_passed_through(step.estimator)
         if not is_last and not hasattr(step.estimator, "transform"):
             kind = type(step.estimator).__name__
@@ -183,6 +186,12 @@ def _check_step(step: Step, *, is_behind: bool) -> None:
         raise ValueError(
             f"{where}AdditiveChi2Sampler refuses negative entries. Behind a private step its error "
             "would tell of single rows. Put it before all private steps."
+        )
+    if isinstance(estimator, DelegatesMixin):
+        kind = type(estimator).__name__
+        raise ValueError(
+            f"{where}a {kind} has a budget of its own, which is not that of the whole. Put what it "
+            "fits in its place."
         )
     if isinstance(estimator, FrozenEstimator):
         check_is_fitted(estimator)
