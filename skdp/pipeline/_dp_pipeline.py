@@ -93,7 +93,8 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
     `transform` and `score` return, and the running time.
 
     There are no `memory`, which would repeat a fit where the data are the same, `verbose`,
-    `transform_input` and parameters of `fit`. A :class:`skdp.RowBlocks` is not taken.
+    `transform_input`, `set_output` (set it of the steps) and parameters of `fit`. A
+    :class:`skdp.RowBlocks` is not taken.
 
     Examples
     --------
@@ -250,23 +251,6 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
             The pipeline itself.
         """
         self._set_params("steps", **params)
-        return self
-
-    def set_output(self, *, transform: Any = None) -> Self:
-        """Set the container that all steps return from `transform`.
-
-        Parameters
-        ----------
-        transform : {"default", "pandas", "polars"} or None, default=None
-            As in :class:`~sklearn.pipeline.Pipeline`; ``None`` changes nothing.
-
-        Returns
-        -------
-        Self
-            The pipeline itself.
-        """
-        for pipeline in (self._pattern(), self._held()):
-            pipeline.set_output(transform=transform)
         return self
 
     def __len__(self) -> int:

@@ -143,12 +143,8 @@ EACH = [
     pytest.param(one, id=repr(one), marks=[pytest.mark.slow] * (one in OTHERS))
     for one in ESTIMATORS
 ]
-# Searches leave the output to what they hold.
-EACH_TRANSFORMER = [
-    param
-    for param in EACH
-    if hasattr(param.values[0], "set_output") and hasattr(param.values[0], "transform")
-]
+# Searches and pipelines leave the output to what they hold.
+EACH_TRANSFORMER = [param for param in EACH if hasattr(param.values[0], "set_output")]
 
 KEPT_BACK = [
     "check_dataframe_column_names_consistency",
