@@ -135,7 +135,9 @@ def fitted_steps(
         return
     if type(estimator) is FrozenEstimator:
         within: dict[int, str] = {}
-        yield from map(_as_frozen, fitted_steps(estimator.estimator, path, within))
+        for step in fitted_steps(estimator.estimator, path, within):
+            learned = step.status != LEARNS_NOTHING
+            yield step._replace(status=FROZEN, note="") if learned else step
         for each in within:
             _check_met_once(each, _FrozenPath(path), met)
     elif is_passed_through(estimator):
@@ -231,13 +233,6 @@ def _check_met_once(estimator: int, path: str, met: dict[int, str]) -> None:
     met[estimator] = path
 
 
-def _as_frozen(step: PrivacyStep) -> PrivacyStep:
-    """Return a step of a frozen estimator, which was fitted before."""
-    if step.status == LEARNS_NOTHING:
-        return step
-    return step._replace(status=FROZEN, note="")
-
-
 def _steps_of_search(search: Any, path: str, met: dict[int, str]) -> Iterator[PrivacyStep]:
     """Walk through a search of scikit-learn, and count all fits that it has made."""
     if not hasattr(search, "cv_results_"):
@@ -266,8 +261,9 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
         _ONE_SEED: seeded,
         _MAY_HAVE: type(search) not in _SEARCHES,
     }
-    status, note = PRIVATE if records else LEARNS_NOTHING, _note(complaints)
-    return PrivacyStep(path, name, NOT_PRIVATE if note else status, records, note, seeded)
+    note = _note(complaints)
+    status = NOT_PRIVATE if note else PRIVATE if records else LEARNS_NOTHING
+    return PrivacyStep(path, name, status, records, note, seeded)
 
 
 def _note(complaints: dict[str, bool]) -> str:

@@ -72,8 +72,7 @@ def matched_noise(estimator: Any, *, n_samples: int, n_public: int) -> Any:
     steps = _checked_steps(estimator)
     matched = clone(estimator)
     for prefix, step in steps.items():
-        mu = step._cost().mu * (n_samples / n_public)
-        epsilon = _epsilon_of_mu(step, mu)
+        epsilon = _epsilon_of_mu(step, step._cost().mu * (n_samples / n_public))
         if not 0 < epsilon < np.inf:
             raise ValueError(
                 f"n_samples={n_samples} and n_public={n_public} are too far apart: no noise that "
@@ -177,9 +176,8 @@ def epsilon_curve(
             planned = _with_total(estimator, float(epsilon))
             matched = matched_noise(planned, n_samples=n_samples, n_public=len(indices[0]))
             scores[row, column] = score(matched.fit(*train), *test)
-    means, medians = scores.mean(axis=1), np.median(scores, axis=1)
-    deviations = scores.std(axis=1)
-    return Bunch(epsilons=epsilons, scores=scores, mean=means, median=medians, std=deviations)
+    means, medians, stds = scores.mean(axis=1), np.median(scores, axis=1), scores.std(axis=1)
+    return Bunch(epsilons=epsilons, scores=scores, mean=means, median=medians, std=stds)
 
 
 def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:

@@ -18,8 +18,16 @@ from skdp.pipeline._candidates import Candidate, Path, candidates_of, path_of
 from skdp.pipeline._columns import check_rows_of_columns, columns_of, fitted_columns, is_columns
 from skdp.pipeline._private_steps import SharedBudget, is_passed_through
 from skdp.pipeline._public_steps import fitted_to_nothing, transformed
-from skdp.pipeline._steps import Step, check_targets, configured_step, steps_of, with_classes
-from skdp.privacy import PrivacySpent
+from skdp.pipeline._steps import (
+    Step,
+    adjacency_of,
+    check_targets,
+    common_unit,
+    configured_step,
+    steps_of,
+    with_classes,
+)
+from skdp.privacy import Plan, PrivacySpent
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import derived_seed
 from skdp.privacy.precision import plain
@@ -78,6 +86,12 @@ class Search:
         private = [i for i, step in enumerate(self.steps) if step.is_private]
         n_fits = {i: len({path.fits[i] for path in self.paths}) or 1 for i in private}
         return split_budget(self.steps, self.candidates, n_fits, self.cost, refits=self.refits)
+
+    def planned(self, cost: PrivacyCost, parts: Any) -> Plan:
+        """Plan releases about what all private steps protect."""
+        unit, adjacency = common_unit(self.steps), adjacency_of(self.steps)
+        enforced = not self.lack_classes
+        return Plan(cost, parts, unit=unit, adjacency=adjacency, enforced=enforced)
 
     def next_label(self, name: str, step: Step) -> str:
         """Return a label for the next fit of that name: its number is counted."""

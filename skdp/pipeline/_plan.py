@@ -5,7 +5,6 @@ from typing import Any
 
 from skdp._estimator import plan_of
 from skdp.pipeline._fitting import Search, configured_fit
-from skdp.pipeline._steps import adjacency_of, common_unit
 from skdp.privacy import Plan
 from skdp.privacy.plan import OneOf
 from skdp.privacy.release import Release
@@ -24,8 +23,7 @@ def plan_of_steps(search: Search) -> Plan:
         one = configured_fit(search, number, 0, budgets)
         problem = one._problem_like(*path.facts[number])
         parts.append(_within(plan_of(problem, one._plan(problem)).parts, name, share))
-    unit, adjacency = common_unit(search.steps), adjacency_of(search.steps)
-    return Plan(search.split.cost, tuple(parts), unit=unit, adjacency=adjacency)
+    return search.planned(search.split.cost, tuple(parts))
 
 
 def _within(part: Any, label: str, share: float) -> Any:

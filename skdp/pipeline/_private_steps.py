@@ -22,22 +22,11 @@ __all__ = [
     "private_steps",
 ]
 
-# Classes that learn nothing; their subclasses may learn. The tag requires_fit=False is no proof: a
-# Gaussian process has it too.
-_STATELESS = frozenset(
-    {
-        AdditiveChi2Sampler,
-        Binarizer,
-        FeatureHasher,
-        FunctionTransformer,
-        HashingVectorizer,
-        Normalizer,
-    }
-)
-
-
-# Others learn nothing where parameters say all.
-_STATELESS_IF: dict[type, dict[str, Callable[[Any], bool]]] = {
+# Classes that learn nothing, some only where parameters say all; their subclasses may learn. The
+# tag requires_fit=False is no proof: a Gaussian process has it too.
+_STATELESS: dict[type, dict[str, Callable[[Any], bool]]] = {
+    **{kind: {} for kind in (AdditiveChi2Sampler, Binarizer, FeatureHasher)},
+    **{kind: {} for kind in (FunctionTransformer, HashingVectorizer, Normalizer)},
     OneHotEncoder: {
         "categories": lambda given: not isinstance(given, str),
         "handle_unknown": lambda given: given == "ignore",
@@ -105,9 +94,9 @@ def private_steps(estimator: BaseEstimator) -> dict[str, Any]:
 
 def is_stateless(step: Any) -> bool:
     """Tell whether an estimator learns nothing from the rows that it is fitted to."""
-    return type(step) in _STATELESS or (
-        type(step) in _STATELESS_IF
-        and all(accepts(getattr(step, name)) for name, accepts in _STATELESS_IF[type(step)].items())
+    conditions = _STATELESS.get(type(step))
+    return conditions is not None and all(
+        accepts(getattr(step, name)) for name, accepts in conditions.items()
     )
 
 

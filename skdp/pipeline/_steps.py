@@ -78,16 +78,11 @@ def steps_of(estimator: Any) -> list[Step]:
         if not is_last and not hasattr(step.estimator, "transform"):
             kind = type(step.estimator).__name__
             raise ValueError(f"Step {step.name!r}, {kind}, has no transform: it must be the last.")
-    adjacencies = {step.estimator.adjacency for step in steps if step.is_private}
-    if not adjacencies:
+    if not any(step.is_private for step in steps):
         raise ValueError(
             f"estimator={type(estimator).__name__} has no private step: use GridSearchCV."
         )
-    if len(adjacencies) > 1:
-        raise ValueError(
-            f"The private steps of estimator must have one adjacency, got {sorted(adjacencies)}."
-        )
-    common_unit(steps)
+    adjacency_of(steps), common_unit(steps)
     if not isinstance(estimator, SharedBudget):
         return steps
     shares = shares_of(
@@ -113,8 +108,13 @@ def _expanded(named: Sequence[tuple[str, Any]]) -> list[Step]:
 
 
 def adjacency_of(steps: Sequence[Step]) -> str:
-    """Return the one adjacency of all private steps."""
-    return str(next(step.estimator.adjacency for step in steps if step.is_private))
+    """Return the one adjacency of all private steps; refuse several."""
+    adjacencies = sorted({step.estimator.adjacency for step in steps if step.is_private})
+    if len(adjacencies) > 1:
+        raise ValueError(
+            f"The private steps of estimator must have one adjacency, got {adjacencies}."
+        )
+    return str(adjacencies[0])
 
 
 def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
@@ -132,11 +132,9 @@ def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
 
 def _check_named(estimator: Any) -> None:
     """Refuse steps that are no list of names and estimators."""
-    are_pairs = all(isinstance(one, list | tuple) and len(one) == 2 for one in estimator.steps)
-    if (
-        not estimator.steps
-        or not are_pairs
-        or not all(isinstance(n, str) for n, _ in estimator.steps)
+    are_pairs = (isinstance(one, list | tuple) and len(one) == 2 for one in estimator.steps)
+    if not (
+        estimator.steps and all(are_pairs) and all(isinstance(n, str) for n, _ in estimator.steps)
     ):
         raise ValueError(
             "steps must be a list of pairs, each with a name and an estimator, as in "

@@ -12,8 +12,7 @@ from skdp.exceptions import warn_of_privacy
 from skdp.linear_model._logistic.warnings import LABELS_BECOME_PUBLIC
 from skdp.pipeline._delegation import DelegatesMixin
 from skdp.pipeline._fitting import FEATURE_ATTRIBUTES, Search, warnings_for_fits
-from skdp.pipeline._steps import adjacency_of, common_unit
-from skdp.privacy import PrivacySpent
+from skdp.privacy import PrivacyBudget, PrivacySpent
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.precision import plain
@@ -57,19 +56,8 @@ class SpendsWhole(DelegatesMixin):
         if cost.is_private:
             warn_of_privacy(*warnings_for_seed(self.random_state))
             warn_of_privacy(*warnings_for_delta(cost, "rows", n_rows), *warnings)
-        noise = NoiseSource(search.seed)
-        whole = PrivacySpent(
-            epsilon=cost.epsilon,
-            delta=cost.delta,
-            mu=cost.mu,
-            unit=common_unit(search.steps),
-            adjacency=adjacency_of(search.steps),
-            seed_fingerprints=() if noise.fingerprint is None else (noise.fingerprint,),
-            releases=(),
-            enforced=not search.lack_classes,
-            delta_tail=cost.delta_tail,
-            guessable=noise.is_guessable,
-        )
+        plan = search.planned(cost, ())
+        whole = replace(PrivacyBudget.of(plan, NoiseSource(search.seed)).spent(), mu=cost.mu)
         if self.ledger is not None:
             what = f"{type(self).__name__}.fit, {n_rows} {whole.unit}s"
             search.ledger = _WholeCharge(self.ledger, whole, what)
