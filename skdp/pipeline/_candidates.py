@@ -194,9 +194,7 @@ def _shape_of(X: Any) -> tuple[int, int | None]:
 
 def _width_behind(configured: Any, step: Step, n_rows: int, width: int | None) -> int | None:
     """Return how many features a step leaves, or may leave at most; None if it predicts."""
-    if width is None or configured is None or isinstance(configured, str):
-        return width
-    if isinstance(configured, DPStandardScaler):
+    if width is None or isinstance(configured, DPStandardScaler | str | None):
         return width
     if step.is_private:
         n_components = _n_components(configured)

@@ -1,6 +1,7 @@
 """A pipeline whose private steps share one budget."""
 
 import math
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,8 +15,7 @@ from skdp._parameters import BUDGET, SEED
 from skdp.data.containers import checked_container
 from skdp.exceptions import warn_of_privacy
 from skdp.pipeline._candidates import Candidate
-from skdp.pipeline._fitting import Search, fit_candidates, search_of
-from skdp.pipeline._plan import plan_of_steps
+from skdp.pipeline._fitting import Search, fit_candidates, planned_fit, search_of
 from skdp.pipeline._private_steps import SharedBudget
 from skdp.pipeline._public_rows import are_numbers, plain_rows, stand_ins
 from skdp.pipeline._steps import adjacency_of, common_unit, steps_of
@@ -23,6 +23,8 @@ from skdp.pipeline._whole import SpendsWhole, stamped, total
 from skdp.privacy import Plan, PrivacySpent
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import draw_seed
+from skdp.privacy.plan import OneOf
+from skdp.privacy.release import Release
 
 __all__ = ["DPPipeline", "make_dp_pipeline"]
 
@@ -205,7 +207,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
             raise ValueError(f"n_features={n_features} does not fit like, of shape {rows.shape}.")
         rows = next(stand_ins(rows, are_numbers=are_numbers(rows)))
         cost = super()._cost()
-        return plan_of_steps(search_of(self, [{}], rows, cost=cost, n_planned=int(n_samples)))
+        return _plan_of(search_of(self, [{}], rows, cost=cost, n_planned=int(n_samples)))
 
     @property
     def named_steps(self) -> Bunch:
@@ -284,6 +286,30 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         """Set the fitted attributes."""
         self._set_features(pipeline)
         self.pipeline_, self.privacy_spent_ = pipeline, spent
+
+
+def _plan_of(search: Search) -> Plan:
+    """Put the plans of all steps together; behind a released width a step is one line."""
+    parts, follows, budgets = [], search.paths[0].follows, search.split.search
+    for number, share in budgets.shares.items():
+        name = search.steps[number].name
+        if follows[number]:
+            parts.append(Release(name, "gaussian", share, follows=follows[number]))
+        else:
+            *_, plan = planned_fit(search, number, 0, budgets)
+            parts.append(_within(plan.parts, name, share))
+    return search.planned(search.split.cost, tuple(parts))
+
+
+def _within(part: Any, label: str, share: float) -> Any:
+    """Name the releases of a part after their step, and give them a share of the whole."""
+    if part is None:
+        return None
+    if isinstance(part, Release):
+        return replace(part, name=f"{label}: {part.name}", share=share * part.share)
+    if isinstance(part, OneOf):
+        return OneOf(tuple(_within(way, label, share) for way in part.ways))
+    return tuple(_within(one, label, share) for one in part)
 
 
 def make_dp_pipeline(

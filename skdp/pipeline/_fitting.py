@@ -35,9 +35,9 @@ from skdp.privacy.precision import plain
 __all__ = [
     "FEATURE_ATTRIBUTES",
     "Search",
-    "configured_fit",
     "fit_candidates",
     "fit_together",
+    "planned_fit",
     "refit",
     "search_of",
     "warnings_for_fits",
@@ -207,9 +207,8 @@ def warnings_for_fits(search: Search) -> list[str]:
             for number in budgets.shares:
                 if path.facts[number] is None:
                     continue
-                step = configured_fit(search, number, j, budgets)
-                problem = step._problem_like(*path.facts[number])
-                messages = step._warnings(problem, plan_of(problem, step._plan(problem)))
+                step, problem, plan = planned_fit(search, number, j, budgets)
+                messages = step._warnings(problem, plan)
                 if budgets is search.split.final or number not in search.split.final.shares:
                     warnings += search.told(number, budgets, messages)
     return list(dict.fromkeys(warnings))
@@ -264,13 +263,22 @@ def _grouped(members: Sequence[int], key: Callable[[int], Any]) -> list[list[int
     return list(groups.values())
 
 
-def configured_fit(search: Search, number: int, candidate: int, budgets: FitBudgets) -> Any:
+def _configured(search: Search, number: int, candidate: int, budgets: FitBudgets) -> Any:
     """Clone a step with the parameters of a candidate and, if it is private, its budget."""
     step = search.steps[number]
     configured = configured_step(step, search.candidates[candidate].of_steps[number])
     if step.is_private:
         set_budget(configured, budgets.mu_of(number), budgets.delta)
     return configured
+
+
+def planned_fit(
+    search: Search, number: int, candidate: int, budgets: FitBudgets
+) -> tuple[Any, Any, Plan]:
+    """Return a private step whose rows are known, as it will be fitted; its problem; its plan."""
+    step = _configured(search, number, candidate, budgets)
+    problem = step._problem_like(*search.paths[candidate].facts[number])
+    return step, problem, plan_of(problem, step._plan(problem))
 
 
 def _fit_step(
@@ -286,7 +294,7 @@ def _fit_step(
         parts = dict(zip(names, before, strict=True))
         return [fitted_columns(step.name, step.estimator, parts, X)] * len(candidates)
     if not step.is_private:
-        configured = [configured_fit(search, number, j, budgets) for j in candidates]
+        configured = [_configured(search, number, j, budgets) for j in candidates]
         return [fitted_to_nothing(step.name, one, X) for one in configured]
     if number in search.opened:
         label, configured, opened = search.opened.pop(number)
@@ -306,7 +314,7 @@ def _labeled(
 ) -> tuple[str, list[Any]]:
     """Return a label for the next fit of a step, and the step for each candidate, with a seed."""
     label = search.next_label(budgets.name, search.steps[number])
-    configured = [configured_fit(search, number, j, budgets) for j in candidates]
+    configured = [_configured(search, number, j, budgets) for j in candidates]
     for one in configured:
         one.set_params(random_state=search.seed_of(label))
     return label, configured

@@ -82,7 +82,8 @@ def steps_of(estimator: Any) -> list[Step]:
         raise ValueError(
             f"estimator={type(estimator).__name__} has no private step: use GridSearchCV."
         )
-    adjacency_of(steps), common_unit(steps)
+    adjacency_of(steps)
+    common_unit(steps)
     if not isinstance(estimator, SharedBudget):
         return steps
     shares = shares_of(

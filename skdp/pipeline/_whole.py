@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 from sklearn.utils.validation import _num_samples
 
@@ -21,17 +22,6 @@ __all__ = ["SpendsWhole", "stamped", "total"]
 
 # By how much, relatively, rounding may let the sum of what was spent exceed the whole.
 _ROUNDING = 1e-9  # not tuned
-
-
-class _WholeCharge(NamedTuple):
-    """Stands for the ledger of the first fit, which charges the whole before its first release."""
-
-    ledger: Any
-    whole: PrivacySpent
-    what: str
-
-    def charge(self, _: PrivacySpent, *, what: str) -> None:
-        self.ledger.charge(self.whole, what=self.what)
 
 
 class SpendsWhole(DelegatesMixin):
@@ -59,8 +49,10 @@ class SpendsWhole(DelegatesMixin):
         plan = search.planned(cost, ())
         whole = replace(PrivacyBudget.of(plan, NoiseSource(search.seed)).spent(), mu=cost.mu)
         if self.ledger is not None:
-            what = f"{type(self).__name__}.fit, {n_rows} {whole.unit}s"
-            search.ledger = _WholeCharge(self.ledger, whole, what)
+            name = f"{type(self).__name__}.fit, {n_rows} {whole.unit}s"
+            charge = self.ledger.charge
+            # Stands for the ledger of the first fit, which would charge its own part.
+            search.ledger = SimpleNamespace(charge=lambda part, what: charge(whole, what=name))
         return whole
 
     def _set_features(self, model: Any) -> None:
