@@ -2,7 +2,7 @@
 
 import math
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -110,20 +110,25 @@ def expected_subspace_error(
     n_samples = check_scalar(plain(n_samples), "n_samples", Integral, min_val=1)
     spectrum = _checked_spectrum(eigenvalues)
     n_components = _known_n_components(estimator, min(n_samples, len(spectrum)))
-    std, mean_std = _noise_stds(estimator, n_samples, len(spectrum))
+    noise = _noise_of(estimator, n_samples, len(spectrum))
     if len(spectrum) == estimator.n_components:
         raise ValueError(
             f"eigenvalues has {len(spectrum)} entries for n_components={n_components}; pass one "
             "for every feature, the small ones too: their number is the number of features."
         )
-    if std == 0 or n_components == len(spectrum):
+    if noise.off_diagonal_std == 0 or n_components == len(spectrum):
         return 0.0
-    norm_squared = spectrum.sum() + len(spectrum) * mean_std**2
+    norm_squared = spectrum.sum() + len(spectrum) * noise.mean_std**2
     # Clipping scales rows beyond the bound down, together with the noise that centering adds.
     shrinkage = min(1.0, float(estimator.row_norm or math.inf) ** 2 / max(norm_squared, _TINY))
     # From here on everything is in units of the noise off the diagonal.
-    n_in_units = n_samples * shrinkage / std
-    return _mean_sine(n_in_units * spectrum, n_components, n_in_units * mean_std**2)
+    n_in_units = n_samples * shrinkage / noise.off_diagonal_std
+    return _mean_sine(n_in_units * spectrum, n_components, n_in_units * noise.mean_std**2)
+
+
+class _Noise(NamedTuple):
+    off_diagonal_std: float  # of the second moment
+    mean_std: float  # in every coordinate of the center
 
 
 def _checked_spectrum(eigenvalues: Any) -> np.ndarray:
@@ -170,15 +175,15 @@ def _known_n_components(estimator: DPPCA | DPTruncatedSVD, most: int) -> int:
     return int(estimator.n_components)
 
 
-def _noise_stds(
-    estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int
-) -> tuple[float, float]:
-    """Read the standard deviations off the plan: off the diagonal, and of the center's entries."""
+def _noise_of(estimator: DPPCA | DPTruncatedSVD, n_samples: int, n_features: int) -> _Noise:
+    """Read the standard deviations of the noise off the plan."""
     plan = _checked_plan(estimator, n_samples, n_features).parts
-    # The plan has the std on the diagonal, which is larger by the square root of 2.
-    std = _known_std(plan.ways.ways[0].solver) * math.sqrt(0.5)
     # Without centering the components do not depend on the mean.
-    return std, 0.0 if plan.center is None else _known_std(plan.center)
+    return _Noise(
+        # The plan has the std on the diagonal, which is larger by the square root of 2.
+        off_diagonal_std=_known_std(plan.ways.ways[0].solver) * math.sqrt(0.5),
+        mean_std=0.0 if plan.center is None else _known_std(plan.center),
+    )
 
 
 def _known_std(release: Release) -> float:
@@ -220,9 +225,7 @@ def _draw_sine(
         leading = np.append(leading, rest.mean())
         mean_error = np.append(mean_error, math.sqrt(len(rest)))
         rest = rest[:-1]
-    # Of standard deviation 1 off the diagonal.
-    square = generator.normal(size=(len(leading), len(leading)))
-    noisy = np.diag(leading) + (square + square.T) * math.sqrt(0.5)
+    noisy = np.diag(leading) + _symmetric_noise(len(leading), generator)
     noisy += moment * np.outer(mean_error, mean_error)
     eigenvalues, vectors = np.linalg.eigh(noisy)
     overlaps = vectors[:n_components, -n_components:]
@@ -234,3 +237,9 @@ def _draw_sine(
     turned = generator.normal(size=gaps.shape) / gaps @ overlaps.T
     squared_cosines = np.linalg.eigvalsh(overlaps @ overlaps.T - turned.T @ turned)
     return math.sqrt(1.0 - min(max(squared_cosines[0], 0.0), 1.0))
+
+
+def _symmetric_noise(size: int, generator: np.random.Generator) -> np.ndarray:
+    """Draw a symmetric matrix of standard deviation 1 off the diagonal."""
+    square = generator.normal(size=(size, size))
+    return (square + square.T) * math.sqrt(0.5)

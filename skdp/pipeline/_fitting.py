@@ -144,11 +144,12 @@ def search_of(
     steps = steps_of(given)
     candidates = candidates_of(grid, given, steps)
     search = Search(given, steps, candidates, X, y, cost, seed, refits, lack_classes, rows=X)
+    for step in steps:
+        if is_columns(step.estimator):
+            are_private = n_planned is None
+            check_rows_of_columns(step.name, step.estimator, X, are_private=are_private)
     if n_planned is None:
         check_targets(steps, X, y)
-        for step in steps:
-            if is_columns(step.estimator):
-                check_rows_of_columns(step.name, step.estimator, X)
         if len(candidates) == 1:
             _open(search)
     search.paths = [
