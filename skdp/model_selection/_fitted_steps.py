@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp import decomposition, linear_model, preprocessing
 from skdp._estimator import PrivateEstimator
 from skdp.model_selection._grid_search import DPGridSearch
-from skdp.model_selection._holders import complaint_of, complaint_of_function, is_holder
+from skdp.model_selection._holders import complaint_of, complaint_of_function
 from skdp.model_selection._planned_fits import (
     UnknownFits,
     candidate_of,
@@ -174,13 +174,12 @@ def _with_itself(
     if isinstance(estimator, PrivateEstimator):
         raise _not_fitted(estimator)
     if is_stateless(estimator):
-        note = complaint_of_function(estimator)
-        return (PrivacyStep(path, name, NOT_PRIVATE if note else LEARNS_NOTHING, note=note),)
-    if is_holder(estimator):
-        note = complaint_of(estimator)
-    elif any(step.records for step in inner):
+        told = complaint_of_function(estimator)
+        return (PrivacyStep(path, name, NOT_PRIVATE if told else LEARNS_NOTHING, note=told),)
+    note = complaint_of(estimator)
+    if note is None and any(step.records for step in inner):
         note = _MAY_HAVE
-    else:
+    elif note is None:
         inner, holds_private = (), isinstance(estimator, BaseEstimator) and private_steps(estimator)
         # Without records its private estimators, if any, are patterns for fits it did not keep.
         note = _MAY_HAVE if holds_private else _LEARNED

@@ -106,8 +106,10 @@ def watched_records():
             self.patch.stop()
 
     def keep(budget):
-        records.append(spent(budget))
-        return records[-1]
+        record = spent(budget)
+        # That of the whole, before anything is released, is none of a step.
+        records.extend([record] if record.releases else [])
+        return record
 
     return Watch()
 
