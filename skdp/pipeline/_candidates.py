@@ -108,9 +108,8 @@ def path_of(
     X: Any,
     y: Any,
     epsilon: float,
-    *,
-    n_planned: int | None = None,
-    n_fitted: int | None = None,
+    n_planned: int | None,
+    n_fitted: int | None,
 ) -> Path:
     """Plan a candidate from public facts of X; refuse what any of its fits would refuse.
 

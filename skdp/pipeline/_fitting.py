@@ -152,17 +152,9 @@ def search_of(
         check_targets(steps, X, y)
         if len(candidates) == 1:
             _open(search)
+    n_fitted = len(search.before) if search.opened else None
     search.paths = [
-        path_of(
-            one,
-            steps,
-            search.rows,
-            y,
-            cost.epsilon,
-            n_planned=n_planned,
-            n_fitted=len(search.before) if search.opened else None,
-        )
-        for one in candidates
+        path_of(one, steps, search.rows, y, cost.epsilon, n_planned, n_fitted) for one in candidates
     ]
     return search
 
