@@ -35,11 +35,11 @@ from skdp.model_selection._search import BaseDPSearch
 from skdp.pipeline import DPPipeline
 from skdp.pipeline._private_steps import (
     SharedBudget,
-    has_budget,
     is_passed_through,
     is_stateless,
     private_steps,
 )
+from skdp.pipeline._steps import private_within
 from skdp.privacy import PrivacySpent
 from skdp.privacy.noise import may_be_guessed
 
@@ -210,7 +210,7 @@ def _kinds_of(estimator: Any) -> set[type]:
         # A choice among candidates may tell of whatever the private steps keep.
         inner = private_steps(estimator.estimator).values()
     elif isinstance(estimator, SharedBudget):
-        inner = (step for _, step in estimator.steps if has_budget(step))
+        inner = private_within(estimator).values()
     return {type(estimator)}.union(*map(_kinds_of, inner))
 
 

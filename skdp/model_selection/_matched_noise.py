@@ -15,7 +15,7 @@ from skdp.linear_model._classifier import PrivateClassifier
 from skdp.linear_model._logistic.labels import given_classes
 from skdp.model_selection._search import BaseDPSearch
 from skdp.pipeline._private_steps import SharedBudget, private_steps
-from skdp.pipeline._steps import Step, steps_of
+from skdp.pipeline._steps import private_within
 from skdp.privacy.cost import largest_epsilon
 
 __all__ = ["epsilon_curve", "matched_noise"]
@@ -213,10 +213,11 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
 def _innermost(steps: dict[str, Any]) -> dict[str, Any]:
     """Replace each pipeline of one budget by the private steps that share it."""
     return {
-        prefix + one.name: one.estimator
+        prefix + name: one
         for prefix, step in steps.items()
-        for one in (steps_of(step) if isinstance(step, SharedBudget) else [Step("", step)])
-        if one.is_private
+        for name, one in (
+            private_within(step) if isinstance(step, SharedBudget) else {"": step}
+        ).items()
     }
 
 

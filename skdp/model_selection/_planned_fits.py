@@ -32,6 +32,7 @@ from skdp.pipeline._private_steps import (
     is_stateless,
     private_steps,
 )
+from skdp.pipeline._steps import private_within
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, gaussian_dp
 from skdp.units._unit import Unit
 
@@ -252,8 +253,7 @@ def _unit_of(step: Any) -> tuple[str, bool]:
         return "user" if has_users else "row", True
     given = getattr(step, "privacy_unit", None)
     if isinstance(step, SharedBudget):
-        inner = (one for _, one in step.steps if has_budget(one))
-        return str(given), all(_unit_of(one)[1] for one in inner)
+        return str(given), all(_unit_of(one)[1] for one in private_within(step).values())
     if isinstance(step, PrivateClassifier):
         # Classes that are taken from the labels are promised to be public.
         return str(given), step.classes is not None

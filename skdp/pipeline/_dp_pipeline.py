@@ -43,7 +43,9 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         learn nothing, and :class:`~sklearn.frozen.FrozenEstimator`. Only the last may lack
         `transform`. What learns without privacy is refused. So is a private step with an epsilon, a
         delta, a ledger or a random state of its own. The first step may be a
-        :class:`~sklearn.compose.ColumnTransformer` of such steps, with ``sparse_threshold=0``.
+        :class:`~sklearn.compose.ColumnTransformer` of such steps, with ``sparse_threshold=0``. The
+        caller has to make sure that the function of a `FunctionTransformer` and `transform` of a
+        frozen estimator take every row by itself, and that the latter was fitted to public rows.
     epsilon : float, default=1.0
         Privacy budget of all steps together, dimensionless, ``0 < epsilon <= inf``. Smaller is more
         private; ``inf`` switches the noise off.

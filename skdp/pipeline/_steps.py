@@ -35,6 +35,7 @@ __all__ = [
     "check_targets",
     "common_unit",
     "configured_step",
+    "private_within",
     "steps_of",
     "with_classes",
 ]
@@ -66,14 +67,16 @@ def steps_of(estimator: Any) -> list[Step]:
                 "estimator must not have memory, which writes rows to disk: pass memory=None."
             )
         steps = [Step(name, step) for name, step in estimator.steps]
+        if any(is_columns(step) and private_parts(step) for _, step, *_ in steps):
+            raise ValueError("Private parts of a ColumnTransformer need a DPPipeline as estimator.")
     elif isinstance(estimator, SharedBudget):
         _check_named(estimator)
         steps = _expanded(estimator.steps)
         _check_left_alone(estimator, steps)
     for number, step in enumerate(steps):
+        if isinstance(step.estimator, str) and step.estimator == "drop":
+            raise ValueError(f"Step {step.name!r}: 'drop' would leave no columns.")
         _check_step(step, is_behind=any(one.is_private for one in steps[:number]))
-        if isinstance(step.estimator, str) and step.estimator != "passthrough":
-            raise ValueError(f"Step {step.name!r} must be an estimator, 'passthrough' or None.")
         is_last = number == len(steps) - 1 or is_passed_through(step.estimator)
         if not is_last and not hasattr(step.estimator, "transform"):
             kind = type(step.estimator).__name__
@@ -106,6 +109,11 @@ def _expanded(named: Sequence[tuple[str, Any]]) -> list[Step]:
             steps += [Step(f"{name}__{part}", one, columns=where) for part, one, where in parts]
         steps.append(Step(name, step))
     return steps
+
+
+def private_within(estimator: SharedBudget) -> dict[str, Any]:
+    """Return by name the private steps that share a budget, parts of a ColumnTransformer too."""
+    return {step.name: step.estimator for step in _expanded(estimator.steps) if step.is_private}
 
 
 def adjacency_of(steps: Sequence[Step]) -> str:
@@ -197,6 +205,8 @@ def _check_step(step: Step, *, is_behind: bool) -> None:
     if is_columns(estimator):
         public = [*estimator.transformers, ("remainder", estimator.remainder, None)]
         for part, one, _ in public:
+            if is_columns(one):
+                raise ValueError(f"{where}a ColumnTransformer within another is not supported.")
             if not has_budget(one):
                 _check_step(Step(f"{name}__{part}", one), is_behind=False)
     elif not (step.is_private or is_stateless(estimator) or is_passed_through(estimator)):

@@ -33,6 +33,7 @@ KINDS = {
     "signed sizes",
     "column moments",
     "places in intervals",
+    "closer places in intervals",
     "matrix norm",
     "design norm",
     "row covariance",

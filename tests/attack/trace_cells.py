@@ -19,6 +19,8 @@ LAYOUTS = {
     "vectors": ((5, 1), True),
     "row vectors": ((1, 5), True),
     "few vectors": ((5, 1), True),
+    # So narrow beside their distance from 0 that one look at their places is not enough.
+    "far vectors": ((5, 1), True),
     "numbers": ((1, 1), True),
     "outer": ((3, 4), False),
     "one-hot": ((4, 3), False),
@@ -185,6 +187,8 @@ class Cell:
         truth = np.outer(np.arange(1.0, n_rows + 1), np.ones(n_columns))
         responses = np.tensordot(measured, truth, 2) / np.linalg.norm(truth)
         responses += 0.3 * generator.normal(size=n_records) + 1
+        if self.layout == "far vectors":
+            matrices = 1500 + 1e-3 * matrices
         return self._data(left, right, responses, matrices)
 
     def _data(self, left, right, responses, matrices):
@@ -218,6 +222,7 @@ def _cells():
         yield Cell("vectors", adjacency=adjacency, bounds=(-2.0, 3.0))
         # So much that searches close in on the centers.
         yield Cell("vectors", adjacency=adjacency, epsilon=2e4)
+        yield Cell("far vectors", adjacency=adjacency, epsilon=2e4)
         yield Cell("numbers", "adassp", adjacency=adjacency, row_norm=1.0, fit_intercept=False)
     yield Cell("matrices", response_bound=2.0, fit_intercept=False)
     yield Cell("matrices", scale="given", fit_intercept=False)
@@ -343,6 +348,11 @@ TOO_SMALL = {
     "moments of columns": ("column_moments", "column moments", Cell("vectors")),
     "histograms": ("histograms", "response spread", Cell("outer", unit="response")),
     "histograms of all features": ("histograms", "signed sizes", Cell("row vectors")),
+    "histograms of the second look": (
+        "histograms",
+        "closer places in intervals",
+        Cell("far vectors", epsilon=2e4),
+    ),
     "histograms without one": (
         "histograms",
         "signed sizes",

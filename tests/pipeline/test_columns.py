@@ -113,6 +113,7 @@ def test_columns_by_number_and_the_rest():
 REFUSED = [
     (columns(sparse_threshold=0.3), "sparse_threshold=0"),
     (columns(remainder=StandardScaler()), "remainder"),
+    (columns([("a", columns(), list(FRAME))]), "within another"),
     (columns([("a", DPStandardScaler(), make_column_selector())]), "function may look"),
     (columns([("a", StandardScaler(), ["age"])]), "Use DPStandardScaler"),
     (columns([("a", make_pipeline(DPStandardScaler()), ["age"])]), "Pipeline within"),
@@ -132,6 +133,9 @@ def test_what_would_look_at_values_is_refused(ledger, step, error):
         make_dp_pipeline(FunctionTransformer(), columns(), CLASSIFIER).fit(FRAME, Y)
     with pytest.raises(ValueError, match="must not be searched"):
         DPGridSearch(pipeline_of(), {"columntransformer__age__clip": [1.0]}).fit(FRAME, Y)
+    in_pipeline = make_pipeline(columns(PARTS[:2]), CLASSIFIER)
+    with pytest.raises(ValueError, match="need a DPPipeline"):
+        DPGridSearch(in_pipeline, {"dplogisticregression__row_norm": [1.0]}).fit(FRAME, Y)
     assert ledger.entries() == []
 
 

@@ -10,8 +10,9 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 from sklearn.base import clone, is_classifier
+from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
@@ -282,6 +283,16 @@ def test_an_error_after_the_charge_leaves_what_was_there(ledger, n_releases):
         assert not hasattr(step, "n_features_in_")
 
 
+@pytest.mark.parametrize("place", ["_dp_pipeline.stamped", "_whole.warn_of_privacy"])
+def test_killed_before_its_steps_forget_their_seeds_a_fit_leaves_nothing(place):
+    pipeline = three(random_state=SEED)
+    before = dict(vars(pipeline))
+    stopped = patch(f"skdp.pipeline.{place}", side_effect=KeyboardInterrupt)
+    with stopped, pytest.raises(KeyboardInterrupt):
+        pipeline.fit(X, Y)
+    assert vars(pipeline) == before
+
+
 def test_killed_before_the_first_release_nothing_is_charged(ledger):
     stopped = patch.object(PrivacyBudget, "_begin", side_effect=KeyboardInterrupt)
     with stopped, pytest.raises(KeyboardInterrupt):
@@ -369,6 +380,26 @@ def test_responses_of_the_last_step_are_checked_before_anything_is_charged(ledge
     assert ledger.entries() == []
 
 
+def as_texts(rows):
+    return np.where(rows > 4, "many", rows.astype(str))
+
+
+def shrunk(rows):
+    return rows * 0.01
+
+
+def small(rows):
+    if np.abs(rows).max() > 0.5:
+        raise ValueError("too large")
+    return rows
+
+
+def refuses_sparse(rows):
+    if issparse(rows):
+        raise ValueError("dense rows only")
+    return rows
+
+
 def with_entry(value):
     rows = X.copy()
     rows[3, 1] = value
@@ -389,11 +420,21 @@ def with_entry(value):
         ((FunctionTransformer(lambda rows: 1 / 0), *THREE), X, "division by zero"),
         ((DPStandardScaler(), FunctionTransformer(lambda rows: 1 / 0), CLASSIFIER), X, "division"),
         ((DPStandardScaler(), FunctionTransformer(np.ravel), CLASSIFIER), X, "row for each"),
+        ((DPStandardScaler(), FunctionTransformer(csr_array), DPStandardScaler()), X, "centered"),
+        ((DPStandardScaler(), FunctionTransformer(as_texts), CLASSIFIER), X, "no numbers"),
+        ((DPStandardScaler(), FunctionTransformer(shrunk), FunctionTransformer(small)), X, "large"),
+        (
+            (DPStandardScaler(with_mean=False), FunctionTransformer(refuses_sparse), CLASSIFIER),
+            csr_array(X),
+            "dense rows only",
+        ),
+        ((DPStandardScaler(), "drop", CLASSIFIER), X, "'drop' would leave"),
     ],
 )
 def test_what_a_step_would_refuse_is_refused_before_anything_is_charged(ledger, steps, rows, error):
+    shares = {"dpstandardscaler-1": 0.5} if isinstance(steps[-1], DPStandardScaler) else None
     with pytest.raises(ValueError, match=error):
-        make_dp_pipeline(*steps, ledger=ledger).fit(rows, Y)
+        make_dp_pipeline(*steps, shares=shares, ledger=ledger).fit(rows, Y)
     assert ledger.entries() == []
 
 
@@ -415,7 +456,6 @@ REFUSED_STEPS = [
     (LinearRegression(), "Use DPLinearRegression"),
     (Lasso(), "Use a private step"),
     (MinMaxScaler(), "or a FunctionTransformer with public ends"),
-    ("drop", "must be an estimator, 'passthrough' or None"),
     (OneHotEncoder(), "categories="),
     (OneHotEncoder(categories=[[1], [2], [3], [4]]), 'handle_unknown="ignore"'),
     (DPPipeline([("a", DPPCA(2))]), "'one': a DPPipeline has a budget of its own"),
@@ -471,6 +511,9 @@ def test_parameters_of_the_guarantee_are_not_searched(name):
         DPGridSearch(three(), {f"dppca__{name}": [1.0]}).fit(X, Y)
     with pytest.raises(ValueError, match="must not be searched"):
         DPGridSearch(three(), {"shares": [None]}).fit(X, Y)
+    named = DPPipeline([("privacy_unit", DPPCA(2))])
+    with pytest.raises(ValueError, match="must not be searched"):
+        DPGridSearch(named, {f"privacy_unit__{name}": [1.0]}).fit(X)
 
 
 # What it leaves
@@ -694,3 +737,7 @@ def test_a_step_of_an_unknown_class_is_private_as_its_author_declares():
 
     report = privacy_spent(make_dp_pipeline(Mine(2)).fit(X))
     assert not report.is_private
+    columns = ColumnTransformer([("mine", Mine(2), [0, 1, 2])], sparse_threshold=0)
+    grid = {"dplogisticregression__row_norm": [1.0, 2.0]}
+    search = DPGridSearch(make_dp_pipeline(columns, CLASSIFIER), grid, refit=False)
+    assert not privacy_spent(search.fit(X, Y)).is_private

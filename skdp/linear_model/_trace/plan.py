@@ -190,7 +190,7 @@ def _plan_covariance(side: int, problem: TraceProblem) -> Release | None:
         "gaussian" if is_sparse else "symmetric_gaussian",
         float(np.clip(wanted, _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE)),
         change,
-        {"row_norm": bound},
+        {"row_norm": bound, "rounding": problem.rounding},
         shape=(size,) if is_sparse else (size, size),
     )
 
@@ -260,7 +260,8 @@ def _plan_moments(problem: TraceProblem, row_norm: Search | None, share: float) 
     known = None
     if row_norm is None:
         largest = math.inf if problem.row_norm is None else problem.row_norm
-        known = {"row_norm": min(math.hypot(largest, problem.fit_intercept), NO_CLIPPING)}
+        norm = min(math.hypot(largest, problem.fit_intercept), NO_CLIPPING)
+        known = {"row_norm": norm, "rounding": problem.rounding}
     size = problem.n_entries + problem.fit_intercept
     moment = problem.cost.release(
         "design moment",
