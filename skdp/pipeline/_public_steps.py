@@ -60,6 +60,11 @@ def by_rows(what: str, function: Callable[..., Any], rows: Any) -> Any:
                 f"{what} must return a row for each, got shape {shape} for {TWICE} rows."
             )
         kind = quietly(kind_of, public.results, are_plain)
+        if _differ(public.results, next(_alone(function, public.inputs))):
+            raise ValueError(
+                f"{what} must take each row by itself, but what it makes of a public row changes "
+                "with the row beside it."
+            )
     if result is _REFUSED:
         _refuse_numbers(what, rows)
         if kind is None or not are_plain:
@@ -136,6 +141,19 @@ def _attempt(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         return quietly(function, *(inputs if is_ours else deepcopy(inputs)))
     except Exception:
         return _REFUSED
+
+
+def _differ(result: Any, other: Any) -> bool:
+    """Tell whether two results have numbers in their first rows that are not alike."""
+    try:
+        first, second = (_numbers(row_repeated(one, 0)) for one in (result, other))
+        return not np.allclose(first, second, equal_nan=True)
+    except Exception:
+        return False
+
+
+def _numbers(rows: Any) -> np.ndarray:
+    return np.asarray(rows.toarray() if issparse(rows) else rows, np.float64)
 
 
 def _refuse_numbers(what: str, rows: Any) -> None:

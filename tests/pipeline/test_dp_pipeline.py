@@ -384,6 +384,10 @@ def as_texts(rows):
     return np.where(rows > 4, "many", rows.astype(str))
 
 
+def centered(rows):
+    return rows - rows.mean(axis=0)
+
+
 def shrunk(rows):
     return rows * 0.01
 
@@ -420,6 +424,8 @@ def with_entry(value):
         ((FunctionTransformer(lambda rows: 1 / 0), *THREE), X, "division by zero"),
         ((DPStandardScaler(), FunctionTransformer(lambda rows: 1 / 0), CLASSIFIER), X, "division"),
         ((DPStandardScaler(), FunctionTransformer(np.ravel), CLASSIFIER), X, "row for each"),
+        ((DPStandardScaler(), FunctionTransformer(centered), CLASSIFIER), X, "by itself"),
+        ((FunctionTransformer(centered), DPStandardScaler(), CLASSIFIER), X, "by itself"),
         ((DPStandardScaler(), FunctionTransformer(csr_array), DPStandardScaler()), X, "centered"),
         ((DPStandardScaler(), FunctionTransformer(as_texts), CLASSIFIER), X, "no numbers"),
         ((DPStandardScaler(), FunctionTransformer(shrunk), FunctionTransformer(small)), X, "large"),
