@@ -67,11 +67,9 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
     Attributes
     ----------
     pipeline_ : Pipeline
-        The fitted steps. Covered by the guarantee.
+        The fitted steps; `classes_` are those of the last. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release of all steps, which have the same record. Public.
-    classes_ : ndarray of shape (n_classes,)
-        Classes of a classifier. Public.
     n_features_in_ : int
         Number of features. Public.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -322,7 +320,7 @@ def make_dp_pipeline(
     ledger: Any = None,
     random_state: Any = None,
 ) -> DPPipeline:
-    """Make a :class:`DPPipeline` of steps that are named after their classes.
+    """Make a :class:`skdp.DPPipeline` of steps that are named after their classes.
 
     Parameters
     ----------
