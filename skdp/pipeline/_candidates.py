@@ -112,14 +112,13 @@ def path_of(
     X: Any,
     y: Any,
     epsilon: float,
-    *,
-    n_planned: int | None = None,
-    opened: Any = None,
+    n_planned: int | None,
+    n_fitted: int | None,
 ) -> Path:
     """Plan a candidate from public facts of X; refuse what any of its fits would refuse.
 
-    With `n_planned`, X is public and stands for so many rows to come. What the first private step
-    gets may have been `opened`: it has been checked.
+    With `n_planned`, X is public and stands for so many rows to come. With `n_fitted`, it is what
+    so many public steps make of the rows, and the first private step has checked it.
     """
     fits: list[Hashable] = []
     results: list[Hashable] = []
@@ -129,8 +128,8 @@ def path_of(
     # Up to the first private step `like` is what X becomes. Behind it (`is_checked`) it is public
     # rows of the same kind; where the width is released, it is an upper limit. What predicts leaves
     # None.
-    like, n_rows, width, is_checked, released = X, 0, None, False, ""
-    for step, parameters in zip(steps, candidate.of_steps, strict=True):
+    like, n_rows, is_checked, released = X, 0, False, ""
+    for number, (step, parameters) in enumerate(zip(steps, candidate.of_steps, strict=True)):
         configured, free, own = configured_step(step, parameters), frozenset[str](), parameters
         facts.append(None)
         follows.append(released)
@@ -139,22 +138,15 @@ def path_of(
             configured._validate_params()
             if n_planned is None and isinstance(configured, PrivateClassifier):
                 configured._classes_and_codes(y)
-            if step.columns is not None:
-                of_part = columns_of(like, step.columns)
-                if n_planned is None and opened is None:
-                    configured._problem(of_part, y)
-                n_rows, width = _shape_of(of_part)
-                n_rows = n_planned or n_rows
-                facts[-1] = n_rows, width, of_part
-            elif not is_checked:
+            rows = like if step.columns is None else columns_of(like, step.columns)
+            if not is_checked:
                 # Rows that pass here stay acceptable: what later steps get is made finite.
-                if n_planned is None and opened is None:
-                    with np.errstate(all="ignore"):
-                        configured._problem(like, y)
-                (n_rows, width), is_checked = _shape_of(like), True
-                n_rows = n_planned or n_rows
+                if n_planned is None and n_fitted is None:
+                    configured._problem(rows, y)
+                n_rows, is_checked = n_planned or _shape_of(rows)[0], step.columns is None
+            width = None if rows is None else _shape_of(rows)[1]
             if width is not None:
-                facts[-1] = facts[-1] or (n_rows, width, like)
+                facts[-1] = n_rows, width, rows
                 problem = configured._problem_like(*facts[-1])
                 if not released:
                     free = free_parameters(configured, problem)
@@ -165,18 +157,16 @@ def path_of(
         results.append(before)
         if step.is_private and not released and _n_components(configured) == "data":
             released = f"{step.name}.n_components"
-        if step.columns is not None:
+        if step.columns is not None or number < (n_fitted or 0):
             continue
         if is_columns(configured):
             two = next(stand_ins(like, are_numbers=are_numbers(like)))
             like = _public_result(step.name, in_public(configured), two)
-            width, is_checked = like.shape[1], True
-            n_rows = n_planned or _shape_of(X)[0]
+            n_rows, is_checked = n_planned or _shape_of(X)[0], True
         elif is_checked:
-            like = None if width is None else _like_behind(configured, step, n_rows, like)
-            width = None if like is None else _shape_of(like)[1]
+            like = None if like is None else _like_behind(configured, step, n_rows, like)
         else:
-            like = opened if opened is not None else _public_result(step.name, configured, like)
+            like = _public_result(step.name, configured, like)
     return Path(tuple(fits), tuple(results), tuple(facts), tuple(follows))
 
 

@@ -126,7 +126,7 @@ def _public(what: str, function: Callable[..., Any], ways: Sequence[Iterable[Any
     error = ""
     for inputs in product(*ways):
         try:
-            return _Public(inputs, quietly(function, *inputs), "")
+            return _Public(inputs, quietly(function, *deepcopy(inputs)), "")
         except Exception as raised:
             # Categories come from the private data, and the error may show them.
             text = f"{what} raises {type(raised).__name__}: {raised}"

@@ -17,6 +17,7 @@ from skdp.linear_model._classifier import PrivateClassifier
 from skdp.linear_model._logistic.labels import checked_labels, classes_in
 from skdp.linear_model._responses import checked_responses
 from skdp.pipeline._columns import check_columns, is_columns, private_parts
+from skdp.pipeline._delegation import DelegatesMixin
 from skdp.pipeline._private_steps import (
     SharedBudget,
     has_budget,
@@ -80,15 +81,11 @@ def steps_of(estimator: Any) -> list[Step]:
         if not is_last and not hasattr(step.estimator, "transform"):
             kind = type(step.estimator).__name__
             raise ValueError(f"Step {step.name!r}, {kind}, has no transform: it must be the last.")
-    adjacencies = {step.estimator.adjacency for step in steps if step.is_private}
-    if not adjacencies:
+    if not any(step.is_private for step in steps):
         raise ValueError(
             f"estimator={type(estimator).__name__} has no private step: use GridSearchCV."
         )
-    if len(adjacencies) > 1:
-        raise ValueError(
-            f"The private steps of estimator must have one adjacency, got {sorted(adjacencies)}."
-        )
+    adjacency_of(steps)
     common_unit(steps)
     if not isinstance(estimator, SharedBudget):
         return steps
@@ -114,14 +111,19 @@ def _expanded(named: Sequence[tuple[str, Any]]) -> list[Step]:
     return steps
 
 
-def private_within(estimator: SharedBudget) -> list[Any]:
-    """Return the private steps that share a budget, and private parts of a ColumnTransformer."""
-    return [step.estimator for step in _expanded(estimator.steps) if step.is_private]
+def private_within(estimator: SharedBudget) -> dict[str, Any]:
+    """Return by name the private steps that share a budget, parts of a ColumnTransformer too."""
+    return {step.name: step.estimator for step in _expanded(estimator.steps) if step.is_private}
 
 
 def adjacency_of(steps: Sequence[Step]) -> str:
-    """Return the one adjacency of all private steps."""
-    return str(next(step.estimator.adjacency for step in steps if step.is_private))
+    """Return the one adjacency of all private steps; refuse several."""
+    adjacencies = sorted({step.estimator.adjacency for step in steps if step.is_private})
+    if len(adjacencies) > 1:
+        raise ValueError(
+            f"The private steps of estimator must have one adjacency, got {adjacencies}."
+        )
+    return str(adjacencies[0])
 
 
 def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
@@ -139,11 +141,9 @@ def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
 
 def _check_named(estimator: Any) -> None:
     """Refuse steps that are no list of names and estimators."""
-    are_pairs = all(isinstance(one, list | tuple) and len(one) == 2 for one in estimator.steps)
-    if (
-        not estimator.steps
-        or not are_pairs
-        or not all(isinstance(n, str) for n, _ in estimator.steps)
+    are_pairs = (isinstance(one, list | tuple) and len(one) == 2 for one in estimator.steps)
+    if not (
+        estimator.steps and all(are_pairs) and all(isinstance(n, str) for n, _ in estimator.steps)
     ):
         raise ValueError(
             "steps must be a list of pairs, each with a name and an estimator, as in "
@@ -193,6 +193,12 @@ def _check_step(step: Step, *, is_behind: bool) -> None:
         raise ValueError(
             f"{where}AdditiveChi2Sampler refuses negative entries. Behind a private step its error "
             "would tell of single rows. Put it before all private steps."
+        )
+    if isinstance(estimator, DelegatesMixin):
+        kind = type(estimator).__name__
+        raise ValueError(
+            f"{where}a {kind} has a budget of its own, which is not that of the whole. Put what it "
+            "fits in its place."
         )
     if isinstance(estimator, FrozenEstimator):
         check_is_fitted(estimator)

@@ -88,6 +88,13 @@ def test_it_counts_as_one_step_whose_parts_compose(ledger):
     assert math.fsum(first) == pytest.approx(0.5, rel=1e-6)
 
 
+def test_a_plan_by_names_needs_a_like_that_has_them():
+    assert pipeline_of().plan(N, 4, like=FRAME).mu > 0
+    for like in (None, FRAME.drop(columns="job").assign(other=1.0)):
+        with pytest.raises(ValueError, match="or the like of a plan, does not have the columns"):
+            pipeline_of().plan(N, 4, like=like)
+
+
 def test_columns_by_number_and_the_rest():
     rows = FRAME[["age", "income"]].to_numpy()
     parts = [("pca", DPPCA(1, row_norm=100, mean_norm=100), [0, 1])]
@@ -111,7 +118,10 @@ REFUSED = [
     (columns([("a", StandardScaler(), ["age"])]), "Use DPStandardScaler"),
     (columns([("a", make_pipeline(DPStandardScaler()), ["age"])]), "Pipeline within"),
     (columns([("a", DPStandardScaler(epsilon=2.0), ["age"])]), "must keep its default epsilon"),
-    (columns([("a", DPStandardScaler(), ["nobody"])]), "not have the columns .'nobody'."),
+    (
+        columns([("a", DPStandardScaler(), ["nobody"])]),
+        "X, or the .* not have the columns .'nobody'.",
+    ),
 ]
 
 
