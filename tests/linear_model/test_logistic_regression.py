@@ -301,6 +301,19 @@ def test_it_warns_if_no_eigenvalue_exceeds_the_noise(size, is_clear):
     assert told.startswith("Noise hides the spread") == (not is_clear)
 
 
+def test_a_mean_is_drawn_to_0_as_far_as_it_is_noise():
+    for length, least, most in ((0.0, 0.0, 0.4), (1.0, 0.5, 0.9), (100.0, 0.999, 1.0)):
+        moment = np.zeros((52, 52))
+        # Beside a constant of 2 the noise of an entry has the standard deviation .1.
+        noisy = 0.1 * np.random.default_rng(0).normal(size=50) + length / np.sqrt(50)
+        moment[:50, 50] = 2 * noisy
+        moment[:50, :50] = np.eye(50) + length**2 / 50
+        white = whitening_of(moment, 0.2 * np.sqrt(2), 2.0, 50)
+        kept = white.mean / noisy
+        np.testing.assert_allclose(kept, kept[0])
+        assert least <= kept[0] <= most
+
+
 @pytest.mark.parametrize(
     "cell", [Cell("zero_out", 3), Cell("zero_out", 3, "csr", row_norm=3.0)], ids=str
 )
