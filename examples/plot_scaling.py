@@ -14,12 +14,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import PercentFormatter
 from scipy.special import expit
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdp import DPLogisticRegression, DPStandardScaler, PrivacyWarning
-from skdp.privacy.gaussian_dp import epsilon_at, mu_from_epsilon_delta
+from skdp import DPLogisticRegression, DPStandardScaler, PrivacyWarning, make_dp_pipeline
 
 # %%
 # The people
@@ -52,25 +52,13 @@ bounds = ([0, 1900, 0, 0, 34], [200_000, 2020, 20, 100, 42])  # known without lo
 # %%
 # The fits
 # --------
-# One total for each pipeline. With bounds the scaler gets 15% of the square of mu, without them it
-# has to find intervals first, and gets 25%. The classifier has the rest, and all of it if there is
-# no scaler. Eight fits show what is typical: on private rows each of them would cost.
+# One epsilon for each pipeline. The scaler gets 15% of the square of mu with bounds, 25% without,
+# as it has to find intervals first. The classifier has the rest, and all of it if there is no
+# scaler. Five fits show what is typical: on private rows each of them would cost.
 
-epsilons, n_repeats = [0.125, 0.25, 0.5, 1.0, 2.0, 4.0], 8
-ways = {"with bounds": (bounds, 0.15), "without bounds": (None, 0.25)}
-
-
-def part(epsilon, share):
-    return epsilon_at(mu_from_epsilon_delta(epsilon, 1e-6) * np.sqrt(share), 1e-6)
-
-
-def classifier(epsilon):
-    return DPLogisticRegression(classes=["no", "yes"], epsilon=epsilon)
-
-
-def scaled(epsilon, bounds, share):
-    scaler = DPStandardScaler(bounds=bounds, epsilon=part(epsilon, share))
-    return make_pipeline(scaler, classifier(part(epsilon, 1 - share)))
+epsilons, n_repeats = [0.125, 0.25, 0.5, 1.0, 2.0, 4.0], 5
+ways = {"with bounds": bounds, "without bounds": None}
+classifier = DPLogisticRegression(classes=["no", "yes"])
 
 
 def how_far_off(scaler):
@@ -84,10 +72,13 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", PrivacyWarning)  # of noise that hides scales: the left ends
     for epsilon in epsilons:
         for name, way in ways.items():
-            models = [scaled(epsilon, *way).fit(X, y) for _ in range(n_repeats)]
+            steps = DPStandardScaler(bounds=way), classifier
+            model = make_dp_pipeline(*steps, epsilon=epsilon)
+            models = [clone(model).fit(X, y) for _ in range(n_repeats)]
             errors[name].append(np.median([how_far_off(model[0]) for model in models]))
             accuracies[name].append(np.mean([model.score(X_test, y_test) for model in models]))
-        raw = [classifier(epsilon).fit(X, y).score(X_test, y_test) for _ in range(n_repeats)]
+        alone = clone(classifier).set_params(epsilon=epsilon)
+        raw = [alone.fit(X, y).score(X_test, y_test) for _ in range(n_repeats)]
         accuracies["no scaler"].append(np.mean(raw))
 exact = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y).score(X_test, y_test)
 

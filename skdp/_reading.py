@@ -25,6 +25,7 @@ __all__ = [
     "check_rows_of",
     "check_rows_or_blocks",
     "redact_errors",
+    "refuse_blocks",
 ]
 
 P = ParamSpec("P")
@@ -143,6 +144,15 @@ def check_rows_or_blocks(X: Any, estimator_name: str, *, ensure_all_finite: bool
         return check_rows(X, estimator_name, ensure_all_finite=ensure_all_finite)
     X.check()
     return X
+
+
+def refuse_blocks(X: Any, estimator_name: str) -> None:
+    """Refuse rows in blocks, for estimators that cannot read them."""
+    if isinstance(X, RowBlocks):
+        raise ValueError(
+            f"X is a RowBlocks, which {estimator_name} does not take: pass an array or a memory "
+            "map."
+        )
 
 
 def check_given(y: Any, estimator_name: str) -> None:

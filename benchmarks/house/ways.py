@@ -89,7 +89,6 @@ def cases() -> dict[str, tuple[Callable[[], Any], tuple]]:
             lambda: skdp.DPTraceRegressor(1, init="spectral", epsilon=5.0),
             (matrices, responses),
         ),
-        "DPTraceRegressor, adassp": (lambda: skdp.DPTraceRegressor(1, solver="adassp"), (X, y)),
         "DPTraceRegressor, responses": (
             lambda: skdp.DPTraceRegressor(1, privacy_unit="response", response_bound=9.0),
             (X, y),

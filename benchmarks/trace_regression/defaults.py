@@ -39,10 +39,6 @@ Written by `python -m benchmarks.trace_regression.defaults --write`. R² with th
 records, and what it changes to do one thing otherwise; medians of 10 seeds. Matrices are 16 x 16
 and of rank 2, ε is 1 if nothing else is said. `step` is the length of a step, relative to the
 curvature; `quantile` the share of the gradients that are not clipped."""
-TITLE_OF_ADASSP = """\
-## The norm that adassp clips to
-
-`row_norm`, in roots of the number of features, beside the one that is found privately."""
 FINDINGS = "\n## What the tables say\n"
 Case = tuple[Callable[[int], Any], dict[str, Any]]
 Change = tuple[Callable[[], AbstractContextManager[Any]], Callable[[Any], dict[str, Any]]]
@@ -89,21 +85,12 @@ def asking(**parameters: Any) -> Change:
     return nullcontext, lambda _: parameters
 
 
-def with_row_norm(factor: float) -> Change:
-    return nullcontext, lambda X: {"solver": "adassp", "row_norm": factor * X.shape[1] ** 0.5}
-
-
 CHANGES: dict[str, Change] = {
     "defaults": asking(),
     **{f"step {s:g}": (partial(with_step, s), lambda _: {}) for s in (0.35, 0.75, 1.0)},
     "no cut": (without_cut, lambda _: {}),
     **{f"quantile {q:g}": asking(clip_quantile=q) for q in (0.3, 0.5, 0.7, 0.9)},
 }
-CHANGES_OF_ADASSP: dict[str, Change] = {
-    "found": asking(solver="adassp"),
-    **{f"{factor:g}": with_row_norm(factor) for factor in (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)},
-}
-CASES_OF_ADASSP = {name: case for name, case in CASES.items() if "rank" not in case[1]}
 
 
 def scores(case: Case, changes: dict[str, Change], seed: int) -> list[float] | None:
@@ -145,7 +132,6 @@ def main() -> None:
     arguments = parser_for(__doc__, write="replace the tables of defaults.md").parse_args()
     ignore_drowned_signal()
     parts = [TITLE, rows_of(CASES, CHANGES)]
-    parts += [TITLE_OF_ADASSP, rows_of(CASES_OF_ADASSP, CHANGES_OF_ADASSP)]
     if arguments.write:
         file = HERE / "defaults.md"
         said = file.read_text().partition(FINDINGS)[2] if file.exists() else ""

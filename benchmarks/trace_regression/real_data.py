@@ -99,10 +99,7 @@ def published_row(n_repeats: int) -> None:
     y /= np.abs(y).max()
     told = {"response_bound": 1.0, "fit_intercept": False, "delta": DELTA}
     methods: dict[str, Callable[[float, int], Any]] = {
-        "adassp": lambda epsilon, _: DPTraceRegressor(
-            epsilon=epsilon, solver="adassp", covariance="identity", row_norm=1.0, **told
-        ),
-        "rgrad": lambda epsilon, _: DPTraceRegressor(epsilon=epsilon, **told),
+        "skdp": lambda epsilon, _: DPTraceRegressor(epsilon=epsilon, **told),
         "reference": Reference,
     }
     print(f"\nparkinsons_updrs, mean squared error; always the mean: {np.square(y).mean():.4f}")
@@ -141,7 +138,7 @@ def told_bounds(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def tables(seeds: range) -> Iterator[str]:
-    header = ("least squares", "rgrad", "rgrad, 30 steps", "adassp", "reference")
+    header = ("least squares", "skdp", "skdp, 30 steps", "reference")
     yield "  " + f"{'data':<22}{'epsilon':>8}" + "".join(f"{name:>17}" for name in header)
     for name in ("diabetes", *NAMES):
         data = rows_and_responses(name)
@@ -151,7 +148,7 @@ def tables(seeds: range) -> Iterator[str]:
         best = median_score(lambda _: LinearRegression(), X, y, seeds)
         for epsilon in EPSILONS:
             values = [best]
-            for parameters in ({}, {"n_iter": 30}, {"solver": "adassp"}):
+            for parameters in ({}, {"n_iter": 30}):
                 values.append(
                     median_score(
                         lambda _, p=parameters, e=epsilon: DPTraceRegressor(epsilon=e, **p),
@@ -183,7 +180,6 @@ def tasks(seeds: range) -> Iterator[str]:
         "rank 1": (matrices, {}),
         "rank 2": (matrices, {"rank": 2}),
         "one for all": (X, {}),
-        "adassp, one for all": (X, {"solver": "adassp"}),
     }
     yield "  epsilon" + "".join(f"{name:>21}" for name in methods)
     for epsilon in (0.5, *EPSILONS):

@@ -104,10 +104,6 @@ class Design(BlockView):  # numpydoc ignore=PR02
         parts = _times(self.source.left, row_map), _times(self.source.right, column_map)
         return replace(self, source=RankOneMatrices(*parts))
 
-    def written_out(self) -> "Design":
-        """Return a view whose matrices are written out piece by piece."""
-        return replace(self, writes_factors_out=True)
-
     @property
     def rounding(self) -> float:
         """Bound on the rounding error of a sum, in units of the largest contribution."""
@@ -123,7 +119,8 @@ class Design(BlockView):  # numpydoc ignore=PR02
 
     def clipped_inner(self, point: np.ndarray, bounds: np.ndarray) -> np.ndarray:
         """Compute the inner product of each matrix, clipped entry by entry, with a point."""
-        return self.written_out().map_rows(partial(_clipped_inner, point=point, bounds=bounds))
+        written_out = replace(self, writes_factors_out=True)
+        return written_out.map_rows(partial(_clipped_inner, point=point, bounds=bounds))
 
     def _pieces(self, rows: slice, block: Any) -> Iterator[tuple[slice, Matrices]]:
         """Cut a block of written-out matrices into pieces that stay in cache."""

@@ -87,13 +87,10 @@ class DenseMatrices:
         """Multiply the matrices by bases from both sides."""
         return DenseCoordinates((left.T @ self._along(right)).reshape(len(self), -1))
 
-    def entries(self, intercept: float = 0.0, *, spectral: bool = False) -> Coordinates:
-        """Return all entries, and a last one for the intercept."""
-        flat = self._mapped().reshape(len(self), -1)
-        values = np.empty((len(self), flat.shape[1] + (intercept > 0)))
-        np.multiply(self.scale, flat, out=values[:, : flat.shape[1]])
-        values[:, flat.shape[1] :] = intercept
-        return DenseCoordinates(values, self.values.shape[1:] if spectral else None)
+    def entries(self) -> Coordinates:
+        """Return all entries; their norms are spectral."""
+        values = self.scale * self._mapped().reshape(len(self), -1)
+        return DenseCoordinates(values, self.values.shape[1:])
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
         """Return tangent coordinates, a last one for the intercept, and the inner products.
@@ -201,8 +198,8 @@ class OuterMatrices:
         norms = self.scale * row_norms(across) * row_norms(along)
         return OuterCoordinates(norms, _weighted_sum, left.shape[1] * right.shape[1])
 
-    def entries(self, intercept: float = 0.0, *, spectral: bool = False) -> Coordinates:
-        """Return all entries, and a last one for the intercept; `spectral` makes no difference."""
+    def entries(self) -> Coordinates:
+        """Return all entries."""
 
         def _weighted_sum(weights: np.ndarray) -> np.ndarray:
             factors = np.where(self._is_null, 0.0, self.scale * weights)[:, np.newaxis]
@@ -211,7 +208,7 @@ class OuterMatrices:
             return np.asarray((total.toarray() if issparse(total) else total).ravel())
 
         size = self.left.shape[1] * self.right.shape[1]
-        return OuterCoordinates(self.norms(), _weighted_sum, size, intercept)
+        return OuterCoordinates(self.norms(), _weighted_sum, size)
 
     def tangent(self, point: FixedRank, intercept: float) -> tuple[Coordinates, np.ndarray]:
         r"""Return tangent coordinates, a last one for the intercept, and the inner products.

@@ -18,10 +18,17 @@ from skdp._estimator import (
     in_dtype,
 )
 from skdp._parameters import ANY_BOUND
-from skdp._reading import check_features, check_given, check_like, check_rows, check_rows_of
+from skdp._reading import (
+    check_features,
+    check_given,
+    check_like,
+    check_rows,
+    check_rows_of,
+    refuse_blocks,
+)
 from skdp.data.digest import digests
 from skdp.data.rows import Rows
-from skdp.data.sources import RowBlocks, as_source, float_dtype, holds_sparse
+from skdp.data.sources import as_source, float_dtype, holds_sparse
 from skdp.linear_model._logistic.fit import Estimate
 from skdp.linear_model._logistic.labels import (
     checked_labels,
@@ -165,11 +172,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
     def _read(self, X: Any) -> tuple[Any, tuple[int, int] | None]:
         """Return rows, and the shape of the matrices that they are, if X is 3-D."""
-        if isinstance(X, RowBlocks):
-            raise ValueError(
-                f"X is a RowBlocks, which {type(self).__name__} does not take: pass an array or a "
-                "memory map."
-            )
+        refuse_blocks(X, type(self).__name__)
         return X, None
 
     def _rows_of(self, X: Any) -> Any:

@@ -1,34 +1,20 @@
 """Linear regression on private rows of features."""
 
-from functools import partial
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
-import numpy as np
-from sklearn.base import RegressorMixin, _fit_context
-from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import _fit_context
 
-from skdp._estimator import N_JOBS, Data, PrivateEstimator, check_not_pure, in_dtype
-from skdp._reading import check_features, check_like, check_rows_of
+from skdp._estimator import in_dtype
 from skdp._scales.bounds import checked_interval
-from skdp.data.design import Design
-from skdp.data.digest import digests
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.sources import as_source
-from skdp.linear_model._responses import r2_of
+from skdp.linear_model._regressor import PrivateRegressor
 from skdp.linear_model._trace.estimate import Estimate
-from skdp.linear_model._trace.fit import solve_trace
-from skdp.linear_model._trace.input import as_rows, checked_data, facts_of, source_of
-from skdp.linear_model._trace.plan import plan_trace
-from skdp.linear_model._trace.problem import TRACE_CONSTRAINTS, UNITS, TraceProblem, checked_problem
-from skdp.linear_model._trace.records import Records
-from skdp.linear_model._trace.warnings import warnings_for_size
+from skdp.linear_model._trace.problem import TraceProblem
 
 __all__ = ["DPLinearRegression"]
 
 
-class DPLinearRegression(RegressorMixin, PrivateEstimator):
+class DPLinearRegression(PrivateRegressor):
     r"""Linear regression on rows of features with differential privacy.
 
     Features may be in any units: the fit finds their centers, scales and covariance privately, and
@@ -122,19 +108,13 @@ class DPLinearRegression(RegressorMixin, PrivateEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PrivateEstimator._parameter_constraints,
-        **N_JOBS,
+        **PrivateRegressor._parameter_constraints,
         # `checked_interval` checks it.
         "bounds": "no_validation",
-        **{name: TRACE_CONSTRAINTS[name] for name in ("response_bound", "fit_intercept")},
-        "n_iter": [Interval(Integral, 1, 10_000, closed="both")],
     }
 
     #: The only unit, as other estimators name it.
-    privacy_unit: ClassVar[str] = "record"
-
-    _plan, _solve = staticmethod(plan_trace), staticmethod(solve_trace)
-    _warnings = staticmethod(warnings_for_size)
+    privacy_unit = "record"
 
     def __init__(
         self,
@@ -185,111 +165,27 @@ class DPLinearRegression(RegressorMixin, PrivateEstimator):
         self._fit(X, y)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict responses.
-
-        The result is a noise-free function of the rows passed in, which the guarantee does not
-        cover. It is the products with `coef_`, plus `intercept_`. Features are first clipped to
-        `feature_bounds_`, as in the fit.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Predictions.
-        """
-        check_is_fitted(self)
-        rows = check_rows_of(self._as_rows(X), self)
-        if self.feature_bounds_ is None:
-            return np.asarray(rows @ self.coef_ + self.intercept_)
-        design = Design(as_source(rows), (self.n_features_in_, 1), self.n_jobs)
-        products = design.clipped_inner(self.coef_, self.feature_bounds_)
-        return np.asarray((products + self.intercept_).astype(rows.dtype))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute the coefficient of determination of predictions.
-
-        A noise-free function of the rows passed in, which the guarantee does not cover.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows.
-        y : array-like of shape (n_samples,)
-            Responses.
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-            1 at best.
-        """
-        return r2_of(y, self.predict(X), sample_weight)
-
-    def _as_rows(self, X: Any) -> Any:
+    def _read(self, X: Any) -> tuple[Any, None]:
         """Refuse matrices, and name what takes them."""
-        rows, shape = as_rows(X)
+        rows, shape = super()._read(X)
         if shape is not None or isinstance(rows, RankOneMatrices):
             raise ValueError(
                 f"X has matrices, but {type(self).__name__} takes rows of features: use "
                 "DPTraceRegressor."
             )
-        return rows
+        return rows, None
 
-    def _problem(self, X: Any, y: Any) -> tuple[TraceProblem, Data]:
-        checked, responses = checked_data(self._as_rows(X), y, type(self).__name__)
-        problem = self._problem_of(checked, *checked.shape)
-        check_features(X, self, reset=True)
-        source = source_of(checked, problem.factors)
-        design = Design(source, problem.matrix_shape, self.n_jobs)
-        records = Records(design, responses, float(problem.fit_intercept))
-        hashed: tuple[Any, ...] = (source,)
-        if isinstance(source, RankOneMatrices):
-            hashed = as_source(source.left), as_source(source.right)
-        return problem, (records, partial(digests, *hashed, responses))
-
-    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> TraceProblem:
-        check_like(like, n_samples, n_features)
-        return self._problem_of(self._as_rows(like), n_samples, n_features)
-
-    def _problem_of(self, rows: Any, n_samples: int, n_features: int) -> TraceProblem:
-        check_not_pure(type(self).__name__, self._cost())
-        facts = facts_of(rows, n_samples, n_features, None, None)
-        interval = None if self.bounds is None else checked_interval(self.bounds, n_features)
-        if interval is not None and not facts["is_dense"]:
+    def _more_facts(self, facts: dict[str, Any]) -> dict[str, Any]:
+        if self.bounds is None:
+            return {}
+        interval = checked_interval(self.bounds, facts["matrix_shape"][0])
+        if not facts["is_dense"]:
             raise ValueError(
                 "bounds are for dense rows, or sparse ones of at most 64 features: others are not "
                 "centered. Pass bounds=None, or a dense X."
             )
-        problem = self._asked(
-            TraceProblem,
-            **facts,
-            unit=UNITS[self.privacy_unit](self.adjacency),
-            covariance="private",
-            interval=interval,
-            rank=1,
-            solver="rgrad",
-            clip_quantile="auto",
-            init="random",
-            row_norm=None,
-        )
-        return checked_problem(problem)
+        return {"interval": interval}
 
     def _set_attributes(self, result: Estimate, problem: TraceProblem) -> tuple[str, ...]:
-        self.coef_: np.ndarray = in_dtype(result.point.matrix.ravel(), problem.dtype)
-        self.intercept_ = float(result.offset)
-        bounds = None if result.bounds is None else in_dtype(result.bounds, problem.dtype)
-        self.feature_bounds_: np.ndarray | None = bounds
-        return result.warnings
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        # Few records are not enough for a good score.
-        tags.regressor_tags.poor_score = bool(self.epsilon < 100)
-        return tags
+        self.coef_ = in_dtype(result.point.matrix.ravel(), problem.dtype)
+        return super()._set_attributes(result, problem)

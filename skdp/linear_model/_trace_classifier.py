@@ -186,13 +186,12 @@ class DPTraceClassifier(PrivateClassifier):
         return self
 
     def _read(self, X: Any) -> tuple[Any, tuple[int, int] | None]:
-        rows, _ = super()._read(X)
-        if holds_sparse(rows) or isinstance(rows, RankOneMatrices):
+        if holds_sparse(X) or isinstance(X, RankOneMatrices):
             raise TypeError(
                 f"Sparse data was passed for X, or RankOneMatrices, but {type(self).__name__} "
                 "takes dense data: an array with all entries."
             )
-        return as_rows(rows)
+        return as_rows(X, type(self).__name__)
 
     def _rows_of(self, X: Any) -> Any:
         rows, shape = self._read(X)

@@ -1,54 +1,34 @@
 """Low-rank trace regression of private records."""
 
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin, _fit_context
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import _fit_context
 
-from skdp._estimator import N_JOBS, Data, PrivateEstimator, check_not_pure, in_dtype
-from skdp._reading import check_features, check_rows_of
+from skdp._estimator import in_dtype
 from skdp.data.design import Design
-from skdp.data.digest import digests
-from skdp.data.rank_one import RankOneMatrices
-from skdp.data.sources import as_source
 from skdp.linalg.fixed_rank import FixedRank
-from skdp.linear_model._responses import r2_of
+from skdp.linear_model._regressor import PrivateRegressor
 from skdp.linear_model._trace.estimate import Estimate
-from skdp.linear_model._trace.fit import solve_trace
-from skdp.linear_model._trace.input import (
-    as_rows,
-    check_same_shape,
-    checked_data,
-    facts_like,
-    facts_of,
-    source_of,
-)
-from skdp.linear_model._trace.plan import plan_trace
 from skdp.linear_model._trace.problem import (
     DELTA_TAIL,
     TRACE_CONSTRAINTS,
-    UNITS,
     TraceProblem,
+    check_rank,
     checked_covariance,
-    checked_problem,
 )
-from skdp.linear_model._trace.records import Records
-from skdp.linear_model._trace.warnings import warnings_for_size
-from skdp.privacy.precision import plain
 
 __all__ = ["DPTraceRegressor"]
 
 
-class DPTraceRegressor(RegressorMixin, PrivateEstimator):
+class DPTraceRegressor(PrivateRegressor):
     r"""Linear regression on matrices, with coefficients of low rank and differential privacy.
 
     The model is :math:`y_i = \langle X_i, M \rangle + b` plus noise, for matrices :math:`X_i` of
     shape (d1, d2) and coefficients M of rank at most `rank`; :math:`\langle X, M \rangle` is the
-    sum of the products of their entries. With rows of features instead of matrices it is private
-    linear regression. Matrix completion and multi-task regression are the same with matrices of
-    rank one, see :class:`skdp.RankOneMatrices`.
+    sum of the products of their entries. Rows of features are taken for matrices of one column;
+    :class:`DPLinearRegression` is for them, and has bounds. Matrix completion and multi-task
+    regression are the same with matrices of rank one, see :class:`skdp.RankOneMatrices`.
 
     Parameters
     ----------
@@ -83,23 +63,15 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         :doc:`/user_guide/low_rank_regression`.
     fit_intercept : bool, default=True
         Whether to fit an intercept. The responses are then centered by a private median.
-    solver : {"rgrad", "adassp"}, default="rgrad"
-        ``"rgrad"`` is Riemannian gradient descent, with noise in as many directions as there are
-        free coefficients. ``"adassp"`` perturbs second moments, in O((d1 * d2) ** 2) memory.
     n_iter : int, default=10
-        Only for ``solver="rgrad"``: number of gradient steps, 1 to 10,000. More steps split the
-        budget further.
+        Number of gradient steps, 1 to 10,000. More steps split the budget further.
     clip_quantile : float or "auto", default="auto"
-        Only for ``solver="rgrad"``: wanted fraction of gradients that are not clipped, .01 to .99.
-        ``"auto"`` is .5 for most dense X, up to .9 for others, and more if most responses are the
-        same.
+        Wanted fraction of gradients that are not clipped, .01 to .99. ``"auto"`` is .5 for most
+        dense X, up to .9 for others, and more if most responses are the same.
     init : {"random", "spectral"}, default="random"
-        Only for ``solver="rgrad"``: the start. ``"random"`` starts from 0 and spends nothing.
+        The start. ``"random"`` starts from 0 and spends nothing.
         ``"spectral"`` spends .25 of the budget on a start from data, in vain unless a private test
         finds a gap between singular values; a tenth of delta is for the failure of that test.
-    row_norm : float or None, default=None
-        Only for ``solver="adassp"`` with records as the unit, refused with others: public bound to
-        which Frobenius norms of matrices are clipped after scaling. ``None`` finds one privately.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -136,7 +108,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
 
     See Also
     --------
-    sklearn.linear_model.LinearRegression : The same without privacy for rows of features.
+    DPLinearRegression : Rows of features, within public bounds or without.
     RankOneMatrices : Matrices of rank one that are never written out.
 
     Notes
@@ -145,7 +117,7 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     one observed cell. Adjacency: `adjacency`. Mechanism: Gaussian, accounted for exactly in
     Gaussian differential privacy. Released: counts and histograms for medians and scales, second
     moments for `covariance`, a start if asked for, and in each step the sum of the gradients, each
-    clipped in norm, and the number of those that were not; with "adassp" clipped second moments.
+    clipped in norm, and the number of those that were not.
     `plan` lists every release before a fit, `privacy_spent_` afterwards. Assumed public: the number
     of records, the shape, dtype and container of X, feature names, and parameters; with
     ``privacy_unit="response"`` all of X. NaN and infinity are refused, which tells that there are
@@ -154,13 +126,12 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
 
     After the check, and a digest if there is a seed, a fit reads X ``n_iter + 2`` times: for a
     scale, for both covariances, and in every step. With ``privacy_unit="response"`` it reads X
-    ``2 * n_iter + 4`` times. With "adassp" it is 3 times for records, and 4 for responses. A
+    ``2 * n_iter + 4`` times. A
     spectral start reads X once more, or twice if its test finds a gap. To scale features one by one
-    takes two readings instead of one, and with records as the unit one more for each noisy count of
-    their centers.
+    takes two readings instead of one, and with records as the unit up to two more for narrow ones.
 
-    "rgrad" and its start follow Zha (2024, :arxiv:`2403.15999`), "adassp" is Wang's (2018,
-    :arxiv:`1803.02596`): see :doc:`/trace_regression`, also for proofs, time and memory.
+    The descent, a Riemannian gradient descent, and its start follow Zha (2024,
+    :arxiv:`2403.15999`): see :doc:`/trace_regression`, also for proofs, time and memory.
 
     Examples
     --------
@@ -176,13 +147,9 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PrivateEstimator._parameter_constraints,
-        **N_JOBS,
+        **PrivateRegressor._parameter_constraints,
         **TRACE_CONSTRAINTS,
     }
-
-    _plan, _solve = staticmethod(plan_trace), staticmethod(solve_trace)
-    _warnings = staticmethod(warnings_for_size)
 
     def __init__(
         self,
@@ -196,11 +163,9 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         response_bound: float | None = None,
         covariance: Any = "private",
         fit_intercept: bool = True,
-        solver: str = "rgrad",
         n_iter: int = 10,
         clip_quantile: float | str = "auto",
         init: str = "random",
-        row_norm: float | None = None,
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -214,11 +179,9 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         self.response_bound = response_bound
         self.covariance = covariance
         self.fit_intercept = fit_intercept
-        self.solver = solver
         self.n_iter = n_iter
         self.clip_quantile = clip_quantile
         self.init = init
-        self.row_norm = row_norm
         self.ledger = ledger
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -248,60 +211,8 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         self._fit(X, y)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict responses.
-
-        The result is a noise-free function of the rows passed in, which the guarantee does not
-        cover. It is the products with `coef_`, plus `intercept_`. Features are first clipped to
-        `feature_bounds_`, as in the fit.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_records, n_features), array-like of shape \
-                (n_records, d1, d2), or RankOneMatrices
-            Matrices, in any layout.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Predictions.
-        """
-        check_is_fitted(self)
-        rows, shape = as_rows(X)
-        check_same_shape(shape, self._shape, type(self).__name__)
-        if isinstance(rows, RankOneMatrices):
-            rows.check()
-            check_features(rows, self)
-            return self._predict_by_blocks(rows, rows) if len(rows) else np.zeros(0)
-        rows = check_rows_of(rows, self)
-        if self.feature_bounds_ is not None:
-            return self._predict_by_blocks(rows, as_source(rows))
-        return np.asarray(rows @ self.coef_matrix_.ravel() + self.intercept_)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute the coefficient of determination of predictions.
-
-        A noise-free function of the rows passed in, which the guarantee does not cover.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_records, n_features), array-like of shape \
-                (n_records, d1, d2), or RankOneMatrices
-            Matrices, in any layout.
-        y : array-like of shape (n_records,)
-            Responses.
-        sample_weight : array-like of shape (n_records,) or None, default=None
-            Weights of the records.
-
-        Returns
-        -------
-        float
-            1 at best.
-        """
-        return r2_of(y, self.predict(X), sample_weight)
-
     @property
-    def coef_(self) -> np.ndarray:
+    def coef_(self) -> np.ndarray:  # type: ignore[override]
         """Coefficient array in the layout of X."""
         return self.coef_matrix_.reshape(self._coef_shape)
 
@@ -311,63 +222,34 @@ class DPTraceRegressor(RegressorMixin, PrivateEstimator):
         with np.errstate(under="ignore"):
             return (self.left_components_ * self.singular_values_) @ self.right_components_
 
-    def _problem(self, X: Any, y: Any) -> tuple[TraceProblem, Data]:
-        rows, given = as_rows(X)
-        checked, responses = checked_data(rows, y, type(self).__name__)
-        n_records, n_features = checked.shape
-        facts = facts_of(checked, n_records, n_features, plain(self.matrix_shape), given)
-        problem = self._problem_of(facts)
-        check_features(rows, self, reset=True)
-        source = source_of(checked, problem.factors)
-        design = Design(source, problem.matrix_shape, self.n_jobs)
-        records = Records(design, responses, float(problem.fit_intercept))
-        hashed: tuple[Any, ...] = (source,)
-        if isinstance(source, RankOneMatrices):
-            hashed = as_source(source.left), as_source(source.right)
-        return problem, (records, partial(digests, *hashed, responses))
-
-    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> TraceProblem:
-        return self._problem_of(facts_like(n_samples, n_features, plain(self.matrix_shape), like))
-
-    def _problem_of(self, facts: dict[str, Any]) -> TraceProblem:
-        check_not_pure(type(self).__name__, self._cost())
-        problem = self._asked(
-            TraceProblem,
-            **facts,
-            unit=UNITS[self.privacy_unit](self.adjacency),
-            covariance=checked_covariance(self.covariance, facts["matrix_shape"]),
-            interval=None,
+    def _more_facts(self, facts: dict[str, Any]) -> dict[str, Any]:
+        shape = facts["matrix_shape"]
+        check_rank(
+            self.rank,
+            shape,
+            " Cells of a table, given by their rows and columns, are "
+            "RankOneMatrices.from_indices(rows, columns, shape).",
         )
-        return checked_problem(problem)
+        return {"covariance": checked_covariance(self.covariance, shape)}
 
     def _reserved_part(self) -> float:
-        return DELTA_TAIL if self.init == "spectral" and self.solver != "adassp" else 0.0
+        return DELTA_TAIL if self.init == "spectral" else 0.0
 
     def _set_attributes(self, result: Estimate, problem: TraceProblem) -> tuple[str, ...]:
         point, dtype = result.point, problem.dtype
         self.left_components_ = in_dtype(point.left, dtype)
         self.singular_values_ = in_dtype(point.values, dtype)
         self.right_components_ = in_dtype(point.right.T, dtype)
-        self.intercept_ = float(result.offset)
-        bounds = None if result.bounds is None else in_dtype(result.bounds, dtype)
-        self.feature_bounds_: np.ndarray | None = bounds
         self._shape, self._coef_shape = problem.matrix_shape, problem.coef_shape
-        return result.warnings
+        return super()._set_attributes(result, problem)
 
-    def _predict_by_blocks(self, rows: Any, source: Any) -> np.ndarray:
-        """Predict from features that are clipped as those of the fit were, if they were."""
-        design = Design(source, self._shape, self.n_jobs)
-        if self.feature_bounds_ is None:
-            factors = self.left_components_, self.singular_values_, self.right_components_.T
-            products = design.inner(FixedRank(*factors))
-        else:
-            products = design.clipped_inner(self.coef_matrix_.ravel(), self.feature_bounds_)
-        return (products + self.intercept_).astype(rows.dtype)
+    def _products(self, rows: Any) -> np.ndarray:
+        if self.feature_bounds_ is not None:
+            return super()._products(rows)
+        factors = self.left_components_, self.singular_values_, self.right_components_.T
+        return Design(rows, rows.matrix_shape, self.n_jobs).inner(FixedRank(*factors))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True
-        # Few records are not enough for a good score.
-        tags.regressor_tags.poor_score = bool(self.epsilon < 100)
         return tags

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp import decomposition, linear_model, preprocessing
 from skdp._estimator import PrivateEstimator
 from skdp.model_selection._grid_search import DPGridSearch
-from skdp.model_selection._holders import complaint_of, complaint_of_function, is_holder
+from skdp.model_selection._holders import complaint_of, complaint_of_function
 from skdp.model_selection._planned_fits import (
     UnknownFits,
     candidate_of,
@@ -35,11 +35,11 @@ from skdp.model_selection._search import BaseDPSearch
 from skdp.pipeline import DPPipeline
 from skdp.pipeline._private_steps import (
     SharedBudget,
-    has_budget,
     is_passed_through,
     is_stateless,
     private_steps,
 )
+from skdp.pipeline._steps import private_within
 from skdp.privacy import PrivacySpent
 from skdp.privacy.noise import may_be_guessed
 
@@ -135,7 +135,9 @@ def fitted_steps(
         return
     if type(estimator) is FrozenEstimator:
         within: dict[int, str] = {}
-        yield from map(_as_frozen, fitted_steps(estimator.estimator, path, within))
+        for step in fitted_steps(estimator.estimator, path, within):
+            learned = step.status != LEARNS_NOTHING
+            yield step._replace(status=FROZEN, note="") if learned else step
         for each in within:
             _check_met_once(each, _FrozenPath(path), met)
     elif is_passed_through(estimator):
@@ -172,13 +174,12 @@ def _with_itself(
     if isinstance(estimator, PrivateEstimator):
         raise _not_fitted(estimator)
     if is_stateless(estimator):
-        note = complaint_of_function(estimator)
-        return (PrivacyStep(path, name, NOT_PRIVATE if note else LEARNS_NOTHING, note=note),)
-    if is_holder(estimator):
-        note = complaint_of(estimator)
-    elif any(step.records for step in inner):
+        told = complaint_of_function(estimator)
+        return (PrivacyStep(path, name, NOT_PRIVATE if told else LEARNS_NOTHING, note=told),)
+    note = complaint_of(estimator)
+    if note is None and any(step.records for step in inner):
         note = _MAY_HAVE
-    else:
+    elif note is None:
         inner, holds_private = (), isinstance(estimator, BaseEstimator) and private_steps(estimator)
         # Without records its private estimators, if any, are patterns for fits it did not keep.
         note = _MAY_HAVE if holds_private else _LEARNED
@@ -209,7 +210,7 @@ def _kinds_of(estimator: Any) -> set[type]:
         # A choice among candidates may tell of whatever the private steps keep.
         inner = private_steps(estimator.estimator).values()
     elif isinstance(estimator, SharedBudget):
-        inner = (step for _, step in estimator.steps if has_budget(step))
+        inner = private_within(estimator).values()
     return {type(estimator)}.union(*map(_kinds_of, inner))
 
 
@@ -229,13 +230,6 @@ def _check_met_once(estimator: int, path: str, met: dict[int, str]) -> None:
             "of the two places, and fit again."
         )
     met[estimator] = path
-
-
-def _as_frozen(step: PrivacyStep) -> PrivacyStep:
-    """Return a step of a frozen estimator, which was fitted before."""
-    if step.status == LEARNS_NOTHING:
-        return step
-    return step._replace(status=FROZEN, note="")
 
 
 def _steps_of_search(search: Any, path: str, met: dict[int, str]) -> Iterator[PrivacyStep]:
@@ -266,8 +260,9 @@ def _search_itself(search: Any, path: str) -> PrivacyStep:
         _ONE_SEED: seeded,
         _MAY_HAVE: type(search) not in _SEARCHES,
     }
-    status, note = PRIVATE if records else LEARNS_NOTHING, _note(complaints)
-    return PrivacyStep(path, name, NOT_PRIVATE if note else status, records, note, seeded)
+    note = _note(complaints)
+    status = NOT_PRIVATE if note else PRIVATE if records else LEARNS_NOTHING
+    return PrivacyStep(path, name, status, records, note, seeded)
 
 
 def _note(complaints: dict[str, bool]) -> str:

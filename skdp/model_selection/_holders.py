@@ -15,7 +15,7 @@ from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.pipeline._private_steps import private_steps
 from skdp.preprocessing import DPStandardScaler
 
-__all__ = ["complaint_of", "complaint_of_function", "is_holder"]
+__all__ = ["complaint_of", "complaint_of_function"]
 
 # What a holder learns itself, or gives away, in the words of a report.
 _CLASSES = "learned from y, without privacy, which classes there are"
@@ -29,14 +29,13 @@ _INVERSE = "warns by the values whether functions are inverse to each other (che
 _GIVES_DENSE = frozenset({DPPCA, DPLowRankFactorizer, DPTruncatedSVD})
 
 
-def is_holder(estimator: Any) -> bool:
-    """Tell whether it is known what an estimator learns itself; of a subclass it never is."""
-    return type(estimator) in _COMPLAINTS
+def complaint_of(estimator: Any) -> str | None:
+    """Say what a holder has learned itself, without privacy; empty if nothing.
 
-
-def complaint_of(holder: Any) -> str:
-    """Say what a holder has learned itself, without privacy; empty if nothing."""
-    return _COMPLAINTS[type(holder)](holder)
+    None stands for what is not known, as of a subclass.
+    """
+    complain = _COMPLAINTS.get(type(estimator))
+    return None if complain is None else complain(estimator)
 
 
 def complaint_of_function(step: Any) -> str:

@@ -14,7 +14,8 @@ from skdp.decomposition import DPLowRankFactorizer
 from skdp.linear_model._classifier import PrivateClassifier
 from skdp.linear_model._logistic.labels import given_classes
 from skdp.model_selection._search import BaseDPSearch
-from skdp.pipeline._private_steps import private_steps
+from skdp.pipeline._private_steps import SharedBudget, private_steps
+from skdp.pipeline._steps import private_within
 from skdp.privacy.cost import largest_epsilon
 
 __all__ = ["epsilon_curve", "matched_noise"]
@@ -71,8 +72,7 @@ def matched_noise(estimator: Any, *, n_samples: int, n_public: int) -> Any:
     steps = _checked_steps(estimator)
     matched = clone(estimator)
     for prefix, step in steps.items():
-        mu = step._cost().mu * (n_samples / n_public)
-        epsilon = _epsilon_of_mu(step, mu)
+        epsilon = _epsilon_of_mu(step, step._cost().mu * (n_samples / n_public))
         if not 0 < epsilon < np.inf:
             raise ValueError(
                 f"n_samples={n_samples} and n_public={n_public} are too far apart: no noise that "
@@ -156,7 +156,7 @@ def epsilon_curve(
     is_list = epsilons.ndim == 1 and epsilons.size > 0
     if not is_list or not ((epsilons > 0) & np.isfinite(epsilons)).all():
         raise ValueError(f"epsilons must be a list of positive finite numbers, got {epsilons!r}.")
-    steps = _checked_steps(estimator).values()
+    steps = _innermost(_checked_steps(estimator)).values()
     for step in steps:
         if isinstance(step, PrivateClassifier):
             given_classes(step.classes)
@@ -176,9 +176,8 @@ def epsilon_curve(
             planned = _with_total(estimator, float(epsilon))
             matched = matched_noise(planned, n_samples=n_samples, n_public=len(indices[0]))
             scores[row, column] = score(matched.fit(*train), *test)
-    means, medians = scores.mean(axis=1), np.median(scores, axis=1)
-    deviations = scores.std(axis=1)
-    return Bunch(epsilons=epsilons, scores=scores, mean=means, median=medians, std=deviations)
+    means, medians, stds = scores.mean(axis=1), np.median(scores, axis=1), scores.std(axis=1)
+    return Bunch(epsilons=epsilons, scores=scores, mean=means, median=medians, std=stds)
 
 
 def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
@@ -200,6 +199,7 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
             raise ValueError(f"{prefix}epsilon must be finite, got {step.epsilon!r}.")
         if step.delta == 0:
             raise ValueError(f"{prefix}delta must be positive, got 0: there is no mu to match.")
+    for prefix, step in _innermost(steps).items():
         unit = getattr(step, "privacy_unit", "user")
         if isinstance(step, DPLowRankFactorizer) or unit not in _UNITS:
             raise ValueError(
@@ -208,6 +208,17 @@ def _checked_steps(estimator: BaseEstimator) -> dict[str, Any]:
                 f"units {_UNITS} can. Factors of single rows, as DPLowRankFactorizer has, cannot."
             )
     return steps
+
+
+def _innermost(steps: dict[str, Any]) -> dict[str, Any]:
+    """Replace each pipeline of one budget by the private steps that share it."""
+    return {
+        prefix + name: one
+        for prefix, step in steps.items()
+        for name, one in (
+            private_within(step) if isinstance(step, SharedBudget) else {"": step}
+        ).items()
+    }
 
 
 def _check_searched(estimator: Any) -> None:

@@ -32,7 +32,8 @@ from skdp.pipeline._private_steps import (
     is_stateless,
     private_steps,
 )
-from skdp.privacy import PrivacySpent, Release, gaussian_dp
+from skdp.pipeline._steps import private_within
+from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, gaussian_dp
 from skdp.units._unit import Unit
 
 __all__ = [
@@ -238,18 +239,9 @@ def _planned_record(step: Any) -> PrivacySpent:
     """Return the record of one fit; a single release of sensitivity 1 spends all of it."""
     step._validate_params()
     cost, (unit, enforced) = step._cost(), _unit_of(step)
-    record = PrivacySpent(
-        epsilon=cost.epsilon,
-        delta=cost.delta,
-        mu=cost.mu,
-        unit=unit,
-        adjacency=str(step.adjacency),
-        seed_fingerprints=(),
-        releases=(),
-        enforced=enforced,
-        delta_tail=cost.delta_tail,
-    )
-    return _with_one_release(record, f"fit of {type(step).__name__}")
+    plan = Plan(cost, (), unit=unit, adjacency=str(step.adjacency), enforced=enforced)
+    whole = replace(PrivacyBudget.of(plan).spent(), mu=cost.mu)
+    return _with_one_release(whole, f"fit of {type(step).__name__}")
 
 
 def _unit_of(step: Any) -> tuple[str, bool]:
@@ -261,8 +253,7 @@ def _unit_of(step: Any) -> tuple[str, bool]:
         return "user" if has_users else "row", True
     given = getattr(step, "privacy_unit", None)
     if isinstance(step, SharedBudget):
-        inner = (one for _, one in step.steps if has_budget(one))
-        return str(given), all(_unit_of(one)[1] for one in inner)
+        return str(given), all(_unit_of(one)[1] for one in private_within(step).values())
     if isinstance(step, PrivateClassifier):
         # Classes that are taken from the labels are promised to be public.
         return str(given), step.classes is not None

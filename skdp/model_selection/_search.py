@@ -1,6 +1,5 @@
 """A search for hyperparameters whose fits and choice together cost what the user says."""
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
@@ -8,8 +7,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context, clone
 from sklearn.utils._param_validation import HasMethods
-from sklearn.utils.validation import _num_samples
 
+from skdp._estimator import restored_on_error
 from skdp._parameters import BUDGET, SEED
 from skdp.data.containers import checked_container
 from skdp.data.digest import digests
@@ -21,10 +20,11 @@ from skdp.model_selection._row_losses import (
     default_scoring,
     row_losses,
 )
-from skdp.pipeline._budget_split import BudgetSplit, params_for_mu, split_budget
+from skdp.pipeline._budget_split import BudgetSplit, params_for_mu
 from skdp.pipeline._candidates import Candidate
 from skdp.pipeline._fitting import Search, fit_candidates, refit, search_of
 from skdp.pipeline._private_steps import SharedBudget
+from skdp.pipeline._steps import adjacency_of, common_unit
 from skdp.pipeline._whole import SpendsWhole, stamped, total
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.cost import PrivacyCost
@@ -81,25 +81,25 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsWhole):
         """
         scoring = default_scoring(self.estimator) if self.scoring is None else self.scoring
         check_scoring(scoring, self.estimator)
-        X, y = checked_container(X), checked_container(y)
-        search = self._search(X, y, scoring)
-        split = split_budget(
-            search.steps, search.candidates, search.n_fits, self._cost(), refits=bool(self.refit)
-        )
-        n_rows, whole = _num_samples(X), self._whole(search, split)
-        choice = _choice_plan(search, split.choice_mu, whole, is_bounded=scoring == "accuracy")
-        # All warnings from public facts, and all refusals, come before the charge.
-        self._begin(search, split, whole, n_rows)
-        self._warn_of_many(split)
-        models = fit_candidates(search, X, split.search)
-        best, warnings = 0, list[str]()
-        if choice is not None:
-            losses = np.column_stack([row_losses(scoring, model, X, y) for model in models])
-            best, warnings = _chosen(search, losses, choice)
-        model = models[best]
-        if split.final.mus:
-            model = refit(search, best, model, X, split.final)
-        self._set_results(search, best, model, split, total(whole, search.records))
+        with restored_on_error(self):
+            X, y = checked_container(X), checked_container(y)
+            search = self._search(X, y, scoring)
+            choice = _choice_plan(search, is_bounded=scoring == "accuracy")
+            # All warnings from public facts, and all refusals, come before the charge.
+            whole = self._begin(search)
+            self._warn_of_many(search.split)
+            models = fit_candidates(search)
+            best, warnings = 0, list[str]()
+            if choice is not None:
+                losses = np.column_stack([row_losses(scoring, model, X, y) for model in models])
+                best, warnings = _chosen(search, losses, choice)
+            model = models[best]
+            if search.split.final.shares:
+                model = refit(search, best, model)
+            spent = total(whole, search.records)
+            warnings = [*stamped(model, search, spent, self.ledger), *warnings]
+            self._set_results(search, best, model, spent)
+        # Last: if warnings are turned into errors, the model that was paid for remains.
         warn_of_privacy(*warnings)
         return self
 
@@ -110,13 +110,16 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsWhole):
             for name in ("ledger", "random_state"):
                 if getattr(self.estimator, name) is not None:
                     raise ValueError(f"estimator: {name} must be None: pass it to the search.")
-        search = search_of(self.estimator, self._grid(seed), X, y, seed, self._cost())
+        cost, refits = self._cost(), bool(self.refit)
+        search = search_of(
+            self.estimator, self._grid(seed), X, y, cost=cost, seed=seed, refits=refits
+        )
         check_responses(X, y, scoring, type(search.steps[-1].estimator).__name__)
         return search
 
     def _warn_of_many(self, split: BudgetSplit) -> None:
         most = max(split.n_fits.values())
-        if most > _MOST_FITS and math.isfinite(split.mu):
+        if most > _MOST_FITS and split.cost.is_private:
             warn_of_privacy(
                 f"The search takes {most} fits of one step, which share its budget. The candidate "
                 "that is best with their noise need not be best with the smaller noise of the last "
@@ -143,9 +146,7 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsWhole):
             "skdp.model_selection.private_score releases one, on rows that no fit has used."
         )
 
-    def _set_results(
-        self, search: Search, best: int, model: Any, split: BudgetSplit, spent: PrivacySpent
-    ) -> None:
+    def _set_results(self, search: Search, best: int, model: Any, spent: PrivacySpent) -> None:
         # An earlier fit may have set what this one does not.
         self.__dict__.pop("best_estimator_", None)
         self._set_features(model)
@@ -153,12 +154,10 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsWhole):
         self.best_index_ = best
         self.best_params_ = search.candidates[best].parameters
         self.cv_results_ = _table(search.candidates, best)
-        self.n_distinct_fits_ = {names[number]: n for number, n in split.n_fits.items()}
+        self.n_distinct_fits_ = {names[number]: n for number, n in search.split.n_fits.items()}
         self.privacy_spent_ = spent
         if self.refit:
             self.best_estimator_ = self._as_given(model, spent)
-        for part in stamped(model, search, spent, self.ledger):
-            warn_of_privacy(*search.warnings.get(id(part), ()))
 
     def _as_given(self, model: Any, spent: PrivacySpent) -> Any:
         """Put the fitted steps back into what has held them."""
@@ -169,14 +168,13 @@ class BaseDPSearch(MetaEstimatorMixin, SpendsWhole):
         return given
 
 
-def _choice_plan(
-    search: Search, mu: float, whole: PrivacySpent, *, is_bounded: bool
-) -> Plan | None:
+def _choice_plan(search: Search, *, is_bounded: bool) -> Plan | None:
     """Plan the choice, which refuses a mu that is too small; None if there is nothing to choose."""
+    mu, n_candidates = search.split.choice_mu, len(search.candidates)
     if not mu:
         return None
-    cost = PrivacyCost(**params_for_mu(mu, whole.delta))
-    n_candidates, unit, adjacency = len(search.candidates), whole.unit, whole.adjacency
+    cost = PrivacyCost(**params_for_mu(mu, search.cost.delta))
+    unit, adjacency = common_unit(search.steps), adjacency_of(search.steps)
     return plan_choice(n_candidates, cost, unit, adjacency, is_bounded=is_bounded)
 
 

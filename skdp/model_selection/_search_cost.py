@@ -21,7 +21,7 @@ from skdp.model_selection._planned_fits import (
     records_of,
 )
 from skdp.model_selection._privacy_report import guarantee
-from skdp.pipeline._private_steps import has_budget
+from skdp.pipeline._private_steps import has_budget, private_steps
 from skdp.privacy import PrivacySpent, gaussian_dp
 from skdp.privacy.cost import largest_epsilon
 
@@ -49,6 +49,9 @@ class SearchCost:  # numpydoc ignore=PR02
     epsilon_each : float or None, default=None
         Epsilon for each private step with which the whole search stays within `within`; None if
         that is not easily computed.
+    steps : tuple of str, default=()
+        What has an epsilon of its own: names of private steps, of which a DPPipeline is one, or
+        the class of the estimator itself.
 
     Notes
     -----
@@ -69,6 +72,7 @@ class SearchCost:  # numpydoc ignore=PR02
     n_search_fits: int
     within: tuple[float, float] | None = None
     epsilon_each: float | None = None
+    steps: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         summary = (
@@ -80,7 +84,7 @@ class SearchCost:  # numpydoc ignore=PR02
         epsilon, delta = self.within
         return (
             f"{summary}; to stay within ({epsilon:.4g}, {delta:.4g}) pass "
-            f"epsilon={_rounded_down(self.epsilon_each):g} to each private step"
+            f"epsilon={_rounded_down(self.epsilon_each):g} to {' and to '.join(self.steps)}"
         )
 
 
@@ -157,7 +161,9 @@ def search_cost(
     n_splits = n_splits_of(search)
     whole, spent = _most_expensive(costs, n_splits, refit=bool(search.refit), same_unit=same_unit)
     n_search_fits = len(costs) * n_splits + bool(search.refit)
-    return SearchCost(whole.total(), spent, n_search_fits, *_affordable_epsilon(whole))
+    affordable, names = _affordable_epsilon(whole), private_steps(candidates[0])
+    steps = tuple(name.removesuffix("__") or type(step).__name__ for name, step in names.items())
+    return SearchCost(whole.total(), spent, n_search_fits, *affordable, steps)
 
 
 def _check_first_step(estimator: Any, n_samples: int, n_features: int) -> None:

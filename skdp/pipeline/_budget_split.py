@@ -9,13 +9,13 @@ search, and nine for the last fit, which thus has a third of the noise.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sklearn.base import clone
 
 from skdp.pipeline._candidates import Candidate
 from skdp.pipeline._steps import Step
-from skdp.privacy import gaussian_dp
 from skdp.privacy.cost import PrivacyCost, largest_epsilon
 
 __all__ = ["BudgetSplit", "FitBudgets", "params_for_mu", "set_budget", "split_budget"]
@@ -34,8 +34,13 @@ class FitBudgets(NamedTuple):
     """What a fit of each private step may spend; `name` is what the record calls such a fit."""
 
     name: str
-    mus: dict[int, float]  # by the number of the step
+    shares: dict[int, float]  # of the square of `mu`, by the number of the step
+    mu: float  # of everything together
     delta: float
+
+    def mu_of(self, number: int) -> float:
+        """Return what a fit of the step of that number may spend."""
+        return self.mu * math.sqrt(self.shares[number])
 
 
 class BudgetSplit(NamedTuple):
@@ -45,8 +50,7 @@ class BudgetSplit(NamedTuple):
     search: FitBudgets  # for the fits of the search
     final: FitBudgets  # for the last fits, of the steps that have one
     choice_mu: float  # 0 if there is nothing to choose
-    mu: float  # of everything together
-    delta_tail: float  # part of delta that the fits may reserve
+    cost: PrivacyCost  # of everything together, with what the fits reserve of delta
 
 
 def split_budget(
@@ -63,21 +67,20 @@ def split_budget(
     fit_delta = cost.delta / (sum(n_fits.values()) + sum(n_last.values()))
     tails = {i: _largest_tail(steps[i], i, candidates, fit_delta) for i in n_fits}
     delta_tail = math.fsum((n_fits[i] + n_last[i]) * tail for i, tail in tails.items())
-    mu = gaussian_dp.mu_from_epsilon_delta(cost.epsilon, cost.delta, delta_tail)
+    whole = replace(cost, delta_tail=delta_tail)
     choice = _CHOICE_OF_SEVERAL if max(n_fits.values()) > 1 else _CHOICE_OF_ONE
     choice = choice if len(candidates) > 1 else 0.0
     # Shares of the square of mu, because squares of mu add up.
     parts = {i: (1 - choice) * share for i, share in _shares(steps, n_fits).items()}
     parts = {i: part / (n_fits[i] + _FINAL_PARTS * n_last[i]) for i, part in parts.items()}
-    last = {i: mu * math.sqrt(_FINAL_PARTS * part) for i, part in parts.items() if n_last[i]}
+    last = {i: _FINAL_PARTS * part for i, part in parts.items() if n_last[i]}
     return BudgetSplit(
         n_fits,
-        search=FitBudgets("fit", {i: mu * math.sqrt(part) for i, part in parts.items()}, fit_delta),
-        final=FitBudgets("last fit", last, fit_delta),
+        search=FitBudgets("fit", parts, whole.mu, fit_delta),
+        final=FitBudgets("last fit", last, whole.mu, fit_delta),
         # Not mu * 0, which is NaN where mu is infinite.
-        choice_mu=mu * math.sqrt(choice) if choice else 0.0,
-        mu=mu,
-        delta_tail=delta_tail,
+        choice_mu=whole.mu * math.sqrt(choice) if choice else 0.0,
+        cost=whole,
     )
 
 

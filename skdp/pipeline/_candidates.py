@@ -11,15 +11,18 @@ from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 
 from skdp._reading import redact_errors
+from skdp.data.sources import float_dtype, holds_sparse
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.decomposition._problem import RowsProblem
 from skdp.linear_model._classifier import PrivateClassifier
 from skdp.pipeline._columns import columns_of, in_public, is_columns
 from skdp.pipeline._private_steps import is_passed_through, is_stateless
-from skdp.pipeline._public_rows import are_numbers, stand_ins
+from skdp.pipeline._public_rows import TWICE, are_numbers, stand_ins
 from skdp.pipeline._public_steps import fitted_to_nothing, transformed
 from skdp.pipeline._steps import Step, configured_step
 from skdp.preprocessing import DPStandardScaler
@@ -68,14 +71,15 @@ def candidates_of(
 
 def _check_searched(name: str) -> None:
     """Refuse parameters that belong to the guarantee, or that the search sets itself."""
-    parts = set(name.split("__"))
-    # Parameters of a unit itself, such as privacy_unit__bounds, may be searched.
-    if parts & _GUARANTEE and "privacy_unit__" not in name:
+    # A step may have the name privacy_unit. Parameters of a unit itself, such as
+    # privacy_unit__bounds, may be searched.
+    parts = name.split("__")
+    if parts[-1] in _GUARANTEE:
         raise ValueError(
             f"{name!r} must not be searched: it is part of the guarantee that the search gives. "
             "skdp.model_selection.epsilon_curve tells, from public rows, what more epsilon buys."
         )
-    if parts & _NOT_TUNED:
+    if _NOT_TUNED.intersection(parts):
         raise ValueError(
             f"{name!r} must not be searched: pass ledger and random_state to the search, and set "
             "n_jobs on the estimator."
@@ -108,24 +112,24 @@ def path_of(
     X: Any,
     y: Any,
     epsilon: float,
-    *,
-    n_planned: int | None = None,
-    opened: Any = None,
+    n_planned: int | None,
+    n_fitted: int | None,
 ) -> Path:
     """Plan a candidate from public facts of X; refuse what any of its fits would refuse.
 
-    With `n_planned`, X is public and stands for so many rows to come. What the first private step
-    gets may have been `opened`: it has been checked.
+    With `n_planned`, X is public and stands for so many rows to come. With `n_fitted`, it is what
+    so many public steps make of the rows, and the first private step has checked it.
     """
     fits: list[Hashable] = []
     results: list[Hashable] = []
     facts: list[Any] = []
     follows: list[str] = []
     before: Hashable = ()
-    # Up to the first private step `like` is what X becomes. Behind it (`is_checked`) only the shape
-    # is known; where the width is released, it is an upper limit.
-    like, n_rows, width, is_checked, released = X, 0, None, False, ""
-    for step, parameters in zip(steps, candidate.of_steps, strict=True):
+    # Up to the first private step `like` is what X becomes. Behind it (`is_checked`) it is public
+    # rows of the same kind; where the width is released, it is an upper limit. What predicts leaves
+    # None.
+    like, n_rows, is_checked, released = X, 0, False, ""
+    for number, (step, parameters) in enumerate(zip(steps, candidate.of_steps, strict=True)):
         configured, free, own = configured_step(step, parameters), frozenset[str](), parameters
         facts.append(None)
         follows.append(released)
@@ -134,22 +138,15 @@ def path_of(
             configured._validate_params()
             if n_planned is None and isinstance(configured, PrivateClassifier):
                 configured._classes_and_codes(y)
-            if step.columns is not None:
-                of_part = columns_of(like, step.columns)
-                if n_planned is None and opened is None:
-                    configured._problem(of_part, y)
-                n_rows, width = _shape_of(of_part)
-                n_rows = n_planned or n_rows
-                facts[-1] = n_rows, width, of_part
-            elif not is_checked:
+            rows = like if step.columns is None else columns_of(like, step.columns)
+            if not is_checked:
                 # Rows that pass here stay acceptable: what later steps get is made finite.
-                if n_planned is None and opened is None:
-                    with np.errstate(all="ignore"):
-                        configured._problem(like, y)
-                (n_rows, width), is_checked = _shape_of(like), True
-                n_rows = n_planned or n_rows
+                if n_planned is None and n_fitted is None:
+                    configured._problem(rows, y)
+                n_rows, is_checked = n_planned or _shape_of(rows)[0], step.columns is None
+            width = None if rows is None else _shape_of(rows)[1]
             if width is not None:
-                facts[-1] = facts[-1] or (n_rows, width, like)
+                facts[-1] = n_rows, width, rows
                 problem = configured._problem_like(*facts[-1])
                 if not released:
                     free = free_parameters(configured, problem)
@@ -160,19 +157,16 @@ def path_of(
         results.append(before)
         if step.is_private and not released and _n_components(configured) == "data":
             released = f"{step.name}.n_components"
-        if step.columns is not None:
+        if step.columns is not None or number < (n_fitted or 0):
             continue
         if is_columns(configured):
             two = next(stand_ins(like, are_numbers=are_numbers(like)))
             like = _public_result(step.name, in_public(configured), two)
-            width, is_checked = like.shape[1], True
-            n_rows = n_planned or _shape_of(X)[0]
+            n_rows, is_checked = n_planned or _shape_of(X)[0], True
         elif is_checked:
-            width = _width_behind(configured, step, n_rows, width)
-            # A scaler keeps the container and its type; what others make is dense.
-            like = like if isinstance(configured, DPStandardScaler) else None
+            like = None if like is None else _like_behind(configured, step, n_rows, like)
         else:
-            like = opened if opened is not None else _public_result(step.name, configured, like)
+            like = _public_result(step.name, configured, like)
     return Path(tuple(fits), tuple(results), tuple(facts), tuple(follows))
 
 
@@ -199,24 +193,31 @@ def _shape_of(X: Any) -> tuple[int, int | None]:
     return shape[0], math.prod(shape[1:]) if len(shape) > 1 else None
 
 
-def _width_behind(configured: Any, step: Step, n_rows: int, width: int | None) -> int | None:
-    """Return how many features a step leaves, or may leave at most; None if it predicts."""
-    if width is None or configured is None or isinstance(configured, str):
-        return width
+def _like_behind(configured: Any, step: Step, n_rows: int, like: Any) -> Any:
+    """Return public rows like those that a step leaves, at least as wide; None if it predicts."""
+    if is_passed_through(configured) and type(configured) is not FrozenEstimator:
+        return like
+    width, dtype = _shape_of(like)[1] or 0, float_dtype(like)
     if isinstance(configured, DPStandardScaler):
-        return width
+        some = np.ones((3, width), dtype)
+        return csr_array(some) if holds_sparse(like) else some
     if step.is_private:
         n_components = _n_components(configured)
-        return n_components if isinstance(n_components, int) else min(n_rows, width)
-    # Public rows tell whether the step takes as many features, and how many it makes of them.
-    some = np.ones((3, width))
+        most = n_components if isinstance(n_components, int) else min(n_rows, width)
+        return np.ones((3, most), dtype)
+    # Public rows tell whether the step takes as many features, and how many it makes of them: the
+    # same that its fit is compared with.
+    two = next(stand_ins(like, are_numbers=True))
     if not hasattr(configured, "transform"):
-        redact_errors(configured.predict)(some)
+        redact_errors(configured.predict)(two)
         return None
-    shape = np.shape(_public_result(step.name, configured, some))
-    if len(shape) != 2 or shape[0] != 3:
-        raise ValueError(f"Step {step.name!r} makes {shape} of rows of shape {some.shape}.")
-    return int(shape[1])
+    made = _public_result(step.name, configured, two)
+    if len(shape := np.shape(made)) != 2 or shape[0] != TWICE:
+        raise ValueError(f"Step {step.name!r} makes {shape} of rows of shape {np.shape(two)}.")
+    if not are_numbers(made):
+        # The next step may refuse some texts, and would tell of single rows.
+        raise ValueError(f"Step {step.name!r}, behind a private step, makes what are no numbers.")
+    return made
 
 
 def _n_components(step: Any) -> Any:

@@ -62,13 +62,17 @@ def in_public(step: Any) -> Any:
     return _with_parts(step, {name: _as_wide(part) for name, part, _ in private_parts(step)})
 
 
-def check_rows_of_columns(name: str, step: Any, rows: Any) -> None:
-    """Refuse rows that public parts refuse, or that are no finite numbers behind them."""
+def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool) -> None:
+    """Refuse rows without the columns, or that public parts refuse or do not make finite."""
     for _, _, columns in step.transformers:
         try:
             columns_of(rows, columns)
         except (IndexError, KeyError, ValueError):
-            raise ValueError(f"Step {name!r}: X does not have the columns {columns!r}.") from None
+            raise ValueError(
+                f"Step {name!r}: X, or the like of a plan, does not have the columns {columns!r}."
+            ) from None
+    if not are_private:
+        return
     public = in_public(step)
     made = transformed([(name, fitted_to_nothing(name, public, rows))], rows)
     if getattr(getattr(made, "dtype", None), "kind", "") not in "biuf" or not is_finite(made):

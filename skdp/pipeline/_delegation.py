@@ -24,6 +24,28 @@ def _delegates(name: str) -> Callable[[Any], bool]:
     return _has
 
 
+def _delegated(name: str, does: str) -> Any:
+    """Make a method that takes rows, and leaves them to the method of the fitted estimator."""
+
+    def _method(self: Any, X: Any) -> Any:
+        return getattr(self._fitted(), name)(X)
+
+    _method.__name__, _method.__qualname__ = name, f"DelegatesMixin.{name}"
+    _method.__doc__ = f"""{does}, as the fitted estimator does.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, as the `{name}` of the fitted estimator takes them.
+
+        Returns
+        -------
+        ndarray
+            What that returns, which the guarantee does not cover.
+        """
+    return available_if(_delegates(name))(_method)
+
+
 class DelegatesMixin(SeededEstimator):
     """Predicts, transforms and scores with a fitted estimator that it holds."""
 
@@ -37,101 +59,13 @@ class DelegatesMixin(SeededEstimator):
     def _pattern(self) -> Any:
         """Return what is fitted."""
 
-    @available_if(_delegates("predict"))
-    def predict(self, X: Any) -> Any:
-        """Predict with the fitted estimator.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            What its `predict` returns, which the guarantee does not cover.
-        """
-        return self._fitted().predict(X)
-
-    @available_if(_delegates("predict_proba"))
-    def predict_proba(self, X: Any) -> Any:
-        """Predict probabilities with the fitted estimator.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            What its `predict_proba` returns, which the guarantee does not cover.
-        """
-        return self._fitted().predict_proba(X)
-
-    @available_if(_delegates("predict_log_proba"))
-    def predict_log_proba(self, X: Any) -> Any:
-        """Predict logarithms of probabilities with the fitted estimator.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            What its `predict_log_proba` returns, which the guarantee does not cover.
-        """
-        return self._fitted().predict_log_proba(X)
-
-    @available_if(_delegates("decision_function"))
-    def decision_function(self, X: Any) -> Any:
-        """Compute the decision function of the fitted estimator.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-            What its `decision_function` returns, which the guarantee does not cover.
-        """
-        return self._fitted().decision_function(X)
-
-    @available_if(_delegates("score_samples"))
-    def score_samples(self, X: Any) -> Any:
-        """Score rows with the fitted estimator.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            What its `score_samples` returns, which the guarantee does not cover.
-        """
-        return self._fitted().score_samples(X)
-
-    @available_if(_delegates("transform"))
-    def transform(self, X: Any) -> Any:
-        """Transform rows with the fitted estimator.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-            What its `transform` returns, which the guarantee does not cover.
-        """
-        return self._fitted().transform(X)
+    predict = _delegated("predict", "Predict")
+    predict_proba = _delegated("predict_proba", "Predict probabilities")
+    predict_log_proba = _delegated("predict_log_proba", "Predict logarithms of probabilities")
+    decision_function = _delegated("decision_function", "Compute the decision function")
+    score_samples = _delegated("score_samples", "Score rows")
+    transform = _delegated("transform", "Transform rows")
+    inverse_transform = _delegated("inverse_transform", "Map transformed rows back")
 
     @available_if(_delegates("transform"))
     def fit_transform(self, X: Any, y: Any = None) -> Any:
@@ -150,22 +84,6 @@ class DelegatesMixin(SeededEstimator):
             The rows transformed, which the guarantee does not cover.
         """
         return self.fit(X, y).transform(X)
-
-    @available_if(_delegates("inverse_transform"))
-    def inverse_transform(self, X: Any) -> Any:
-        """Map rows back with the fitted estimator.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_components)
-            Rows as `transform` returns them.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            Rows as `transform` takes them.
-        """
-        return self._fitted().inverse_transform(X)
 
     @available_if(_delegates("get_feature_names_out"))
     def get_feature_names_out(self, input_features: Any = None) -> Any:
@@ -214,11 +132,4 @@ class DelegatesMixin(SeededEstimator):
         return hasattr(self, "privacy_spent_")
 
     def __sklearn_tags__(self) -> Any:
-        tags, inner = super().__sklearn_tags__(), get_tags(self._pattern())
-        tags.estimator_type = inner.estimator_type
-        tags.classifier_tags = inner.classifier_tags
-        tags.regressor_tags = inner.regressor_tags
-        tags.transformer_tags = inner.transformer_tags
-        tags.target_tags = inner.target_tags
-        tags.input_tags = inner.input_tags
-        return tags
+        return get_tags(self._pattern())

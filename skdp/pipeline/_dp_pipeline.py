@@ -9,16 +9,13 @@ from sklearn.base import _fit_context
 from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import _BaseComposition
-from sklearn.utils.validation import _num_samples
 
-from skdp._estimator import check_planned
+from skdp._estimator import check_planned, restored_on_error
 from skdp._parameters import BUDGET, SEED
 from skdp.data.containers import checked_container
 from skdp.exceptions import warn_of_privacy
-from skdp.pipeline._budget_split import BudgetSplit, split_budget
 from skdp.pipeline._candidates import Candidate
-from skdp.pipeline._fitting import Search, fit_candidates, search_of
-from skdp.pipeline._plan import plan_of_steps
+from skdp.pipeline._fitting import Search, fit_candidates, planned_fit, search_of
 from skdp.pipeline._private_steps import SharedBudget
 from skdp.pipeline._public_rows import are_numbers, plain_rows, stand_ins
 from skdp.pipeline._steps import adjacency_of, common_unit, steps_of
@@ -26,6 +23,8 @@ from skdp.pipeline._whole import SpendsWhole, stamped, total
 from skdp.privacy import Plan, PrivacySpent
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import draw_seed
+from skdp.privacy.plan import OneOf
+from skdp.privacy.release import Release
 
 __all__ = ["DPPipeline", "make_dp_pipeline"]
 
@@ -44,7 +43,9 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         learn nothing, and :class:`~sklearn.frozen.FrozenEstimator`. Only the last may lack
         `transform`. What learns without privacy is refused. So is a private step with an epsilon, a
         delta, a ledger or a random state of its own. The first step may be a
-        :class:`~sklearn.compose.ColumnTransformer` of such steps, with ``sparse_threshold=0``.
+        :class:`~sklearn.compose.ColumnTransformer` of such steps, with ``sparse_threshold=0``. The
+        caller has to make sure that the function of a `FunctionTransformer` and `transform` of a
+        frozen estimator take every row by itself, and that the latter was fitted to public rows.
     epsilon : float, default=1.0
         Privacy budget of all steps together, dimensionless, ``0 < epsilon <= inf``. Smaller is more
         private; ``inf`` switches the noise off.
@@ -66,11 +67,9 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
     Attributes
     ----------
     pipeline_ : Pipeline
-        The fitted steps. Covered by the guarantee.
+        The fitted steps; `classes_` are those of the last. Covered by the guarantee.
     privacy_spent_ : PrivacySpent
         Record of every release of all steps, which have the same record. Public.
-    classes_ : ndarray of shape (n_classes,)
-        Classes of a classifier. Public.
     n_features_in_ : int
         Number of features. Public.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -96,7 +95,8 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
     `transform` and `score` return, and the running time.
 
     There are no `memory`, which would repeat a fit where the data are the same, `verbose`,
-    `transform_input`, `set_output` and parameters of `fit`. A :class:`skdp.RowBlocks` is not taken.
+    `transform_input`, `set_output` (set it of the steps) and parameters of `fit`. A
+    :class:`skdp.RowBlocks` is not taken.
 
     Examples
     --------
@@ -160,16 +160,17 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         BudgetError
             If the ledger has less left; nothing has been spent then.
         """
-        X, y = checked_container(X), checked_container(y)
-        search = search_of(self, [{}], X, y, draw_seed(self.random_state), self._cost())
-        split = self._split(search)
-        whole = self._whole(search, split)
-        self._begin(search, split, whole, _num_samples(X))
-        (model,) = fit_candidates(search, X, split.search)
-        spent = total(whole, search.records)
-        self._keep(model, spent)
-        for part in stamped(model, search, spent, self.ledger):
-            warn_of_privacy(*search.warnings[id(part)])
+        with restored_on_error(self):
+            X, y = checked_container(X), checked_container(y)
+            seed = draw_seed(self.random_state)
+            search = search_of(self, [{}], X, y, cost=super()._cost(), seed=seed)
+            whole = self._begin(search)
+            (model,) = fit_candidates(search)
+            spent = total(whole, search.records)
+            warnings = stamped(model, search, spent, self.ledger)
+            self._keep(model, spent)
+        # Last: if warnings are turned into errors, the model that was paid for remains.
+        warn_of_privacy(*warnings)
         return self
 
     def plan(self, n_samples: int, n_features: int, *, like: Any = None) -> Plan:
@@ -205,9 +206,8 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         if rows.shape[1:] and math.prod(rows.shape[1:]) != n_features:
             raise ValueError(f"n_features={n_features} does not fit like, of shape {rows.shape}.")
         rows = next(stand_ins(rows, are_numbers=are_numbers(rows)))
-        search = search_of(self, [{}], rows, None, None, self._cost(), n_planned=int(n_samples))
-        split = self._split(search)
-        return plan_of_steps(search, split, self._whole(search, split))
+        cost = super()._cost()
+        return _plan_of(search_of(self, [{}], rows, cost=cost, n_planned=int(n_samples)))
 
     @property
     def named_steps(self) -> Bunch:
@@ -280,17 +280,36 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         """Return what a fit spends, with the part of delta that its steps reserve."""
         steps = steps_of(self)
         nothing = Candidate({}, ({},) * len(steps))
-        once = {number: 1 for number, step in enumerate(steps) if step.is_private}
-        whole = super()._cost()
-        return replace(whole, delta_tail=split_budget(steps, [nothing], once, whole).delta_tail)
-
-    def _split(self, search: Search) -> BudgetSplit:
-        return split_budget(search.steps, search.candidates, search.n_fits, super()._cost())
+        return Search(self, steps, [nothing], None, None, super()._cost()).split.cost
 
     def _keep(self, pipeline: Pipeline, spent: PrivacySpent) -> None:
         """Set the fitted attributes."""
         self._set_features(pipeline)
         self.pipeline_, self.privacy_spent_ = pipeline, spent
+
+
+def _plan_of(search: Search) -> Plan:
+    """Put the plans of all steps together; behind a released width a step is one line."""
+    parts, follows, budgets = [], search.paths[0].follows, search.split.search
+    for number, share in budgets.shares.items():
+        name = search.steps[number].name
+        if follows[number]:
+            parts.append(Release(name, "gaussian", share, follows=follows[number]))
+        else:
+            *_, plan = planned_fit(search, number, 0, budgets)
+            parts.append(_within(plan.parts, name, share))
+    return search.planned(search.split.cost, tuple(parts))
+
+
+def _within(part: Any, label: str, share: float) -> Any:
+    """Name the releases of a part after their step, and give them a share of the whole."""
+    if part is None:
+        return None
+    if isinstance(part, Release):
+        return replace(part, name=f"{label}: {part.name}", share=share * part.share)
+    if isinstance(part, OneOf):
+        return OneOf(tuple(_within(way, label, share) for way in part.ways))
+    return tuple(_within(one, label, share) for one in part)
 
 
 def make_dp_pipeline(
@@ -301,7 +320,7 @@ def make_dp_pipeline(
     ledger: Any = None,
     random_state: Any = None,
 ) -> DPPipeline:
-    """Make a :class:`DPPipeline` of steps that are named after their classes.
+    """Make a :class:`skdp.DPPipeline` of steps that are named after their classes.
 
     Parameters
     ----------

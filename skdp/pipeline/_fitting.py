@@ -1,12 +1,11 @@
 """The fits of a search: depth first along the steps, each distinct fit once."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
-import numpy as np
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
@@ -14,19 +13,21 @@ from sklearn.pipeline import Pipeline
 from skdp._estimator import PrivateEstimator, plan_of, restored_on_error
 from skdp.data.finite import finite
 from skdp.data.sources import RowBlocks
-from skdp.data.threads import one_blas_thread
 from skdp.pipeline._budget_split import BudgetSplit, FitBudgets, set_budget, split_budget
 from skdp.pipeline._candidates import Candidate, Path, candidates_of, path_of
-from skdp.pipeline._columns import (
-    check_rows_of_columns,
-    columns_of,
-    fitted_columns,
-    is_columns,
-)
+from skdp.pipeline._columns import check_rows_of_columns, columns_of, fitted_columns, is_columns
 from skdp.pipeline._private_steps import SharedBudget, is_passed_through
 from skdp.pipeline._public_steps import fitted_to_nothing, transformed
-from skdp.pipeline._steps import Step, check_targets, configured_step, steps_of, with_classes
-from skdp.privacy import PrivacySpent
+from skdp.pipeline._steps import (
+    Step,
+    adjacency_of,
+    check_targets,
+    common_unit,
+    configured_step,
+    steps_of,
+    with_classes,
+)
+from skdp.privacy import Plan, PrivacySpent
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import derived_seed
 from skdp.privacy.precision import plain
@@ -34,25 +35,18 @@ from skdp.privacy.precision import plain
 __all__ = [
     "FEATURE_ATTRIBUTES",
     "Search",
-    "configured_fit",
     "fit_candidates",
     "fit_together",
+    "planned_fit",
     "refit",
     "search_of",
     "warnings_for_fits",
 ]
 
+# Rows between steps key the noise: they are the same whatever the settings of scikit-learn.
+_in_arrays = config_context(transform_output="default")
 #: What scikit-learn's validation sets on an estimator.
 FEATURE_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
-
-
-class Opened(NamedTuple):
-    """What has read its rows, and has released nothing: a step, or parts of a step."""
-
-    fitted: list[Any]  # the steps before it, which learn nothing
-    rows: Any  # what they make of X
-    # by the number of the step, its label, its estimator, and its problem and data
-    steps: dict[int, tuple[str, Any, tuple[Any, Any]]]
 
 
 @dataclass
@@ -62,15 +56,22 @@ class Search:
     estimator: Any
     steps: Sequence[Step]
     candidates: Sequence[Candidate]
-    paths: Sequence[Path]
+    X: Any
     y: Any
-    seed: int | None  # the seeds of all fits are derived from it
-    # the first private step of the only candidate, which has read its rows
-    opened: Opened | None = None
-    # charged by the first fit, for all of them
-    ledger: Any = None
+    cost: PrivacyCost  # of everything together
+    seed: int | None = None  # the seeds of all fits are derived from it
+    refits: bool = False
     # names of the steps whose classes are taken from the labels of y
     lack_classes: Sequence[str] = ()
+    paths: Sequence[Path] = ()
+    # steps of the only candidate that come before all private ones, and what they make of X
+    before: list[Any] = field(default_factory=list)
+    rows: Any = None
+    # by its number, a private step that has read its rows, and released nothing: with its label,
+    # its problem and its data
+    opened: dict[int, tuple[str, list[Any], Any]] = field(default_factory=dict)
+    # charged by the first fit, for all of them
+    ledger: Any = None
     records: list[PrivacySpent] = field(default_factory=list)  # of the private fits so far
     # warnings that follow from released values, by the ``id`` of the fitted step
     warnings: dict[int, list[str]] = field(default_factory=dict)
@@ -79,11 +80,18 @@ class Search:
     # how many fits there are so far of each name
     n_labeled: Counter[str] = field(default_factory=Counter)
 
-    @property
-    def n_fits(self) -> dict[int, int]:
-        """How many fits each private step takes, by its number."""
+    @cached_property
+    def split(self) -> BudgetSplit:
+        """What each fit may spend; that of a single candidate does not wait for its path."""
         private = [i for i, step in enumerate(self.steps) if step.is_private]
-        return {i: len({path.fits[i] for path in self.paths}) for i in private}
+        n_fits = {i: len({path.fits[i] for path in self.paths}) or 1 for i in private}
+        return split_budget(self.steps, self.candidates, n_fits, self.cost, refits=self.refits)
+
+    def planned(self, cost: PrivacyCost, parts: Any) -> Plan:
+        """Plan releases about what all private steps protect."""
+        unit, adjacency = common_unit(self.steps), adjacency_of(self.steps)
+        enforced = not self.lack_classes
+        return Plan(cost, parts, unit=unit, adjacency=adjacency, enforced=enforced)
 
     def next_label(self, name: str, step: Step) -> str:
         """Return a label for the next fit of that name: its number is counted."""
@@ -97,16 +105,17 @@ class Search:
         fits = {path.fits[number] for path in self.paths}
         return len({path.results[number] for path in self.paths}) > len(fits)
 
+    def told(self, number: int, budgets: FitBudgets, messages: Iterable[str]) -> list[str]:
+        """Say who warns: its epsilon, which a warning may name, is that of a share."""
+        name, share = self.steps[number].name, budgets.shares[number]
+        who = f"Step {name!r}" if name else "A fit"
+        is_all = round(share, 6) == 1
+        prefix = "" if is_all else f"{who}, which has {share:.2g} of the budget: "
+        return [prefix + message for message in messages]
+
     def seed_of(self, label: str) -> int | None:
         """Derive a seed for the fit or choice of that label."""
         return None if self.seed is None else derived_seed(self.seed, "search", label)
-
-    @contextmanager
-    def repeatably(self) -> Iterator[None]:
-        """Let all rows between steps be the same in each repetition: they key the noise."""
-        limits = nullcontext() if self.seed is None else one_blas_thread()
-        with limits, config_context(transform_output="default"):
-            yield
 
     def keep(self, spent: PrivacySpent, label: str) -> None:
         """Keep a record; the label is put before the names of its releases."""
@@ -118,10 +127,11 @@ def search_of(
     estimator: Any,
     grid: Iterable[dict[str, Any]],
     X: Any,
-    y: Any,
-    seed: int | None,
-    cost: PrivacyCost,
+    y: Any = None,
     *,
+    cost: PrivacyCost,
+    seed: int | None = None,
+    refits: bool = False,
     n_planned: int | None = None,
 ) -> Search:
     """Refuse what is not acceptable; return what is to be fitted, at that cost in all.
@@ -133,42 +143,36 @@ def search_of(
     given, lack_classes = with_classes(estimator, y)
     steps = steps_of(given)
     candidates = candidates_of(grid, given, steps)
+    search = Search(given, steps, candidates, X, y, cost, seed, refits, lack_classes, rows=X)
+    for step in steps:
+        if is_columns(step.estimator):
+            are_private = n_planned is None
+            check_rows_of_columns(step.name, step.estimator, X, are_private=are_private)
     if n_planned is None:
         check_targets(steps, X, y)
-        for step in steps:
-            if is_columns(step.estimator):
-                check_rows_of_columns(step.name, step.estimator, X)
-    search = Search(given, steps, candidates, (), y, seed, lack_classes=lack_classes)
-    if n_planned is None and len(candidates) == 1:
-        search.opened = _opened(search, X, cost)
-    rows = search.opened and search.opened.rows
+        if len(candidates) == 1:
+            _open(search)
+    n_fitted = len(search.before) if search.opened else None
     search.paths = [
-        path_of(one, steps, X, y, cost.epsilon, n_planned=n_planned, opened=rows)
-        for one in candidates
+        path_of(one, steps, search.rows, y, cost.epsilon, n_planned, n_fitted) for one in candidates
     ]
     return search
 
 
-def _opened(search: Search, X: Any, cost: PrivacyCost) -> Opened:
-    """Read the rows of the only fit of the first private step, and of the public ones before."""
-    n_before = next(i for i, step in enumerate(search.steps) if step.is_private)
-    once = {i: 1 for i, step in enumerate(search.steps) if step.is_private}
-    budgets = split_budget(search.steps, search.candidates, once, cost).search
-    fitted: list[Any] = []
-    with search.repeatably(), np.errstate(all="ignore"):
-        for step in search.steps[:n_before]:
-            fitted += _fit_step(search, fitted, [0], X, budgets)
-            X = transformed([(step.name, fitted[-1])], X)
-        n_parts = sum(step.columns is not None for step in search.steps)
-        opened = {}
-        for number in range(n_before, n_before + max(n_parts, 1)):
-            step = search.steps[number]
-            first = configured_fit(search, number, 0, budgets)
-            label = search.next_label(budgets.name, step)
-            first.set_params(random_state=search.seed_of(label))
-            first._validate_params()
-            opened[number] = label, first, first._problem(_read_by(step, X), search.y)
-        return Opened(fitted, X, opened)
+@_in_arrays
+def _open(search: Search) -> None:
+    """Let the first private step read its rows, after the public steps before it are fitted."""
+    budgets = search.split.search
+    first = next(i for i, step in enumerate(search.steps) if step.is_private)
+    for step in search.steps[:first]:
+        search.before += _fit_step(search, search.before, [0], search.rows, budgets)
+        search.rows = _rows_behind(step, search.before[-1], search.rows)
+    n_parts = sum(step.columns is not None for step in search.steps)
+    for number in range(first, first + max(n_parts, 1)):
+        label, (one,) = _labeled(search, [0], number, budgets)
+        one._validate_params()
+        rows = _read_by(search.steps[number], search.rows)
+        search.opened[number] = label, [one], one._problem(rows, search.y)
 
 
 def _read_by(step: Step, X: Any) -> Any:
@@ -185,45 +189,43 @@ def _rows_behind(step: Step, fitted: Any, X: Any) -> Any:
     return finite(rows) if is_columns(step.estimator) else rows
 
 
-def warnings_for_fits(search: Search, split: BudgetSplit) -> list[str]:
+def warnings_for_fits(search: Search) -> list[str]:
     """Plan all fits, which refuses what the budget cannot pay for; return their warnings.
 
     Of a step that has a last fit, only the warnings about that fit count.
     """
-    warnings: dict[str, None] = {}
-    for budgets in (split.search, split.final):
+    warnings: list[str] = []
+    for budgets in (search.split.search, search.split.final):
         for j, path in enumerate(search.paths):
-            for number in budgets.mus:
-                facts = path.facts[number]
-                if facts is None:
+            for number in budgets.shares:
+                if path.facts[number] is None:
                     continue
-                step = configured_fit(search, number, j, budgets)
-                problem = step._problem_like(*facts)
-                messages = step._warnings(problem, plan_of(problem, step._plan(problem)))
-                if budgets is split.final or number not in split.final.mus:
-                    warnings.update(dict.fromkeys(messages))
-    return list(warnings)
+                step, problem, plan = planned_fit(search, number, j, budgets)
+                messages = step._warnings(problem, plan)
+                if budgets is search.split.final or number not in search.split.final.shares:
+                    warnings += search.told(number, budgets, messages)
+    return list(dict.fromkeys(warnings))
 
 
-def fit_candidates(search: Search, X: Any, budgets: FitBudgets) -> list[Any]:
+@_in_arrays
+def fit_candidates(search: Search) -> list[Any]:
     """Fit all candidates; return their models, which share fitted steps where they can."""
     members = range(len(search.candidates))
-    with search.repeatably():
-        fitted, rows = (search.opened.fitted, search.opened.rows) if search.opened else ([], X)
-        models = _fit_from(search, members, fitted, rows, budgets)
+    models = _fit_from(search, members, search.before, search.rows, search.split.search)
     return [models[j] for j in members]
 
 
-def refit(search: Search, chosen: int, model: Any, X: Any, budgets: FitBudgets) -> Any:
+@_in_arrays
+def refit(search: Search, chosen: int, model: Any) -> Any:
     """Fit the chosen candidate again, beginning with the first step that has a last fit.
 
     The steps before it have spent their whole part, and are kept.
     """
-    kept = search.fitted[id(model)][: min(budgets.mus)]
-    with search.repeatably():
-        for step, fitted in zip(search.steps, kept, strict=False):
-            X = _rows_behind(step, fitted, X)
-        return _fit_from(search, [chosen], kept, X, budgets)[chosen]
+    budgets, X = search.split.final, search.X
+    kept = search.fitted[id(model)][: min(budgets.shares)]
+    for step, fitted in zip(search.steps, kept, strict=False):
+        X = _rows_behind(step, fitted, X)
+    return _fit_from(search, [chosen], kept, X, budgets)[chosen]
 
 
 def _fit_from(
@@ -254,13 +256,22 @@ def _grouped(members: Sequence[int], key: Callable[[int], Any]) -> list[list[int
     return list(groups.values())
 
 
-def configured_fit(search: Search, number: int, candidate: int, budgets: FitBudgets) -> Any:
+def _configured(search: Search, number: int, candidate: int, budgets: FitBudgets) -> Any:
     """Clone a step with the parameters of a candidate and, if it is private, its budget."""
     step = search.steps[number]
     configured = configured_step(step, search.candidates[candidate].of_steps[number])
     if step.is_private:
-        set_budget(configured, budgets.mus[number], budgets.delta)
+        set_budget(configured, budgets.mu_of(number), budgets.delta)
     return configured
+
+
+def planned_fit(
+    search: Search, number: int, candidate: int, budgets: FitBudgets
+) -> tuple[Any, Any, Plan]:
+    """Return a private step whose rows are known, as it will be fitted; its problem; its plan."""
+    step = _configured(search, number, candidate, budgets)
+    problem = step._problem_like(*search.paths[candidate].facts[number])
+    return step, problem, plan_of(problem, step._plan(problem))
 
 
 def _fit_step(
@@ -275,22 +286,31 @@ def _fit_step(
         names = [one.name.partition("__")[2] for one in search.steps[:number]]
         parts = dict(zip(names, before, strict=True))
         return [fitted_columns(step.name, step.estimator, parts, X)] * len(candidates)
-    configured = [configured_fit(search, number, j, budgets) for j in candidates]
     if not step.is_private:
+        configured = [_configured(search, number, j, budgets) for j in candidates]
         return [fitted_to_nothing(step.name, one, X) for one in configured]
-    problem_and_data = None
-    if search.opened and number in search.opened.steps:
-        label, configured[0], problem_and_data = search.opened.steps.pop(number)
+    if number in search.opened:
+        label, configured, opened = search.opened.pop(number)
     else:
-        label = search.next_label(budgets.name, step)
-    for one in configured:
-        one.set_params(random_state=search.seed_of(label))
+        (label, configured), opened = _labeled(search, candidates, number, budgets), None
     # The first fit charges all, before its first release; the others charge nothing.
     configured[0].ledger, search.ledger = search.ledger, None
-    warnings = fit_together(configured, _read_by(step, X), search.y, problem_and_data)
-    search.warnings.update(zip(map(id, configured), warnings, strict=True))
+    warnings = fit_together(configured, _read_by(step, X), search.y, opened)
+    for one, messages in zip(configured, warnings, strict=True):
+        search.warnings[id(one)] = search.told(number, budgets, messages)
     search.keep(configured[0].privacy_spent_, label)
     return configured
+
+
+def _labeled(
+    search: Search, candidates: Sequence[int], number: int, budgets: FitBudgets
+) -> tuple[str, list[Any]]:
+    """Return a label for the next fit of a step, and the step for each candidate, with a seed."""
+    label = search.next_label(budgets.name, search.steps[number])
+    configured = [_configured(search, number, j, budgets) for j in candidates]
+    for one in configured:
+        one.set_params(random_state=search.seed_of(label))
+    return label, configured
 
 
 def fit_together(

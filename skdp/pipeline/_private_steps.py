@@ -22,22 +22,11 @@ __all__ = [
     "private_steps",
 ]
 
-# Classes that learn nothing; their subclasses may learn. The tag requires_fit=False is no proof: a
-# Gaussian process has it too.
-_STATELESS = frozenset(
-    {
-        AdditiveChi2Sampler,
-        Binarizer,
-        FeatureHasher,
-        FunctionTransformer,
-        HashingVectorizer,
-        Normalizer,
-    }
-)
-
-
-# Others learn nothing where parameters say all.
-_STATELESS_IF: dict[type, dict[str, Callable[[Any], bool]]] = {
+# Classes that learn nothing, some only where parameters say all; their subclasses may learn. The
+# tag requires_fit=False is no proof: a Gaussian process has it too.
+_STATELESS: dict[type, dict[str, Callable[[Any], bool]]] = {
+    **{kind: {} for kind in (AdditiveChi2Sampler, Binarizer, FeatureHasher)},
+    **{kind: {} for kind in (FunctionTransformer, HashingVectorizer, Normalizer)},
     OneHotEncoder: {
         "categories": lambda given: not isinstance(given, str),
         "handle_unknown": lambda given: given == "ignore",
@@ -52,18 +41,24 @@ _STATELESS_IF: dict[type, dict[str, Callable[[Any], bool]]] = {
 }
 
 
-# What to take in the place of steps that learn without privacy, by the names of their classes.
-_CONSTANT = 'SimpleImputer(strategy="constant", keep_empty_features=True)'
-_KNOWN = 'OneHotEncoder(categories=[...], handle_unknown="ignore")'
+# What to take in the place of steps that learn without privacy, by the names of their classes. A
+# sparse or robust regression has no twin: ours is least squares.
 _TWINS = {
-    **dict.fromkeys(("LinearRegression", "Ridge", "RidgeCV", "Lasso"), "DPLinearRegression"),
-    **dict.fromkeys(("LogisticRegression", "LogisticRegressionCV"), "DPLogisticRegression"),
-    **dict.fromkeys(("MaxAbsScaler", "MinMaxScaler"), "DPStandardScaler"),
-    **dict.fromkeys(("RobustScaler", "StandardScaler"), "DPStandardScaler"),
-    "OneHotEncoder": _KNOWN,
-    "PCA": "DPPCA",
-    "SimpleImputer": _CONSTANT,
-    "TruncatedSVD": "DPTruncatedSVD",
+    name: twin
+    for twin, names in {
+        "DPLinearRegression": ("LinearRegression", "Ridge", "RidgeCV"),
+        "DPLogisticRegression": ("LogisticRegression", "LogisticRegressionCV"),
+        "DPPCA": ("IncrementalPCA", "PCA"),
+        "DPStandardScaler": ("RobustScaler", "StandardScaler"),
+        "DPStandardScaler, or a FunctionTransformer with public ends of the columns": (
+            "MaxAbsScaler",
+            "MinMaxScaler",
+        ),
+        "DPTruncatedSVD": ("TruncatedSVD",),
+        'OneHotEncoder(categories=[...], handle_unknown="ignore")': ("OneHotEncoder",),
+        'SimpleImputer(strategy="constant", keep_empty_features=True)': ("SimpleImputer",),
+    }.items()
+    for name in names
 }
 
 
@@ -99,9 +94,9 @@ def private_steps(estimator: BaseEstimator) -> dict[str, Any]:
 
 def is_stateless(step: Any) -> bool:
     """Tell whether an estimator learns nothing from the rows that it is fitted to."""
-    return type(step) in _STATELESS or (
-        type(step) in _STATELESS_IF
-        and all(accepts(getattr(step, name)) for name, accepts in _STATELESS_IF[type(step)].items())
+    conditions = _STATELESS.get(type(step))
+    return conditions is not None and all(
+        accepts(getattr(step, name)) for name, accepts in conditions.items()
     )
 
 

@@ -37,14 +37,19 @@ def shares_of(
 def _shares_of_steps(
     private: Mapping[str, Any], given: Mapping[str, float] | None
 ) -> dict[str, float]:
-    shares = dict(given or {})
-    for name, share in shares.items():
+    shares = {}
+    for name, share in (given or {}).items():
         if name not in private:
             raise ValueError(
                 f"shares has {name!r}, which is no private step: these are {', '.join(private)}."
             )
-        if isinstance(share, bool) or not isinstance(share, Real) or not 0 < share <= 1:
-            raise ValueError(f"shares[{name!r}] must be above 0 and at most 1, got {share!r}.")
+        is_number = isinstance(share, Real) and not isinstance(share, bool)
+        # Compared before it is rounded, as what is too large is no float, and after.
+        shares[name] = float(share) if is_number and 0 < share <= 1 else 0.0
+        if not shares[name]:
+            raise ValueError(
+                f"shares[{name!r}] must be a number above 0 and at most 1, got {share!r}."
+            )
     *others, last = [name for name in private if name not in shares] or [""]
     shares |= {name: _default_share(name, private[name]) for name in others}
     rest = 1 - math.fsum(shares.values())
@@ -53,7 +58,7 @@ def _shares_of_steps(
     elif last or abs(rest) > _ROUNDING:
         wanted = f"leave a part for {last!r}" if last else "add to 1"
         raise ValueError(f"shares must {wanted}, got {shares}, with the sum {1 - rest:.6g}.")
-    return {name: float(shares[name]) for name in private}
+    return {name: shares[name] for name in private}
 
 
 def _default_share(name: str, step: Any) -> float:

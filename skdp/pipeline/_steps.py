@@ -17,6 +17,7 @@ from skdp.linear_model._classifier import PrivateClassifier
 from skdp.linear_model._logistic.labels import checked_labels, classes_in
 from skdp.linear_model._responses import checked_responses
 from skdp.pipeline._columns import check_columns, is_columns, private_parts
+from skdp.pipeline._delegation import DelegatesMixin
 from skdp.pipeline._private_steps import (
     SharedBudget,
     has_budget,
@@ -34,6 +35,7 @@ __all__ = [
     "check_targets",
     "common_unit",
     "configured_step",
+    "private_within",
     "steps_of",
     "with_classes",
 ]
@@ -65,25 +67,25 @@ def steps_of(estimator: Any) -> list[Step]:
                 "estimator must not have memory, which writes rows to disk: pass memory=None."
             )
         steps = [Step(name, step) for name, step in estimator.steps]
+        if any(is_columns(step) and private_parts(step) for _, step, *_ in steps):
+            raise ValueError("Private parts of a ColumnTransformer need a DPPipeline as estimator.")
     elif isinstance(estimator, SharedBudget):
         _check_named(estimator)
         steps = _expanded(estimator.steps)
         _check_left_alone(estimator, steps)
     for number, step in enumerate(steps):
+        if isinstance(step.estimator, str) and step.estimator == "drop":
+            raise ValueError(f"Step {step.name!r}: 'drop' would leave no columns.")
         _check_step(step, is_behind=any(one.is_private for one in steps[:number]))
         is_last = number == len(steps) - 1 or is_passed_through(step.estimator)
         if not is_last and not hasattr(step.estimator, "transform"):
             kind = type(step.estimator).__name__
             raise ValueError(f"Step {step.name!r}, {kind}, has no transform: it must be the last.")
-    adjacencies = {step.estimator.adjacency for step in steps if step.is_private}
-    if not adjacencies:
+    if not any(step.is_private for step in steps):
         raise ValueError(
             f"estimator={type(estimator).__name__} has no private step: use GridSearchCV."
         )
-    if len(adjacencies) > 1:
-        raise ValueError(
-            f"The private steps of estimator must have one adjacency, got {sorted(adjacencies)}."
-        )
+    adjacency_of(steps)
     common_unit(steps)
     if not isinstance(estimator, SharedBudget):
         return steps
@@ -109,9 +111,19 @@ def _expanded(named: Sequence[tuple[str, Any]]) -> list[Step]:
     return steps
 
 
+def private_within(estimator: SharedBudget) -> dict[str, Any]:
+    """Return by name the private steps that share a budget, parts of a ColumnTransformer too."""
+    return {step.name: step.estimator for step in _expanded(estimator.steps) if step.is_private}
+
+
 def adjacency_of(steps: Sequence[Step]) -> str:
-    """Return the one adjacency of all private steps."""
-    return str(next(step.estimator.adjacency for step in steps if step.is_private))
+    """Return the one adjacency of all private steps; refuse several."""
+    adjacencies = sorted({step.estimator.adjacency for step in steps if step.is_private})
+    if len(adjacencies) > 1:
+        raise ValueError(
+            f"The private steps of estimator must have one adjacency, got {adjacencies}."
+        )
+    return str(adjacencies[0])
 
 
 def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
@@ -129,11 +141,9 @@ def check_targets(steps: Sequence[Step], X: Any, y: Any) -> None:
 
 def _check_named(estimator: Any) -> None:
     """Refuse steps that are no list of names and estimators."""
-    are_pairs = all(isinstance(one, list | tuple) and len(one) == 2 for one in estimator.steps)
-    if (
-        not estimator.steps
-        or not are_pairs
-        or not all(isinstance(n, str) for n, _ in estimator.steps)
+    are_pairs = (isinstance(one, list | tuple) and len(one) == 2 for one in estimator.steps)
+    if not (
+        estimator.steps and all(are_pairs) and all(isinstance(n, str) for n, _ in estimator.steps)
     ):
         raise ValueError(
             "steps must be a list of pairs, each with a name and an estimator, as in "
@@ -184,11 +194,19 @@ def _check_step(step: Step, *, is_behind: bool) -> None:
             f"{where}AdditiveChi2Sampler refuses negative entries. Behind a private step its error "
             "would tell of single rows. Put it before all private steps."
         )
+    if isinstance(estimator, DelegatesMixin):
+        kind = type(estimator).__name__
+        raise ValueError(
+            f"{where}a {kind} has a budget of its own, which is not that of the whole. Put what it "
+            "fits in its place."
+        )
     if isinstance(estimator, FrozenEstimator):
         check_is_fitted(estimator)
     if is_columns(estimator):
         public = [*estimator.transformers, ("remainder", estimator.remainder, None)]
         for part, one, _ in public:
+            if is_columns(one):
+                raise ValueError(f"{where}a ColumnTransformer within another is not supported.")
             if not has_budget(one):
                 _check_step(Step(f"{name}__{part}", one), is_behind=False)
     elif not (step.is_private or is_stateless(estimator) or is_passed_through(estimator)):

@@ -1,19 +1,19 @@
 """What estimators have in common that spend one budget on the fits of several steps."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
+
+from sklearn.utils.validation import _num_samples
 
 from skdp._estimator import warnings_for_delta
 from skdp._parameters import warnings_for_seed
 from skdp.exceptions import warn_of_privacy
 from skdp.linear_model._logistic.warnings import LABELS_BECOME_PUBLIC
-from skdp.pipeline._budget_split import BudgetSplit
 from skdp.pipeline._delegation import DelegatesMixin
 from skdp.pipeline._fitting import FEATURE_ATTRIBUTES, Search, warnings_for_fits
-from skdp.pipeline._steps import adjacency_of, common_unit
-from skdp.privacy import PrivacySpent
+from skdp.privacy import PrivacyBudget, PrivacySpent
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.precision import plain
@@ -22,17 +22,6 @@ __all__ = ["SpendsWhole", "stamped", "total"]
 
 # By how much, relatively, rounding may let the sum of what was spent exceed the whole.
 _ROUNDING = 1e-9  # not tuned
-
-
-class _WholeCharge(NamedTuple):
-    """Stands for the ledger of the first fit, which charges the whole before its first release."""
-
-    ledger: Any
-    whole: PrivacySpent
-    what: str
-
-    def charge(self, _: PrivacySpent, *, what: str) -> None:
-        self.ledger.charge(self.whole, what=self.what)
 
 
 class SpendsWhole(DelegatesMixin):
@@ -45,33 +34,26 @@ class SpendsWhole(DelegatesMixin):
     def _cost(self) -> PrivacyCost:
         return PrivacyCost(float(plain(self.epsilon)), float(plain(self.delta)))
 
-    def _whole(self, search: Search, split: BudgetSplit) -> PrivacySpent:
-        """Return the record of the whole, without its releases."""
-        noise = NoiseSource(search.seed)
-        return PrivacySpent(
-            epsilon=self._cost().epsilon,
-            delta=self._cost().delta,
-            mu=split.mu,
-            unit=common_unit(search.steps),
-            adjacency=adjacency_of(search.steps),
-            seed_fingerprints=() if noise.fingerprint is None else (noise.fingerprint,),
-            releases=(),
-            enforced=not search.lack_classes,
-            delta_tail=split.delta_tail,
-            guessable=noise.is_guessable,
-        )
+    def _begin(self, search: Search) -> PrivacySpent:
+        """Give the warnings that follow from public facts; let the first fit charge the whole.
 
-    def _begin(self, search: Search, split: BudgetSplit, whole: PrivacySpent, n_rows: int) -> None:
-        """Give the warnings that follow from public facts; let the first fit charge the whole."""
-        warnings = warnings_for_fits(search, split)
+        Return the record of the whole, without its releases.
+        """
+        cost, n_rows = search.split.cost, _num_samples(search.X)
+        warnings = warnings_for_fits(search)
         if search.lack_classes:
             warn_of_privacy(LABELS_BECOME_PUBLIC)
-        if math.isfinite(split.mu):
+        if cost.is_private:
             warn_of_privacy(*warnings_for_seed(self.random_state))
-            warn_of_privacy(*warnings_for_delta(self._cost(), "rows", n_rows), *warnings)
+            warn_of_privacy(*warnings_for_delta(cost, "rows", n_rows), *warnings)
+        plan = search.planned(cost, ())
+        whole = replace(PrivacyBudget.of(plan, NoiseSource(search.seed)).spent(), mu=cost.mu)
         if self.ledger is not None:
-            what = f"{type(self).__name__}.fit, {n_rows} {whole.unit}s"
-            search.ledger = _WholeCharge(self.ledger, whole, what)
+            name = f"{type(self).__name__}.fit, {n_rows} {whole.unit}s"
+            charge = self.ledger.charge
+            # Stands for the ledger of the first fit, which would charge its own part.
+            search.ledger = SimpleNamespace(charge=lambda part, what: charge(whole, what=name))
+        return whole
 
     def _set_features(self, model: Any) -> None:
         for name in FEATURE_ATTRIBUTES:
@@ -98,14 +80,14 @@ def total(whole: PrivacySpent, records: Sequence[PrivacySpent]) -> PrivacySpent:
     )
 
 
-def stamped(model: Any, search: Search, spent: PrivacySpent, ledger: Any) -> list[Any]:
-    """Give a model and its private steps the record of the whole.
+def stamped(model: Any, search: Search, spent: PrivacySpent, ledger: Any) -> list[str]:
+    """Give a model and its private steps the record of the whole; return their warnings.
 
-    Return the steps whose warnings may be shown. Where candidates share a fit of a step and differ
-    in what they make of it, the warnings follow from the choice, and are not shown.
+    Where candidates share a fit of a step and differ in what they make of it, the warnings follow
+    from the choice, and are left out.
     """
     model.privacy_spent_ = spent
-    parts = []
+    warnings = []
     for number, step in enumerate(search.steps):
         if step.is_private:
             part = search.fitted[id(model)][number]
@@ -117,5 +99,5 @@ def stamped(model: Any, search: Search, spent: PrivacySpent, ledger: Any) -> lis
                 asked["classes"] = None
             part.set_params(**asked, ledger=ledger, random_state=None)
             if not search.chooses_within(number):
-                parts.append(part)
-    return parts
+                warnings += search.warnings.get(id(part), [])
+    return warnings

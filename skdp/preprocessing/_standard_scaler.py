@@ -252,10 +252,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
                 "dense X."
             )
 
-    def _plan(self, problem: ScalerProblem) -> Any:
-        return plan_scaler(problem)
-
-    _warnings = staticmethod(warnings_for_plan)
+    _plan, _warnings = staticmethod(plan_scaler), staticmethod(warnings_for_plan)
 
     def _solve(
         self, problem: ScalerProblem, plan: Any, view: Any, budget: Any, generator: Any

@@ -263,18 +263,14 @@ def _draw_regression(generator: np.random.Generator, seed: int) -> Corner:
         "privacy_unit": str(generator.choice(["record", "response"])),
         "rank": int(generator.integers(1, min(d1, d2) + 1)),
         "response_bound": _maybe(generator, near),
-        "row_norm": _maybe(generator, _scale(generator)),
         "covariance": "identity" if generator.random() < 0.2 else "private",
         "fit_intercept": bool(generator.random() < 0.6),
-        "solver": str(generator.choice(["rgrad", "adassp"])),
         "init": str(generator.choice(["random", "spectral"])),
         "n_iter": int(generator.integers(1, 6)),
         "clip_quantile": _maybe(generator, float(generator.uniform(0.01, 0.99))) or "auto",
     }
     if generator.random() >= 0.8:
         parameters["covariance"] = "identity"
-    if parameters["solver"] != "adassp" or parameters["privacy_unit"] != "record":
-        parameters["row_norm"] = None
     covariances: list[np.ndarray | None] = [None, None]
     for side, order in enumerate((d1, d2)):
         if generator.random() < 0.15:

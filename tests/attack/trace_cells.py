@@ -91,13 +91,11 @@ class Cell:
     """One way to ask for a fit."""
 
     layout: str
-    solver: str = "rgrad"
     init: str = "random"
     unit: str = "record"
     adjacency: str = "replace"
     scale: str = "private"
     response_bound: float | None = None
-    row_norm: float | None = None
     fit_intercept: bool = True
     rank: int = 1
     # Whether the test of a spectral start finds a gap.
@@ -131,9 +129,7 @@ class Cell:
                 "privacy_unit": self.unit,
                 "adjacency": self.adjacency,
                 "response_bound": self.response_bound,
-                "row_norm": self.row_norm,
                 "fit_intercept": self.fit_intercept,
-                "solver": self.solver,
                 "init": self.init,
                 "n_iter": 2,
                 **SCALES[self.scale],
@@ -155,12 +151,11 @@ class Cell:
         return LAYOUTS[self.layout][1]
 
     def __str__(self):
-        parts = [self.layout, self.solver, self.unit, self.adjacency]
+        parts = [self.layout, self.unit, self.adjacency]
         parts += [self.init] * (self.init != "random")
         parts += [f"{self.scale} scale"] * (self.scale != "private")
         parts += ["bounded"] * (self.response_bound is not None)
         parts += ["linear, feature bounds"] * (self.bounds is not None)
-        parts += ["row norm"] * (self.row_norm is not None)
         parts += ["no intercept"] * (not self.fit_intercept)
         parts += [f"rank {self.rank}"] * (self.rank > 1)
         parts += [f"epsilon {self.epsilon:g}"] * (self.epsilon != 200)
@@ -207,11 +202,8 @@ def _cells():
         others = ("float32", "row vectors", "tasks") if is_other else ("flat", "few vectors")
         for layout in ("matrices", "vectors", "outer", "one-hot", "sparse vectors", *others):
             yield Cell(layout, adjacency=adjacency)
-        for layout in ("matrices", "vectors", "outer"):
-            yield Cell(layout, "adassp", adjacency=adjacency)
         for layout in ("matrices", "outer"):
-            for solver in ("rgrad", "adassp"):
-                yield Cell(layout, solver, unit="response", adjacency=adjacency)
+            yield Cell(layout, unit="response", adjacency=adjacency)
             yield Cell(layout, init="spectral", adjacency=adjacency, rank=2)
             # Centered, half of these responses would be 0.
             ours = {"scale": "given", "fit_intercept": False, "has_gap": True}
@@ -221,17 +213,16 @@ def _cells():
             yield Cell(layout, unit="response", adjacency=adjacency, response_bound=4.0)
         for layout in ("vectors", "sparse vectors", "tasks"):
             yield Cell(layout, unit="response", adjacency=adjacency)
-            yield Cell(layout, "adassp", unit="response", adjacency=adjacency)
         yield Cell("matrices", unit="response", adjacency=adjacency, response_bound=1e-3)
         yield Cell("long sparse vectors", adjacency=adjacency)
         yield Cell("vectors", adjacency=adjacency, bounds=(-2.0, 3.0))
         yield Cell("narrow vectors", adjacency=adjacency)
         # So much that searches close in on the centers.
         yield Cell("vectors", adjacency=adjacency, epsilon=2e4)
-        yield Cell("numbers", "adassp", adjacency=adjacency, row_norm=1.0, fit_intercept=False)
+        yield Cell("numbers", adjacency=adjacency, fit_intercept=False)
     yield Cell("matrices", response_bound=2.0, fit_intercept=False)
     yield Cell("matrices", scale="given", fit_intercept=False)
-    yield Cell("matrices", "adassp", unit="response", response_bound=2.0, fit_intercept=False)
+    yield Cell("matrices", unit="response", response_bound=2.0, fit_intercept=False)
     yield Cell("vectors", scale="given", adjacency="zero_out", fit_intercept=False)
     yield Cell("vectors", fit_intercept=False)
     yield Cell("matrices", init="spectral", unit="response", adjacency="zero_out")
@@ -239,7 +230,7 @@ def _cells():
     yield Cell("outer", init="spectral", scale="row covariance", response_bound=5.0)
     yield Cell("tasks", init="spectral", scale="given", fit_intercept=False)
     yield Cell("float32", init="spectral", scale="given", fit_intercept=False, has_gap=True)
-    yield Cell("sparse vectors", "adassp", row_norm=3.0, response_bound=2.0, adjacency="zero_out")
+    yield Cell("sparse vectors", response_bound=2.0, adjacency="zero_out")
 
 
 CELLS = tuple(_cells())
@@ -319,23 +310,6 @@ TOO_SMALL = {
         "response_sum",
         "gradient 1",
         Cell("outer", unit="response", adjacency="zero_out"),
-    ),
-    "products with responses": (
-        "response_sum",
-        "products",
-        Cell("vectors", "adassp", unit="response"),
-    ),
-    "products with records": ("labeled_moment", "products", Cell("vectors", "adassp")),
-    "moments": ("second_moment", "design moment", Cell("outer", "adassp")),
-    "moments without one": (
-        "second_moment",
-        "design moment",
-        Cell("matrices", "adassp", adjacency="zero_out"),
-    ),
-    "eigenvalues": (
-        "smallest_eigenvalue",
-        "smallest eigenvalue",
-        Cell("numbers", "adassp", row_norm=1.0, fit_intercept=False),
     ),
     "gaps": (
         "singular_gap",

@@ -88,10 +88,8 @@ ESTIMATORS += [DPLowRankFactorizer(**more) for more in FACTORIZATIONS]
 REGRESSIONS = [
     {},
     {"covariance": "identity"},
-    {"solver": "adassp"},
     {"init": "spectral", "adjacency": "zero_out", "covariance": "identity", "fit_intercept": False},
-    {"privacy_unit": "response"},
-    {"privacy_unit": "response", "solver": "adassp", "response_bound": 1e3},
+    {"privacy_unit": "response", "response_bound": 1e3},
 ]
 GENEROUS_REGRESSORS = [DPTraceRegressor(epsilon=1000.0, **more) for more in REGRESSIONS]
 PERSONAL = [

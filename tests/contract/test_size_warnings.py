@@ -72,7 +72,6 @@ def test_norms_of_rows(make):
     "make",
     [
         lambda: DPTraceRegressor(**KEY),
-        lambda: DPTraceRegressor(solver="adassp", **KEY),
         lambda: DPTraceRegressor(matrix_shape=(2, 2), **KEY),
     ],
 )

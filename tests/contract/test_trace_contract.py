@@ -38,12 +38,11 @@ CELLS = {
     "rgrad, zero_out": {"adjacency": "zero_out"},
     "rgrad, spectral": {"init": "spectral"},
     "rgrad, no intercept": {"fit_intercept": False},
-    "adassp": {"solver": "adassp"},
     "identity": {"covariance": "identity"},
     "covariances": {"covariance": (2 * np.eye(4), np.eye(3) + 0.5)},
     "response": {"privacy_unit": "response"},
     "response, spectral": {"privacy_unit": "response", "init": "spectral"},
-    "response, adassp": {"privacy_unit": "response", "solver": "adassp", "response_bound": 20.0},
+    "response, bounded": {"privacy_unit": "response", "response_bound": 20.0},
 }
 KEPT = {
     "left_components_",
@@ -97,10 +96,8 @@ OTHER_PARAMETERS = {
     "privacy_unit": "response",
     "adjacency": "zero_out",
     "response_bound": 100.0,
-    "row_norm": 9.0,
     "covariance": "identity",
     "fit_intercept": False,
-    "solver": "adassp",
     "init": "spectral",
     "n_iter": 11,
     "clip_quantile": 0.6,
@@ -114,17 +111,10 @@ def test_any_other_parameter_has_noise_of_its_own():
     base = noise_of(estimator, X, y)
     assert np.array_equal(base, noise_of(clone(estimator), X, y))
     others = {**OTHER_PARAMETERS, "random_state": SECRET + 1}
-    row_norm = others.pop("row_norm")
     pairs = (np.eye(4), None), (None, np.eye(3)), (np.eye(4), np.eye(3))
     for name, value in [*others.items(), *(("covariance", pair) for pair in pairs)]:
         other = clone(estimator).set_params(**{name: value})
         assert not np.isin(base, noise_of(other, X, y)).any(), name
-    # For one solver only.
-    bounded, unbounded = (
-        noise_of(estimator_of("adassp", random_state=SECRET, row_norm=bound), X, y)
-        for bound in (row_norm, None)
-    )
-    assert not np.isin(bounded, unbounded).any()
 
 
 @every_cell
@@ -474,7 +464,6 @@ BAD_PARAMETERS = {
     "epsilon=float('nan')": "'epsilon' .* Got nan",
     "epsilon='small'": "'epsilon' .* Got 'small'",
     "delta=0": "delta=0 asks for pure differential privacy.*pass a positive delta",
-    "delta=0.0, solver='adassp'": "delta=0 asks for pure differential privacy",
     "delta=1.0": "'delta' .* Got 1.0",
     "delta=-1e-6": "'delta' .* Got -1e-06",
     "delta=float('nan')": "'delta' .* Got nan",
@@ -486,12 +475,7 @@ BAD_PARAMETERS = {
     "response_bound=float('nan')": "'response_bound' .* Got nan",
     "response_bound=1e101": "'response_bound' .* Got 1e\\+101",
     "response_bound=(0, 1)": "'response_bound'",
-    "row_norm=float('inf')": "row_norm=inf with epsilon=1.0",
-    "row_norm=2.0": "row_norm=2 is for solver='adassp' .* only, and solver='rgrad' .* would not",
-    "row_norm=2.0, solver='adassp', privacy_unit='response'": "with privacy_unit='record' only",
-    "row_norm=1e-101": "'row_norm' .* Got 1e-101",
     "fit_intercept=None": "'fit_intercept' .* Got None",
-    "solver='lstsq'": "'solver' .* Got 'lstsq'",
     "init='zero'": "'init' .* Got 'zero'",
     "n_iter=0": "'n_iter' .* Got 0",
     "n_iter=10_001": "'n_iter' .* Got 10001",
@@ -675,7 +659,7 @@ STRANGE_FITS = [
     *((cell, layout) for cell in STRANGE_CELLS for layout in ("matrices", "vectors")),
     *(
         (cell, layout)
-        for cell in ("rgrad", "rgrad, spectral", "adassp", "response")
+        for cell in ("rgrad", "rgrad, spectral", "response")
         for layout in ("sparse vectors", "rank one")
     ),
 ]
@@ -723,8 +707,6 @@ def test_warnings():
         generous(random_state=np.random.default_rng(0)).fit(X, y)
     with pytest.warns(PrivacyWarning, match="397 records with epsilon=0.1 are too few for 1. coef"):
         DPTraceRegressor(2, epsilon=0.1).fit(X, y)
-    with pytest.warns(PrivacyWarning, match="are too few for 1. coef"):
-        DPTraceRegressor(epsilon=0.1, solver="adassp").fit(FLAT, y)
     with pytest.warns(PrivacyWarning, match="singular values of the coefficients do not stand out"):
         DPTraceRegressor(2, epsilon=0.001, covariance="identity", random_state=SECRET).fit(X, y)
     for epsilon in (500.0, np.inf):

@@ -141,8 +141,8 @@ def test_factors_are_scaled_and_mapped(contain, maps, is_written_out):
     exact = exact if row_map is None else row_map @ exact
     exact = exact if column_map is None else exact @ column_map
     design = Design(RankOneMatrices(contain(left), contain(right)), SHAPE)
-    view = replace(design.mapped(row_map, column_map), multiplier=0.3)
-    view = view.written_out() if is_written_out else view
+    view = design.mapped(row_map, column_map)
+    view = replace(view, multiplier=0.3, writes_factors_out=is_written_out)
     for ours, expected in zip(given_by(view), expected_of(exact), strict=True):
         assert_allclose(ours, expected, rtol=1e-10, atol=1e-10)
 
@@ -184,7 +184,7 @@ def test_the_rows_of_the_user_stay_as_they_are():
     design = replace(design_of(values), multiplier=2.0)
 
     def _use(records, matrices):
-        for coordinates in (matrices.entries(1.0), matrices.tangent(point, 1.0)[0]):
+        for coordinates in (matrices.entries(), matrices.tangent(point, 1.0)[0]):
             coordinates.multiply(np.full(len(matrices), 7.0))
             coordinates.weighted_sum(np.zeros(len(matrices)))
         return np.zeros(1)
@@ -233,8 +233,10 @@ def test_pieces_depend_on_the_shape_only(kind):
         "rank one": RankOneMatrices(np.zeros((N, 4)), np.zeros((N, 3))),
         "sparse rank one": RankOneMatrices(sparse.csr_array((N, 4)), sparse.csr_array((N, 3))),
     }
-    assert pieces_of(design) == pieces_of(Design(empty[kind], SHAPE))
-    assert pieces_of(design.written_out()) == pieces_of(Design(empty[kind], SHAPE).written_out())
+    for is_written_out in (False, True):
+        ours = replace(design, writes_factors_out=is_written_out)
+        theirs = Design(empty[kind], SHAPE, writes_factors_out=is_written_out)
+        assert pieces_of(ours) == pieces_of(theirs)
 
 
 @every_kind

@@ -1,7 +1,6 @@
 """Budgets for parts of a trace regression, as a fit would plan them."""
 
 from skdp import DPTraceRegressor
-from skdp.linear_model._trace import plan as trace_plan
 from skdp.privacy import Plan, PrivacyBudget
 from skdp.privacy.noise import NoiseSource
 
@@ -17,8 +16,3 @@ def budget_for(problem, *parts, seed=0, kind=PrivacyBudget):
     """Open a budget for these parts of the plan."""
     plan = Plan(problem.cost, parts, unit=problem.unit.name, adjacency=problem.unit.adjacency)
     return kind.of(plan, NoiseSource(2**100 + seed))
-
-
-def solver_of(problem):
-    """Plan what the solver releases, with the whole budget."""
-    return trace_plan._plan_solver(problem, ())

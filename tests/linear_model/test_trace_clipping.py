@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from planned import problem_of, solver_of
+from planned import problem_of
 
 from skdp.data.design import Design
 from skdp.data.sources import as_source
 from skdp.linalg.fixed_rank import FixedRank, project_coordinates, tangent_dimension
 from skdp.linear_model._trace.clipping import RecordClipping, ResponseClipping
+from skdp.linear_model._trace.plan import plan_trace
 from skdp.linear_model._trace.records import Records
 
 N, SHAPE, RANK, OFFSET = 60, (4, 3), 2, 0.7
@@ -48,7 +49,7 @@ def change_of(found, records, adjacency):
     """Compute the sensitivity that a fit plans for the sum of such gradients."""
     unit = "record" if len(found.facts) == 1 else "response"
     parameters = {"rank": RANK, "privacy_unit": unit, "adjacency": adjacency}
-    plan = solver_of(problem_of(N, SHAPE, **parameters))
+    plan = plan_trace(problem_of(N, SHAPE, **parameters))
     return plan.steps[0].gradient.change(*found.facts, rounding=records.design.rounding)
 
 

@@ -142,11 +142,6 @@ def test_rows_of_features_are_predicted(parameters):
     assert fitted(X, y, rank=1, **parameters).score(X, y) > 0.85
 
 
-def test_perturbed_moments_predict_too():
-    X, y, _, _ = make_rows(20_000)
-    assert fitted(X, y, rank=1, solver="adassp").score(X, y) > 0.6
-
-
 def test_a_hundredth_of_wild_records_does_little_harm():
     X, y, bad_X, bad_y = make_rows(outliers=50)
     assert fitted(bad_X, bad_y, rank=1).score(X, y) > 0.85

@@ -11,7 +11,6 @@ from skdp.data.design import Design
 from skdp.data.sources import as_source
 from skdp.linear_model._medians import median_of_responses
 from skdp.linear_model._trace import scales
-from skdp.linear_model._trace.magnitude_histogram import count_by_power
 from skdp.linear_model._trace.plan import plan_trace
 from skdp.linear_model._trace.standardization import exact_standardization, standardized_by
 from skdp.privacy.plan import share_for_counts
@@ -74,7 +73,7 @@ def test_a_few_huge_responses_do_not_move_the_spread():
 
 def test_sizes_are_counted_at_the_nearest_power_of_two():
     values = np.array([0, 1e-300, 0.8, -1, 1.3, 1.5, 1.7e308, np.inf, np.nan])
-    counts = count_by_power(values[:, np.newaxis])[0]
+    counts = scales.count_by_power(values)
     assert counts.sum() == len(values) - 1
     assert (counts[0], counts[40], counts[41], counts[-1]) == (2, 3, 1, 2)
 

@@ -3,13 +3,13 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from planned import budget_for, problem_of, solver_of
+from planned import budget_for, problem_of
 
 from skdp.data.design import Design
 from skdp.data.sources import as_source
 from skdp.datasets import make_trace_regression
 from skdp.linear_model._trace.initial import random_start, release_start
-from skdp.linear_model._trace.plan import START_SHARE
+from skdp.linear_model._trace.plan import START_SHARE, plan_trace
 from skdp.linear_model._trace.records import Records
 
 SHAPE, RANK = (6, 5), 2
@@ -25,7 +25,7 @@ def start_with(plan, budget, n_records, *, spread, seed=0):
 def planned(epsilon, n_records, seed=0):
     """Plan a start, and open a budget for it."""
     problem = problem_of(n_records, SHAPE, rank=RANK, init="spectral", epsilon=epsilon)
-    start = solver_of(problem).start
+    start = plan_trace(problem).start
     return start, budget_for(problem, start, seed=seed)
 
 

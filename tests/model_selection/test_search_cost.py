@@ -314,7 +314,8 @@ def test_an_ensemble_in_a_search():
 def test_nothing_reads_data_or_changes_a_search():
     search = search_of_both()
     before = repr(search.get_params())
-    search_cost(search, 10**9, 6, same_unit=True)
+    cost = search_cost(search, 10**9, 6, same_unit=True)
+    assert repr(cost).endswith(" to dppca and to dptraceregressor")
     assert repr(search.get_params()) == before
     assert not hasattr(search, "cv_results_")
 

@@ -47,25 +47,6 @@ def assert_same_regression(ours, theirs, X, tolerance):
     assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=tolerance * largest)
 
 
-@pytest.mark.covered
-@every_unit
-@every_intercept
-@pytest.mark.parametrize("contain", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("data", DATA)
-def test_moments_give_linear_regression(data, contain, fit_intercept, privacy_unit):
-    X, y = DATA[data]
-    for more in ({}, {"covariance": "identity"}, {"matrix_shape": (1, X.shape[1])}):
-        ours = DPTraceRegressor(
-            epsilon=np.inf,
-            solver="adassp",
-            privacy_unit=privacy_unit,
-            fit_intercept=fit_intercept,
-            **more,
-        ).fit(contain(X), y)
-        theirs = LinearRegression(fit_intercept=fit_intercept).fit(X, y)
-        assert_same_regression(ours, theirs, X, 1e-8)
-
-
 @pytest.mark.covered(at_most=3)
 @every_intercept
 @pytest.mark.parametrize("by_rows", [False, True])

@@ -88,6 +88,13 @@ def test_it_counts_as_one_step_whose_parts_compose(ledger):
     assert math.fsum(first) == pytest.approx(0.5, rel=1e-6)
 
 
+def test_a_plan_by_names_needs_a_like_that_has_them():
+    assert pipeline_of().plan(N, 4, like=FRAME).mu > 0
+    for like in (None, FRAME.drop(columns="job").assign(other=1.0)):
+        with pytest.raises(ValueError, match="or the like of a plan, does not have the columns"):
+            pipeline_of().plan(N, 4, like=like)
+
+
 def test_columns_by_number_and_the_rest():
     rows = FRAME[["age", "income"]].to_numpy()
     parts = [("pca", DPPCA(1, row_norm=100, mean_norm=100), [0, 1])]
@@ -106,11 +113,15 @@ def test_columns_by_number_and_the_rest():
 REFUSED = [
     (columns(sparse_threshold=0.3), "sparse_threshold=0"),
     (columns(remainder=StandardScaler()), "remainder"),
+    (columns([("a", columns(), list(FRAME))]), "within another"),
     (columns([("a", DPStandardScaler(), make_column_selector())]), "function may look"),
     (columns([("a", StandardScaler(), ["age"])]), "Use DPStandardScaler"),
     (columns([("a", make_pipeline(DPStandardScaler()), ["age"])]), "Pipeline within"),
     (columns([("a", DPStandardScaler(epsilon=2.0), ["age"])]), "must keep its default epsilon"),
-    (columns([("a", DPStandardScaler(), ["nobody"])]), "not have the columns .'nobody'."),
+    (
+        columns([("a", DPStandardScaler(), ["nobody"])]),
+        "X, or the .* not have the columns .'nobody'.",
+    ),
 ]
 
 
@@ -122,6 +133,9 @@ def test_what_would_look_at_values_is_refused(ledger, step, error):
         make_dp_pipeline(FunctionTransformer(), columns(), CLASSIFIER).fit(FRAME, Y)
     with pytest.raises(ValueError, match="must not be searched"):
         DPGridSearch(pipeline_of(), {"columntransformer__age__clip": [1.0]}).fit(FRAME, Y)
+    in_pipeline = make_pipeline(columns(PARTS[:2]), CLASSIFIER)
+    with pytest.raises(ValueError, match="need a DPPipeline"):
+        DPGridSearch(in_pipeline, {"dplogisticregression__row_norm": [1.0]}).fit(FRAME, Y)
     assert ledger.entries() == []
 
 

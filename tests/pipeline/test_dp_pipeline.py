@@ -2,26 +2,37 @@
 
 import math
 import pickle
+import sys
 import warnings
+from fractions import Fraction
 from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 from sklearn.base import clone, is_classifier
+from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    StandardScaler,
+)
 
 from skdp import (
     DPPCA,
     BudgetError,
+    DPLinearRegression,
     DPLogisticRegression,
+    DPLowRankFactorizer,
     DPPipeline,
     DPStandardScaler,
     DPTraceRegressor,
@@ -32,6 +43,7 @@ from skdp import (
     make_dp_pipeline,
     privacy_spent,
 )
+from skdp.data.sources import ArraySource
 from skdp.model_selection import (
     DPGridSearch,
     epsilon_curve,
@@ -40,7 +52,7 @@ from skdp.model_selection import (
     search_cost,
 )
 from skdp.privacy import PrivacyBudget, gaussian_dp
-from skdp.units import Entry
+from skdp.units import Entry, SparseRow
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")
 
@@ -95,8 +107,10 @@ def watched_records():
             self.patch.stop()
 
     def keep(budget):
-        records.append(spent(budget))
-        return records[-1]
+        record = spent(budget)
+        # That of the whole, before anything is released, is none of a step.
+        records.extend([record] if record.releases else [])
+        return record
 
     return Watch()
 
@@ -132,8 +146,13 @@ def test_steps_spend_their_shares(steps, given, expected):
     ("steps", "shares", "error"),
     [
         (THREE, {"pca": 0.5}, "'pca', which is no private step: these are dpstandardscaler, dppca"),
-        (THREE, {"dppca": 0.0}, "must be above 0 and at most 1, got 0.0"),
+        (THREE, {"dppca": 0.0}, "shares.'dppca'. must be a number above 0 and at most 1, got 0.0"),
+        (THREE, {"dppca": -0.1}, "got -0.1"),
         (THREE, {"dppca": True}, "got True"),
+        (THREE, {"dppca": np.True_}, "got np.True_"),
+        (THREE, {"dppca": np.array(0.5)}, "got array"),
+        (THREE, {"dppca": Fraction(10**400, 3)}, "at most 1, got Fraction"),
+        (THREE, {"dppca": Fraction(1, 10**400)}, "above 0 and at most 1, got Fraction"),
         (THREE, {"dppca": "half"}, "got 'half'"),
         (THREE, {"dppca": math.nan}, "got nan"),
         (THREE, {"dppca": 0.9}, "leave a part for 'dplogisticregression'"),
@@ -144,8 +163,22 @@ def test_steps_spend_their_shares(steps, given, expected):
     ],
 )
 def test_shares_that_make_no_budget_are_refused(steps, shares, error):
-    with pytest.raises((ValueError, TypeError), match=error):
+    released = patch.object(PrivacyBudget, "_begin", side_effect=AssertionError)
+    with released, pytest.raises((ValueError, TypeError), match=error):
         make_dp_pipeline(*steps, shares=shares).fit(X, Y)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble, Fraction])
+def test_shares_mean_the_same_in_every_type_of_number(kind):
+    given = {"dppca": kind(0.375)}
+    one, other = (
+        three(shares=shares, random_state=SEED).fit(X, Y) for shares in (given, {"dppca": 0.375})
+    )
+    assert one.shares is given
+    assert one.privacy_spent_ == other.privacy_spent_
+    np.testing.assert_array_equal(one[-1].coef_, other[-1].coef_)
+    whole = make_dp_pipeline(CLASSIFIER, shares={"dplogisticregression": np.int8(1)})
+    assert whole.fit(X, Y).privacy_spent_.epsilon == 1.0
 
 
 def test_a_tail_of_delta_is_set_aside():
@@ -250,11 +283,77 @@ def test_an_error_after_the_charge_leaves_what_was_there(ledger, n_releases):
         assert not hasattr(step, "n_features_in_")
 
 
+@pytest.mark.parametrize("place", ["_dp_pipeline.stamped", "_whole.warn_of_privacy"])
+def test_killed_before_its_steps_forget_their_seeds_a_fit_leaves_nothing(place):
+    pipeline = three(random_state=SEED)
+    before = dict(vars(pipeline))
+    stopped = patch(f"skdp.pipeline.{place}", side_effect=KeyboardInterrupt)
+    with stopped, pytest.raises(KeyboardInterrupt):
+        pipeline.fit(X, Y)
+    assert vars(pipeline) == before
+
+
 def test_killed_before_the_first_release_nothing_is_charged(ledger):
     stopped = patch.object(PrivacyBudget, "_begin", side_effect=KeyboardInterrupt)
     with stopped, pytest.raises(KeyboardInterrupt):
         three(ledger=ledger).fit(X, Y)
     assert ledger.entries() == []
+
+
+def test_killed_at_any_moment_it_is_charged_at_most_once(ledger):
+    """Whatever function of skdp is entered when it is killed."""
+    pipeline = three(epsilon=0.1, ledger=ledger)
+    # Once before, as a first fit fills caches.
+    n_calls = [count_calls(clone(pipeline).fit, math.inf) for _ in range(2)][1]
+    before, n_charged = dict(vars(pipeline)), [2]
+    # Not at the very end, where warnings come last, when all has been published.
+    for stop in np.linspace(1, 0.95 * n_calls, 12).astype(int):
+        with pytest.raises(KeyboardInterrupt):
+            count_calls(pipeline.fit, stop)
+        assert vars(pipeline) == before
+        n_charged.append(len(ledger.entries()) - sum(n_charged))
+    assert set(n_charged[1:]) == {0, 1}
+
+
+def count_calls(fit, stop):
+    """Count the calls of functions of skdp; at the last of them the fit is killed."""
+    n_calls = 0
+
+    def count(frame, event, _):
+        nonlocal n_calls
+        n_calls += event == "call" and "skdp/" in frame.f_code.co_filename
+        if n_calls >= stop:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(count)
+    try:
+        fit(X, Y)
+    finally:
+        sys.setprofile(None)
+    return n_calls
+
+
+def test_rows_are_read_as_often_as_the_steps_read_them():
+    rows, blocks, read = [], ArraySource.blocks, []
+
+    def counted(source, group):
+        for number, block in blocks(source, group):
+            read.append(len(block) * (source.shape[0] == len(X)))
+            yield number, block
+
+    def readings(fit):
+        read.clear()
+        with patch.object(ArraySource, "blocks", counted):
+            rows.append(fit())
+        return sum(read) / len(X)
+
+    # Without noise: with it, epsilon says how many steps the last step takes.
+    steps = [clone(step).set_params(epsilon=math.inf) for step in THREE]
+    alone = [readings(lambda: steps[0].fit_transform(X))]
+    alone += [readings(lambda: steps[1].fit_transform(rows[0]))]
+    alone += [readings(lambda: steps[2].fit(rows[1], Y))]
+    assert readings(lambda: three(epsilon=math.inf).fit(X, Y)) == sum(alone) > 6
 
 
 BAD_LABELS = {
@@ -281,6 +380,30 @@ def test_responses_of_the_last_step_are_checked_before_anything_is_charged(ledge
     assert ledger.entries() == []
 
 
+def as_texts(rows):
+    return np.where(rows > 4, "many", rows.astype(str))
+
+
+def centered(rows):
+    return rows - rows.mean(axis=0)
+
+
+def shrunk(rows):
+    return rows * 0.01
+
+
+def small(rows):
+    if np.abs(rows).max() > 0.5:
+        raise ValueError("too large")
+    return rows
+
+
+def refuses_sparse(rows):
+    if issparse(rows):
+        raise ValueError("dense rows only")
+    return rows
+
+
 def with_entry(value):
     rows = X.copy()
     rows[3, 1] = value
@@ -301,11 +424,23 @@ def with_entry(value):
         ((FunctionTransformer(lambda rows: 1 / 0), *THREE), X, "division by zero"),
         ((DPStandardScaler(), FunctionTransformer(lambda rows: 1 / 0), CLASSIFIER), X, "division"),
         ((DPStandardScaler(), FunctionTransformer(np.ravel), CLASSIFIER), X, "row for each"),
+        ((DPStandardScaler(), FunctionTransformer(centered), CLASSIFIER), X, "by itself"),
+        ((FunctionTransformer(centered), DPStandardScaler(), CLASSIFIER), X, "by itself"),
+        ((DPStandardScaler(), FunctionTransformer(csr_array), DPStandardScaler()), X, "centered"),
+        ((DPStandardScaler(), FunctionTransformer(as_texts), CLASSIFIER), X, "no numbers"),
+        ((DPStandardScaler(), FunctionTransformer(shrunk), FunctionTransformer(small)), X, "large"),
+        (
+            (DPStandardScaler(with_mean=False), FunctionTransformer(refuses_sparse), CLASSIFIER),
+            csr_array(X),
+            "dense rows only",
+        ),
+        ((DPStandardScaler(), "drop", CLASSIFIER), X, "'drop' would leave"),
     ],
 )
 def test_what_a_step_would_refuse_is_refused_before_anything_is_charged(ledger, steps, rows, error):
+    shares = {"dpstandardscaler-1": 0.5} if isinstance(steps[-1], DPStandardScaler) else None
     with pytest.raises(ValueError, match=error):
-        make_dp_pipeline(*steps, ledger=ledger).fit(rows, Y)
+        make_dp_pipeline(*steps, shares=shares, ledger=ledger).fit(rows, Y)
     assert ledger.entries() == []
 
 
@@ -324,9 +459,13 @@ REFUSED_STEPS = [
         "may learn",
     ),
     (PCA(2), "Use DPPCA"),
+    (LinearRegression(), "Use DPLinearRegression"),
+    (Lasso(), "Use a private step"),
+    (MinMaxScaler(), "or a FunctionTransformer with public ends"),
     (OneHotEncoder(), "categories="),
     (OneHotEncoder(categories=[[1], [2], [3], [4]]), 'handle_unknown="ignore"'),
-    (DPPipeline([("a", DPPCA(2))]), "DPPipeline"),
+    (DPPipeline([("a", DPPCA(2))]), "'one': a DPPipeline has a budget of its own"),
+    (DPGridSearch(DPPCA(2), {}), "a DPGridSearch has a budget of its own"),
     (make_pipeline(DPPCA(2)), "Pipeline within a Pipeline"),
     (DPLogisticRegression(classes=["no", "yes"]), "must be the last"),
     (DPStandardScaler(adjacency="zero_out"), "one adjacency"),
@@ -378,6 +517,9 @@ def test_parameters_of_the_guarantee_are_not_searched(name):
         DPGridSearch(three(), {f"dppca__{name}": [1.0]}).fit(X, Y)
     with pytest.raises(ValueError, match="must not be searched"):
         DPGridSearch(three(), {"shares": [None]}).fit(X, Y)
+    named = DPPipeline([("privacy_unit", DPPCA(2))])
+    with pytest.raises(ValueError, match="must not be searched"):
+        DPGridSearch(named, {f"privacy_unit__{name}": [1.0]}).fit(X)
 
 
 # What it leaves
@@ -410,6 +552,38 @@ def test_it_looks_like_a_pipeline():
     assert pipeline.set_params(dppca__n_components=3, epsilon=2.0)["dppca"].n_components == 3
 
 
+METHODS = [
+    *("predict", "predict_proba", "predict_log_proba", "decision_function", "score_samples"),
+    *("transform", "fit_transform", "inverse_transform", "get_feature_names_out", "score"),
+    *("fit_predict", "classes_", "n_features_in_", "feature_names_in_"),
+]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [THREE, THREE[:2], THREE[1:2], (THREE[0], None), (THREE[0], DPLinearRegression())],
+)
+def test_it_has_what_a_pipeline_has(steps):
+    ours, frame = clone(make_dp_pipeline(*steps)), pd.DataFrame(X).add_prefix("x")
+    theirs = Pipeline(clone(ours).steps)
+    assert [name for name in METHODS if hasattr(ours, name) != hasattr(theirs, name)] == []
+    y = Y if is_classifier(ours) else X[:, 0]
+    ours.fit(frame, y)
+    theirs.fit(frame, y)
+    assert [name for name in METHODS if hasattr(ours, name) != hasattr(theirs, name)] == []
+    assert list(ours.named_steps) == list(theirs.named_steps)
+    assert ours.feature_names_in_.tolist() == theirs.feature_names_in_.tolist()
+
+
+def test_steps_return_frames_if_asked():
+    pipeline, frame = make_dp_pipeline(*map(clone, THREE)), pd.DataFrame(X).add_prefix("x")
+    for step in pipeline[:2]:
+        step.set_output(transform="pandas")
+    pipeline.fit(frame, Y)
+    assert pipeline[1].feature_names_in_.tolist() == frame.columns.tolist()
+    assert pipeline[:2].transform(frame).columns.tolist() == ["dppca0", "dppca1"]
+
+
 def test_it_transforms_and_returns():
     pipeline = make_dp_pipeline(DPStandardScaler(), DPPCA(2)).fit(pd.DataFrame(X).add_prefix("x"))
     rows = pd.DataFrame(X).add_prefix("x")
@@ -439,6 +613,23 @@ def test_labels_for_classes_are_warned_of_once():
     assert not pipeline.privacy_spent_.enforced
     assert pipeline[-1].classes is None
     assert pipeline.classes_.tolist() == ["no", "yes"]
+
+
+@pytest.mark.filterwarnings("default::skdp.PrivacyWarning")
+def test_a_warning_says_which_step_it_is_of_and_what_share_that_has():
+    with pytest.warns(PrivacyWarning) as caught:
+        three(epsilon=0.02).fit(X, Y)
+    told = [str(one.message) for one in caught]
+    for name, share in (("dpstandardscaler", 0.25), ("dppca", 0.25), ("dplogisticregression", 0.5)):
+        assert any(
+            one.startswith(f"Step '{name}', which has {share} of the budget: ") for one in told
+        )
+    assert all(one.startswith("Step '") for one in told)
+    grid = {"row_norm": [1.0, 2.0]}
+    with pytest.warns(PrivacyWarning, match="^A fit, which has 0.74 of the budget: "):
+        DPGridSearch(DPPCA(2), grid, epsilon=0.02).fit(X)
+    with pytest.warns(PrivacyWarning, match="^300 records with epsilon=0.02 "):
+        make_dp_pipeline(CLASSIFIER, epsilon=0.02).fit(X, Y)
 
 
 def test_warnings_of_public_facts_come_before_the_charge(ledger):
@@ -515,6 +706,12 @@ def test_matched_noise_sets_the_epsilon_of_the_whole():
         assert changed in ({"epsilon"}, {"dppipeline__epsilon"})
     curve = epsilon_curve(three(), X, Y, epsilons=[0.1, 50.0], n_samples=3000, n_repeats=2)
     assert curve.scores.shape == (2, 2)
+    no_classes = make_dp_pipeline(DPStandardScaler(), DPLogisticRegression())
+    with pytest.raises(ValueError, match="pass classes"):
+        epsilon_curve(no_classes, X, Y, epsilons=[1.0], n_samples=3000)
+    for step in (DPLowRankFactorizer(2), DPTruncatedSVD(2, privacy_unit=SparseRow(3, (0, 1)))):
+        with pytest.raises(ValueError, match=f"={type(step).__name__} with .* cannot be matched"):
+            matched_noise(make_dp_pipeline(step), n_samples=1000, n_public=100)
 
 
 def test_a_search_of_scikit_learn_is_counted():
@@ -522,6 +719,9 @@ def test_a_search_of_scikit_learn_is_counted():
     cost = search_cost(search, *X.shape)
     assert cost.n_fits == 5
     assert cost.within == (1.0, 1e-6)
+    assert repr(cost).endswith(" to DPPipeline")
+    within = GridSearchCV(make_pipeline(Normalizer(), three()), {}, cv=2)
+    assert repr(search_cost(within, *X.shape)).endswith(" to dppipeline")
     assert cost.spent.unit == "record"
     report = privacy_spent(search.fit(X, Y))
     assert report.spent.mu == pytest.approx(cost.spent.mu, rel=1e-6)
@@ -543,3 +743,7 @@ def test_a_step_of_an_unknown_class_is_private_as_its_author_declares():
 
     report = privacy_spent(make_dp_pipeline(Mine(2)).fit(X))
     assert not report.is_private
+    columns = ColumnTransformer([("mine", Mine(2), [0, 1, 2])], sparse_threshold=0)
+    grid = {"dplogisticregression__row_norm": [1.0, 2.0]}
+    search = DPGridSearch(make_dp_pipeline(columns, CLASSIFIER), grid, refit=False)
+    assert not privacy_spent(search.fit(X, Y)).is_private

@@ -41,6 +41,11 @@ def refuses_large(rows):
     return rows
 
 
+def halves_in_place(rows):
+    rows *= 0.5
+    return refuses_large(rows * 2) / 2
+
+
 def whole_if_possible(rows):
     whole = np.rint(rows)
     return whole.astype(int) if (whole == rows).all() else rows
@@ -75,6 +80,7 @@ STEPS = {
     ),
     "roots": (SCALER, FunctionTransformer(only_plus), CLASSIFIER),
     "refused": (SCALER, FunctionTransformer(refuses_large), PCA, CLASSIFIER),
+    "in place": (SCALER, FunctionTransformer(halves_in_place), CLASSIFIER),
     "types": (SCALER, FunctionTransformer(whole_if_possible), CLASSIFIER),
     "density": (SCALER, FunctionTransformer(sparse_if_possible), CLASSIFIER),
     "columns": (

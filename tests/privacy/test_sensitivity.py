@@ -50,21 +50,11 @@ def projected_spectrum(rows):
     return np.column_stack([moments, outside])
 
 
-def labeled_moment(rows):
-    """The last entry of a row is its response."""
-    responses = np.clip(rows[:, -1:], -LARGEST_RESPONSE, LARGEST_RESPONSE)
-    return clip_rows(rows[:, :-1].copy(), C) * responses
-
-
 def user_moment(rows):
     """Four entries of a row are the two rows of a user."""
     own = rows[:, :4].reshape(-1, 2, 2)
     moments = np.einsum("nij,nik->njk", own, own).reshape(len(rows), -1)
     return clip_rows(moments, C)
-
-
-def declared_labels(row_norm, adjacency):
-    return sensitivity.labeled_moment(row_norm, LARGEST_RESPONSE, adjacency)
 
 
 def clipped_squares(rows):
@@ -117,7 +107,6 @@ def attack(contribution, declared, adjacency):
         (second_moment, sensitivity.second_moment),
         (projected_spectrum, sensitivity.projected_spectrum),
         (clipped_squares, declared_squares),
-        (labeled_moment, declared_labels),
         (user_moment, sensitivity.user_moment),
     ],
 )
@@ -149,7 +138,6 @@ def test_the_search_catches_values_that_are_too_small():
     assert attack(projected_spectrum, C**2, "replace") > 1.4
     assert attack(second_moment, C**2 / math.sqrt(2), "zero_out") > 1.4
     assert attack(clipped_squares, C**2, "zero_out") > 1.7
-    assert attack(labeled_moment, C * LARGEST_RESPONSE, "replace") > 1.9
     assert attack(user_moment, C, "replace") > 1.4
     b = 0.7 * C
     projection = partial(clipped_projection, level=b)
@@ -194,7 +182,6 @@ def test_rounding_is_charged_twice_in_units_of_the_largest_contribution(adjacenc
         (partial(sensitivity.second_moment, C), C**2),
         (partial(sensitivity.projected_spectrum, C), C**2),
         (partial(sensitivity.clipped_projection, C, level), C * level),
-        (partial(sensitivity.labeled_moment, C, level), C * level),
         (partial(sensitivity.user_moment, C), C),
         (partial(sensitivity.response_sum, level, math.inf, C), C * level),
     ):

@@ -9,7 +9,6 @@ from skdp._scales.fit import release_scales
 from skdp.data.design import Design
 from skdp.linear_model._medians import median_of_responses
 from skdp.linear_model._trace import scales
-from skdp.linear_model._trace.adassp import release_row_norm, solve_adassp, solve_public_design
 from skdp.linear_model._trace.clipping import Clipping, RecordClipping, ResponseClipping
 from skdp.linear_model._trace.covariances import exact_whitening, release_whitening
 from skdp.linear_model._trace.descent import descend
@@ -17,25 +16,18 @@ from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.initial import random_start, release_start
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.records import Records
-from skdp.linear_model._trace.releases import DescentReleases, MomentReleases, TraceReleases
+from skdp.linear_model._trace.releases import TraceReleases
 from skdp.linear_model._trace.standardization import exact_standardization, standardized_by
 from skdp.linear_model._trace.transform import Transform, inverse_root
 from skdp.linear_model._trace.warnings import signal_strength, warnings_for_fit
-from skdp.privacy import PrivacyBudget, Release
+from skdp.privacy import PrivacyBudget
 
 __all__ = ["solve_trace"]
 
-# "adassp" does not clip rows in which one rare feature is not 0, only longer ones; not studied.
-_RARE_ROW_MARGIN, _LEAST_RARE = 1.25, 1e-3
-# "adassp" clips responses to so many spreads, which is one per cent of normal ones; not studied.
-_RESPONSE_SPREADS = 2.5
 # Wanted fractions of unclipped gradients: benchmarks/trace_regression/errors.md, "Designs", and
 # defaults.md, "quantile", of the first and the last, which is also in
 # benchmarks/house/constants.md; .8 is not studied.
 _QUANTILE, _QUANTILE_OF_STRONG, _QUANTILE_OF_UNLIKE = 0.5, 0.8, 0.9
-# With fewer rare features than that in a mean record, many records have none, and their gradients
-# are short; not studied.
-_FEW_RARE = 2.0
 # With a stronger signal than that, clipping costs more than it saves; not studied.
 _STRONG_SIGNAL = 300.0
 # The norm of the coefficients is taken to be at most the spread of the responses times this margin,
@@ -64,10 +56,7 @@ def solve_trace(
         farthest = bound + abs(center)
         spread = scales.release_spread(plan.response_spread, responses, budget, farthest)
     records = Records(transform.apply(view.design), responses, view.intercept)
-    if isinstance(plan.solver, DescentReleases):
-        estimate = _descend(problem, plan.solver, records, spread, transform, budget, generator)
-    else:
-        estimate = _solve_moments(problem, plan.solver, records, spread.size, transform, budget)
+    estimate = _descend(problem, plan, records, spread, transform, budget, generator)
     point, offset = transform.undo(estimate)
     warnings = warnings_for_fit(problem, spread, transform, estimate.n_cut)
     return Estimate(
@@ -90,8 +79,6 @@ def _transform(
         return Transform()
     is_null = np.isnan(responses)
     scaled = _scales(problem, plan, design, is_null, budget)
-    if problem.solver == "adassp":
-        return scaled
     view = scaled.apply(design)
     if problem.protects_matrices:
         maps, least_variance = release_whitening(plan.covariances, view, is_null, budget)
@@ -123,7 +110,7 @@ def _scales(
 
 def _descend(
     problem: TraceProblem,
-    plan: DescentReleases,
+    plan: TraceReleases,
     records: Records,
     spread: scales.Spread,
     transform: Transform,
@@ -165,35 +152,9 @@ def _default_quantile(
     """
     if spread.fraction_off_center < 1:
         return max(_QUANTILE_OF_UNLIKE, 1 - spread.fraction_off_center / 2)
-    rare = transform.rare
-    is_sparse = rare is not None and rare.n_features * rare.fraction < _FEW_RARE
-    if is_sparse or not records.design.is_written_out:
+    if transform.are_rare or not records.design.is_written_out:
         return _QUANTILE_OF_UNLIKE
     return _QUANTILE_OF_STRONG if signal_strength(problem) > _STRONG_SIGNAL else _QUANTILE
-
-
-def _solve_moments(
-    problem: TraceProblem,
-    plan: MomentReleases | Release,
-    records: Records,
-    spread: float,
-    transform: Transform,
-    budget: PrivacyBudget,
-) -> Estimate:
-    # A response moves by at most that much.
-    rank, response_range = problem.rank, 2 * problem.largest_response
-    bound = min(_RESPONSE_SPREADS * spread, response_range)
-    if isinstance(plan, Release):
-        return solve_public_design(plan, records, rank, budget, bound, response_range)
-    row_norm = math.inf if problem.row_norm is None else problem.row_norm
-    if plan.row_norm is not None:
-        row_norm = release_row_norm(plan.row_norm, records, budget)
-        if transform.rare is not None:
-            # The norm of most rows may be that of rows in which all rare features are 0.
-            row_norm = max(
-                row_norm, _RARE_ROW_MARGIN / math.sqrt(max(transform.rare.fraction, _LEAST_RARE))
-            )
-    return solve_adassp(plan, records, rank, budget, row_norm, bound)
 
 
 def _largest_coefficients(

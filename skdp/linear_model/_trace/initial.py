@@ -47,7 +47,7 @@ def release_start(
     """
     shape, rank = records.design.matrix_shape, start.rank
     level = 1.5 * spread * sum(math.sqrt(size) for size in shape)
-    entries = methodcaller("entries", spectral=True)
+    entries = methodcaller("entries")
     total, _ = _sum_of_products(records, entries, level, math.prod(shape))
     # Spectral norms are clipped, and rounding is relative to Frobenius norms.
     rounding = records.design.rounding * math.sqrt(min(shape))

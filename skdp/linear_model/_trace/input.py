@@ -8,17 +8,16 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_consistent_length
 
-from skdp._reading import check_given, check_rows, redact_errors
+from skdp._reading import check_given, check_rows, redact_errors, refuse_blocks
 from skdp.data.containers import refuse_masked
 from skdp.data.rank_one import RankOneMatrices
-from skdp.data.sources import RowBlocks, Source, as_source, float_dtype, holds_sparse
+from skdp.data.sources import Source, as_source, float_dtype, holds_sparse
 from skdp.linear_model._responses import checked_responses
 
 __all__ = [
     "as_rows",
     "check_same_shape",
     "checked_data",
-    "facts_like",
     "facts_of",
     "matrix_shape_of",
     "source_of",
@@ -29,13 +28,9 @@ __all__ = [
 _LONGEST_WRITTEN_OUT = 64
 
 
-def as_rows(X: Any) -> tuple[Any, tuple[int, int] | None]:
+def as_rows(X: Any, name: str) -> tuple[Any, tuple[int, int] | None]:
     """Reshape 3-D matrices to rows; return also their shape, None for 2-D X."""
-    if isinstance(X, RowBlocks):
-        raise ValueError(
-            "X is a RowBlocks, which DPTraceRegressor does not take: pass an array, a memory map, "
-            "a sparse matrix or RankOneMatrices."
-        )
+    refuse_blocks(X, name)
     if isinstance(X, RankOneMatrices):
         return X, X.matrix_shape
     refuse_masked(X)
@@ -63,18 +58,6 @@ def checked_data(rows: Any, y: Any, estimator_name: str) -> tuple[Any, np.ndarra
     responses = checked_responses(y)
     check_consistent_length(rows, responses)
     return rows, responses
-
-
-def facts_like(n_samples: int, n_features: int, asked: Any, like: Any) -> dict[str, Any]:
-    """Return public facts about future data in the container of `like`; no value is read."""
-    rows, given = as_rows(like)
-    facts = facts_of(rows, n_samples, n_features, asked, given)
-    width = math.prod(getattr(rows, "shape", (0, n_features))[1:])
-    if width != n_features:
-        raise ValueError(
-            f"n_features={n_features} does not fit like, whose matrices have {width} entries."
-        )
-    return facts
 
 
 def check_same_shape(shape: tuple[int, int] | None, fitted: tuple[int, ...], name: str) -> None:

@@ -4,12 +4,11 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from skdp._scales.plan import ColumnFacts, ScaleReleases, plan_scales
-from skdp.linear_model._descent import plan_descent, shares_of_steps
+from skdp.linear_model._descent import DescentStep, plan_descent, shares_of_steps
 from skdp.linear_model._medians import (
     ANY_SIZE,
     RESPONSE_CENTER,
@@ -19,15 +18,9 @@ from skdp.linear_model._medians import (
     plan_medians,
 )
 from skdp.linear_model._trace.covariances import diagonal_reach, norm_bound
-from skdp.linear_model._trace.magnitude_histogram import N_POWERS
 from skdp.linear_model._trace.problem import TraceProblem
-from skdp.linear_model._trace.records import NO_CLIPPING
-from skdp.linear_model._trace.releases import (
-    DescentReleases,
-    MomentReleases,
-    StartReleases,
-    TraceReleases,
-)
+from skdp.linear_model._trace.releases import StartReleases, TraceReleases
+from skdp.linear_model._trace.scales import N_POWERS
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.plan import left_of, share_for_counts
@@ -63,17 +56,17 @@ _CORE_SHARE, _GAP_SHARE, _SUBSPACE_SHARE = 0.2, 0.1, 0.7  # not studied
 _VOTE_PRECISION = 0.03
 # Each step gets this many times the share of the one before: benchmarks/house/constants.md.
 _GROWTH = 1.2
-# Fractions of the share that is left for "adassp"; not studied.
-_MOMENT_SHARE, _EIGENVALUE_SHARE = 0.5, 0.05
-# Names of releases that the sensitivities of later ones follow from.
-_SPREAD, _DESIGN_NORM = "response spread", "design norm"
+# Name of the release that the sensitivities of gradients follow from.
+_SPREAD = "response spread"
 
 
 def plan_trace(problem: TraceProblem) -> TraceReleases:
     """Plan all releases in their order."""
     spread = _plan_spread(problem) if problem.cost.is_private else None
     others = (_plan_center(problem), *_plan_transform(problem), spread)
-    return TraceReleases(*others, _plan_solver(problem, others))
+    start = _plan_start(problem) if problem.init == "spectral" else None
+    share = left_of(others) - (START_SHARE if start else 0)
+    return TraceReleases(*others, start, _plan_steps(problem, share))
 
 
 def _change(kind: Callable[..., float], problem: TraceProblem) -> Callable[..., float]:
@@ -125,17 +118,13 @@ def _plan_spread(problem: TraceProblem) -> Release:
         _share_of_counts(2, problem, precision) for precision in (_BIN_PRECISION, _FINE_PRECISION)
     )
     share = max(least, min(fine, _SPARE_SHARE))
-    return _plan_sizes(_SPREAD, share, 1, problem)
+    shape = 1, N_POWERS
+    return _gaussian(problem, _SPREAD, share, sensitivity.histograms, {"n_columns": 1}, shape)
 
 
-def _plan_sizes(name: str, share: float, n_columns: int, problem: TraceProblem) -> Release:
-    shape = n_columns, N_POWERS
-    return _gaussian(problem, name, share, sensitivity.histograms, {"n_columns": n_columns}, shape)
-
-
-def _plan_norm(name: str, problem: TraceProblem) -> Search:
+def _plan_norm(problem: TraceProblem) -> Search:
     share = _share_of_counts(search_steps(len(SCALE_GRID)), problem)
-    return problem.cost.search(name, share, SCALE_GRID, remedy=OTHER_UNITS_OF_X)
+    return problem.cost.search("matrix norm", share, SCALE_GRID, remedy=OTHER_UNITS_OF_X)
 
 
 def _plan_transform(
@@ -145,9 +134,8 @@ def _plan_transform(
     if problem.covariance != "private" or not problem.protects_matrices:
         return None, None, ()
     features = _plan_features(problem) if problem.is_vector else None
-    norm = _plan_norm("matrix norm", problem) if features is None else None
-    sides = () if problem.solver == "adassp" else (0, 1)
-    return features, norm, tuple(_plan_covariance(side, problem) for side in sides)
+    norm = _plan_norm(problem) if features is None else None
+    return features, norm, (_plan_covariance(0, problem), _plan_covariance(1, problem))
 
 
 def _plan_features(problem: TraceProblem) -> ScaleReleases:
@@ -190,33 +178,18 @@ def _plan_covariance(side: int, problem: TraceProblem) -> Release | None:
         "gaussian" if is_sparse else "symmetric_gaussian",
         float(np.clip(wanted, _LEAST_WHITENING_SHARE, _LARGEST_WHITENING_SHARE)),
         change,
-        {"row_norm": bound},
+        {"row_norm": bound, "rounding": problem.rounding},
         shape=(size,) if is_sparse else (size, size),
     )
 
 
-def _plan_solver(
-    problem: TraceProblem, others: tuple[Any, ...]
-) -> DescentReleases | MomentReleases | Release:
-    """Plan the solver with exactly the share that the other releases leave."""
-    if problem.solver != "adassp":
-        return _plan_descent(problem, left_of(others))
-    if not problem.protects_matrices:
-        return _plan_products(problem, left_of(others), sensitivity.response_sum)
-    finds_norm = problem.row_norm is None and problem.cost.is_private
-    row_norm = _plan_norm(_DESIGN_NORM, problem) if finds_norm else None
-    return _plan_moments(problem, row_norm, left_of(others, row_norm))
-
-
-def _plan_descent(problem: TraceProblem, share: float) -> DescentReleases:
-    """Plan a start, and a gradient and a count for each step."""
-    start, n_steps = None, problem.n_iter
-    if problem.init == "spectral":
-        start, share = _plan_start(problem), share - START_SHARE
+def _plan_steps(problem: TraceProblem, share: float) -> tuple[DescentStep, ...]:
+    """Plan a gradient and a count for each step, with the share that other releases leave."""
+    n_steps = problem.n_iter
     votes = _share_of_counts(n_steps, problem, _VOTE_PRECISION)
     kind = sensitivity.row_sum if problem.protects_matrices else sensitivity.response_sum
     size = problem.rank * sum(problem.matrix_shape) + problem.fit_intercept
-    steps = plan_descent(
+    return plan_descent(
         problem.cost,
         shares_of_steps(share - votes, n_steps, _GROWTH),
         votes,
@@ -224,7 +197,6 @@ def _plan_descent(problem: TraceProblem, share: float) -> DescentReleases:
         follows=_SPREAD,
         shape=(size,),
     )
-    return DescentReleases(start, steps)
 
 
 def _plan_start(problem: TraceProblem) -> StartReleases:
@@ -253,37 +225,3 @@ def _change_of_subspaces(change: float, gap: float, rank: int) -> float:
     # With noise an infinite change fails the test of the gap. Without noise nothing is clipped, and
     # any finite number will do.
     return sensitivity.subspace_pair(change, gap, rank) if math.isfinite(change) else 1.0
-
-
-def _plan_moments(problem: TraceProblem, row_norm: Search | None, share: float) -> MomentReleases:
-    """Plan the second moment, its smallest eigenvalue, and the products with the responses."""
-    known = None
-    if row_norm is None:
-        largest = math.inf if problem.row_norm is None else problem.row_norm
-        known = {"row_norm": min(math.hypot(largest, problem.fit_intercept), NO_CLIPPING)}
-    size = problem.n_entries + problem.fit_intercept
-    moment = problem.cost.release(
-        "design moment",
-        "symmetric_gaussian",
-        share * _MOMENT_SHARE,
-        _change(sensitivity.second_moment, problem),
-        known,
-        follows=_DESIGN_NORM,
-        shape=(size, size),
-    )
-    smallest = problem.cost.release(
-        "smallest eigenvalue",
-        "gaussian",
-        share * _EIGENVALUE_SHARE,
-        sensitivity.smallest_eigenvalue,
-        known,
-        follows=_DESIGN_NORM,
-    )
-    rest = share * (1 - _MOMENT_SHARE - _EIGENVALUE_SHARE)
-    products = _plan_products(problem, rest, sensitivity.labeled_moment)
-    return MomentReleases(row_norm, moment, smallest, products)
-
-
-def _plan_products(problem: TraceProblem, share: float, kind: Callable[..., float]) -> Release:
-    shape = (problem.n_entries + problem.fit_intercept,)
-    return _gaussian(problem, "products with responses", share, kind, shape=shape)

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skdp._estimator import check_finite_bound
-from skdp._parameters import ANY_BOUND
 from skdp._reading import check_numbers
 from skdp.data.reduce import sum_rounding
 from skdp.data.sources import block_starts
@@ -25,7 +23,6 @@ __all__ = [
     "TraceProblem",
     "check_rank",
     "checked_covariance",
-    "checked_problem",
 ]
 
 #: Units by the value of `privacy_unit`.
@@ -36,15 +33,10 @@ TRACE_CONSTRAINTS: dict[str, Any] = {
     "rank": [Interval(Integral, 1, None, closed="left")],
     "matrix_shape": [tuple, list, None],
     "privacy_unit": [StrOptions(set(UNITS))],
-    "response_bound": [*ANY_BOUND, None],
     # Checked with the shape of the matrices.
     "covariance": "no_validation",
-    "fit_intercept": ["boolean"],
-    "solver": [StrOptions({"rgrad", "adassp"})],
-    "n_iter": [Interval(Integral, 1, 10_000, closed="both")],
     "clip_quantile": [Interval(Real, 0.01, 0.99, closed="both"), StrOptions({"auto"})],
     "init": [StrOptions({"random", "spectral"})],
-    "row_norm": [*ANY_BOUND, None],
 }
 # Covariances of rows and of columns.
 Covariance = str | tuple[np.ndarray | None, np.ndarray | None]
@@ -68,16 +60,15 @@ class TraceProblem:
     is_sparse: bool
     factors: tuple[bool, bool] | None
     is_dense: bool
-    covariance: Covariance
-    rank: int
     response_bound: float | None
     fit_intercept: bool
-    solver: str
     n_iter: int
-    clip_quantile: float | str
-    init: str
-    row_norm: float | None
-    interval: tuple[np.ndarray, np.ndarray] | None  # public ends of features, or None
+    # What follows is as it stands for rows of features.
+    covariance: Covariance = "private"
+    rank: int = 1
+    clip_quantile: float | str = "auto"
+    init: str = "random"
+    interval: tuple[np.ndarray, np.ndarray] | None = None  # public ends of features, or None
 
     @property
     def protects_matrices(self) -> bool:
@@ -114,27 +105,6 @@ class TraceProblem:
             width = sum(size for size, is_sparse in sides if not is_sparse)
         starts = block_starts(self.n_units, width, is_sparse=self.is_sparse or width == 0)
         return sum_rounding(starts, self.n_entries)
-
-
-def checked_problem(problem: TraceProblem) -> TraceProblem:
-    """Refuse parameters that contradict each other or the shape of the data."""
-    solver = problem.solver
-    check_rank(
-        problem.rank,
-        problem.matrix_shape,
-        " Cells of a table, given by their rows and columns, are "
-        "RankOneMatrices.from_indices(rows, columns, shape).",
-    )
-    for name in ("response_bound", "row_norm"):
-        check_finite_bound(name, getattr(problem, name), problem.cost)
-    bounds_rows = solver == "adassp" and problem.protects_matrices
-    if problem.row_norm is not None and not bounds_rows:
-        raise ValueError(
-            f"row_norm={problem.row_norm:g} is for solver='adassp' with privacy_unit='record' "
-            f"only, and solver={solver!r} with privacy_unit={problem.unit.name!r} would not use "
-            "it. Pass row_norm=None, or that solver and unit."
-        )
-    return problem
 
 
 def check_rank(rank: int, shape: tuple[int, int], hint: str = "") -> None:

@@ -6,14 +6,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.data.design import Design
-from skdp.linear_model._trace.magnitude_histogram import count_by_power, release_magnitudes
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget, Release
-from skdp.privacy.quantile import SCALE_GRID
+from skdp.privacy.quantile import SCALE_GRID, warnings_for_ends
 from skdp.privacy.release import Search
 
-__all__ = ["Spread", "exact_norm", "release_norm", "release_spread"]
+__all__ = ["N_POWERS", "Spread", "count_by_power", "exact_norm", "release_norm", "release_spread"]
 
+# From 1e-12 to 1e18; smaller values count as 0, in the first bin. Not studied.
+_EXPONENTS = np.arange(-40, 61)
+#: How many powers there are.
+N_POWERS = len(_EXPONENTS)
+# Larger values could overflow where their exponents are computed: not studied.
+_LARGEST = 1e300
+# Root mean square of numbers spread evenly in a bin, in units of its power of two. That power is in
+# the middle of the bin, so that an indicator's size is taken to be nearly 1.
+_SIZE_IN_BIN = math.sqrt(7 / 6)  # not tuned
 # Not studied.
 _LEAST_SPREAD = 1e-12
 # Size of responses in bins that noise hides, in units of the largest visible one: as for normal
@@ -44,10 +52,24 @@ def release_spread(
     If most responses are at the center and noise hides all others, it is `farthest`, the public
     bound of their distance.
     """
-    counts = count_by_power(responses[:, np.newaxis])
-    magnitudes = release_magnitudes(plan, counts, len(responses), budget, OTHER_UNITS_OF_Y)
-    size = float(magnitudes.root_mean_squares(_HIDDEN_SIZE)[0])
-    at_center = float(magnitudes.zero_fraction[0])
+    # A histogram shows a spread in unknown units at the cost of one release, and noise of a bin
+    # matters only if that bin is hardly filled. A search would pay for many counts, each of which
+    # has to be right.
+    released, noise_std = budget.release(plan, count_by_power(responses)[np.newaxis])
+    # A wide margin: one bin filled by noise, many powers too high, would rule the mean square.
+    edge = noise_std / len(responses) * (math.sqrt(2 * math.log(N_POWERS)) + 2.5)
+    noisy = released[0] / len(responses)
+    fractions = np.where(noisy > edge, noisy, 0.0)
+    largest, powers = int(np.flatnonzero(fractions).max(initial=0)), 2.0**_EXPONENTS
+    # No warning of values in the first bin: they are 0, as a constant is after centering.
+    budget.warnings += warnings_for_ends(
+        plan.name, powers[[max(largest, 1)]], powers, OTHER_UNITS_OF_Y
+    )
+    sizes = _SIZE_IN_BIN * powers
+    sizes[0] = 0.0
+    hidden = float(np.clip(1 - fractions.sum(), 0.0, 1.0))
+    size = math.sqrt(fractions @ sizes**2 + hidden * (_HIDDEN_SIZE * sizes[largest]) ** 2)
+    at_center = float(fractions[0])
     if at_center <= 0.5:
         return Spread(max(size, _LEAST_SPREAD))
     fraction = max(1 - at_center, _LEAST_FRACTION)
@@ -58,13 +80,22 @@ def release_spread(
     return Spread(_LEAST_SPREAD, fraction, is_guess=True)
 
 
+def count_by_power(values: np.ndarray) -> np.ndarray:
+    """Count values by the nearest power of two of their size; NaN is not counted."""
+    sizes = np.minimum(np.abs(values), _LARGEST)
+    exponents = np.frexp(sizes * math.sqrt(2))[1] - 1
+    bins = np.clip(exponents, _EXPONENTS[0], _EXPONENTS[-1]) - _EXPONENTS[0]
+    bins[sizes == 0] = 0
+    return np.bincount(bins[~np.isnan(sizes)], minlength=N_POWERS).astype(np.float64)
+
+
 def release_norm(
-    search: Search, design: Design, is_null: np.ndarray, budget: PrivacyBudget, q: float = 0.5
+    search: Search, design: Design, is_null: np.ndarray, budget: PrivacyBudget
 ) -> float:
-    """Release a quantile of the norms of the matrices, the median by default."""
+    """Release the median of the norms of the matrices."""
     norms = design.norms()
     norms[is_null] = np.nan
-    return budget.quantile(search, norms, q=q)
+    return budget.quantile(search, norms, q=0.5)
 
 
 def exact_norm(design: Design) -> float:

@@ -10,7 +10,7 @@ from skdp.data.design import Design, entries_of
 from skdp.linalg.matrices import Matrices
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.public_rows import outlier_threshold, sample_rows
-from skdp.linear_model._trace.transform import RareFeatures, Transform
+from skdp.linear_model._trace.transform import Transform
 from skdp.privacy.quantile import SCALE_GRID
 
 __all__ = ["exact_standardization", "standardized_by"]
@@ -18,6 +18,9 @@ __all__ = ["exact_standardization", "standardized_by"]
 # Features that differ from their usual value in a smaller fraction of the records are rare; not
 # studied.
 _RARE = 0.25
+# With fewer rare features than that in a mean record, many records have none, and their gradients
+# are short; not studied.
+_FEW_RARE = 2.0
 # Standardized entries are clipped to that size: benchmarks/trace_regression/unlike_columns.md,
 # "spiked" and "linear in long tails". Where noise hides the scale, that of others is unknown, and
 # they must not be larger than the feature itself is taken to be.
@@ -44,18 +47,19 @@ def standardized_by(found: Scales, problem: TraceProblem) -> Transform:
     return Transform(
         center,
         (1 / np.sqrt(np.where(squares > 0, squares, 1.0))).reshape(shape),
-        rare=_rare_features(found.others),
+        are_rare=_are_rare(found.others),
         n_hidden=int(found.is_void.sum()) if problem.cost.is_private else 0,
         largest=largest,
     )
 
 
-def _rare_features(others: np.ndarray) -> RareFeatures | None:
-    """Tell how rare features are, from the fractions of entries that are not the usual ones."""
+def _are_rare(others: np.ndarray) -> bool:
+    """Tell whether at least half of the features are rare, and a mean record has few of these.
+
+    `others` are the fractions of the entries that are not the usual ones.
+    """
     is_rare = others < _RARE
-    if is_rare.mean() < 0.5:
-        return None
-    return RareFeatures(int(is_rare.sum()), float(others[is_rare].mean()))
+    return bool(is_rare.mean() >= 0.5 and others[is_rare].sum() < _FEW_RARE)
 
 
 def exact_standardization(design: Design, *, centered: bool) -> Transform:
@@ -65,7 +69,8 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
     """
     sample = sample_rows(design, int(np.clip(_SAMPLE_ENTRIES // design.n_entries, *_SAMPLE_ROWS)))
     sample[np.abs(sample) > _LARGEST_USABLE] = 0.0
-    middle = np.median(sample, axis=0) if centered else np.zeros(design.n_entries)
+    usual = np.median(sample, axis=0)
+    middle = usual if centered else np.zeros(design.n_entries)
     largest = np.array([outlier_threshold(np.abs(column)) for column in (sample - middle).T])
     inliers = partial(_inlier_differences, middle=middle, largest=largest)
     shift = np.zeros(design.n_entries)
@@ -78,7 +83,11 @@ def exact_standardization(design: Design, *, centered: bool) -> Transform:
     spread[~((spread > SCALE_GRID[0]) & (spread < SCALE_GRID[-1]))] = 1.0
     shape = design.matrix_shape
     mean = middle + shift
-    return Transform(mean.reshape(shape) if centered else None, (1 / spread).reshape(shape))
+    return Transform(
+        mean.reshape(shape) if centered else None,
+        (1 / spread).reshape(shape),
+        are_rare=_are_rare((sample != usual).mean(axis=0)),
+    )
 
 
 # Kernels.

@@ -1,7 +1,7 @@
 """Public maps between the matrices that a user passes and those that are fitted."""
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -9,17 +9,7 @@ from skdp.data.design import Design
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linear_model._trace.estimate import Estimate
 
-__all__ = ["RareFeatures", "Transform", "inverse_root"]
-
-
-class RareFeatures(NamedTuple):
-    """At least half of the features: each differs from its usual value in few of the records.
-
-    `fraction` is the mean of these fractions.
-    """
-
-    n_features: int
-    fraction: float
+__all__ = ["Transform", "inverse_root"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +19,8 @@ class Transform:
     S, the `multiplier`, is a number or, for vectors, one for each entry. `least_variance` is the
     smallest variance of the fitted matrices along any direction, as far as it is known. Entries of
     :math:`(X_i - C) \circ S` are clipped to the size that `largest` has for each, if not None.
-    Noise hides the scales of `n_hidden` features.
+    Noise hides the scales of `n_hidden` features, and `are_rare` tells whether most features have
+    their usual value in most of the records.
     """
 
     center: np.ndarray | None = None
@@ -37,7 +28,7 @@ class Transform:
     row_map: np.ndarray | None = None
     column_map: np.ndarray | None = None
     least_variance: float = 1.0
-    rare: RareFeatures | None = None
+    are_rare: bool = False
     n_hidden: int = 0
     largest: np.ndarray | None = None
 

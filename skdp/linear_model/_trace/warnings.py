@@ -101,8 +101,7 @@ def _unevenness(roots: np.ndarray) -> float:
 
 def signal_strength(problem: TraceProblem) -> float:
     """Compute the largest signal in units of the noise in all directions, from public facts."""
-    n_steps = 1 if problem.solver == "adassp" else problem.n_iter
-    return problem.n_units * problem.cost.mu / (_n_free(problem) * math.sqrt(n_steps))
+    return problem.n_units * problem.cost.mu / (_n_free(problem) * math.sqrt(problem.n_iter))
 
 
 def _least_signal(problem: TraceProblem) -> float:
@@ -121,7 +120,4 @@ def _least_signal(problem: TraceProblem) -> float:
 
 def _n_free(problem: TraceProblem) -> int:
     """Count the free coefficients, to each of which noise is added."""
-    n_free = problem.n_entries
-    if problem.solver == "rgrad":
-        n_free = tangent_dimension(problem.matrix_shape, problem.rank)
-    return n_free + problem.fit_intercept
+    return tangent_dimension(problem.matrix_shape, problem.rank) + problem.fit_intercept

@@ -19,7 +19,7 @@ def warnings_for_plan(problem: ScalerProblem, plan: Plan) -> Iterator[str]:
     noise_std = plan.releases[-1].noise_std
     if problem.cost.is_private and noise_std is not None and noise_std > MOST_NOISE:
         yield (
-            f"With epsilon={problem.cost.epsilon}, {problem.n_units} rows and "
+            f"With epsilon={problem.cost.epsilon:g}, {problem.n_units} rows and "
             f"{problem.n_features} columns, noise hides most centers and scales: its standard "
             f"deviation is {noise_std:.2f} of half the interval of a column. Use "
             f"{_remedy(problem)}."

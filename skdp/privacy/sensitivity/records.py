@@ -14,21 +14,7 @@ import math
 from skdp.privacy.adjacency import choose
 from skdp.privacy.precision import in_double_precision
 
-__all__ = ["labeled_moment", "response_sum", "singular_gap", "smallest_eigenvalue", "subspace_pair"]
-
-
-@in_double_precision
-def labeled_moment(
-    row_norm: float, response_bound: float, adjacency: str, rounding: float = 0.0
-) -> float:
-    r"""Sensitivity of :math:`\sum_i y_i x_i`: `c b` for zero_out, `2 c b` for replace.
-
-    The responses are clipped to :math:`|y_i| \le b` (`response_bound`), so that a contribution is a
-    vector of norm at most :math:`c b`. Replace: attained by the opposite response, or the opposite
-    row.
-    """
-    largest = row_norm * response_bound
-    return largest * (choose(adjacency, zero_out=1.0, replace=2.0) + 2 * rounding)
+__all__ = ["response_sum", "singular_gap", "subspace_pair"]
 
 
 @in_double_precision
@@ -49,17 +35,6 @@ def response_sum(
     # 0 times an infinite level would be NaN.
     charged = 2 * rounding * level if rounding else 0.0
     return largest_norm * (moved + charged)
-
-
-@in_double_precision
-def smallest_eigenvalue(row_norm: float, rounding: float = 0.0) -> float:
-    r"""Sensitivity of the smallest eigenvalue of :math:`\sum_i x_i x_i^T`: `c^2`.
-
-    A row that becomes null lowers every eigenvalue by at most :math:`\|x\|^2` and raises none
-    (Weyl's inequality). A row in its place raises each by at most :math:`c^2`. Attained if there is
-    a single feature.
-    """
-    return row_norm**2 * (1 + 2 * rounding)
 
 
 @in_double_precision

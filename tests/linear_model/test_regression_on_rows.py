@@ -46,3 +46,15 @@ def test_matrices_and_bounds_of_long_sparse_rows_are_refused():
             DPLinearRegression().fit(matrices, y)
     with pytest.raises(ValueError, match="are for dense rows"):
         DPLinearRegression(bounds=(0, 1)).fit(sparse.csr_array((20, 65)), y)
+
+
+@pytest.mark.parametrize(("n_features", "name"), [(2, "row covariance"), (70, "row variances")])
+def test_known_noise_is_planned_with_its_rounding(n_features, name):
+    X = sparse.csr_array(np.ones((500, n_features)))
+    model = DPLinearRegression(epsilon=100.0)
+    plan = model.plan(*X.shape, like=X)
+    record = model.fit(X, np.ones(500)).privacy_spent_
+    planned, drawn = (
+        {line.name: line.noise_std for line in one.releases} for one in (plan, record)
+    )
+    assert planned[name] == drawn[name]
