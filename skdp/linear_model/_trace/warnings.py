@@ -36,7 +36,7 @@ def warnings_for_size(problem: TraceProblem, plan: Plan) -> Iterator[str]:
         yield (
             f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few for "
             f"{_n_free(problem)} coefficients: {reason}. Pass some {least / strength:.2g} times as "
-            "many records, a larger epsilon, or a smaller rank or matrix_shape."
+            f"many records, a larger epsilon, or {_fewer(problem)}."
         )
     if plan.parts.features is not None:
         yield from _warnings_for_scales(problem, plan.parts.features)
@@ -75,10 +75,21 @@ def warnings_for_fit(
             "smaller rank, a larger epsilon, or more records."
         )
     if n_cut:
+        cut = "The" if _are_rows(problem) else f"{n_cut} of {problem.rank} singular values of the"
         yield (
-            f"{n_cut} of {problem.rank} singular values of the coefficients do not stand out from "
-            "the noise and are 0. Pass a smaller rank, a larger epsilon, or more records."
+            f"{cut} coefficients do not stand out from the noise and are 0. Pass "
+            f"{_fewer(problem)}, a larger epsilon, or more records."
         )
+
+
+def _are_rows(problem: TraceProblem) -> bool:
+    """Tell whether records are rows of features, which have no rank to choose."""
+    return min(problem.matrix_shape) == 1
+
+
+def _fewer(problem: TraceProblem) -> str:
+    """Name what leaves fewer coefficients to find."""
+    return "fewer features" if _are_rows(problem) else "a smaller rank or matrix_shape"
 
 
 def _has_rare_cells(problem: TraceProblem, transform: Transform) -> bool:
