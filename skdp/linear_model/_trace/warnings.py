@@ -46,10 +46,12 @@ def _warnings_for_scales(problem: TraceProblem, features: ScaleReleases) -> Iter
     """Warn if noise will hide most centers and scales."""
     noise_std = paths_of(features)[0][-1].noise_std
     if noise_std is not None and noise_std > MOST_NOISE:
+        known = ", or bounds of DPLinearRegression that are known without looking at X"
         yield (
             f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few to scale "
             f"{problem.n_entries} features one by one: noise hides most of their centers and "
-            "scales. Center and divide them by public guesses of their means and spreads."
+            "scales. Pass more records, a larger epsilon, or fewer features"
+            f"{known if problem.interval is None else ''}."
         )
 
 
