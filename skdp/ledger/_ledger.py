@@ -118,9 +118,10 @@ class PrivacyLedger:
             Probability with which the guarantee may fail, ``0 <= delta < 1``. With 0 the ledger
             counts epsilon, and takes only fits whose delta is 0.
         unit : str or tuple of str, default="row"
-            What is protected, as named in the records of fits. A tuple names units that are the
-            same in these data: ``("row", "record")`` if a record of a regression is a row with its
-            response.
+            What is protected, as named in the records of fits, such as "row", "record" or "user";
+            fits that name another unit are refused. A tuple names units that are the same in these
+            data: ``("row", "record")`` if a record of a regression or a classifier is a row with
+            its response.
         adjacency : {"replace", "zero_out"}, default="replace"
             How neighboring datasets differ.
 

@@ -76,7 +76,11 @@ def check_rows_of_columns(name: str, step: Any, rows: Any, *, are_private: bool)
     public = in_public(step)
     made = transformed([(name, fitted_to_nothing(name, public, rows))], rows)
     if getattr(getattr(made, "dtype", None), "kind", "") not in "biuf" or not is_finite(made):
-        raise ValueError(f"Step {name!r} makes NaN, infinity or what is no number of some rows.")
+        raise ValueError(
+            f"Step {name!r} leaves NaN, infinity or what is no number in some rows. Fill what is "
+            "missing by a constant, and encode text by OneHotEncoder(categories=[...], "
+            'handle_unknown="ignore").'
+        )
 
 
 def fitted_columns(name: str, step: Any, parts: Mapping[str, Any], rows: Any) -> Any:

@@ -118,11 +118,12 @@ def _two(dtype: Any, shape: Sequence[int], anything: Any) -> np.ndarray:
 
 
 def _stand_in_of_pandas(rows: Any, anything: Any) -> Any:
-    two = rows.iloc[[0] * TWICE].reset_index(drop=True)
     if not hasattr(rows, "columns"):
-        return _public_column(two, anything)
+        return _public_column(rows, anything)
+    # A plan may have no rows.
+    two = rows.iloc[:0].reset_index(drop=True).reindex(range(TWICE))
     for number in range(two.shape[1]):
-        two.isetitem(number, _public_column(two.iloc[:, number], anything))
+        two.isetitem(number, _public_column(rows.iloc[:, number], anything))
     return two
 
 
@@ -135,7 +136,7 @@ def _public_column(column: Any, anything: Any) -> Any:
         values = [0] * TWICE
     elif len(getattr(column.dtype, "categories", ())):
         values = [column.dtype.categories[0]] * TWICE
-    return type(column)(values, dtype=column.dtype, index=column.index, name=column.name)
+    return type(column)(values, dtype=column.dtype, index=range(TWICE), name=column.name)
 
 
 def exchanged(rows: Any, refused: Sequence[int], others: Any) -> Any:

@@ -161,10 +161,11 @@ def _check_left_alone(estimator: SharedBudget, steps: Sequence[Step]) -> None:
         for parameter in _OF_THE_WHOLE & defaults.keys():
             value, default = getattr(step, parameter), defaults[parameter].default
             if value is not default and plain(value) != default:
+                part = f", and shares={{{name!r}: ...}} for the part of it that the step gets"
                 raise ValueError(
-                    f"Step {name!r} must keep its default {parameter}={default!r}: the budget is "
-                    f"that of the whole. Pass {parameter} to {type(estimator).__name__}, and "
-                    f"shares={{{name!r}: ...}} for the part of it that the step gets."
+                    f"Step {name!r} must keep its default {parameter}={default!r}: all steps have "
+                    f"that of the whole. Pass {parameter} to {type(estimator).__name__}"
+                    f"{part if parameter == 'epsilon' else ''}."
                 )
 
 

@@ -36,7 +36,7 @@ def warnings_for_size(problem: TraceProblem, plan: Plan) -> Iterator[str]:
         yield (
             f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few for "
             f"{_n_free(problem)} coefficients: {reason}. Pass some {least / strength:.2g} times as "
-            "many records, a larger epsilon, or a smaller rank or matrix_shape."
+            f"many records, a larger epsilon, or {_fewer(problem)}."
         )
     if plan.parts.features is not None:
         yield from _warnings_for_scales(problem, plan.parts.features)
@@ -46,10 +46,12 @@ def _warnings_for_scales(problem: TraceProblem, features: ScaleReleases) -> Iter
     """Warn if noise will hide most centers and scales."""
     noise_std = paths_of(features)[0][-1].noise_std
     if noise_std is not None and noise_std > MOST_NOISE:
+        known = ", or bounds of DPLinearRegression that are known without looking at X"
         yield (
             f"{problem.n_units} records with epsilon={problem.cost.epsilon:g} are too few to scale "
             f"{problem.n_entries} features one by one: noise hides most of their centers and "
-            "scales. Center and divide them by public guesses of their means and spreads."
+            "scales. Pass more records, a larger epsilon, or fewer features"
+            f"{known if problem.interval is None else ''}."
         )
 
 
@@ -75,10 +77,21 @@ def warnings_for_fit(
             "smaller rank, a larger epsilon, or more records."
         )
     if n_cut:
+        cut = "The" if _are_rows(problem) else f"{n_cut} of {problem.rank} singular values of the"
         yield (
-            f"{n_cut} of {problem.rank} singular values of the coefficients do not stand out from "
-            "the noise and are 0. Pass a smaller rank, a larger epsilon, or more records."
+            f"{cut} coefficients do not stand out from the noise and are 0. Pass "
+            f"{_fewer(problem)}, a larger epsilon, or more records."
         )
+
+
+def _are_rows(problem: TraceProblem) -> bool:
+    """Tell whether records are rows of features, which have no rank to choose."""
+    return min(problem.matrix_shape) == 1
+
+
+def _fewer(problem: TraceProblem) -> str:
+    """Name what leaves fewer coefficients to find."""
+    return "fewer features" if _are_rows(problem) else "a smaller rank or matrix_shape"
 
 
 def _has_rare_cells(problem: TraceProblem, transform: Transform) -> bool:
