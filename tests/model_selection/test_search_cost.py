@@ -246,7 +246,7 @@ def test_random_candidates():
     [
         (make_pipeline(pca()), {"steps": [[("a", pca())], [("a", svd()), ("b", pca())]]}),
         (BaggingRegressor(regressor()), {"n_estimators": [1, 5]}),
-        (columns(), {"transformers": [[("a", pca(), [0])], [("a", pca(), [0]), ("b", svd(), [1])]]}),
+        (columns(), {"transformers": [[("a", pca(), [0])], columns().transformers]}),
     ],
 )
 def test_numbers_of_fits_that_are_drawn_are_refused(estimator, names):
