@@ -54,8 +54,11 @@ Fits = list[tuple[Any, int]]
 PlannedCost = Counter[PrivacySpent]
 
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)  # not tuned
-# Parameters that the record of a fit depends on; others change what is released at the same cost.
+# Parameters that the records of fits, or their number, depend on; others change what is released at
+# the same cost.
 _PARAMETERS_OF_COST = frozenset({"adjacency", "delta", "epsilon", "init", "privacy_unit", "solver"})
+_PARAMETERS_OF_COST |= {"cv", "estimators", "n_estimators", "param_grid", "refit", "steps"}
+_PARAMETERS_OF_COST |= {"transformer_list", "transformers"}
 # A plan needs a shape. Only the unit is read off the plan, and it is the same for all shapes.
 _SOME_ROWS, _SOME_FEATURES = 1000, 1000  # not tuned
 

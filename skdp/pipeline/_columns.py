@@ -106,6 +106,7 @@ def _with_parts(step: Any, parts: Mapping[str, Any]) -> Any:
 def _as_wide(part: Any) -> Any:
     """Return what learns nothing and leaves as many columns as a private part, or more."""
     n_components = getattr(part, "n_components", None)
-    if not isinstance(n_components, Integral):
-        return "passthrough"
-    return FunctionTransformer(partial(columns_of, columns=slice(0, int(n_components))))
+    most = int(n_components) if isinstance(n_components, Integral) else None
+    first = partial(columns_of, columns=slice(0, most))
+    # Validation makes numbers of nullable columns, as the private part does.
+    return FunctionTransformer(first, validate=True, accept_sparse=True)

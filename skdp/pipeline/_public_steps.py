@@ -60,7 +60,8 @@ def by_rows(what: str, function: Callable[..., Any], rows: Any) -> Any:
                 f"{what} must return a row for each, got shape {shape} for {TWICE} rows."
             )
         kind = quietly(kind_of, public.results, are_plain)
-        if _differ(public.results, next(_alone(function, public.inputs))):
+        alone = enumerate(_alone(function, public.inputs))
+        if any(_differ(public.results, row, one) for row, one in alone):
             raise ValueError(
                 f"{what} must take each row by itself, but what it makes of a public row changes "
                 "with the row beside it."
@@ -143,10 +144,10 @@ def _attempt(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         return _REFUSED
 
 
-def _differ(result: Any, other: Any) -> bool:
-    """Tell whether two results have numbers in their first rows that are not alike."""
+def _differ(result: Any, row: int, alone: Any) -> bool:
+    """Tell whether a row has numbers in a result that are not like its own result."""
     try:
-        first, second = (_numbers(row_repeated(one, 0)) for one in (result, other))
+        first, second = _numbers(row_repeated(result, row)), _numbers(row_repeated(alone, 0))
         return not np.allclose(first, second, equal_nan=True)
     except Exception:
         return False

@@ -242,6 +242,20 @@ def test_random_candidates():
 
 
 @pytest.mark.parametrize(
+    ("estimator", "names"),
+    [
+        (make_pipeline(pca()), {"steps": [[("a", pca())], [("a", svd()), ("b", pca())]]}),
+        (BaggingRegressor(regressor()), {"n_estimators": [1, 5]}),
+        (columns(), {"transformers": [[("a", pca(), [0])], columns().transformers]}),
+    ],
+)
+def test_numbers_of_fits_that_are_drawn_are_refused(estimator, names):
+    """A candidate of another seed may cost more than the one that was looked at."""
+    with pytest.raises(ValueError, match="drawn at random, from"):
+        search_cost(RandomizedSearchCV(estimator, names, n_iter=1, cv=3), 120, 6)
+
+
+@pytest.mark.parametrize(
     "names",
     [
         {"epsilon": uniform(0.1, 2)},

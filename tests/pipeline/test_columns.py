@@ -159,6 +159,19 @@ def test_an_unknown_category_is_printed_nowhere():
     assert "secret" not in repr(vars(pipeline[0])) + repr(vars(pipeline[0].transformers_[2][1]))
 
 
+def test_nullable_columns_beside_texts_are_numbers():
+    generator = np.random.default_rng(0)
+    rows = pd.DataFrame({"a": generator.standard_normal(40), "s": ["u", "v"] * 20})
+    codes = OneHotEncoder(categories=[["u", "v"]], handle_unknown="ignore", sparse_output=False)
+    parts = [("scale", DPStandardScaler(bounds=(-3, 3)), ["a"]), ("codes", codes, ["s"])]
+    step = ColumnTransformer(parts, sparse_threshold=0)
+    model = make_dp_pipeline(step, DPStandardScaler(), shares={"columntransformer": 0.5})
+    assert model.fit(rows.convert_dtypes()).transform(rows).shape == (40, 3)
+    rows.loc[0, "a"] = np.nan
+    with pytest.raises(ValueError, match=r"may tell values|NaN"):
+        model.fit(rows.convert_dtypes())
+
+
 def test_a_search_takes_it_as_it_is():
     search = DPGridSearch(pipeline_of(), {"dplogisticregression__row_norm": [1.0, 3.0]}, epsilon=3)
     found = search.fit(FRAME, Y)

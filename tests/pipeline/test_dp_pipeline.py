@@ -427,6 +427,8 @@ def with_entry(value):
         ((DPStandardScaler(), FunctionTransformer(np.ravel), CLASSIFIER), X, "row for each"),
         ((DPStandardScaler(), FunctionTransformer(centered), CLASSIFIER), X, "by itself"),
         ((FunctionTransformer(centered), DPStandardScaler(), CLASSIFIER), X, "by itself"),
+        ((FunctionTransformer(np.cumsum, kw_args={"axis": 0}), *THREE), X, "by itself"),
+        ((FunctionTransformer(lambda rows: rows / rows.max()), *THREE), X, "by itself"),
         ((DPStandardScaler(), FunctionTransformer(csr_array), DPStandardScaler()), X, "centered"),
         ((DPStandardScaler(), FunctionTransformer(as_texts), CLASSIFIER), X, "no numbers"),
         ((DPStandardScaler(), FunctionTransformer(shrunk), FunctionTransformer(small)), X, "large"),
