@@ -83,17 +83,16 @@ def median_of_responses(
 
     Each refinement searches a smaller neighborhood of the last result.
     """
-    center, step = np.zeros(searches[0].shape), np.ones(searches[0].shape)
+    center, step = 0.0, 1.0
     for number, search in enumerate(searches):
         counts_around = partial(_counts_around, responses, center, step)
-        shift = budget.quantiles(search, counts_around, q=0.5, n_rows=len(responses))
-        center = center + step * shift
-        step = _STEP * np.abs(center) if number == 0 else _STEP_AROUND * step
-    return float(center[0])
+        (shift,) = budget.quantiles(search, counts_around, q=0.5, n_rows=len(responses))
+        center = center + step * float(shift)
+        step = _STEP * abs(center) if number == 0 else _STEP_AROUND * step
+    return center
 
 
 def _counts_around(
-    responses: np.ndarray, center: np.ndarray, step: np.ndarray, points: np.ndarray
+    responses: np.ndarray, center: float, step: float, points: np.ndarray
 ) -> np.ndarray:
-    end = (center + step * points)[0]
-    return np.array([np.count_nonzero(responses <= end)], dtype=np.float64)
+    return np.array([np.count_nonzero(responses <= center + step * points)], dtype=np.float64)

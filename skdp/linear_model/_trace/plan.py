@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from skdp.linear_model._medians import (
 )
 from skdp.linear_model._trace.covariances import diagonal_reach, norm_bound
 from skdp.linear_model._trace.problem import TraceProblem
-from skdp.linear_model._trace.releases import StartReleases, TraceReleases
 from skdp.linear_model._trace.scales import N_POWERS
 from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
 from skdp.privacy import Release, sensitivity
@@ -27,7 +27,7 @@ from skdp.privacy.plan import left_of, share_for_counts
 from skdp.privacy.quantile import SCALE_GRID, search_steps
 from skdp.privacy.release import Search
 
-__all__ = ["START_SHARE", "plan_trace"]
+__all__ = ["START_SHARE", "StartReleases", "TraceReleases", "plan_trace"]
 
 # Wanted noise of a count, as a fraction of the records. First for a search, in which only the last
 # step is a close decision; then for the histogram of the responses, which should show rare ones.
@@ -58,6 +58,31 @@ _VOTE_PRECISION = 0.03
 _GROWTH = 1.2
 # Name of the release that the sensitivities of gradients follow from.
 _SPREAD = "response spread"
+
+
+class StartReleases(NamedTuple):
+    """A start from data; a gap that is too small skips the other two."""
+
+    gap: Release
+    subspaces: Release
+    core: Release
+
+
+class TraceReleases(NamedTuple):
+    """All releases of a fit: first those that map the data, then those of the descent."""
+
+    # Empty without an intercept, or if noise would hide the center.
+    response_center: tuple[Search, ...]
+    # Scales of single features, or one norm; neither if the matrices or covariances are public.
+    features: ScaleReleases | None
+    matrix_norm: Search | None
+    # Of rows and of columns; a side of length 1 has none.
+    covariances: tuple[Release | None, ...]
+    # None without noise, as nothing is clipped then.
+    response_spread: Release | None
+    # A random start has none.
+    start: StartReleases | None
+    steps: tuple[DescentStep, ...]
 
 
 def plan_trace(problem: TraceProblem) -> TraceReleases:
