@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdp._scales.plan import ColumnFacts, ScaleReleases, plan_scales
+from skdp._scales.plan import ScaleProblem, ScaleReleases, plan_scales
 from skdp.linear_model._descent import DescentStep, plan_descent, shares_of_steps
 from skdp.linear_model._medians import (
     ANY_SIZE,
@@ -166,7 +166,7 @@ def _plan_transform(
 def _plan_features(problem: TraceProblem) -> ScaleReleases:
     """Plan the scales of single features, as precise as is wanted, or as shares allow."""
     n_units, n_features, cost = problem.n_units, problem.n_entries, problem.cost
-    is_bounded, least = problem.interval is not None, _LEAST_FEATURE_SHARE
+    least, interval = _LEAST_FEATURE_SHARE, problem.interval
     sizes, moments = (
         share_for_counts(n_features, n_units, cost.mu, precision=wanted, limits=(least, largest))
         for wanted, largest in (
@@ -174,14 +174,16 @@ def _plan_features(problem: TraceProblem) -> ScaleReleases:
             (_MOMENTS_PRECISION, _LARGEST_MOMENTS_SHARE),
         )
     )
-    zooms = () if is_bounded else (least,) * _N_ZOOMS
-    return plan_scales(
-        ColumnFacts(cost, problem.unit.adjacency, n_units, n_features, problem.rounding),
-        is_bounded=is_bounded,
-        sizes=sizes,
-        places=zooms,
-        moments=moments + sum(zooms),
+    zooms = (least,) * _N_ZOOMS if interval is None else ()
+    facts = ScaleProblem(
+        cost=cost,
+        unit=problem.unit,
+        n_units=n_units,
+        n_features=n_features,
+        rounding=problem.rounding,
+        interval=interval,
     )
+    return plan_scales(facts, sizes=sizes, places=zooms, moments=moments + sum(zooms))
 
 
 def _plan_covariance(side: int, problem: TraceProblem) -> Release | None:
