@@ -45,8 +45,7 @@ Written by `python -m benchmarks.house.constants --write`. Every number in `skdp
 `decomposition`, `linear_model`, `preprocessing` and `privacy` that was tuned is halved and doubled,
 alone; numbers that count are rounded, and of quantiles it is the odds. Grids, and sizes that are
 powers of 2, stay as they are. The cases are those of `benchmarks/house/cases.py`. The noise of a
-release is the same
-whatever the numbers are, but for its scale and its shape.
+release is the same whatever the numbers are, but for its scale and its shape.
 
 Accuracy is 1 at best: captured variance beside that of the best components, or the explained
 fraction of the sum of squares of a matrix, of its coefficients or of responses. The effect of a

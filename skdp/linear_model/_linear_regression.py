@@ -3,6 +3,7 @@
 from typing import Any, ClassVar, Self
 
 from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
 
 from skdp._estimator import in_dtype
 from skdp._scales.bounds import checked_interval
@@ -12,6 +13,10 @@ from skdp.linear_model._trace.descent import Estimate
 from skdp.linear_model._trace.problem import TraceProblem
 
 __all__ = ["DPLinearRegression"]
+
+# Steps of a weak and of a strong signal, and which is strong: the records times mu for each
+# feature. benchmarks/trace_regression/scales.md, "Steps".
+_STEPS, _ENOUGH = (5, 10), 100.0
 
 
 class DPLinearRegression(PrivateRegressor):
@@ -42,8 +47,9 @@ class DPLinearRegression(PrivateRegressor):
         From 1e-100 to 1e100, or ``inf`` with ``epsilon=inf``.
     fit_intercept : bool, default=True
         Whether to fit an intercept. The responses are then centered by a private median.
-    n_iter : int, default=10
-        Number of gradient steps, 1 to 10,000. More steps split the budget further.
+    n_iter : int or "auto", default="auto"
+        Number of gradient steps, 1 to 10,000. More steps split the budget further. ``"auto"`` is 10
+        where the records and the budget are enough for so many, and else 5.
     ledger : PrivacyLedger or None, default=None
         Where the whole cost of a fit is charged before its first release. ``None`` keeps no ledger.
     n_jobs : int or None, default=None
@@ -111,6 +117,7 @@ class DPLinearRegression(PrivateRegressor):
         **PrivateRegressor._parameter_constraints,
         # `checked_interval` checks it.
         "bounds": "no_validation",
+        "n_iter": [*PrivateRegressor._parameter_constraints["n_iter"], StrOptions({"auto"})],
     }
 
     #: The only unit, as other estimators name it.
@@ -125,7 +132,7 @@ class DPLinearRegression(PrivateRegressor):
         bounds: Any = None,
         response_bound: float | None = None,
         fit_intercept: bool = True,
-        n_iter: int = 10,
+        n_iter: int | str = "auto",
         ledger: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -176,15 +183,18 @@ class DPLinearRegression(PrivateRegressor):
         return rows, None
 
     def _more_facts(self, facts: dict[str, Any]) -> dict[str, Any]:
+        n_features = facts["matrix_shape"][0]
+        strength = facts["n_units"] * self._cost().mu / n_features
+        more = {} if self.n_iter != "auto" else {"n_iter": _STEPS[strength > _ENOUGH]}
         if self.bounds is None:
-            return {}
-        interval = checked_interval(self.bounds, facts["matrix_shape"][0])
+            return more
+        interval = checked_interval(self.bounds, n_features)
         if not facts["is_dense"]:
             raise ValueError(
                 "bounds are for dense rows, or sparse ones of at most 64 features: others are not "
                 "centered. Pass bounds=None, or a dense X."
             )
-        return {"interval": interval}
+        return {**more, "interval": interval}
 
     def _set_attributes(self, result: Estimate, problem: TraceProblem) -> tuple[str, ...]:
         self.coef_ = in_dtype(result.point.matrix.ravel(), problem.dtype)

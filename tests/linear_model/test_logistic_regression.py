@@ -18,7 +18,7 @@ from skdp import DPLogisticRegression, PrivacyLedger, PrivacyWarning
 from skdp.data.reduce import BlockView
 from skdp.data.rows import Rows
 from skdp.data.sources import as_source
-from skdp.linear_model._logistic.descent import whitened
+from skdp.linear_model._logistic.descent import clip_level, residuals_of, whitened
 from skdp.linear_model._logistic.records import LabeledRows, clipped, weights_beside, with_norms
 from skdp.linear_model._logistic.warnings import warnings_for_moment
 from skdp.linear_model._logistic.whitening import whitening_of
@@ -301,6 +301,19 @@ def test_it_warns_if_no_eigenvalue_exceeds_the_noise(size, is_clear):
     assert told.startswith("Noise hides the spread") == (not is_clear)
 
 
+def test_a_mean_is_drawn_to_0_as_far_as_it_is_noise():
+    for length, least, most in ((0.0, 0.0, 0.4), (1.0, 0.5, 0.9), (100.0, 0.999, 1.0)):
+        moment = np.zeros((52, 52))
+        # Beside a constant of 2 the noise of an entry has the standard deviation .1.
+        noisy = 0.1 * np.random.default_rng(0).normal(size=50) + length / np.sqrt(50)
+        moment[:50, 50] = 2 * noisy
+        moment[:50, :50] = np.eye(50) + length**2 / 50
+        white = whitening_of(moment, 0.2 * np.sqrt(2), 2.0, 50)
+        kept = white.mean / noisy
+        np.testing.assert_allclose(kept, kept[0])
+        assert least <= kept[0] <= most
+
+
 @pytest.mark.parametrize(
     "cell", [Cell("zero_out", 3), Cell("zero_out", 3, "csr", row_norm=3.0)], ids=str
 )
@@ -341,6 +354,15 @@ def test_no_gradient_of_a_record_is_longer_than_the_level(container, bound, nois
         level = np.hypot(white.reach, 1) / 4
         longest = max(longest, np.linalg.norm(record.gradient(weights, level)) / level)
     assert 0.99 < longest <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_a_record_at_the_reach_is_clipped_if_its_class_has_less_than_half(n_classes):
+    for probability, is_clipped in ((0.49, True), (0.51, False)):
+        scores = np.zeros((1, n_classes))
+        scores[0, 0] = np.log((n_classes - 1) * probability / (1 - probability))
+        length = np.linalg.norm(residuals_of(scores, np.array([0]))) * np.hypot(3.0, 1.0)
+        assert (length > clip_level(3.0, n_classes)) == is_clipped
 
 
 @pytest.mark.filterwarnings("ignore::skdp.PrivacyWarning")

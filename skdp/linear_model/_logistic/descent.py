@@ -1,4 +1,4 @@
-"""Gradient steps on whitened rows: each gradient is clipped to half of what it can be at most.
+"""Gradient steps on whitened rows: a gradient is clipped if its record is more wrong than right.
 
 The whitening is folded into the weights and out of the sums. So a step multiplies the rows by as
 many columns as there are classes, and no whitened row is ever written out: sparse ones stay sparse.
@@ -20,9 +20,9 @@ from skdp.linear_model._logistic.whitening import Whitening, centered
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_weights
 
-__all__ = ["WhitenedRecords", "descend", "residuals_of", "whitened"]
+__all__ = ["WhitenedRecords", "clip_level", "descend", "residuals_of", "whitened"]
 
-# Clip level, as a fraction of the longest gradient.
+# What other classes have together, where a gradient at the reach is as long as the clip level.
 _CLIP = 0.5  # benchmarks/classification/constants.md
 # Length of a step: below 4, where a step on whitened rows would no longer converge:
 # benchmarks/classification/constants.md.
@@ -81,7 +81,7 @@ def descend(
     """Take all steps; return the mean of the last half of the iterates, shrunk."""
     n_classes = problem.n_classes
     step = _STEP_OF_TWO if n_classes == 2 else min(_LARGEST_STEP, _STEP_A_CLASS * n_classes)
-    level = _CLIP * math.sqrt(2) * math.hypot(records.whitening.reach, 1.0)
+    level = clip_level(records.whitening.reach, n_classes)
     rounding = _rounding(problem, records, level)
     weights, iterates = start, []
     for release in plan:
@@ -91,6 +91,14 @@ def descend(
         iterates.append(weights)
     step_noise = step * noise_std / problem.n_units
     return shrunk_mean(iterates, step_noise, step, start, records.whitening)
+
+
+def clip_level(reach: float, n_classes: int) -> float:
+    """Return the length of a gradient at the reach whose class has the probability 1/2.
+
+    The others have as much of the rest as each other.
+    """
+    return _CLIP * math.sqrt(n_classes / (n_classes - 1)) * math.hypot(reach, 1.0)
 
 
 def _rounding(problem: LogisticProblem, records: WhitenedRecords, level: float) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.linalg.norms import row_norms
+from skdp.linalg.norms import row_norms, row_squares
 from skdp.linalg.spectrum import noise_edge
 
 __all__ = ["Whitening", "centered", "fractions_of", "on_rows", "start_of", "whitening_of"]
@@ -42,12 +42,17 @@ def whitening_of(
 ) -> Whitening:
     """Whiten by the noisy covariance, with the edge of its noise as the least eigenvalue.
 
-    A whitened row is clipped to the root mean square norm that it has by this: post-processing.
+    The mean is drawn to 0 as far as it is noise. A whitened row is clipped to the root mean square
+    norm that it has by this. All of that is post-processing.
     """
-    mean = moment[:n_features, n_features] / constant
-    covariance = moment[:n_features, :n_features] - np.outer(mean, mean)
+    off_diagonal_std = noise_std * math.sqrt(0.5)
+    noisy = moment[:n_features, n_features] / constant
+    mean = _without_noise(noisy, off_diagonal_std / constant)
+    # The second moment around `mean`, not around the noisy mean, which may be longer than the rows.
+    shift = np.outer(mean, noisy)
+    covariance = moment[:n_features, :n_features] - shift - shift.T + np.outer(mean, mean)
     values, vectors = np.linalg.eigh(covariance)
-    edge = noise_edge(noise_std * math.sqrt(0.5), n_features)
+    edge = noise_edge(off_diagonal_std, n_features)
     least = max(edge, _LEAST_OF_LARGEST * values[-1], _LEAST_OF_MEAN * values.mean())
     raised = np.maximum(values, least)
     spread = values / raised
@@ -56,6 +61,12 @@ def whitening_of(
     is_clear = bool(values[-1] > edge and reach > 1)
     root, largest = (half + half.T) / 2, 1 / math.sqrt(raised[0])
     return Whitening(mean, root, vectors, np.maximum(spread, 0.0), largest, reach, is_clear)
+
+
+def _without_noise(mean: np.ndarray, noise_std: float) -> np.ndarray:
+    """Draw a mean to 0 by the fraction of its squared length that is noise."""
+    square = float(row_squares(mean[None])[0])
+    return mean * max(0.0, 1 - len(mean) * noise_std**2 / square) if square else mean
 
 
 def start_of(
