@@ -12,16 +12,15 @@ from skdp._scales.plan import ScaleProblem, ScaleReleases, plan_scales
 from skdp.linear_model._descent import DescentStep, plan_descent, shares_of_steps
 from skdp.linear_model._medians import (
     ANY_SIZE,
-    RESPONSE_CENTER,
     UP_TO_ONE,
     affordable_refinements,
     n_counts,
-    plan_medians,
+    plan_median,
 )
 from skdp.linear_model._trace.covariances import diagonal_reach, norm_bound
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.scales import N_POWERS
-from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
+from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.plan import left_of, share_for_counts
 from skdp.privacy.quantile import SCALE_GRID, search_steps
@@ -133,9 +132,7 @@ def _plan_center(problem: TraceProblem) -> tuple[Search, ...]:
     noise_std = problem.cost.noise_std("gaussian", sensitivity.count(), share / count)
     if noise_std > _USELESS * n_records:
         return ()
-    return plan_medians(
-        problem.cost, RESPONSE_CENTER, share / count, grid, n_refinements, remedy=OTHER_UNITS_OF_Y
-    )
+    return plan_median(problem.cost, share / count, grid, n_refinements)
 
 
 def _plan_spread(problem: TraceProblem) -> Release:
