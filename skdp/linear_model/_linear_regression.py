@@ -1,5 +1,6 @@
 """Linear regression on private rows of features."""
 
+import math
 from typing import Any, ClassVar, Self
 
 from sklearn.base import _fit_context
@@ -14,9 +15,9 @@ from skdp.linear_model._trace.problem import TraceProblem
 
 __all__ = ["DPLinearRegression"]
 
-# Steps of a weak and of a strong signal, and which is strong: the records times mu for each
-# feature. benchmarks/trace_regression/scales.md, "Steps".
-_STEPS, _ENOUGH = (5, 10), 100.0
+# Steps of a weak and of a strong signal, and from where it is strong: records times mu beside the
+# root of the number of features. benchmarks/trace_regression/scales.md, "Steps".
+_STEPS, _STRONG = (5, 10), 130.0
 
 
 class DPLinearRegression(PrivateRegressor):
@@ -184,8 +185,8 @@ class DPLinearRegression(PrivateRegressor):
 
     def _more_facts(self, facts: dict[str, Any]) -> dict[str, Any]:
         n_features = facts["matrix_shape"][0]
-        strength = facts["n_units"] * self._cost().mu / n_features
-        more = {} if self.n_iter != "auto" else {"n_iter": _STEPS[strength > _ENOUGH]}
+        strength = facts["n_units"] * self._cost().mu / math.sqrt(n_features)
+        more = {} if self.n_iter != "auto" else {"n_iter": _STEPS[strength > _STRONG]}
         if self.bounds is None:
             return more
         interval = checked_interval(self.bounds, n_features)
