@@ -9,7 +9,7 @@ from unittest.mock import patch
 import numpy as np
 
 from skdp.linear_model._trace import descent
-from skdp.linear_model._trace.estimate import Estimate
+from skdp.linear_model._trace.descent import Estimate
 from skdp.privacy import initial_noise, noise
 
 __all__ = ["drawn_noise", "noise_of", "without_cut"]

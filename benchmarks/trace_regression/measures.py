@@ -16,7 +16,7 @@ from skdp.datasets import make_trace_regression
 from skdp.linear_model import _descent
 from skdp.linear_model._trace import descent, scales
 from skdp.linear_model._trace import plan as trace_plan
-from skdp.linear_model._trace.estimate import Estimate
+from skdp.linear_model._trace.descent import Estimate
 
 Data = tuple[Any, np.ndarray, np.ndarray]
 

@@ -1,6 +1,7 @@
 """What centers and scales of columns take: releases and their shares, from public facts."""
 
 import math
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -10,11 +11,12 @@ from skdp._scales.sizes import N_BINS
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.plan import OneOf
+from skdp.units._resolved import ResolvedUnit
 
 __all__ = [
     "MOST_NOISE",
     "CenteredReleases",
-    "ColumnFacts",
+    "ScaleProblem",
     "ScaleReleases",
     "SizedReleases",
     "ZoomedReleases",
@@ -34,14 +36,16 @@ _SIZES, _MOMENTS, _PLACED = "signed sizes", "column moments", "places in interva
 _UNBOUNDED = ("rough column moments", _MOMENTS)
 
 
-class ColumnFacts(NamedTuple):
-    """Public facts of columns; `rounding` is that of a sum of rows, relative to the longest."""
+@dataclass(frozen=True, kw_only=True)
+class ScaleProblem:
+    """Public facts of columns whose centers and scales are asked for."""
 
     cost: PrivacyCost
-    adjacency: str
-    n_rows: int
-    n_columns: int
-    rounding: float
+    unit: ResolvedUnit
+    n_units: int
+    n_features: int
+    rounding: float  # bound for a sum of rows, in units of the largest contribution
+    interval: tuple[np.ndarray, np.ndarray] | None  # public ends of each column, or None
 
 
 class CenteredReleases(NamedTuple):
@@ -70,61 +74,60 @@ ScaleReleases = Release | CenteredReleases | SizedReleases
 
 
 def plan_scales(
-    facts: ColumnFacts,
+    problem: ScaleProblem,
     *,
-    is_bounded: bool,
     sizes: float,
     places: tuple[float, ...],
     moments: float,
 ) -> ScaleReleases:
     """Plan all releases in their order; those of places take their shares from the moments."""
-    if is_bounded:
-        return _plan_moments(facts, moments)
-    if not facts.cost.is_private:
-        any_change, shape = partial(float, math.inf), (2, facts.n_columns)
+    if problem.interval is not None:
+        return _plan_moments(problem, moments)
+    if not problem.cost.is_private:
+        any_change, shape = partial(float, math.inf), (2, problem.n_features)
         return CenteredReleases(
             *(
-                facts.cost.release(name, "gaussian", moments / 2, any_change, {}, shape=shape)
+                problem.cost.release(name, "gaussian", moments / 2, any_change, {}, shape=shape)
                 for name in _UNBOUNDED
             )
         )
-    bins = partial(sensitivity.histograms, facts.n_columns, facts.adjacency)
-    shape = (facts.n_columns, N_BINS)
+    bins = partial(sensitivity.histograms, problem.n_features, problem.unit.adjacency)
+    shape = (problem.n_features, N_BINS)
     zoomed = ZoomedReleases(
-        _plan_places(facts, places), _plan_moments(facts, moments - sum(places))
+        _plan_places(problem, places), _plan_moments(problem, moments - sum(places))
     )
     return SizedReleases(
-        facts.cost.release(_SIZES, "gaussian", sizes, bins, {}, shape=shape),
-        OneOf((_plan_moments(facts, moments), zoomed)),
+        problem.cost.release(_SIZES, "gaussian", sizes, bins, {}, shape=shape),
+        OneOf((_plan_moments(problem, moments), zoomed)),
     )
 
 
-def _plan_moments(facts: ColumnFacts, share: float) -> Release:
+def _plan_moments(problem: ScaleProblem, share: float) -> Release:
     """Plan the mean of each column and of its square, in its interval."""
     change = partial(
         _moment_change,
-        n_rows=facts.n_rows,
-        n_columns=facts.n_columns,
-        adjacency=facts.adjacency,
+        n_rows=problem.n_units,
+        n_columns=problem.n_features,
+        adjacency=problem.unit.adjacency,
     )
-    known, shape = {"rounding": facts.rounding}, (2, facts.n_columns)
-    return facts.cost.release(_MOMENTS, "gaussian", share, change, known, shape=shape)
+    known, shape = {"rounding": problem.rounding}, (2, problem.n_features)
+    return problem.cost.release(_MOMENTS, "gaussian", share, change, known, shape=shape)
 
 
-def _plan_places(facts: ColumnFacts, shares: tuple[float, ...]) -> tuple[Release, ...]:
+def _plan_places(problem: ScaleProblem, shares: tuple[float, ...]) -> tuple[Release, ...]:
     """Plan histograms of equal bins for the columns that are zoomed; the others count nothing."""
-    change = partial(sensitivity.histograms, adjacency=facts.adjacency)
+    change = partial(sensitivity.histograms, adjacency=problem.unit.adjacency)
     releases: list[Release] = []
     for number, share in enumerate(shares):
-        most = _ALL_PLACES / facts.n_columns
+        most = _ALL_PLACES / problem.n_features
         if number + 1 < len(shares):
-            noise_std = facts.cost.noise_std("gaussian", change(facts.n_columns), share)
-            most = min(most, _CLEAR * (facts.n_rows / noise_std) ** 2)
-        shape = facts.n_columns, 1 << int(np.clip(math.log2(most), *_PLACES))
+            noise_std = problem.cost.noise_std("gaussian", change(problem.n_features), share)
+            most = min(most, _CLEAR * (problem.n_units / noise_std) ** 2)
+        shape = problem.n_features, 1 << int(np.clip(math.log2(most), *_PLACES))
         name = f"closer {_PLACED}" if number else _PLACED
         follows = releases[-1].name if releases else _SIZES
         releases.append(
-            facts.cost.release(
+            problem.cost.release(
                 name,
                 "gaussian",
                 share,

@@ -18,7 +18,7 @@ __all__ = [
 
 OTHER_UNITS_OF_X = "Pass X in other units: divide it by a public guess of its size."
 
-# Powers of two from 1e-12 to 1e18, as where features of regressions are standardized.
+# Powers of two from 1e-12 to 1e18.
 _FIRST, _LAST = -40, 60  # not studied
 _N_POWERS = _LAST - _FIRST + 1  # not tuned
 #: Bins of a column: 0, the positive powers, and the negative ones.

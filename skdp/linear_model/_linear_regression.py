@@ -10,7 +10,7 @@ from skdp._estimator import in_dtype
 from skdp._scales.bounds import checked_interval
 from skdp.data.rank_one import RankOneMatrices
 from skdp.linear_model._regressor import PrivateRegressor
-from skdp.linear_model._trace.estimate import Estimate
+from skdp.linear_model._trace.descent import Estimate
 from skdp.linear_model._trace.problem import TraceProblem
 
 __all__ = ["DPLinearRegression"]

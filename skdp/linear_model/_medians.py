@@ -1,10 +1,11 @@
-"""Private medians of numbers in unknown units: a search, and finer ones around its result."""
+"""A private median of responses in unknown units: a search, and finer ones around its result."""
 
 from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
+from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.quantile import search_steps
@@ -17,7 +18,7 @@ __all__ = [
     "affordable_refinements",
     "median_of_responses",
     "n_counts",
-    "plan_medians",
+    "plan_median",
 ]
 
 #: Name of the release of the responses' center.
@@ -46,27 +47,17 @@ def n_counts(n_points: int, n_refinements: int) -> int:
     return search_steps(n_points) + n_refinements * search_steps(len(_AROUND))
 
 
-def plan_medians(
-    cost: PrivacyCost,
-    name: str,
-    share_of_count: float,
-    grid: np.ndarray,
-    n_refinements: int,
-    *,
-    remedy: str,
+def plan_median(
+    cost: PrivacyCost, share_of_count: float, grid: np.ndarray, n_refinements: int
 ) -> tuple[Search, ...]:
     """Plan a search and its refinements; each count gets the same share."""
     # No warning at the ends of other grids: they are public bounds, or close to the last result.
-    first = cost.search(
-        name,
-        share_of_count * search_steps(len(grid)),
-        grid,
-        remedy=remedy if grid is ANY_SIZE else None,
-    )
-    share = share_of_count * search_steps(len(_AROUND))
+    remedy = OTHER_UNITS_OF_Y if grid is ANY_SIZE else None
+    share, finer = (share_of_count * search_steps(len(points)) for points in (grid, _AROUND))
+    first = cost.search(RESPONSE_CENTER, share, grid, remedy=remedy)
     numbers = range(1, 1 + n_refinements)
     return first, *(
-        cost.search(f"{name}, refinement {number}", share, _AROUND) for number in numbers
+        cost.search(f"{RESPONSE_CENTER}, refinement {number}", finer, _AROUND) for number in numbers
     )
 
 
@@ -83,17 +74,16 @@ def median_of_responses(
 
     Each refinement searches a smaller neighborhood of the last result.
     """
-    center, step = np.zeros(searches[0].shape), np.ones(searches[0].shape)
+    center, step = 0.0, 1.0
     for number, search in enumerate(searches):
         counts_around = partial(_counts_around, responses, center, step)
-        shift = budget.quantiles(search, counts_around, q=0.5, n_rows=len(responses))
-        center = center + step * shift
-        step = _STEP * np.abs(center) if number == 0 else _STEP_AROUND * step
-    return float(center[0])
+        (shift,) = budget.quantiles(search, counts_around, q=0.5, n_rows=len(responses))
+        center = center + step * float(shift)
+        step = _STEP * abs(center) if number == 0 else _STEP_AROUND * step
+    return center
 
 
 def _counts_around(
-    responses: np.ndarray, center: np.ndarray, step: np.ndarray, points: np.ndarray
+    responses: np.ndarray, center: float, step: float, points: np.ndarray
 ) -> np.ndarray:
-    end = (center + step * points)[0]
-    return np.array([np.count_nonzero(responses <= end)], dtype=np.float64)
+    return np.array([np.count_nonzero(responses <= center + step * points)], dtype=np.float64)

@@ -24,7 +24,7 @@ from skdp.data.digest import digests
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import as_source
 from skdp.linear_model._responses import r2_of
-from skdp.linear_model._trace.estimate import Estimate
+from skdp.linear_model._trace.descent import Estimate
 from skdp.linear_model._trace.fit import solve_trace
 from skdp.linear_model._trace.input import (
     as_rows,

@@ -9,7 +9,7 @@ from skdp._estimator import in_dtype
 from skdp.data.design import Design
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linear_model._regressor import PrivateRegressor
-from skdp.linear_model._trace.estimate import Estimate
+from skdp.linear_model._trace.descent import Estimate
 from skdp.linear_model._trace.problem import (
     DELTA_TAIL,
     TRACE_CONSTRAINTS,

@@ -6,7 +6,6 @@ the step. Free parameters, on which no release depends, may differ.
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import joblib
@@ -28,7 +27,7 @@ from skdp.pipeline._steps import Step, configured_step
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy.precision import plain
 
-__all__ = ["Candidate", "Path", "candidates_of", "free_parameters", "path_of"]
+__all__ = ["Candidate", "Place", "candidates_of", "free_parameters", "path_of"]
 
 _GUARANTEE = {"epsilon", "delta", "adjacency", "privacy_unit"}
 _NOT_TUNED = {"random_state", "ledger", "n_jobs"}
@@ -41,16 +40,15 @@ class Candidate(NamedTuple):
     of_steps: tuple[dict[str, Any], ...]
 
 
-@dataclass(frozen=True)
-class Path:
-    """Keys that tell which fits a candidate shares with others; one entry for each step."""
+class Place(NamedTuple):
+    """What is known, before any fit, of a step of a candidate; keys tell which fits it shares."""
 
-    fits: tuple[Hashable, ...]  # equal for candidates that share the fit of the step
-    results: tuple[Hashable, ...]  # the same, but free parameters of the step are equal too
+    fit: Hashable  # equal for candidates that share the fit of the step
+    result: Hashable  # the same, but free parameters of the step are equal too
     # arguments of `_problem_like` for private steps, where they can be known, else None
-    facts: tuple[Any, ...]
-    # what decides the width of the rows of each step, if that is released; else ""
-    follows: tuple[str, ...]
+    facts: Any
+    # what decides the width of the rows of the step, if that is released; else ""
+    follows: str
 
 
 def candidates_of(
@@ -114,16 +112,13 @@ def path_of(
     epsilon: float,
     n_planned: int | None,
     n_fitted: int | None,
-) -> Path:
+) -> list[Place]:
     """Plan a candidate from public facts of X; refuse what any of its fits would refuse.
 
     With `n_planned`, X is public and stands for so many rows to come. With `n_fitted`, it is what
     so many public steps make of the rows, and the first private step has checked it.
     """
-    fits: list[Hashable] = []
-    results: list[Hashable] = []
-    facts: list[Any] = []
-    follows: list[str] = []
+    path: list[Place] = []
     before: Hashable = ()
     # Up to the first private step `like` is what X becomes. Behind it (`is_checked`) it is public
     # rows of the same kind; where the width is released, it is an upper limit. What predicts leaves
@@ -131,32 +126,30 @@ def path_of(
     like, n_rows, is_checked, released = X, 0, False, ""
     for number, (step, parameters) in enumerate(zip(steps, candidate.of_steps, strict=True)):
         configured, free, own = configured_step(step, parameters), frozenset[str](), parameters
-        facts.append(None)
-        follows.append(released)
+        facts, follows = None, released
         if step.is_private:
             configured.set_params(epsilon=epsilon)
             configured._validate_params()
             if n_planned is None and isinstance(configured, PrivateClassifier):
                 configured._classes_and_codes(y)
-            rows = like if step.columns is None else columns_of(like, step.columns)
+            rows = columns_of(like, step.columns)
             if not is_checked:
                 # Rows that pass here stay acceptable: what later steps get is made finite.
                 if n_planned is None and n_fitted is None:
                     configured._problem(rows, y)
                 n_rows, is_checked = n_planned or _shape_of(rows)[0], step.columns is None
-            width = None if rows is None else _shape_of(rows)[1]
-            if width is not None:
-                facts[-1] = n_rows, width, rows
-                problem = configured._problem_like(*facts[-1])
+            if rows is not None and (width := _shape_of(rows)[1]) is not None:
+                facts = n_rows, width, rows
+                problem = configured._problem_like(*facts)
                 if not released:
                     free = free_parameters(configured, problem)
+                    if _n_components(configured) == "data":
+                        released = f"{step.name}.n_components"
             own = configured.get_params(deep=False)
         # Which parameters are free may differ between candidates, so it is part of the key.
-        fits.append((before, tuple(sorted(free)), _key(own, without=free)))
-        before = (before, _key(own))
-        results.append(before)
-        if step.is_private and not released and _n_components(configured) == "data":
-            released = f"{step.name}.n_components"
+        fit = before, tuple(sorted(free)), _key(own, without=free)
+        before = before, _key(own)
+        path.append(Place(fit, before, facts, follows))
         if step.columns is not None or number < (n_fitted or 0):
             continue
         if is_columns(configured):
@@ -167,7 +160,7 @@ def path_of(
             like = None if like is None else _like_behind(configured, step, n_rows, like)
         else:
             like = _public_result(step.name, configured, like)
-    return Path(tuple(fits), tuple(results), tuple(facts), tuple(follows))
+    return path
 
 
 def free_parameters(step: Any, problem: Any) -> frozenset[str]:

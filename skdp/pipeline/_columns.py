@@ -52,7 +52,9 @@ def check_columns(name: str, step: Any) -> None:
 
 
 def columns_of(rows: Any, columns: Any) -> Any:
-    """Return some columns of rows."""
+    """Return some columns of rows; None stands for all."""
+    if columns is None:
+        return rows
     rows = rows if hasattr(rows, "shape") else np.asarray(rows)
     return _safe_indexing(rows, columns, axis=1)
 

@@ -212,7 +212,7 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
     @property
     def named_steps(self) -> Bunch:
         """The steps by their names: the fitted ones, or before a fit those given."""
-        return Bunch(**dict(self._held().steps))
+        return self._held().named_steps
 
     @property
     def privacy_unit(self) -> str:
@@ -290,11 +290,11 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
 
 def _plan_of(search: Search) -> Plan:
     """Put the plans of all steps together; behind a released width a step is one line."""
-    parts, follows, budgets = [], search.paths[0].follows, search.split.search
+    parts, budgets = [], search.split.search
     for number, share in budgets.shares.items():
         name = search.steps[number].name
-        if follows[number]:
-            parts.append(Release(name, "gaussian", share, follows=follows[number]))
+        if follows := search.paths[0][number].follows:
+            parts.append(Release(name, "gaussian", share, follows=follows))
         else:
             *_, plan = planned_fit(search, number, 0, budgets)
             parts.append(_within(plan.parts, name, share))

@@ -14,7 +14,7 @@ from skdp._estimator import PrivateEstimator, plan_of, restored_on_error
 from skdp.data.finite import finite
 from skdp.data.sources import RowBlocks
 from skdp.pipeline._budget_split import BudgetSplit, FitBudgets, set_budget, split_budget
-from skdp.pipeline._candidates import Candidate, Path, candidates_of, path_of
+from skdp.pipeline._candidates import Candidate, Place, candidates_of, path_of
 from skdp.pipeline._columns import check_rows_of_columns, columns_of, fitted_columns, is_columns
 from skdp.pipeline._private_steps import SharedBudget, is_passed_through
 from skdp.pipeline._public_steps import fitted_to_nothing, transformed
@@ -63,7 +63,7 @@ class Search:
     refits: bool = False
     # names of the steps whose classes are taken from the labels of y
     lack_classes: Sequence[str] = ()
-    paths: Sequence[Path] = ()
+    paths: Sequence[Sequence[Place]] = ()  # of each candidate, its steps
     # steps of the only candidate that come before all private ones, and what they make of X
     before: list[Any] = field(default_factory=list)
     rows: Any = None
@@ -84,7 +84,7 @@ class Search:
     def split(self) -> BudgetSplit:
         """What each fit may spend; that of a single candidate does not wait for its path."""
         private = [i for i, step in enumerate(self.steps) if step.is_private]
-        n_fits = {i: len({path.fits[i] for path in self.paths}) or 1 for i in private}
+        n_fits = {i: len({path[i].fit for path in self.paths}) or 1 for i in private}
         return split_budget(self.steps, self.candidates, n_fits, self.cost, refits=self.refits)
 
     def planned(self, cost: PrivacyCost, parts: Any) -> Plan:
@@ -102,8 +102,8 @@ class Search:
 
     def chooses_within(self, number: int) -> bool:
         """Tell whether candidates that share a fit of a step differ in what they make of it."""
-        fits = {path.fits[number] for path in self.paths}
-        return len({path.results[number] for path in self.paths}) > len(fits)
+        fits = {path[number].fit for path in self.paths}
+        return len({path[number].result for path in self.paths}) > len(fits)
 
     def told(self, number: int, budgets: FitBudgets, messages: Iterable[str]) -> list[str]:
         """Say who warns: its epsilon, which a warning may name, is that of a share."""
@@ -144,10 +144,9 @@ def search_of(
     steps = steps_of(given)
     candidates = candidates_of(grid, given, steps)
     search = Search(given, steps, candidates, X, y, cost, seed, refits, lack_classes, rows=X)
-    for step in steps:
-        if is_columns(step.estimator):
-            are_private = n_planned is None
-            check_rows_of_columns(step.name, step.estimator, X, are_private=are_private)
+    for name, step, *_ in steps:
+        if is_columns(step):
+            check_rows_of_columns(name, step, X, are_private=n_planned is None)
     if n_planned is None:
         check_targets(steps, X, y)
         if len(candidates) == 1:
@@ -171,13 +170,8 @@ def _open(search: Search) -> None:
     for number in range(first, first + max(n_parts, 1)):
         label, (one,) = _labeled(search, [0], number, budgets)
         one._validate_params()
-        rows = _read_by(search.steps[number], search.rows)
+        rows = columns_of(search.rows, search.steps[number].columns)
         search.opened[number] = label, [one], one._problem(rows, search.y)
-
-
-def _read_by(step: Step, X: Any) -> Any:
-    """Return what a step is fitted to: part of a ColumnTransformer has some columns only."""
-    return X if step.columns is None else columns_of(X, step.columns)
 
 
 def _rows_behind(step: Step, fitted: Any, X: Any) -> Any:
@@ -198,7 +192,7 @@ def warnings_for_fits(search: Search) -> list[str]:
     for budgets in (search.split.search, search.split.final):
         for j, path in enumerate(search.paths):
             for number in budgets.shares:
-                if path.facts[number] is None:
+                if path[number].facts is None:
                     continue
                 step, problem, plan = planned_fit(search, number, j, budgets)
                 messages = step._warnings(problem, plan)
@@ -233,8 +227,8 @@ def _fit_from(
 ) -> dict[int, Any]:
     """Fit all steps after the `fitted` ones, for the candidates that have these in common."""
     number, models = len(fitted), dict[int, Any]()
-    for group in _grouped(members, lambda j: search.paths[j].fits[number]):
-        branches = _grouped(group, lambda j: search.paths[j].results[number])
+    for group in _grouped(members, lambda j: search.paths[j][number].fit):
+        branches = _grouped(group, lambda j: search.paths[j][number].result)
         results = _fit_step(search, fitted, [branch[0] for branch in branches], X, budgets)
         for branch, result in zip(branches, results, strict=True):
             done = [*fitted, result]
@@ -270,7 +264,7 @@ def planned_fit(
 ) -> tuple[Any, Any, Plan]:
     """Return a private step whose rows are known, as it will be fitted; its problem; its plan."""
     step = _configured(search, number, candidate, budgets)
-    problem = step._problem_like(*search.paths[candidate].facts[number])
+    problem = step._problem_like(*search.paths[candidate][number].facts)
     return step, problem, plan_of(problem, step._plan(problem))
 
 
@@ -289,13 +283,11 @@ def _fit_step(
     if not step.is_private:
         configured = [_configured(search, number, j, budgets) for j in candidates]
         return [fitted_to_nothing(step.name, one, X) for one in configured]
-    if number in search.opened:
-        label, configured, opened = search.opened.pop(number)
-    else:
-        (label, configured), opened = _labeled(search, candidates, number, budgets), None
+    opened = search.opened.pop(number, None)
+    label, configured, data = opened or (*_labeled(search, candidates, number, budgets), None)
     # The first fit charges all, before its first release; the others charge nothing.
     configured[0].ledger, search.ledger = search.ledger, None
-    warnings = fit_together(configured, _read_by(step, X), search.y, opened)
+    warnings = fit_together(configured, columns_of(X, step.columns), search.y, data)
     for one, messages in zip(configured, warnings, strict=True):
         search.warnings[id(one)] = search.told(number, budgets, messages)
     search.keep(configured[0].privacy_spent_, label)
@@ -341,11 +333,8 @@ def _assembled(search: Search, fitted: Sequence[Any]) -> Any:
     """Put fitted steps together as they were."""
     if not search.steps[0].name:
         return fitted[0]
-    steps = [
-        (step.name, one)
-        for step, one in zip(search.steps, fitted, strict=True)
-        if step.columns is None
-    ]
+    pairs = zip(search.steps, fitted, strict=True)
+    steps = [(step.name, one) for step, one in pairs if step.columns is None]
     if isinstance(search.estimator, SharedBudget):
         return Pipeline(steps)
     return clone(search.estimator).set_params(steps=steps)

@@ -19,13 +19,13 @@ from skdp._reading import (
 )
 from skdp._scales.bounds import checked_interval
 from skdp._scales.fit import release_scales
+from skdp._scales.plan import ScaleProblem
 from skdp._scales.shrinkage import Scales
 from skdp.data.digest import digest
 from skdp.data.reduce import sum_rounding
 from skdp.data.rows import Rows
 from skdp.data.sources import MappedBlocks, RowBlocks, as_source, block_starts, holds_sparse
-from skdp.preprocessing._scaler.plan import plan_scaler
-from skdp.preprocessing._scaler.problem import ScaledRow, ScalerProblem
+from skdp.preprocessing._scaler.plan import ScaledRow, plan_scaler
 from skdp.preprocessing._scaler.transform import Scaling
 from skdp.preprocessing._scaler.warnings import warnings_for_plan, warnings_for_scales
 
@@ -218,7 +218,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
             )
         return self._scaling.undo(checked)
 
-    def _problem(self, X: Any, y: Any) -> tuple[ScalerProblem, Data]:
+    def _problem(self, X: Any, y: Any) -> tuple[ScaleProblem, Data]:
         checked = check_rows_or_blocks(X, type(self).__name__)
         problem = self._problem_of(*checked.shape, is_sparse=holds_sparse(checked))
         # Takes X as given, because the checked X has lost the names of its features.
@@ -226,18 +226,18 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
         source = as_source(checked)
         return problem, (Rows(source, self.n_jobs), partial(digest, source))
 
-    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> ScalerProblem:
+    def _problem_like(self, n_samples: int, n_features: int, like: Any) -> ScaleProblem:
         check_like(like, n_samples, n_features)
         return self._problem_of(n_samples, n_features, is_sparse=holds_sparse(like))
 
-    def _problem_of(self, n_rows: int, n_features: int, *, is_sparse: bool) -> ScalerProblem:
+    def _problem_of(self, n_rows: int, n_features: int, *, is_sparse: bool) -> ScaleProblem:
         """Refuse parameters that contradict each other or the public facts."""
         self._check_sparse(is_sparse)
         check_not_pure(type(self).__name__, self._cost())
         interval = None if self.bounds is None else checked_interval(self.bounds, n_features)
         starts = block_starts(n_rows, n_features, is_sparse=is_sparse)
         return self._asked(
-            ScalerProblem,
+            ScaleProblem,
             unit=ScaledRow(self.adjacency),
             n_units=n_rows,
             n_features=n_features,
@@ -255,12 +255,12 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator)
     _plan, _warnings = staticmethod(plan_scaler), staticmethod(warnings_for_plan)
 
     def _solve(
-        self, problem: ScalerProblem, plan: Any, view: Any, budget: Any, generator: Any
+        self, problem: ScaleProblem, plan: Any, view: Any, budget: Any, generator: Any
     ) -> Scales:
         shape = problem.n_units, problem.n_features
         return release_scales(plan, view, shape, problem.interval, budget)
 
-    def _set_attributes(self, result: Scales, problem: ScalerProblem) -> list[str]:
+    def _set_attributes(self, result: Scales, problem: ScaleProblem) -> list[str]:
         self.mean_, self.var_ = result.center, result.variance
         is_constant = result.is_flat & (not problem.cost.is_private)
         self.scale_ = np.where(is_constant, 1.0, np.sqrt(result.variance))

@@ -7,7 +7,7 @@ from skdp.data.design import Design
 from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import as_source
 from skdp.linalg.fixed_rank import FixedRank
-from skdp.linear_model._trace.estimate import Estimate
+from skdp.linear_model._trace.descent import Estimate
 from skdp.linear_model._trace.transform import Transform, inverse_root
 
 N = 50

@@ -1,5 +1,6 @@
 """Pipelines with one budget: what they cost, what they refuse, and what they leave."""
 
+import inspect
 import math
 import pickle
 import sys
@@ -322,7 +323,10 @@ def count_calls(fit, stop):
 
     def count(frame, event, _):
         nonlocal n_calls
-        n_calls += event == "call" and "skdp/" in frame.f_code.co_filename
+        code = frame.f_code
+        # A generator may be entered to be thrown away, and Python swallows what it raises then.
+        is_function = event == "call" and not code.co_flags & inspect.CO_GENERATOR
+        n_calls += is_function and "skdp/" in code.co_filename
         if n_calls >= stop:
             sys.setprofile(None)
             raise KeyboardInterrupt

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdp.linear_model._descent import DescentStep, plan_descent, shares_of_steps
-from skdp.linear_model._medians import ANY_SIZE, RESPONSE_CENTER, plan_medians
+from skdp.linear_model._medians import ANY_SIZE, RESPONSE_CENTER, plan_median
 from skdp.linear_model._personal import grids
 from skdp.linear_model._personal.levels import CENTER_CERTAINTY, MEAN_CERTAINTY
 from skdp.linear_model._personal.problem import PersonalProblem
@@ -121,15 +121,14 @@ def _plan_response_center(problem: PersonalProblem) -> tuple[Search, ...] | Clip
     """Plan a median, which works in any units but takes more counts, or else a mean."""
     if not problem.fit_intercept:
         return ()
-    name, share_of_count = RESPONSE_CENTER, _count_share(problem)
     if _counts_are_cheap(problem):
-        return plan_medians(
-            problem.cost, name, share_of_count, ANY_SIZE, _N_REFINEMENTS, remedy=OTHER_UNITS_OF_Y
-        )
+        return plan_median(problem.cost, _count_share(problem), ANY_SIZE, _N_REFINEMENTS)
     if _noise_of_mean(problem, _RESPONSE_SHARE) > _LARGEST_RESPONSE_NOISE:
         return ()
-    norm = _level(problem, f"{name} norm", OTHER_UNITS_OF_Y)
-    return ClippedSum(norm, _sum(problem, name, _RESPONSE_SHARE, norm, sensitivity.row_sum))
+    norm = _level(problem, f"{RESPONSE_CENTER} norm", OTHER_UNITS_OF_Y)
+    return ClippedSum(
+        norm, _sum(problem, RESPONSE_CENTER, _RESPONSE_SHARE, norm, sensitivity.row_sum)
+    )
 
 
 def _plan_levels(problem: PersonalProblem) -> tuple[Search | None, tuple[Search, ...]]:

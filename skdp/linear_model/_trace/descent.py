@@ -14,7 +14,7 @@ References
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -31,11 +31,10 @@ from skdp.linalg.fixed_rank import (
 )
 from skdp.linear_model._descent import DescentStep, followed_level, release_vote
 from skdp.linear_model._trace.clipping import Clipping
-from skdp.linear_model._trace.estimate import Estimate
 from skdp.linear_model._trace.records import NO_CLIPPING
 from skdp.privacy import PrivacyBudget
 
-__all__ = ["descend"]
+__all__ = ["Estimate", "descend"]
 
 # benchmarks/trace_regression/defaults.md, "step": the length of a step, relative to the curvature
 # of the loss; 1 would go to the minimum along it.
@@ -50,6 +49,21 @@ _LEAST_LEVEL = 1e-9
 _LAST_VOTES = 3
 _LEAST_OF_WANTED = 0.5
 _CERTAINTY = 3.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Released coefficients, of a matrix and an intercept, and warnings about them.
+
+    `n_cut` singular values were set to 0, as noise hides them. Features are clipped to `bounds`, of
+    shape (2, n_entries), if there are any.
+    """
+
+    point: FixedRank
+    offset: float
+    n_cut: int = 0
+    warnings: tuple[str, ...] = ()
+    bounds: np.ndarray | None = None
 
 
 class _Gradient(NamedTuple):

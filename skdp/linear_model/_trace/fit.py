@@ -11,12 +11,11 @@ from skdp.linear_model._medians import median_of_responses
 from skdp.linear_model._trace import scales
 from skdp.linear_model._trace.clipping import Clipping, RecordClipping, ResponseClipping
 from skdp.linear_model._trace.covariances import exact_whitening, release_whitening
-from skdp.linear_model._trace.descent import descend
-from skdp.linear_model._trace.estimate import Estimate
+from skdp.linear_model._trace.descent import Estimate, descend
 from skdp.linear_model._trace.initial import random_start, release_start
+from skdp.linear_model._trace.plan import TraceReleases
 from skdp.linear_model._trace.problem import TraceProblem
 from skdp.linear_model._trace.records import Records
-from skdp.linear_model._trace.releases import TraceReleases
 from skdp.linear_model._trace.standardization import exact_standardization, standardized_by
 from skdp.linear_model._trace.transform import Transform, inverse_root
 from skdp.linear_model._trace.warnings import signal_strength, warnings_for_fit

@@ -21,8 +21,8 @@ import numpy as np
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.linalg.subspace import leading_eigenvectors, random_basis
+from skdp.linear_model._trace.plan import StartReleases
 from skdp.linear_model._trace.records import NO_CLIPPING, Records, clipped_sum
-from skdp.linear_model._trace.releases import StartReleases
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.lattice import certain_part
 

@@ -4,30 +4,29 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
-from skdp._scales.plan import ColumnFacts, ScaleReleases, plan_scales
+from skdp._scales.plan import ScaleProblem, ScaleReleases, plan_scales
 from skdp.linear_model._descent import DescentStep, plan_descent, shares_of_steps
 from skdp.linear_model._medians import (
     ANY_SIZE,
-    RESPONSE_CENTER,
     UP_TO_ONE,
     affordable_refinements,
     n_counts,
-    plan_medians,
+    plan_median,
 )
 from skdp.linear_model._trace.covariances import diagonal_reach, norm_bound
 from skdp.linear_model._trace.problem import TraceProblem
-from skdp.linear_model._trace.releases import StartReleases, TraceReleases
 from skdp.linear_model._trace.scales import N_POWERS
-from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X, OTHER_UNITS_OF_Y
+from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.plan import left_of, share_for_counts
 from skdp.privacy.quantile import SCALE_GRID, search_steps
 from skdp.privacy.release import Search
 
-__all__ = ["START_SHARE", "plan_trace"]
+__all__ = ["START_SHARE", "StartReleases", "TraceReleases", "plan_trace"]
 
 # Wanted noise of a count, as a fraction of the records. First for a search, in which only the last
 # step is a close decision; then for the histogram of the responses, which should show rare ones.
@@ -58,6 +57,31 @@ _VOTE_PRECISION = 0.03
 _GROWTH = 1.2
 # Name of the release that the sensitivities of gradients follow from.
 _SPREAD = "response spread"
+
+
+class StartReleases(NamedTuple):
+    """A start from data; a gap that is too small skips the other two."""
+
+    gap: Release
+    subspaces: Release
+    core: Release
+
+
+class TraceReleases(NamedTuple):
+    """All releases of a fit: first those that map the data, then those of the descent."""
+
+    # Empty without an intercept, or if noise would hide the center.
+    response_center: tuple[Search, ...]
+    # Scales of single features, or one norm; neither if the matrices or covariances are public.
+    features: ScaleReleases | None
+    matrix_norm: Search | None
+    # Of rows and of columns; a side of length 1 has none.
+    covariances: tuple[Release | None, ...]
+    # None without noise, as nothing is clipped then.
+    response_spread: Release | None
+    # A random start has none.
+    start: StartReleases | None
+    steps: tuple[DescentStep, ...]
 
 
 def plan_trace(problem: TraceProblem) -> TraceReleases:
@@ -108,9 +132,7 @@ def _plan_center(problem: TraceProblem) -> tuple[Search, ...]:
     noise_std = problem.cost.noise_std("gaussian", sensitivity.count(), share / count)
     if noise_std > _USELESS * n_records:
         return ()
-    return plan_medians(
-        problem.cost, RESPONSE_CENTER, share / count, grid, n_refinements, remedy=OTHER_UNITS_OF_Y
-    )
+    return plan_median(problem.cost, share / count, grid, n_refinements)
 
 
 def _plan_spread(problem: TraceProblem) -> Release:
@@ -141,7 +163,7 @@ def _plan_transform(
 def _plan_features(problem: TraceProblem) -> ScaleReleases:
     """Plan the scales of single features, as precise as is wanted, or as shares allow."""
     n_units, n_features, cost = problem.n_units, problem.n_entries, problem.cost
-    is_bounded, least = problem.interval is not None, _LEAST_FEATURE_SHARE
+    least, interval = _LEAST_FEATURE_SHARE, problem.interval
     sizes, moments = (
         share_for_counts(n_features, n_units, cost.mu, precision=wanted, limits=(least, largest))
         for wanted, largest in (
@@ -149,14 +171,16 @@ def _plan_features(problem: TraceProblem) -> ScaleReleases:
             (_MOMENTS_PRECISION, _LARGEST_MOMENTS_SHARE),
         )
     )
-    zooms = () if is_bounded else (least,) * _N_ZOOMS
-    return plan_scales(
-        ColumnFacts(cost, problem.unit.adjacency, n_units, n_features, problem.rounding),
-        is_bounded=is_bounded,
-        sizes=sizes,
-        places=zooms,
-        moments=moments + sum(zooms),
+    zooms = (least,) * _N_ZOOMS if interval is None else ()
+    facts = ScaleProblem(
+        cost=cost,
+        unit=problem.unit,
+        n_units=n_units,
+        n_features=n_features,
+        rounding=problem.rounding,
+        interval=interval,
     )
+    return plan_scales(facts, sizes=sizes, places=zooms, moments=moments + sum(zooms))
 
 
 def _plan_covariance(side: int, problem: TraceProblem) -> Release | None:

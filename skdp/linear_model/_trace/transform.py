@@ -7,7 +7,7 @@ import numpy as np
 
 from skdp.data.design import Design
 from skdp.linalg.fixed_rank import FixedRank
-from skdp.linear_model._trace.estimate import Estimate
+from skdp.linear_model._trace.descent import Estimate
 
 __all__ = ["Transform", "inverse_root"]
 

@@ -5,16 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from skdp._scales.plan import MOST_NOISE
+from skdp._scales.plan import MOST_NOISE, ScaleProblem
 from skdp._scales.shrinkage import Scales
 from skdp.exceptions import shortened
-from skdp.preprocessing._scaler.problem import ScalerProblem
 from skdp.privacy import Plan
 
 __all__ = ["warnings_for_plan", "warnings_for_scales"]
 
 
-def warnings_for_plan(problem: ScalerProblem, plan: Plan) -> Iterator[str]:
+def warnings_for_plan(problem: ScaleProblem, plan: Plan) -> Iterator[str]:
     """Warn if noise will hide most centers and scales."""
     noise_std = plan.releases[-1].noise_std
     if problem.cost.is_private and noise_std is not None and noise_std > MOST_NOISE:
@@ -27,7 +26,7 @@ def warnings_for_plan(problem: ScalerProblem, plan: Plan) -> Iterator[str]:
 
 
 def warnings_for_scales(
-    scales: Scales, problem: ScalerProblem, names: Sequence[Any]
+    scales: Scales, problem: ScaleProblem, names: Sequence[Any]
 ) -> Iterator[str]:
     """Warn of columns whose scale, or place, noise hides."""
     if not problem.cost.is_private:
@@ -47,7 +46,7 @@ def warnings_for_scales(
             yield f"{_named(np.flatnonzero(which), names)} {what}. Use {_remedy(problem)}."
 
 
-def _remedy(problem: ScalerProblem) -> str:
+def _remedy(problem: ScaleProblem) -> str:
     better = "" if problem.interval is None else " that fit better, and"
     return f"{problem.unit.remedy}. Pass bounds{better} that are known without looking at X"
 
