@@ -24,19 +24,6 @@ from skdp.privacy.precision import plain
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._unit import Unit
 
-__all__ = [
-    "N_JOBS",
-    "BudgetMixin",
-    "PrivateEstimator",
-    "check_finite_bound",
-    "check_not_pure",
-    "check_planned",
-    "in_dtype",
-    "plan_of",
-    "restored_on_error",
-    "warnings_for_delta",
-]
-
 T = TypeVar("T")
 #: A view of the data that solvers read, and a function that hashes all data of a fit.
 Data = tuple[Any, Callable[[], Any]]

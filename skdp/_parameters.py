@@ -15,18 +15,6 @@ from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.noise import GuessableSeed, may_be_guessed
 from skdp.privacy.precision import plain
 
-__all__ = [
-    "ANY_BOUND",
-    "BUDGET",
-    "FINITE_BOUND",
-    "SEED",
-    "PlainParametersMixin",
-    "SeededEstimator",
-    "validate_plain",
-    "warnings_for_seed",
-    "without_secrets",
-]
-
 _GENERATORS = (np.random.RandomState, np.random.Generator)
 #: Constraint of estimators whose noise may come from a seed.
 SEED: dict[str, Any] = {  # not tuned

@@ -2,8 +2,6 @@
 
 import sys
 
-__all__ = ["HIDDEN", "is_caching", "is_printing"]
-
 
 class _Hidden:
     """Placeholder for a secret value where parameters are printed."""

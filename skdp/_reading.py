@@ -15,19 +15,6 @@ from sklearn.utils.validation import validate_data
 from skdp.data.containers import SAFE_TEXTS, UNREADABLE, checked_container
 from skdp.data.sources import RowBlocks, canonical_csr, plain_csr
 
-__all__ = [
-    "INPUT",
-    "check_features",
-    "check_given",
-    "check_like",
-    "check_numbers",
-    "check_rows",
-    "check_rows_of",
-    "check_rows_or_blocks",
-    "redact_errors",
-    "refuse_blocks",
-]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from skdp.privacy.clipping import SMALLEST_BOUND
 
-__all__ = ["checked_interval"]
-
 
 def checked_interval(bounds: Any, n_features: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the public ends of all columns; refuse such as noise or floats cannot deal with."""

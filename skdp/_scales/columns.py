@@ -16,8 +16,6 @@ from skdp.data.design import entries_of
 from skdp.data.reduce import Kernel, on_block
 from skdp.linalg.matrices import DenseMatrices
 
-__all__ = ["Intervals", "Place", "counting", "summing"]
-
 #: Maps numbers, and the columns where they stand, to bins; NaN to any.
 Place = Callable[[np.ndarray, np.ndarray], np.ndarray]
 

@@ -12,8 +12,6 @@ from skdp._scales.zoom import are_narrow, are_tiny, place_within, zoomed_interva
 from skdp.data.reduce import BlockView
 from skdp.privacy import PrivacyBudget, Release
 
-__all__ = ["release_scales"]
-
 # Without noise and bounds, larger entries are clipped: their squares would overflow.
 _LARGEST = 1e140  # not tuned
 

@@ -13,16 +13,6 @@ from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.plan import OneOf
 from skdp.units._resolved import ResolvedUnit
 
-__all__ = [
-    "MOST_NOISE",
-    "CenteredReleases",
-    "ScaleProblem",
-    "ScaleReleases",
-    "SizedReleases",
-    "ZoomedReleases",
-    "plan_scales",
-]
-
 # Bins of an interval, all columns together: more would cost memory. Numbers of bins of one column,
 # as powers of two.
 _ALL_PLACES, _PLACES = 1 << 22, (6, 14)  # not studied

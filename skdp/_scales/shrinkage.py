@@ -7,8 +7,6 @@ import numpy as np
 
 from skdp._scales.columns import Intervals
 
-__all__ = ["Scales", "scales_of"]
-
 # Least variance under noise, in units of the squared half of an interval.
 _LEAST_VARIANCE = 1e-4  # benchmarks/classification/constants.md
 # A variance of so many standard deviations of what noise leaves open may be none at all.

@@ -7,15 +7,6 @@ import numpy as np
 from skdp._scales.columns import Intervals
 from skdp.privacy.quantile import warnings_for_ends
 
-__all__ = [
-    "N_BINS",
-    "OTHER_UNITS_OF_X",
-    "is_visible",
-    "place_size",
-    "sized_intervals",
-    "warnings_for_sizes",
-]
-
 OTHER_UNITS_OF_X = "Pass X in other units: divide it by a public guess of its size."
 
 # Powers of two from 1e-12 to 1e18.

@@ -13,8 +13,6 @@ import numpy as np
 from skdp._scales.columns import Intervals
 from skdp._scales.sizes import is_visible
 
-__all__ = ["are_narrow", "are_tiny", "place_within", "zoomed_intervals"]
-
 # Columns with a larger ratio of their ends are as wide as they are far from 0.
 _LARGEST_RATIO = 4.0  # benchmarks/classification/constants.md
 # Fractions of the rows that the visible bins of a level have to hold, the second less one standard

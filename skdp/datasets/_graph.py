@@ -8,8 +8,6 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, validate_params
 
-__all__ = ["make_block_graph"]
-
 
 @validate_params(
     {

@@ -8,8 +8,6 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, validate_params
 
-__all__ = ["make_interactions"]
-
 # Standard deviation of the log-activities of users, and concentration of the tastes. With these and
 # the defaults, `make_interactions` has the leading singular value and coherence of its docstring.
 _ACTIVITY_SPREAD = 0.5  # not tuned

@@ -10,8 +10,6 @@ from sklearn.utils._param_validation import Interval, validate_params
 from skdp.datasets._shared import checked_singular_values
 from skdp.linalg.subspace import orthonormal_basis
 
-__all__ = ["make_low_rank", "make_spiked"]
-
 
 @validate_params(
     {

@@ -10,8 +10,6 @@ from sklearn.utils._param_validation import Interval, validate_params
 from skdp.datasets._shared import correlated
 from skdp.linalg.subspace import orthonormal_basis
 
-__all__ = ["make_personalized_regression"]
-
 
 @validate_params(
     {

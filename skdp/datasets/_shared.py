@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-__all__ = ["checked_singular_values", "correlated"]
-
 
 def checked_singular_values(
     given: Any, n_most: int, limit: str, *, may_be_negative: bool = False

@@ -12,8 +12,6 @@ from skdp.data.sources import checked_shape
 from skdp.datasets._shared import checked_singular_values, correlated
 from skdp.linalg.subspace import orthonormal_basis
 
-__all__ = ["make_trace_regression"]
-
 
 @validate_params(
     {

@@ -12,8 +12,6 @@ from skdp.linalg.prefix_sums import prefix_noise
 from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._updates import ResolvedUpdate
 
-__all__ = ["DPContinualFactorizer"]
-
 
 class DPContinualFactorizer(BaseStream):
     r"""Low-rank factorization with differential privacy, published after any of many epochs.

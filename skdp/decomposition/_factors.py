@@ -6,8 +6,6 @@ import numpy as np
 
 from skdp.linalg.subspace import deterministic_signs
 
-__all__ = ["Factors"]
-
 
 @dataclass(frozen=True)
 class Factors:

@@ -13,8 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._reading import check_rows_of
 
-__all__ = ["GaussianModelMixin"]
-
 
 class GaussianModelMixin:
     """Coordinates and likelihood of rows under released components, variances and mean."""

@@ -21,8 +21,6 @@ from skdp.units._changes import FrobeniusChange, ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 from skdp.units._rows import ResolvedRow
 
-__all__ = ["DPLowRankFactorizer"]
-
 _SUPPORT = {  # not studied
     # `resolve_rows` chooses the solver of the components.
     ResolvedRow: SUPPORT[ResolvedRow],

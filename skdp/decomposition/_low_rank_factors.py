@@ -11,8 +11,6 @@ from skdp.data.sources import as_source
 from skdp.decomposition._reconstruction import ReconstructionMixin
 from skdp.privacy import PrivacySpent
 
-__all__ = ["LowRankFactors"]
-
 
 @dataclass(frozen=True, eq=False)
 class LowRankFactors(ReconstructionMixin):  # numpydoc ignore=PR02

@@ -43,8 +43,6 @@ from skdp.units._resolved import ResolvedUnit
 from skdp.units._rows import ResolvedRow
 from skdp.units._unit import supported_unit
 
-__all__ = ["MatrixEstimator", "warnings_for_factors"]
-
 # Attributes that only some parameters give: a refit must not keep those of the fit before.
 _OPTIONAL_ATTRIBUTES = (
     "coherence_left_",

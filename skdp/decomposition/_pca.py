@@ -12,8 +12,6 @@ from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.decomposition._problem import MatrixProblem
 from skdp.decomposition._rank import choose_rank
 
-__all__ = ["DPPCA"]
-
 
 class DPPCA(GaussianModelMixin, MatrixEstimator):
     """Principal component analysis with differential privacy for rows, entries or edges.

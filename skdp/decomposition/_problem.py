@@ -16,16 +16,6 @@ from skdp.units._interactions import ResolvedInteraction
 from skdp.units._resolved import MatrixUnit, ResolvedUnit
 from skdp.units._rows import ResolvedRow, ResolvedSparseRow
 
-__all__ = [
-    "MEAN",
-    "SUPPORT",
-    "EntriesProblem",
-    "MatrixProblem",
-    "RowsProblem",
-    "check_solver",
-    "rank_of",
-]
-
 #: Name of the release of the mean of the rows.
 MEAN = "mean"
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from skdp.linalg.spectrum import components_for_ratio, most_likely_rank
 
-__all__ = ["choose_rank", "ratios_of"]
-
 
 def ratios_of(parts: np.ndarray, whole: float) -> np.ndarray:
     """Divide `parts` by `whole`, which is at least their sum; if it is 0, so are the ratios."""

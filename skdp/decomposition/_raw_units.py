@@ -4,8 +4,6 @@ import numpy as np
 
 from skdp.decomposition._factors import Factors
 
-__all__ = ["warnings_for_units"]
-
 # Few columns are at most this fraction, and together have nearly all of the variance.
 _FEW, _NEARLY_ALL = 0.2, 0.99  # not studied
 # The largest variance is more than so many times the median one.

@@ -11,8 +11,6 @@ from skdp.data.containers import checked_container
 from skdp.data.rows import Rows
 from skdp.data.sources import RowBlocks, as_source
 
-__all__ = ["ReconstructionMixin"]
-
 
 class ReconstructionMixin:
     """Products of released factors: `left_components_`, `singular_values_`, `components_`."""

@@ -37,8 +37,6 @@ from skdp.units._entries import ResolvedEntry
 from skdp.units._unit import Unit, supported_unit
 from skdp.units._updates import ResolvedUpdate
 
-__all__ = ["BaseStream"]
-
 # Dense sketches are held in memory beside the sums: "auto" allows them so many bytes.
 _LARGEST_DENSE_SKETCH = 1 << 30  # not studied
 # Sums beyond this count may have wrapped around, as int64 ends at 2 ** 63.

@@ -13,8 +13,6 @@ import numpy as np
 from skdp.data.containers import checked_container, hide_error_text
 from skdp.decomposition._sketches.state import StreamState
 
-__all__ = ["ExclusiveWrite", "ForkGuard", "StreamShard", "UpdateReceiver"]
-
 _NO_SUCH_CELL = "rows and columns must be integers, indices of a matrix of shape {} from 0."
 _BUSY = (
     "an update or a release of it is not finished, and may have been interrupted, so that another "

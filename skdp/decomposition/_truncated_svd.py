@@ -10,8 +10,6 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._matrix_estimator import MatrixEstimator
 from skdp.decomposition._problem import MatrixProblem
 
-__all__ = ["DPTruncatedSVD"]
-
 
 class DPTruncatedSVD(MatrixEstimator):
     """Truncated SVD with differential privacy for rows, entries or edges.

@@ -12,19 +12,6 @@ from typing import Any
 from skdp.exceptions import BudgetError, LedgerError
 from skdp.ledger._limit import WHOLE, Limit
 
-__all__ = [
-    "check_place",
-    "check_sums",
-    "create_file",
-    "insert",
-    "open_file",
-    "place_of",
-    "read_charges",
-    "read_head",
-    "rows_of",
-    "write_note",
-]
-
 # The letters "skdp".
 _APPLICATION_ID, _VERSION = 0x736B6470, 1  # not tuned
 _HEAD: dict[str, type] = {

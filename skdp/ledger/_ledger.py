@@ -29,8 +29,6 @@ from skdp.ledger._report import limit_of, report_of
 from skdp.ledger._seen import check_seen, read_seen, remember
 from skdp.privacy.adjacency import ADJACENCIES
 
-__all__ = ["PrivacyLedger"]
-
 
 class PrivacyLedger:
     """A file that limits what all fits on one dataset may cost together.

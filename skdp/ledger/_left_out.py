@@ -4,8 +4,6 @@ from typing import Any, NoReturn
 
 from skdp.exceptions import LedgerError
 
-__all__ = ["LEFT_OUT"]
-
 
 class LeftOutLedger:
     """Placeholder for a ledger, which charges nothing; there is a single instance."""

@@ -10,8 +10,6 @@ from skdp.exceptions import BudgetError
 from skdp.privacy import gaussian_dp, pure_dp
 from skdp.privacy.cost import largest_epsilon
 
-__all__ = ["WHOLE", "Cost", "Limit"]
-
 #: Number of units in the whole limit.
 WHOLE = 2**62  # not tuned
 # Relative: half of what the functions of Gaussian differential privacy round to the safe side.

@@ -6,8 +6,6 @@ from typing import Any
 from skdp.exceptions import BudgetError
 from skdp.ledger._limit import Limit
 
-__all__ = ["NUMBERS", "check_kind", "check_note", "check_record", "refusal"]
-
 #: Attributes of the record of a fit that are floats.
 NUMBERS = ("mu", "delta_tail", "epsilon", "delta")
 

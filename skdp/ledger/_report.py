@@ -5,8 +5,6 @@ from typing import Any
 
 from skdp.ledger._limit import WHOLE, Cost, Limit
 
-__all__ = ["limit_of", "report_of"]
-
 
 def limit_of(head: dict[str, Any]) -> Limit:
     """Return the limit of a ledger."""

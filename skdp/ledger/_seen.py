@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 from skdp.exceptions import LedgerError
 from skdp.ledger._file import rows_of
 
-__all__ = ["check_seen", "read_seen", "remember"]
-
 
 class Seen(NamedTuple):
     """State of a ledger: its totals, which never fall, and its newest charge.

@@ -43,8 +43,6 @@ from skdp.linear_model._logistic.warnings import warnings_for_size
 from skdp.linear_model._responses import checked_weights
 from skdp.units._records import ResolvedRecord, ResolvedRecordOfPromisedClasses
 
-__all__ = ["PrivateClassifier"]
-
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     """A linear classifier of private records, the classes of which are public."""

@@ -10,8 +10,6 @@ from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.plan import growing_shares
 
-__all__ = ["DescentStep", "followed_level", "plan_descent", "release_vote", "shares_of_steps"]
-
 # benchmarks/trace_regression/errors.md, "The singular value", compares it with 0, which is constant
 # clipping; other rates are not studied.
 _LEVEL_RATE = 2.0

@@ -13,8 +13,6 @@ from skdp.linear_model._regressor import PrivateRegressor
 from skdp.linear_model._trace.descent import Estimate
 from skdp.linear_model._trace.problem import TraceProblem
 
-__all__ = ["DPLinearRegression"]
-
 # Steps of a weak and of a strong signal, and from where it is strong: records times mu beside the
 # root of the number of features. benchmarks/trace_regression/scales.md, "Steps".
 _STEPS, _STRONG = (5, 10), 130.0

@@ -8,8 +8,6 @@ from skdp.linear_model._classifier import PrivateClassifier
 from skdp.linear_model._logistic.fit import solve_logistic
 from skdp.linear_model._logistic.plan import plan_logistic
 
-__all__ = ["DPLogisticRegression"]
-
 
 class DPLogisticRegression(PrivateClassifier):
     r"""Logistic regression with differential privacy, of two classes or more.

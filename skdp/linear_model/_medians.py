@@ -11,16 +11,6 @@ from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.quantile import search_steps
 from skdp.privacy.release import Search
 
-__all__ = [
-    "ANY_SIZE",
-    "RESPONSE_CENTER",
-    "UP_TO_ONE",
-    "affordable_refinements",
-    "median_of_responses",
-    "n_counts",
-    "plan_median",
-]
-
 #: Name of the release of the responses' center.
 RESPONSE_CENTER = "response center"
 # Points less than one per cent apart. 1 is one of them, so that a column of mostly 1 has an exact

@@ -11,8 +11,6 @@ from skdp.linalg.norms import row_products
 from skdp.linear_model._personal.input import check_rows_and_ids
 from skdp.linear_model._responses import r2_of
 
-__all__ = ["PersonalHead"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PersonalHead:  # numpydoc ignore=PR02

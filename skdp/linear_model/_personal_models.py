@@ -23,8 +23,6 @@ from skdp.linear_model._personal_head import PersonalHead
 from skdp.linear_model._responses import checked_weights, r2_of
 from skdp.privacy.precision import plain
 
-__all__ = ["PersonalModels"]
-
 
 class PersonalModels(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RegressorMixin):
     """Methods of a fitted personal regression: none spends budget, or keeps the rows passed in."""

@@ -28,8 +28,6 @@ from skdp.units._resolved import ResolvedUnit
 from skdp.units._rows import ResolvedRow
 from skdp.units._users import ResolvedUser
 
-__all__ = ["DPPersonalizedRegressor"]
-
 
 class DPPersonalizedRegressor(PersonalModels, PrivateEstimator):
     r"""Linear models of many users on a shared representation, with user-level privacy.

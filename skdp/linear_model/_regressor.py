@@ -39,8 +39,6 @@ from skdp.linear_model._trace.records import Records
 from skdp.linear_model._trace.warnings import warnings_for_size
 from skdp.privacy.precision import plain
 
-__all__ = ["PrivateRegressor"]
-
 
 class PrivateRegressor(RegressorMixin, PrivateEstimator):
     """A linear regression of private records, by a descent with clipped gradients."""

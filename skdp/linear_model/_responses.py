@@ -9,8 +9,6 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from skdp._reading import check_numbers, redact_errors
 
-__all__ = ["checked_responses", "checked_weights", "r2_of"]
-
 
 @redact_errors
 def checked_responses(y: Any) -> np.ndarray:

@@ -18,8 +18,6 @@ from skdp.linear_model._trace.input import as_rows, check_same_shape, matrix_sha
 from skdp.linear_model._trace.problem import TRACE_CONSTRAINTS, check_rank
 from skdp.privacy.precision import plain
 
-__all__ = ["DPTraceClassifier"]
-
 
 class DPTraceClassifier(PrivateClassifier):
     r"""Classification of matrices, with coefficients of low rank and differential privacy.

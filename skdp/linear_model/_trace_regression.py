@@ -18,8 +18,6 @@ from skdp.linear_model._trace.problem import (
     checked_covariance,
 )
 
-__all__ = ["DPTraceRegressor"]
-
 
 class DPTraceRegressor(PrivateRegressor):
     r"""Linear regression on matrices, with coefficients of low rank and differential privacy.

@@ -17,16 +17,6 @@ from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.quantile import SCALE_GRID
 from skdp.privacy.release import Search
 
-__all__ = [
-    "OTHER_UNITS",
-    "ChoiceReleases",
-    "choose",
-    "in_steps",
-    "plan_choice",
-    "regrets",
-    "release_level",
-]
-
 # Part of the budget of the choice that the search for C takes.
 _RANGE_SHARE = 0.1  # not studied
 # C is the quantile _MOST of the ranges, or with few rows a lower one, down to _LEAST.

@@ -43,16 +43,6 @@ from skdp.pipeline._steps import private_within
 from skdp.privacy import PrivacySpent
 from skdp.privacy.noise import may_be_guessed
 
-__all__ = [
-    "AS_DECLARED",
-    "FROZEN",
-    "LEARNS_NOTHING",
-    "NOT_PRIVATE",
-    "PRIVATE",
-    "PrivacyStep",
-    "fitted_steps",
-]
-
 PRIVATE, NOT_PRIVATE = "private", "not private"
 LEARNS_NOTHING, FROZEN = "learns nothing", "frozen"
 

@@ -7,8 +7,6 @@ from sklearn.model_selection import ParameterGrid
 
 from skdp.model_selection._search import BaseDPSearch
 
-__all__ = ["DPGridSearch"]
-
 
 class DPGridSearch(BaseDPSearch):
     """Search over a grid of hyperparameters; the whole search costs one `epsilon` and `delta`.

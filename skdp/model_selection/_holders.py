@@ -15,8 +15,6 @@ from skdp.decomposition import DPPCA, DPLowRankFactorizer, DPTruncatedSVD
 from skdp.pipeline._private_steps import private_steps
 from skdp.preprocessing import DPStandardScaler
 
-__all__ = ["complaint_of", "complaint_of_function"]
-
 # What a holder learns itself, or gives away, in the words of a report.
 _CLASSES = "learned from y, without privacy, which classes there are"
 _SEEDS = "gives its members seeds that may be guessed, and keeps these"

@@ -18,8 +18,6 @@ from skdp.pipeline._private_steps import SharedBudget, private_steps
 from skdp.pipeline._steps import private_within
 from skdp.privacy.cost import largest_epsilon
 
-__all__ = ["epsilon_curve", "matched_noise"]
-
 # Units whose statistics are sums over rows, or over users.
 _UNITS = ("row", "record", "response", "user")
 _MATCHED = ("epsilon", "delta", "ledger")

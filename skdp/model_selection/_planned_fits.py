@@ -36,18 +36,6 @@ from skdp.pipeline._steps import private_within
 from skdp.privacy import Plan, PrivacyBudget, PrivacySpent, Release, gaussian_dp
 from skdp.units._unit import Unit
 
-__all__ = [
-    "UnknownFits",
-    "candidate_of",
-    "composed",
-    "is_accepted",
-    "n_splits_of",
-    "params_of_search",
-    "planned_cost",
-    "planned_fits",
-    "records_of",
-]
-
 #: Private estimators, and how often each is fitted.
 Fits = list[tuple[Any, int]]
 #: How many fits there are of each record, which is that of a single fit.

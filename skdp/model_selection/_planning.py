@@ -12,8 +12,6 @@ from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.privacy import Plan, Release
 from skdp.privacy.precision import plain
 
-__all__ = ["expected_subspace_error"]
-
 # Rounding may make eigenvalues of a computed covariance negative, by this fraction of the largest.
 _ROUNDING = 1e-9  # not tuned
 # How many directions next to the released ones are simulated exactly, as they may change places.

@@ -19,8 +19,6 @@ from skdp.model_selection._fitted_steps import (
 from skdp.model_selection._planned_fits import composed
 from skdp.privacy import PrivacySpent
 
-__all__ = ["PrivacyReport", "privacy_spent"]
-
 # How many steps a representation lists.
 _SHOWN = 30  # not tuned
 

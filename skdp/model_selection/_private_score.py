@@ -29,8 +29,6 @@ from skdp.privacy.precision import plain
 from skdp.privacy.quantile import SCALE_GRID
 from skdp.privacy.release import Search
 
-__all__ = ["PrivateScore", "private_score"]
-
 # Share of the search for the level that losses are clipped to, and the quantile of their sizes that
 # it looks for; `release_level` takes a lower one with few rows, but at least _LEAST.
 _LEVEL_SHARE, _QUANTILE, _LEAST = 0.2, 0.95, 0.5  # not studied

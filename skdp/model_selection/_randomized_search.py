@@ -11,8 +11,6 @@ from sklearn.utils._param_validation import Interval
 from skdp.model_selection._search import BaseDPSearch
 from skdp.privacy.noise import derived_seed
 
-__all__ = ["DPRandomizedSearch"]
-
 
 class DPRandomizedSearch(BaseDPSearch):
     """Search over random candidates; the whole search costs one `epsilon` and `delta`.

@@ -20,8 +20,6 @@ from skdp.pipeline._delegation import DelegatesMixin
 from skdp.pipeline._kinds import real_numbers
 from skdp.pipeline._public_steps import losses_by_rows, quietly, restored, transformed
 
-__all__ = ["NAMES", "SCORES", "check_responses", "check_scoring", "default_scoring", "row_losses"]
-
 # How many rows of a sparse matrix are made dense at a time.
 _BATCH = 4096  # not studied
 # Differences of losses up to this size do not overflow.

@@ -30,8 +30,6 @@ from skdp.privacy import Plan, PrivacyBudget, PrivacySpent
 from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource, draw_seed
 
-__all__ = ["BaseDPSearch"]
-
 # With more fits neither the fits nor the choice are reliable.
 _MOST_FITS = 5  # benchmarks/search/search.md, "What the tables say"
 

@@ -25,8 +25,6 @@ from skdp.pipeline._private_steps import has_budget, private_steps
 from skdp.privacy import PrivacySpent, gaussian_dp
 from skdp.privacy.cost import largest_epsilon
 
-__all__ = ["SearchCost", "search_cost"]
-
 # By how much, relatively, epsilons and their sums are rounded up elsewhere.
 _SAFETY = 1e-9  # not tuned
 _DIGITS_SHOWN = 3  # not tuned

@@ -18,8 +18,6 @@ from skdp.pipeline._candidates import Candidate
 from skdp.pipeline._steps import Step
 from skdp.privacy.cost import PrivacyCost, largest_epsilon
 
-__all__ = ["BudgetSplit", "FitBudgets", "params_for_mu", "set_budget", "split_budget"]
-
 # Share of the choice: where one release serves all candidates, and where several fits are needed.
 _CHOICE_OF_ONE, _CHOICE_OF_SEVERAL = 0.05, 0.10  # not studied
 _FINAL_PARTS = 9  # not studied

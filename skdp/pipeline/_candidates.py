@@ -27,8 +27,6 @@ from skdp.pipeline._steps import Step, configured_step
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy.precision import plain
 
-__all__ = ["Candidate", "Place", "candidates_of", "free_parameters", "path_of"]
-
 _GUARANTEE = {"epsilon", "delta", "adjacency", "privacy_unit"}
 _NOT_TUNED = {"random_state", "ledger", "n_jobs"}
 

@@ -19,16 +19,6 @@ from sklearn.utils import _safe_indexing
 from skdp.pipeline._private_steps import has_budget
 from skdp.pipeline._public_steps import fitted_to_nothing, is_finite, transformed
 
-__all__ = [
-    "check_columns",
-    "check_rows_of_columns",
-    "columns_of",
-    "fitted_columns",
-    "in_public",
-    "is_columns",
-    "private_parts",
-]
-
 
 def is_columns(step: Any) -> bool:
     """Tell whether a step transforms columns apart."""

@@ -11,8 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._parameters import SeededEstimator
 from skdp.privacy import PrivacySpent
 
-__all__ = ["DelegatesMixin"]
-
 
 def _delegates(name: str) -> Callable[[Any], bool]:
     """Make a check whether what is held, or before a fit its pattern, has a method."""

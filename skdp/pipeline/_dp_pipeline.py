@@ -26,8 +26,6 @@ from skdp.privacy.noise import draw_seed
 from skdp.privacy.plan import OneOf
 from skdp.privacy.release import Release
 
-__all__ = ["DPPipeline", "make_dp_pipeline"]
-
 
 class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
     """Fit steps one after the other; all private steps together cost one `epsilon` and `delta`.

@@ -32,17 +32,6 @@ from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import derived_seed
 from skdp.privacy.precision import plain
 
-__all__ = [
-    "FEATURE_ATTRIBUTES",
-    "Search",
-    "fit_candidates",
-    "fit_together",
-    "planned_fit",
-    "refit",
-    "search_of",
-    "warnings_for_fits",
-]
-
 # Rows between steps key the noise: they are the same whatever the settings of scikit-learn.
 _in_arrays = config_context(transform_output="default")
 #: What scikit-learn's validation sets on an estimator.

@@ -15,8 +15,6 @@ from skdp.data.containers import checked_container
 from skdp.data.sources import canonical_csr
 from skdp.pipeline._public_rows import TWICE
 
-__all__ = ["LOSSES", "Kind", "kind_of", "kind_of_losses", "real_numbers"]
-
 _REAL = "biuf"
 
 

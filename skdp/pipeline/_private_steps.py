@@ -13,15 +13,6 @@ from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, On
 
 from skdp._estimator import PrivateEstimator
 
-__all__ = [
-    "SharedBudget",
-    "has_budget",
-    "instead_of",
-    "is_passed_through",
-    "is_stateless",
-    "private_steps",
-]
-
 # Classes that learn nothing, some only where parameters say all; their subclasses may learn. The
 # tag requires_fit=False is no proof: a Gaussian process has it too.
 _STATELESS: dict[type, dict[str, Callable[[Any], bool]]] = {

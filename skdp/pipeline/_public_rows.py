@@ -11,17 +11,6 @@ from sklearn.utils.validation import _num_samples
 
 from skdp.data.rank_one import RankOneMatrices
 
-__all__ = [
-    "TWICE",
-    "are_numbers",
-    "exchanged",
-    "hold_categories",
-    "plain_rows",
-    "repeated",
-    "row_repeated",
-    "stand_ins",
-]
-
 # Public rows come in twos, because some functions treat a single row differently.
 TWICE = 2  # not tuned
 _NUMBERS = "biufc"

@@ -31,8 +31,6 @@ from skdp.pipeline._public_rows import (
     stand_ins,
 )
 
-__all__ = ["by_rows", "fitted_to_nothing", "losses_by_rows", "quietly", "restored", "transformed"]
-
 # Stands for the result of a function that raises.
 _REFUSED = object()
 

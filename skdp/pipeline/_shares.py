@@ -8,8 +8,6 @@ from typing import Any
 from skdp.decomposition import DPPCA, DPTruncatedSVD
 from skdp.preprocessing import DPStandardScaler
 
-__all__ = ["shares_of"]
-
 # Shares of steps that others follow: of a scaler, whose columns' ends are public or not, and of
 # components.
 _KNOWN_ENDS, _UNKNOWN_ENDS, _COMPONENTS = 0.15, 0.25, 0.25  # not studied

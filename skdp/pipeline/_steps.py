@@ -29,17 +29,6 @@ from skdp.pipeline._shares import shares_of
 from skdp.privacy.precision import plain
 from skdp.units import SparseRow
 
-__all__ = [
-    "Step",
-    "adjacency_of",
-    "check_targets",
-    "common_unit",
-    "configured_step",
-    "private_within",
-    "steps_of",
-    "with_classes",
-]
-
 _OF_THE_WHOLE = {"epsilon", "delta", "ledger", "random_state"}
 
 

@@ -18,8 +18,6 @@ from skdp.privacy.cost import PrivacyCost
 from skdp.privacy.noise import NoiseSource
 from skdp.privacy.precision import plain
 
-__all__ = ["SpendsWhole", "stamped", "total"]
-
 # By how much, relatively, rounding may let the sum of what was spent exceed the whole.
 _ROUNDING = 1e-9  # not tuned
 

@@ -29,8 +29,6 @@ from skdp.preprocessing._scaler.plan import ScaledRow, plan_scaler
 from skdp.preprocessing._scaler.transform import Scaling
 from skdp.preprocessing._scaler.warnings import warnings_for_plan, warnings_for_scales
 
-__all__ = ["DPStandardScaler"]
-
 
 class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     """Standardize columns by centers and scales that are differentially private.

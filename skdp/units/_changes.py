@@ -13,15 +13,6 @@ from skdp.privacy.clipping import SMALLEST_BOUND, clip_entries
 from skdp.units._resolved import MatrixUnit
 from skdp.units._unit import Unit, check_size
 
-__all__ = [
-    "DEFAULT_LARGEST",
-    "FrobeniusChange",
-    "ResolvedFrobeniusChange",
-    "ResolvedSpectralChange",
-    "SpectralChange",
-]
-
-
 #: Default of the largest absolute value of an entry.
 DEFAULT_LARGEST = 1e6  # not tuned
 

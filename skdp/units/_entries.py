@@ -10,8 +10,6 @@ from skdp.privacy.clipping import clip_entries
 from skdp.units._resolved import MatrixUnit
 from skdp.units._unit import Unit, checked_bounds
 
-__all__ = ["Edge", "Entry", "ResolvedEdge", "ResolvedEntry"]
-
 
 @dataclass(frozen=True)
 class ResolvedEntry(MatrixUnit):

@@ -14,8 +14,6 @@ from skdp.privacy.clipping import binarize
 from skdp.units._resolved import MatrixUnit
 from skdp.units._unit import Unit
 
-__all__ = ["Interaction", "ResolvedInteraction"]
-
 
 @dataclass(frozen=True)
 class ResolvedInteraction(MatrixUnit):

@@ -5,8 +5,6 @@ from typing import ClassVar
 
 from skdp.units._resolved import ResolvedUnit
 
-__all__ = ["ResolvedRecord", "ResolvedRecordOfPromisedClasses", "ResolvedResponse"]
-
 
 @dataclass(frozen=True)
 class ResolvedRecord(ResolvedUnit):

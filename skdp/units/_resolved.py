@@ -8,8 +8,6 @@ import numpy as np
 
 from skdp.data.rows import Rows
 
-__all__ = ["MatrixUnit", "ResolvedUnit"]
-
 
 @dataclass(frozen=True)
 class ResolvedUnit:

@@ -14,8 +14,6 @@ from skdp.units._entries import ResolvedEntry
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._unit import Unit, checked_bounds
 
-__all__ = ["ResolvedRow", "ResolvedSparseRow", "SparseRow"]
-
 
 @dataclass(frozen=True)
 class ResolvedRow(ResolvedUnit):

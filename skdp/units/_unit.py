@@ -13,8 +13,6 @@ from skdp.privacy.clipping import SMALLEST_BOUND
 from skdp.privacy.precision import plain
 from skdp.units._resolved import ResolvedUnit
 
-__all__ = ["Unit", "check_size", "checked_bounds", "resolved_unit", "supported_unit"]
-
 T = TypeVar("T", bound=ResolvedUnit)
 
 # Names that may be passed by mistake, and the objects to pass instead.

@@ -8,8 +8,6 @@ from skdp.privacy import sensitivity
 from skdp.units._resolved import ResolvedUnit
 from skdp.units._unit import Unit
 
-__all__ = ["ResolvedUpdate", "Update"]
-
 
 @dataclass(frozen=True)
 class ResolvedUpdate(ResolvedUnit):

@@ -5,8 +5,6 @@ from typing import ClassVar
 
 from skdp.units._resolved import ResolvedUnit
 
-__all__ = ["ResolvedUser"]
-
 
 @dataclass(frozen=True)
 class ResolvedUser(ResolvedUnit):

@@ -30,8 +30,6 @@ import math
 import numpy as np
 from scipy.special import chdtri, gammainccinv
 
-__all__ = ["count_above", "gaussian_norm", "spherical_norm"]
-
 _RISK = 1e-3  # benchmarks/entries/warned.md, "edge alone"
 # At that risk, the quantile of the Tracy-Widom law of real matrices is 3.27, but small matrices
 # exceed it twice as often. In simulations from order 2 up, they exceed this value no more often.

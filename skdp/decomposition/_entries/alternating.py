@@ -30,8 +30,6 @@ from skdp.linalg.averaging import ProductAverage, count_above_noise
 from skdp.linalg.subspace import random_basis
 from skdp.privacy import Release
 
-__all__ = ["find_bases", "solve_alternating"]
-
 
 def solve_alternating(
     matrix: NoisyMatrix, plan: IterationReleases, generator: np.random.Generator, n_components: int

@@ -22,8 +22,6 @@ from skdp.decomposition._entries.symmetric_power import find_basis
 from skdp.decomposition._factors import Factors
 from skdp.linalg.subspace import orthonormal_basis
 
-__all__ = ["solve_deflation"]
-
 
 def solve_deflation(
     matrix: NoisyMatrix,

@@ -19,8 +19,6 @@ from skdp.linalg.singular_values import shrunk
 from skdp.privacy import PrivacyBudget, Release
 from skdp.units._resolved import MatrixUnit
 
-__all__ = ["BASIS_CUT", "PURE_CUT", "solve_best_fit", "solve_entries"]
-
 #: Largest squared row norm of a basis, in units of their mean. The second is for ``delta=0``, where
 #: products are not shrunk and a basis has no columns to spare: benchmarks/entries/cut.md.
 BASIS_CUT, PURE_CUT = 0.25, 1.0

@@ -14,8 +14,6 @@ from skdp.decomposition._factors import Factors
 from skdp.linalg.singular_values import are_mostly_signal, debiased
 from skdp.privacy import Release
 
-__all__ = ["solve_input"]
-
 
 def solve_input(matrix: NoisyMatrix, entries: Release, n_components: int) -> Factors:
     """Decompose the noisy matrix: time O(m n min(m, n)), memory O(m n), even for sparse rows."""

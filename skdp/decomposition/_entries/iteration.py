@@ -8,8 +8,6 @@ from skdp.linalg.averaging import ProductAverage
 from skdp.linalg.shrinkage import shrink_rows
 from skdp.linalg.subspace import orthonormal_basis
 
-__all__ = ["N_KEPT", "Bases", "next_basis"]
-
 # Products that are averaged. More would need more memory, and older ones add little.
 N_KEPT = 6  # benchmarks/entries/captured.md, "plain"
 

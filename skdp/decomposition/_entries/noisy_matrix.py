@@ -13,9 +13,6 @@ from skdp.linalg.norms import LEAST_ROUNDING, UNIT_ROUNDOFF, row_norms
 from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
 
-__all__ = ["NoisyMatrix", "NoisyMoment"]
-
-
 # Least row norm that noise is scaled for, relative to the root of the mean square of all rows.
 _LEAST_NORM = 1e-6  # not tuned
 

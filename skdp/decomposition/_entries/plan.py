@@ -13,14 +13,6 @@ from skdp.linalg.norms import LEAST_ROUNDING
 from skdp.privacy import Release
 from skdp.units._resolved import MatrixUnit
 
-__all__ = [
-    "DeflationReleases",
-    "EntryReleases",
-    "IterationReleases",
-    "plan_entries",
-    "resolve_entries",
-]
-
 # Shares of the means and of the sum of squares; the solver takes the rest. With delta=0 they are
 # shares of epsilon and not of the square of mu, so that a small share buys less.
 _MEAN_SHARE, _TOTAL_SHARE = 0.02, 0.01  # not studied

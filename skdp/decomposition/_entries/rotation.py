@@ -8,8 +8,6 @@ from skdp.decomposition._entries.noisy_matrix import NoisyMatrix
 from skdp.decomposition._factors import Factors
 from skdp.privacy import Released
 
-__all__ = ["rotate_to_eigenvectors", "rotate_to_singular_vectors"]
-
 
 def rotate_to_singular_vectors(
     matrix: NoisyMatrix, bases: Bases, core: Released, n_components: int

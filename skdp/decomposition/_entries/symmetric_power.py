@@ -26,8 +26,6 @@ from skdp.linalg.averaging import ProductAverage, count_above_noise
 from skdp.linalg.subspace import random_basis
 from skdp.privacy import Release
 
-__all__ = ["find_basis", "solve_symmetric_power"]
-
 
 def solve_symmetric_power(
     matrix: NoisyMatrix,

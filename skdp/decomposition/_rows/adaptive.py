@@ -39,8 +39,6 @@ from skdp.linalg.subspace import leading_eigenvectors, orthonormal_basis
 from skdp.privacy import PrivacyBudget, Release, Released, sensitivity
 from skdp.privacy.clipping import clip_rows, clip_weights
 
-__all__ = ["solve_adaptive"]
-
 _LEVELS = np.array(PROBE_LEVELS)
 _FIRST_SHARE = ADAPTIVE_SHARES[0]  # not tuned
 # Clipping also changes what is estimated, so a step must promise this many times the precision.

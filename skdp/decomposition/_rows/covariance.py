@@ -17,8 +17,6 @@ from skdp.decomposition._factors import Factors
 from skdp.linalg.spectrum import denoise_eigenvalues, noise_edge
 from skdp.privacy import PrivacyBudget, Release
 
-__all__ = ["Decomposition", "decompose", "solve_covariance"]
-
 #: Computes factors from a released second moment and the standard deviation of its noise.
 Decomposition = Callable[..., Factors]
 

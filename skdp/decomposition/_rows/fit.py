@@ -37,8 +37,6 @@ from skdp.privacy.clipping import SMALLEST_BOUND, clip_weights
 from skdp.privacy.plan import share_of
 from skdp.privacy.release import Search
 
-__all__ = ["clip_to_norm", "read_rows_once", "solve_clipped", "solve_rows"]
-
 # The second moment is released only if n times the squared mean exceeds the edge of its noise this
 # many times. A single component needs far less: there are no others that noise could hide.
 _LEAST_RATIO, _LEAST_RATIO_OF_ONE = 8.0, 1.0  # not studied

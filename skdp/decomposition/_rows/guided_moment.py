@@ -12,8 +12,6 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._rows.covariance import decompose
 from skdp.linalg.spectrum import eigenvalue_pushes, noise_edge
 
-__all__ = ["decompose_guided", "decompose_with_axis"]
-
 # Second moment that the mean direction must have, in units of the noise and of an average
 # direction.
 _LEAST_VALUE = 3.0  # not studied

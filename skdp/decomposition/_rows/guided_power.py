@@ -30,8 +30,6 @@ from skdp.decomposition._rows.power import (
 from skdp.linalg.subspace import orthonormal_basis
 from skdp.privacy import PrivacyBudget, Release
 
-__all__ = ["solve_guided_power"]
-
 # Features of the first group; each of the next has twice as many.
 _FIRST_GROUP = 16  # not studied
 # Least factor that a column is multiplied by in a group.

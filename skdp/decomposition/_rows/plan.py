@@ -13,24 +13,6 @@ from skdp.privacy.plan import OneOf, growing_shares, left_of
 from skdp.privacy.quantile import SCALE_GRID
 from skdp.privacy.release import Search
 
-__all__ = [
-    "ADAPTIVE_SHARES",
-    "NORM_SHARE",
-    "N_LEVELS",
-    "PROBE_LEVELS",
-    "ROW_NORM",
-    "AdaptiveReleases",
-    "PowerReleases",
-    "RowReleases",
-    "SolverReleases",
-    "Way",
-    "norm_quantile",
-    "plan_norm",
-    "plan_rows",
-    "plan_solver",
-    "warnings_for_rows",
-]
-
 _MEAN_NORM, ROW_NORM = "mean norm", "row norm"
 # Share of the count that decides whether the mean may guide the fit.
 _POSITIVITY_SHARE = 0.005  # not studied

@@ -17,8 +17,6 @@ from skdp.linalg.norms import row_norms
 from skdp.linalg.positive_means import positive_means
 from skdp.privacy import PrivacyBudget, Release, Released
 
-__all__ = ["PositiveMean", "passes_positivity_test", "release_mean", "release_positive_mean"]
-
 
 @dataclass(frozen=True)
 class PositiveMean:

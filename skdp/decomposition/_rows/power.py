@@ -30,14 +30,6 @@ from skdp.privacy import PrivacyBudget, Release, Released
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.histogram import bin_counts, quantile_from_counts
 
-__all__ = [
-    "count_above_noise",
-    "level_sample",
-    "release_projected_moment",
-    "release_step",
-    "solve_power",
-]
-
 _LEVEL_QUANTILE = 0.2  # not studied
 _LEVEL_GRID = np.geomspace(0.01, 1.0, N_LEVELS)  # not studied
 # So many rows are counted to choose a clip level: enough for any noise that leaves a step usable.

@@ -30,8 +30,6 @@ from skdp.linalg.norms import UNIT_ROUNDOFF
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.release import Search
 
-__all__ = ["plan_projection", "solve_projection"]
-
 # Share of the budget for the projected rows. Components serve all rows, and need most of it.
 _PROJECTION_SHARE = 0.2  # not studied
 # Components with a smaller factor become 0. Keeping them would gain next to nothing, and lose much

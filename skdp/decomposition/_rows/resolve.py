@@ -10,8 +10,6 @@ from skdp._estimator import check_finite_bound
 from skdp.decomposition._problem import RowsProblem, check_solver
 from skdp.linalg.norms import row_norms
 
-__all__ = ["resolve_rows"]
-
 # With so many features, rows may be spread over many more dimensions than matter, but eigenvectors
 # are still cheap.
 _ADAPTIVE_FEATURES = (400, 1000)  # benchmarks/high_dimension/captured.md, "skdp, adaptive"

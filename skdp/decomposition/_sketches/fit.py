@@ -23,8 +23,6 @@ from skdp.linalg.sketch import Sketch
 from skdp.linalg.subspace import orthonormal_basis
 from skdp.privacy import Released
 
-__all__ = ["fit_sketches"]
-
 # Further steps change nothing in the first three digits.
 _N_STEPS = 6  # not studied
 

@@ -27,8 +27,6 @@ from skdp.privacy import PrivacyBudget, sensitivity
 from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 
-__all__ = ["plan_one_pass", "solve_one_pass"]
-
 
 def plan_one_pass(problem: EntriesProblem) -> SketchReleases:
     """Plan both sketches, with sensitivities that hold whichever sketches are drawn."""

@@ -22,20 +22,6 @@ from skdp.units._changes import ResolvedFrobeniusChange
 from skdp.units._entries import ResolvedEntry
 from skdp.units._updates import ResolvedUpdate
 
-__all__ = [
-    "RESERVED_PART",
-    "PromisedEntry",
-    "SketchReleases",
-    "Sketches",
-    "StreamProblem",
-    "StreamUnit",
-    "draw_sketches",
-    "plan_stream",
-    "planned_sketches",
-    "probable_norm",
-    "sketch_sizes",
-    "tail_probabilities",
-]
 StreamUnit = ResolvedUpdate | ResolvedEntry | ResolvedFrobeniusChange
 
 _KINDS: dict[str, Callable[[int, int, np.random.Generator], Sketch]] = {

@@ -9,8 +9,6 @@ from scipy.sparse import issparse
 from skdp.decomposition._sketches.plan import Sketches
 from skdp.privacy.initial_noise import EXACT, to_counts
 
-__all__ = ["StreamState"]
-
 # Cells that are added at a time.
 _CHUNK = 1 << 20  # not studied
 

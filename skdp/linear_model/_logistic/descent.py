@@ -20,8 +20,6 @@ from skdp.linear_model._logistic.whitening import Whitening, centered
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_weights
 
-__all__ = ["WhitenedRecords", "clip_level", "descend", "residuals_of", "whitened"]
-
 # What other classes have together, where a gradient at the reach is as long as the clip level.
 _CLIP = 0.5  # benchmarks/classification/constants.md
 # Length of a step: below 4, where a step on whitened rows would no longer converge:

@@ -28,8 +28,6 @@ from skdp.linear_model._units_of_data import OTHER_UNITS_OF_X
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.quantile import warnings_for_ends
 
-__all__ = ["Estimate", "release_norm", "solve_logistic"]
-
 
 class Estimate(NamedTuple):
     """Coefficients of each class, a column; the last row are the intercepts."""

@@ -8,8 +8,6 @@ from sklearn.utils.validation import column_or_1d
 
 from skdp._reading import redact_errors
 
-__all__ = ["checked_labels", "classes_in", "codes_of", "given_classes", "known_codes"]
-
 # Labels are of one of these kinds.
 _KINDS: tuple[Any, ...] = (str, (int, float))
 

@@ -11,8 +11,6 @@ from skdp.linear_model._logistic.descent import residuals_of
 from skdp.linear_model._logistic.records import LabeledRows
 from skdp.linear_model._logistic.whitening import on_rows
 
-__all__ = ["optimum"]
-
 # Least eigenvalue of the covariance by which rows are whitened, as a fraction of the largest.
 _LEAST_EIGENVALUE = 1e-12  # not tuned
 _PRECISION = {"maxiter": 2000, "maxcor": 30, "gtol": 1e-9, "ftol": 1e-16}  # not studied

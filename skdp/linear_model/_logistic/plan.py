@@ -10,18 +10,6 @@ from skdp.linear_model._logistic.records import weights_beside
 from skdp.privacy import Release, sensitivity
 from skdp.privacy.plan import left_of
 
-__all__ = [
-    "NORMS",
-    "UNBOUNDED",
-    "LogisticReleases",
-    "clip_norm",
-    "is_norm_guessed",
-    "n_steps",
-    "plan_logistic",
-    "plan_norm",
-    "plan_sum",
-]
-
 # Candidates of the norm that rows are clipped to: 2 ** (1/4) apart.
 NORMS = 2.0 ** (np.arange(-80, 161) / 4)  # not studied
 _NORM_SHARE, _MOMENT_SHARE = 0.03, 0.4  # benchmarks/classification/constants.md

@@ -10,8 +10,6 @@ from skdp.data.sources import block_starts
 from skdp.privacy.cost import PrivacyCost
 from skdp.units._records import ResolvedRecord
 
-__all__ = ["LogisticProblem"]
-
 
 @dataclass(frozen=True)
 class LogisticProblem:

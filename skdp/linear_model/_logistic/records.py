@@ -10,8 +10,6 @@ from skdp.data.blocks import Block
 from skdp.data.rows import RowCache, Rows
 from skdp.privacy.clipping import clip_weights
 
-__all__ = ["LabeledRows", "clipped", "joint_moment", "weights_beside", "with_norms"]
-
 
 @dataclass(frozen=True)
 class LabeledRows:

@@ -5,8 +5,6 @@ from scipy.special import softmax
 
 from skdp.linear_model._logistic.whitening import Whitening
 
-__all__ = ["shrunk_mean"]
-
 # Curvature of the clipped loss, as a fraction of that of the logistic loss where all probabilities
 # are the fractions of the classes. There it is largest.
 _CURVATURE = 0.5  # benchmarks/classification/constants.md

@@ -10,13 +10,6 @@ from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.linear_model._logistic.whitening import Whitening
 from skdp.privacy import Plan
 
-__all__ = [
-    "LABELS_BECOME_PUBLIC",
-    "warnings_for_classes",
-    "warnings_for_moment",
-    "warnings_for_size",
-]
-
 #: Warning of classes that are taken from the data.
 LABELS_BECOME_PUBLIC = (
     "classes=None takes the labels of y for the classes: which labels occur becomes public by this "

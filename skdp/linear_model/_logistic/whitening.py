@@ -8,8 +8,6 @@ import numpy as np
 from skdp.linalg.norms import row_norms, row_squares
 from skdp.linalg.spectrum import noise_edge
 
-__all__ = ["Whitening", "centered", "fractions_of", "on_rows", "start_of", "whitening_of"]
-
 # Least eigenvalue, as a fraction of the largest, and of the mean. Neither mattered:
 # benchmarks/classification/constants.md.
 _LEAST_OF_LARGEST, _LEAST_OF_MEAN = 1e-4, 1e-2

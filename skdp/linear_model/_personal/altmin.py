@@ -32,8 +32,6 @@ from skdp.linear_model._personal.whitening import moment_norms
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import clip_weights
 
-__all__ = ["alternate"]
-
 _QUANTILE = 0.5  # not studied
 
 

@@ -15,8 +15,6 @@ from skdp.linear_model._personal.plan import ClippedSum
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.release import Search
 
-__all__ = ["mean_responses", "release_response_center", "release_row_center"]
-
 _QUANTILE = 0.6  # not studied
 # A mean of responses counts as 0 if it is less than so many standard deviations of its noise. It
 # also counts as 0 if it is less than that fraction of the clip level, unless it exceeds twice the

@@ -35,8 +35,6 @@ from skdp.linear_model._units_of_data import OTHER_UNITS_OF_Y
 from skdp.privacy import PrivacyBudget, Release, sensitivity
 from skdp.privacy.quantile import warnings_for_ends
 
-__all__ = ["plan_exponential", "solve_exponential"]
-
 # Not studied.
 _N_CANDIDATES = 1000
 _BOUND_SHARE, _CANDIDATE_SHARE, _PRIOR_SHARE = 0.2, 0.65, 0.15

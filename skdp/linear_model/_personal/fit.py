@@ -16,8 +16,6 @@ from skdp.linear_model._personal.warnings import warnings_for_prior
 from skdp.linear_model._personal.whitening import release_user_whitening
 from skdp.privacy import PrivacyBudget
 
-__all__ = ["solve_personal"]
-
 
 def solve_personal(
     problem: PersonalProblem,

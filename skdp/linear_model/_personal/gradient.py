@@ -32,8 +32,6 @@ from skdp.linear_model._personal.start import Start, features_of
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import clip_weights
 
-__all__ = ["descend", "oriented_basis"]
-
 # Not studied.
 _QUANTILE = 0.35
 _STEP_SIZE = 1.0

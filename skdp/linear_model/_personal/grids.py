@@ -2,8 +2,6 @@
 
 import numpy as np
 
-__all__ = ["PRIORS", "RATIOS", "RELATIVE_SIZES", "SIZES", "SQUARES", "row_counts"]
-
 #: For norms in unknown units, by factors of the root of 2; a search takes 7 counts. Not studied.
 SIZES = 2.0 ** (np.arange(-64, 64) / 2)
 #: The same for norms in squares of unknown units, by factors of 2; 7 counts.

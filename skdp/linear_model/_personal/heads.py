@@ -17,8 +17,6 @@ from skdp.linear_model._personal.start import Start, features_of
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.histogram import bin_counts
 
-__all__ = ["best_priors", "choose_prior", "personal_models"]
-
 Choices = tuple[tuple[float, float], ...]
 
 # In standard deviations of a count, and as a fraction of the users: not studied.

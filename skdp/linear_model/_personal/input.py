@@ -16,9 +16,6 @@ from skdp.data.containers import checked_container, hide_error_text
 from skdp.data.users import Users
 from skdp.linear_model._responses import checked_responses
 
-__all__ = ["PersonalData", "check_input", "check_rows_and_ids", "check_users", "kind_of_ids"]
-
-
 # Ids of one of these kinds can be sorted, which puts equal ones side by side.
 _KINDS = (str, bytes, int, UUID, date)
 

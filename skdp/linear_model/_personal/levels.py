@@ -10,18 +10,6 @@ from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import clip_rows
 from skdp.privacy.release import Search
 
-__all__ = [
-    "CENTER_CERTAINTY",
-    "MEAN_CERTAINTY",
-    "NO_CLIPPING",
-    "above_noise",
-    "clip_level",
-    "clipped_moment",
-    "clipped_total",
-    "loses_digits",
-    "release_level",
-]
-
 #: Level that stands for no clipping: squares of longer vectors could overflow.
 NO_CLIPPING = 1e100  # not tuned
 #: How clearly a center of rows, and a mean of products, must exceed noise: see `above_noise`.

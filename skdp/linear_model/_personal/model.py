@@ -4,8 +4,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-__all__ = ["Prior", "SharedModel"]
-
 
 @dataclass(frozen=True)
 class Prior:

@@ -18,16 +18,6 @@ from skdp.privacy.plan import left_of, share_for_counts
 from skdp.privacy.quantile import search_steps
 from skdp.privacy.release import Search
 
-__all__ = [
-    "AltminReleases",
-    "ClippedSum",
-    "HeadReleases",
-    "MeanReleases",
-    "PersonalReleases",
-    "mean_clip",
-    "plan_personal",
-]
-
 # Not studied one by one: benchmarks/personalization measures all together.
 # Wanted noise of a count as a fraction of the users, limits of its share, and a cheap share.
 _SEARCH_PRECISION, _COUNT_LIMITS, _CHEAP_COUNT = 0.12, (6e-4, 8.5e-3), 1.5e-3

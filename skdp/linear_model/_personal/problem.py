@@ -11,8 +11,6 @@ from skdp._estimator import N_JOBS, check_not_pure
 from skdp.privacy.cost import PrivacyCost
 from skdp.units._resolved import ResolvedUnit
 
-__all__ = ["PERSONAL_CONSTRAINTS", "PersonalProblem", "checked_problem"]
-
 #: Constraints of parameters that scikit-learn checks.
 PERSONAL_CONSTRAINTS: dict[str, Any] = {  # not tuned
     **N_JOBS,

@@ -8,13 +8,6 @@ import numpy as np
 
 from skdp.linalg.norms import row_squares
 
-__all__ = [
-    "aligned",
-    "leave_one_out_errors_by_features",
-    "leave_one_out_errors_by_kernels",
-    "ridge_coefficients",
-]
-
 # Added to the diagonal, in units of the trace: far above rounding errors, too little to matter.
 _RIDGE = 1e-11  # not tuned
 

@@ -35,8 +35,6 @@ from skdp.linear_model._personal.user_levels import UserLevels
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.release import Search
 
-__all__ = ["Start", "features_of", "release_mean_model", "release_row_count", "release_start"]
-
 _PRODUCT_QUANTILE, _HEAD_QUANTILE = 0.3, 0.6  # not studied
 # The variance of a component is at least this fraction of the first one's: not studied.
 _LEAST_VARIANCE = 0.1

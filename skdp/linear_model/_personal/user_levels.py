@@ -11,8 +11,6 @@ from skdp.linear_model._personal.center import mean_responses
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.release import Search
 
-__all__ = ["UserLevels", "release_user_levels", "root_mean_squares"]
-
 _QUANTILE = 0.6  # not studied
 # Ratio of a grid point to the geometric middle of the values that a search rounds up to it.
 _ABOVE = 2.0**0.25  # not tuned

@@ -8,8 +8,6 @@ from skdp.linear_model._personal.problem import PersonalProblem
 from skdp.privacy import Plan
 from skdp.units._rows import ResolvedRow
 
-__all__ = ["warnings_for_model", "warnings_for_prior", "warnings_for_users"]
-
 # With a smaller signal than that, a representation is no better than none. The signal is the
 # largest eigenvalue of a sum of products if all users agreed, in units of that of the noise. Not
 # studied.

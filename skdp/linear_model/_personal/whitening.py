@@ -12,8 +12,6 @@ from skdp.linear_model._trace.covariances import whitening_of
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.clipping import clip_weights
 
-__all__ = ["moment_norms", "release_user_whitening"]
-
 _QUANTILE, _CERTAINTY = 0.5, 3.0  # not studied
 # Features whose variance is less than this fraction of the largest are small: not studied.
 _SMALL = 0.1

@@ -20,8 +20,6 @@ from skdp.linear_model._trace.records import clipped_sum
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_weights
 
-__all__ = ["solve_trace_classes"]
-
 # Length of a step: at p = 1/2, where the loss is steepest, its curvature is 1/4. Not studied.
 _STEP = 4.0
 

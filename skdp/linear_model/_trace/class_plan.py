@@ -10,8 +10,6 @@ from skdp.linear_model._logistic.problem import LogisticProblem
 from skdp.privacy import Release
 from skdp.privacy.plan import left_of
 
-__all__ = ["TraceClassProblem", "TraceClassReleases", "clip_level", "plan_trace_classes"]
-
 _MEAN_SHARE, _START_SHARE = 0.05, 0.2  # not studied
 # Clip level of gradients, as a fraction of the length of a long one.
 _CLIP = 0.35  # not studied

@@ -13,8 +13,6 @@ from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.linear_model._trace.public_rows import downweight_long_rows, inlier_mask
 from skdp.linear_model._trace.records import NO_CLIPPING, Records, Vectors, clipped_sum
 
-__all__ = ["Clipping", "RecordClipping", "ResponseClipping"]
-
 
 class ClippedGradient(NamedTuple):
     """The sum of the clipped gradients of all records; the last coordinate is for an intercept.

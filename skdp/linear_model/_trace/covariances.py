@@ -18,8 +18,6 @@ from skdp.linear_model._trace.records import NO_CLIPPING
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.clipping import clip_weights
 
-__all__ = ["diagonal_reach", "exact_whitening", "norm_bound", "release_whitening", "whitening_of"]
-
 # Maps of rows and of columns, None for the identity.
 Maps = list[np.ndarray | None]
 

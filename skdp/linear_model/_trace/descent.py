@@ -34,8 +34,6 @@ from skdp.linear_model._trace.clipping import Clipping
 from skdp.linear_model._trace.records import NO_CLIPPING
 from skdp.privacy import PrivacyBudget
 
-__all__ = ["Estimate", "descend"]
-
 # benchmarks/trace_regression/defaults.md, "step": the length of a step, relative to the curvature
 # of the loss; 1 would go to the minimum along it.
 _STEP = 0.5

@@ -21,8 +21,6 @@ from skdp.linear_model._trace.transform import Transform, inverse_root
 from skdp.linear_model._trace.warnings import signal_strength, warnings_for_fit
 from skdp.privacy import PrivacyBudget
 
-__all__ = ["solve_trace"]
-
 # Wanted fractions of unclipped gradients: benchmarks/trace_regression/errors.md, "Designs", and
 # defaults.md, "quantile", of the first and the last, which is also in
 # benchmarks/house/constants.md; .8 is not studied.

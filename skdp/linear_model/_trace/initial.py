@@ -26,8 +26,6 @@ from skdp.linear_model._trace.records import NO_CLIPPING, Records, clipped_sum
 from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.lattice import certain_part
 
-__all__ = ["random_start", "release_start"]
-
 
 def random_start(shape: tuple[int, int], rank: int, generator: np.random.Generator) -> FixedRank:
     """Return the matrix 0 with random factors."""

@@ -14,15 +14,6 @@ from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import Source, as_source, float_dtype, holds_sparse
 from skdp.linear_model._responses import checked_responses
 
-__all__ = [
-    "as_rows",
-    "check_same_shape",
-    "checked_data",
-    "facts_of",
-    "matrix_shape_of",
-    "source_of",
-]
-
 # Sparse vectors of at most so many entries are written out piece by piece, so that each feature can
 # have its own center and scale; not studied.
 _LONGEST_WRITTEN_OUT = 64

@@ -26,8 +26,6 @@ from skdp.privacy.plan import left_of, share_for_counts
 from skdp.privacy.quantile import SCALE_GRID, search_steps
 from skdp.privacy.release import Search
 
-__all__ = ["START_SHARE", "StartReleases", "TraceReleases", "plan_trace"]
-
 # Wanted noise of a count, as a fraction of the records. First for a search, in which only the last
 # step is a close decision; then for the histogram of the responses, which should show rare ones.
 # The finer one is taken up to the spare share. benchmarks/house/constants.md has .01.

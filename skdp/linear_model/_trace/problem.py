@@ -15,16 +15,6 @@ from skdp.privacy.cost import PrivacyCost
 from skdp.units._records import ResolvedRecord, ResolvedResponse
 from skdp.units._resolved import ResolvedUnit
 
-__all__ = [
-    "DELTA_TAIL",
-    "TRACE_CONSTRAINTS",
-    "UNITS",
-    "Covariance",
-    "TraceProblem",
-    "check_rank",
-    "checked_covariance",
-]
-
 #: Units by the value of `privacy_unit`.
 UNITS: dict[str, type[ResolvedUnit]] = {"record": ResolvedRecord, "response": ResolvedResponse}
 #: Part of delta for the failure of the test of a spectral start; not studied.

@@ -9,8 +9,6 @@ from skdp.data.rank_one import RankOneMatrices
 from skdp.data.sources import ArraySource
 from skdp.linear_model._trace.records import NO_CLIPPING
 
-__all__ = ["downweight_long_rows", "inlier_mask", "outlier_threshold", "sample_rows"]
-
 # A quantile has this fraction of the sizes above it; outliers are larger than so many times that
 # quantile. No larger fraction is ever left out, as so many are hardly errors. Not studied.
 _LARGEST_FRACTION = 0.05

@@ -11,8 +11,6 @@ from skdp.data.reduce import PerRow
 from skdp.linalg.matrices import Coordinates, Matrices
 from skdp.privacy.clipping import clip_weights
 
-__all__ = ["NO_CLIPPING", "Records", "Vectors", "clipped_sum"]
-
 #: Level that stands for no clipping: the squares of longer vectors could overflow. Not studied.
 NO_CLIPPING = 1e100
 

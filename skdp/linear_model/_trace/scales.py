@@ -11,8 +11,6 @@ from skdp.privacy import PrivacyBudget, Release
 from skdp.privacy.quantile import SCALE_GRID, warnings_for_ends
 from skdp.privacy.release import Search
 
-__all__ = ["N_POWERS", "Spread", "count_by_power", "exact_norm", "release_norm", "release_spread"]
-
 # From 1e-12 to 1e18; smaller values count as 0, in the first bin. Not studied.
 _EXPONENTS = np.arange(-40, 61)
 #: How many powers there are.

@@ -13,8 +13,6 @@ from skdp.linear_model._trace.public_rows import outlier_threshold, sample_rows
 from skdp.linear_model._trace.transform import Transform
 from skdp.privacy.quantile import SCALE_GRID
 
-__all__ = ["exact_standardization", "standardized_by"]
-
 # Features that differ from their usual value in a smaller fraction of the records are rare; not
 # studied.
 _RARE = 0.25

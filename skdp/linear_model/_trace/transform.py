@@ -9,8 +9,6 @@ from skdp.data.design import Design
 from skdp.linalg.fixed_rank import FixedRank
 from skdp.linear_model._trace.descent import Estimate
 
-__all__ = ["Transform", "inverse_root"]
-
 
 @dataclass(frozen=True)
 class Transform:

@@ -13,8 +13,6 @@ from skdp.linear_model._trace.transform import Transform
 from skdp.privacy import Plan
 from skdp.privacy.plan import paths_of
 
-__all__ = ["signal_strength", "warnings_for_fit", "warnings_for_size"]
-
 # benchmarks/trace_regression/errors.md, "How many records it takes": with less signal than that, in
 # units of the noise in all directions together, a fit is of no use.
 _LEAST_SIGNAL = 2.0

@@ -6,8 +6,6 @@ from typing import ClassVar
 from skdp._scales.plan import ScaleProblem, ScaleReleases, plan_scales
 from skdp.units._rows import ResolvedRow
 
-__all__ = ["ScaledRow", "plan_scaler"]
-
 # Without bounds: shares of the signed sizes and, if a column needs it, of the places in intervals.
 _SIZES_SHARE, _PLACES_SHARE = 3 / 8, 1 / 8  # benchmarks/classification/constants.md
 

@@ -9,8 +9,6 @@ from skdp.data.finite import finite
 from skdp.data.sources import float_dtype
 from skdp.linalg.compressed import with_data
 
-__all__ = ["Scaling"]
-
 
 class Scaling(NamedTuple):
     """What is done to each column, as functions of arrays and of CSR matrices."""

@@ -10,8 +10,6 @@ from skdp._scales.shrinkage import Scales
 from skdp.exceptions import shortened
 from skdp.privacy import Plan
 
-__all__ = ["warnings_for_plan", "warnings_for_scales"]
-
 
 def warnings_for_plan(problem: ScaleProblem, plan: Plan) -> Iterator[str]:
     """Warn if noise will hide most centers and scales."""
