@@ -43,7 +43,8 @@ class DPPipeline(SharedBudget, _BaseComposition, SpendsWhole):
         delta, a ledger or a random state of its own. The first step may be a
         :class:`~sklearn.compose.ColumnTransformer` of such steps, with ``sparse_threshold=0``. The
         caller has to make sure that the function of a `FunctionTransformer` and `transform` of a
-        frozen estimator take every row by itself, and that the latter was fitted to public rows.
+        frozen estimator take every row by itself and keep none, and that the latter was fitted to
+        public rows.
     epsilon : float, default=1.0
         Privacy budget of all steps together, dimensionless, ``0 < epsilon <= inf``. Smaller is more
         private; ``inf`` switches the noise off.

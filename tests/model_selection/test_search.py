@@ -595,7 +595,9 @@ def test_what_was_chosen_is_not_doubted_for_what_was_chosen():
     digits = load_digits().data
     pca = DPPCA(row_norm=40, mean_norm=64)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", PrivacyWarning)
+        # Once in some 40 searches noise hides the range of the losses, which is told.
+        warnings.simplefilter("ignore", PrivacyWarning)
+        warnings.filterwarnings("error", ".*stand out from the noise", PrivacyWarning)
         DPGridSearch(pca, {"n_components": [20, 40]}).fit(digits)
     with pytest.warns(PrivacyWarning, match="stand out from the noise"):
         DPGridSearch(pca, {"n_components": [40]}).fit(digits)
