@@ -150,7 +150,7 @@ def test_steps_spend_their_shares(steps, given, expected):
         (THREE, {"dppca": 0.0}, "shares.'dppca'. must be a number above 0 and at most 1, got 0.0"),
         (THREE, {"dppca": -0.1}, "got -0.1"),
         (THREE, {"dppca": True}, "got True"),
-        (THREE, {"dppca": np.True_}, "got np.True_"),
+        (THREE, {"dppca": np.True_}, r"got (np\.)?True"),
         (THREE, {"dppca": np.array(0.5)}, "got array"),
         (THREE, {"dppca": Fraction(10**400, 3)}, "at most 1, got Fraction"),
         (THREE, {"dppca": Fraction(1, 10**400)}, "above 0 and at most 1, got Fraction"),
