@@ -50,10 +50,11 @@ def test_matrices_and_bounds_of_long_sparse_rows_are_refused():
 
 @pytest.mark.parametrize(("n_features", "name"), [(2, "row covariance"), (70, "row variances")])
 def test_known_noise_is_planned_with_its_rounding(n_features, name):
-    X = sparse.csr_array(np.ones((500, n_features)))
+    generator = np.random.default_rng(0)
+    X = sparse.csr_array(generator.normal(size=(500, n_features)))
     model = DPLinearRegression(epsilon=100.0)
     plan = model.plan(*X.shape, like=X)
-    record = model.fit(X, np.ones(500)).privacy_spent_
+    record = model.fit(X, generator.normal(size=500)).privacy_spent_
     planned, drawn = (
         {line.name: line.noise_std for line in one.releases} for one in (plan, record)
     )
