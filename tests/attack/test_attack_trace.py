@@ -54,7 +54,6 @@ KINDS = {
     "places in intervals",
     "closer places in intervals",
     "matrix norm",
-    "design norm",
     "row covariance",
     "column covariance",
     "row variances",
@@ -64,9 +63,6 @@ KINDS = {
     "start core",
     "gradient",
     "clip vote",
-    "design moment",
-    "smallest eigenvalue",
-    "products with responses",
 }
 
 

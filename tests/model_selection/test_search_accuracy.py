@@ -1,6 +1,6 @@
 """What searches find, and what tuning on public rows does.
 
-All thresholds hold for 50 other values of `FIRST`.
+All thresholds hold for 50 other values of `FIRST`, that of the whole job was tried for 6.
 """
 
 import numpy as np
@@ -121,20 +121,20 @@ def test_a_whole_job_is_private_pays_once_and_beats_the_defaults(tmp_path):
         ledger = PrivacyLedger.create(
             tmp_path / f"digits {seed}",
             dataset="digits",
-            epsilon=2.0,
+            epsilon=4.0,
             delta=1e-6,
             unit=("row", "record"),
         )
         search = DPGridSearch(
             pipeline,
             {"dppca__n_components": [3, 10, 30]},
-            epsilon=2.0,
+            epsilon=4.0,
             ledger=ledger,
             random_state=seed,
         ).fit(X_train, y_train)
         assert len(ledger.entries()) == 1
         assert ledger.remaining() == 0
-        default = _with_total(pipeline, 2.0)
+        default = _with_total(pipeline, 4.0)
         default.set_params(dppca__random_state=seed, dptraceregressor__random_state=seed)
         default.fit(X_train, y_train)
         losses = [np.mean((model.predict(X_test) - y_test) ** 2) for model in (default, search)]
