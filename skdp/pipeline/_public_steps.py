@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import parallel_config
 from scipy.sparse import issparse
 from sklearn.utils.validation import _num_samples
 
@@ -36,8 +37,12 @@ _REFUSED = object()
 
 
 def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function whose warnings may tell of single rows, and suppress these."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
+    """Call a function whose warnings may tell of single rows, and suppress these.
+
+    It runs in this process, whatever its `n_jobs`: another one would print its warnings.
+    """
+    in_process = parallel_config("sequential")
+    with in_process, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         return function(*arguments)
 

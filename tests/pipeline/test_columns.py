@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import parallel_config
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
@@ -179,3 +181,26 @@ def test_a_search_takes_it_as_it_is():
     assert found.best_estimator_[0].transformers_[0][1].privacy_spent_ is found.privacy_spent_
     assert found.predict(FRAME).shape == (N,)
     assert privacy_spent(found).is_private
+
+
+PROCESSES = []
+
+
+def noted(rows):
+    PROCESSES.append(len(rows))
+    return rows
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_no_other_process_prints_warnings_of_rows(is_frozen):
+    X = np.random.default_rng(0).uniform(size=(60, 4))
+    parts = [("left", FunctionTransformer(noted), [0, 1]), ("right", "passthrough", [2, 3])]
+    step = ColumnTransformer(parts, sparse_threshold=0, n_jobs=2)
+    if is_frozen:
+        step = FrozenEstimator(step.fit(np.ones((2, 4))))
+    PROCESSES.clear()
+    scaler, classifier = DPStandardScaler(bounds=(0, 1)), clone(CLASSIFIER)
+    with parallel_config(n_jobs=2):
+        make_dp_pipeline(step, scaler, classifier).fit(X, X[:, 0] > 0.5)
+    # Another process would have a list of its own.
+    assert len(X) in PROCESSES
