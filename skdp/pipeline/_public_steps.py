@@ -41,8 +41,7 @@ def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
 
     It runs in this process, whatever its `n_jobs`: another one would print its warnings.
     """
-    in_process = parallel_config("sequential")
-    with in_process, warnings.catch_warnings(), np.errstate(all="ignore"):
+    with parallel_config("sequential"), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         return function(*arguments)
 
